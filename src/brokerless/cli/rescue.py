@@ -34,6 +34,13 @@ if TYPE_CHECKING:
 @click.option("--topic", "topics", multiple=True, help="Only this topic. Repeatable.  [default: all]")
 @click.option("--rename", "renames", metavar="OLD=NEW", multiple=True, help="Give a topic a new name. Repeatable.")
 @click.option("--until", type=moment(), help="Cut the records as they were at this time.")
+@click.option("--convert", is_flag=True, help="Write messages of formats 0 and 1, of brokers before 0.11, in format 2.")
+@click.option(
+    "--lost",
+    "lost_path",
+    metavar="DIR",
+    help="Where to put the report of what is lost or in doubt.  [default: the result's name with .lost]",
+)
 @click.option("--dry-run", is_flag=True, help="Say what there will be and what is missing, and change nothing.")
 @as_json
 def rescue(
@@ -46,6 +53,8 @@ def rescue(
     topics: tuple[str, ...],
     renames: tuple[str, ...],
     until: int | None,
+    convert: bool,
+    lost_path: str | None,
     dry_run: bool,
     form: str,
 ) -> None:
@@ -55,18 +64,23 @@ def rescue(
     replica of each partition is taken: by the leader epoch of its last batch, then by its end. What is damaged in it
     comes from the others. Topics keep their ids and settings; access rights, quotas, users, tokens and features are
     those of the newest metadata on any disk. Groups go on at their offsets, and coordinators end open transactions, for
-    the topics of both are kept. Without metadata, the topics are known by their directories.
+    the topics of both are kept. With --topic, name __consumer_offsets and __transaction_state, too, or groups start
+    anew and open transactions stay open; with --rename, groups start anew on the new topic. Without metadata, the
+    topics are known by their directories.
 
     Without --node there is one node. Replicas stay on their nodes, as far as these are named; with fewer nodes, there
-    are fewer replicas. Give a copy that may meet its old cluster another --cluster-id.
+    are fewer replicas. The cluster keeps its id: the old nodes must stay down. Give a copy that may meet its old
+    cluster another --cluster-id: it gets nothing of its topics that is only in remote storage.
 
     The result needs a broker's own configuration: node.id, log.dirs, and controller.quorum.voters with all controllers.
     With --voters, the metadata log names these, and the nodes need controller.quorum.bootstrap.servers.
 
     --dry-run tells what will be missing: partitions that no disk has, and those without a replica that was in sync. The
-    report is written beside the result, DIR.lost/report.json.
+    same is in report.json, in the directory --lost: where the records of each partition come from, lost ranges of
+    offsets, partitions that are lost or may be, doubts and notes. It has no bytes: the disks still have them.
 
-    Exit codes: 0 all is there; 3 records or partitions are lost, or may be; 1 errors are left; 2 could not run.
+    Exit codes: 0 all is there; 3 records, partitions or changes of the metadata are lost, or may be; 1 errors are left;
+    2 could not run.
 
     \b
     brokerless rescue /mnt/disk1 /mnt/disk2 --dry-run
@@ -97,6 +111,8 @@ def rescue(
             topics=topics or None,
             rename=pairs,
             until=until,
+            convert=convert,
+            lost_path=lost_path,
             dry_run=dry_run,
             progress=progress,
         )
@@ -106,7 +122,7 @@ def rescue(
         _print(found, is_dry=dry_run)
     if any(one.severity == "error" for one in found.left):
         raise SystemExit(DAMAGE)
-    if found.lost or found.missing or found.left:
+    if not found.is_whole:
         raise SystemExit(WARNINGS)
 
 
@@ -120,6 +136,8 @@ def _pair(text: str) -> tuple[str, str]:
 def _print(found: Rescue, *, is_dry: bool) -> None:
     for note in found.notes:
         click.echo(f"note: {note}")
+    for doubt in found.doubts:
+        click.echo(f"doubt: {doubt}")
     for missing in found.missing:
         what = "lost" if missing.is_gone else "perhaps lost"
         click.echo(f"{what}: {missing.topic}-{missing.partition}: {missing.reason}")

@@ -3,6 +3,10 @@
 Modules:
     rescue.py                  a cluster that starts, from whatever disks are left
     surviving_metadata.py      the newest metadata of a cluster on any of them
+    found_topics.py            the topics that they have, and the replicas of each partition
+    partition_counts.py        how many partitions Kafka's own topics have, if no metadata tell
+    producer_ids.py            the highest producer id that partitions know
+    new_cluster.py             the metadata that the new cluster starts with
     repair.py                  a log directory repaired: beside the damaged one, or in its place
     salvage.py                 what can be kept of a log
     partition_files.py         a partition's directory, written from what can be kept

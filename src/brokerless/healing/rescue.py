@@ -2,10 +2,10 @@
 
 1. The newest metadata on any disk say which topics there are, with their settings, and everything else that the
    controllers knew (`surviving_metadata`). Without metadata, the directories' names and `partition.metadata` do.
-2. For each partition the best replica is chosen: by the leader epoch of its last batch, then by its end. What is
-   damaged or missing in it comes from the others (`salvage`).
+2. For each partition the best replica is chosen (`found_topics`): by the leader epoch of its last batch, then by its
+   end. What is damaged or missing in it comes from the others (`salvage`).
 3. Each node gets a directory with its partitions, and the metadata as the file that a new cluster starts with
-   (`layout.bootstrap_metadata`): the first controller loads it, and brokers find their partitions in place.
+   (`new_cluster`): the first controller loads it, and brokers find their partitions in place.
 
 Everything is built under a name that a broker would delete, checked, and published by one rename.
 """
@@ -16,43 +16,36 @@ import contextlib
 import errno
 import json
 import os
+import uuid
 import warnings
-from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from dataclasses import replace as with_fields
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from brokerless import _native
 from brokerless.arguments import check_several, to_ms, unknown
 from brokerless.checking.check import check
-from brokerless.errors import BrokerlessError, CorruptRecordError, UnsupportedFormatError
+from brokerless.healing.found_topics import find_topics, last_epoch, node_ids, open_disks, ranked, same_cluster
+from brokerless.healing.new_cluster import NewCluster, NewPartition
 from brokerless.healing.partition_files import write_partition
+from brokerless.healing.producer_ids import in_snapshots, of_headers, of_transactional_ids
 from brokerless.healing.salvage import salvage
 from brokerless.healing.surviving_metadata import surviving_metadata
 from brokerless.io import disk, storage
 from brokerless.io.clock import now_ms
-from brokerless.io.remote import is_remote
-from brokerless.layout import checkpoints, commit_journal, file_names
-from brokerless.layout.bootstrap_metadata import (
-    LEAST_METADATA_VERSION,
-    OLDEST_RELEASE,
-    feature_records,
-    next_block,
-    partition_record,
-    producer_ids_record,
-    topic_config_record,
-    topic_record,
-)
-from brokerless.layout.log_dir_files import LogDirFiles, check_outside
+from brokerless.layout import checkpoints, file_names
+from brokerless.layout.log_dir_files import check_outside
 from brokerless.layout.release import Release
-from brokerless.layout.topic_config import TopicConfig
 from brokerless.layout.voters import Voter, parse_voters, voters_snapshot
 from brokerless.log.log import Log
 from brokerless.log_dir.cluster_metadata import formatted_snapshot
-from brokerless.log_dir.copying import StagedCopy, check_at_rest
+from brokerless.log_dir.copying import StagedCopy
+from brokerless.recovery.loader import load
+from brokerless.rewriting.convert import Convert
 from brokerless.rewriting.run import rewrite
 from brokerless.rewriting.truncate_to import TruncateTo
+from brokerless.state.internal_topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -60,22 +53,10 @@ if TYPE_CHECKING:
     from brokerless.arguments import Time
     from brokerless.checking.finding import Finding
     from brokerless.healing.damaged_range import DamagedRange
+    from brokerless.healing.found_topics import FoundTopic, Replica
     from brokerless.healing.salvage import Salvage
 
 _Place = tuple[str, int]
-_IN_SYNC = "min.insync.replicas"
-# Those with which brokers create their own topics, but for numbers of replicas.
-_INTERNAL_SETTINGS = {
-    "__consumer_offsets": {"cleanup.policy": "compact", "compression.type": "producer", "segment.bytes": "104857600"},
-    "__transaction_state": {
-        "cleanup.policy": "compact",
-        "compression.type": "uncompressed",
-        "segment.bytes": "104857600",
-        "unclean.leader.election.enable": "false",
-    },
-    "__share_group_state": {"cleanup.policy": "delete", "retention.ms": "-1", "segment.bytes": "104857600"},
-    "__remote_log_metadata": {"cleanup.policy": "delete", "retention.ms": "-1"},
-}
 REPORT = "report.json"
 
 
@@ -108,6 +89,8 @@ class Rescue:
         chosen: the directory that each partition's records come from, by the partition's name.
         ranges: the damaged ranges of offsets, and what became of them.
         missing: the partitions that are not, or not surely, whole.
+        doubts: what else may be lost, and what is not known, a sentence each: transactions that may have been
+            committed, changes of the metadata, logs that cannot be checked.
         notes: what else is not as it was, a sentence each.
         left: the findings that are still true of the result.
         lost_path: the directory with the report; None for a dry run.
@@ -121,6 +104,7 @@ class Rescue:
     chosen: dict[str, str] = field(default_factory=dict)
     ranges: list[DamagedRange] = field(default_factory=list)
     missing: list[MissingPartition] = field(default_factory=list)
+    doubts: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     left: list[Finding] = field(default_factory=list)
     lost_path: str | None = None
@@ -129,6 +113,11 @@ class Rescue:
     def lost(self) -> list[DamagedRange]:
         """The ranges of offsets that are lost."""
         return [one for one in self.ranges if one.state == "lost"]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing is lost, nothing is in doubt, and no error or warning is left."""
+        return not (self.lost or self.missing or self.doubts or self.left)
 
     def to_dict(self) -> dict[str, object]:
         """Return it as a dict for JSON."""
@@ -141,6 +130,7 @@ class Rescue:
             "chosen": self.chosen,
             "ranges": [one.to_dict() for one in self.ranges],
             "missing": [one._asdict() for one in self.missing],
+            "doubts": self.doubts,
             "notes": self.notes,
             "left": [one.to_dict() for one in self.left],
             "lost_path": self.lost_path,
@@ -157,6 +147,8 @@ def rescue(
     topics: Iterable[str] | None = None,
     rename: Mapping[str, str] | None = None,
     until: Time | None = None,
+    convert: bool = False,
+    lost_path: str | os.PathLike[str] | None = None,
     dry_run: bool = False,
     progress: Callable[[int], None] = lambda _: None,
 ) -> Rescue:
@@ -174,17 +166,22 @@ def rescue(
             None: the configuration of the nodes does, in `controller.quorum.voters`.
         cluster_id: the id of the new cluster; None: the old one. Give another id to a copy that may meet the old one.
         release: the release of Kafka whose features the cluster starts with; None: as before. Clusters with ZooKeeper,
-            and metadata of releases before 3.7, have no level that can be kept: then 4.0.
-        topics: only these topics; None: all.
-        rename: new names of topics. They get new ids.
+            and metadata of releases before 3.7, have no level that can be kept: then 4.0. With a release, metadata
+            records that are not understood are left out.
+        topics: only these topics; None: all. Groups and open transactions go on only if `__consumer_offsets` and
+            `__transaction_state` are among them.
+        rename: new names of topics. They get new ids, and groups start anew on them.
         until: cut the records as they were at this time.
+        convert: write messages of formats 0 and 1, of brokers before 0.11, in format 2.
+        lost_path: the new directory for the report; by default the name of the result with ".lost" behind it.
         dry_run: change nothing, and return what would be done.
         progress: called with the bytes of each segment that was checked, from any thread.
 
     Raises:
-        FileExistsError: `to`, or the directory of the report, exists.
+        FileExistsError: `to` or `lost_path` exists.
         FileNotFoundError: a disk, or the parent of `to`, does not exist.
         LogInUseError: a broker, or another writer, has a disk open.
+        UnsupportedFormatError: the metadata have records of a newer release, and `release` is not given.
         ValueError: the disks are of several clusters, a topic has several ids, or the arguments contradict each other.
 
     >>> import brokerless as bl
@@ -198,6 +195,9 @@ def rescue(
         raise ValueError("give at least one disk")
     check_several("topics", topics)
     target = os.path.abspath(os.fspath(to if to is not None else f"{os.fspath(disks[0])}-rescued"))
+    report_to = os.path.abspath(os.fspath(lost_path) if lost_path is not None else f"{target}.lost")
+    if not dry_run:
+        _check_free(target, report_to)
     wanted = None if topics is None else set(topics)
     with _quiet():
         job = _Job(
@@ -209,24 +209,61 @@ def rescue(
             release=None if release is None else Release.parse(release),
             topics=wanted,
             rename=dict(rename or {}),
+            until=None if until is None else to_ms("until", until),
+            convert=convert,
             progress=progress,
         )
         if not dry_run:
-            job.write(None if until is None else to_ms("until", until))
+            job.write(report_to)
     return job.result
+
+
+def _check_free(target: str, report_to: str) -> None:
+    """Refuse places that are taken before hours of work."""
+    disk.check_local(target)
+    check_outside(report_to)
+    if report_to == target:
+        raise ValueError(f"the report needs a place of its own, not {target}")
+    for path, what in ((target, "the result needs a new path"), (report_to, "the report needs a new path (--lost)")):
+        if storage.exists(path):
+            raise FileExistsError(errno.EEXIST, f"exists: {what}", path)
+        if not storage.is_directory(os.path.dirname(path)):
+            raise FileNotFoundError(
+                errno.ENOENT, "the parent directory does not exist: create it first", os.path.dirname(path)
+            )
+
+
+class _Kept(NamedTuple):
+    """What is kept of a partition.
+
+    Attributes:
+        replica: the best replica that can be used.
+        salvage: what can be kept of it.
+        epoch: the leader epoch of its last batch.
+    """
+
+    replica: Replica
+    salvage: Salvage
+    epoch: int
 
 
 @dataclass
 class _Partition:
-    """A partition of the new cluster: its topic under the old name, its nodes, and what is kept of it, if anything."""
+    """A partition of the new cluster: its topic as it was, its nodes, and what is kept of it, if anything."""
 
-    topic: str
+    topic: FoundTopic
     number: int
-    topic_id: str
     replicas: list[int]
-    leader_epoch: int
-    found: Salvage | None
-    last_epoch: int = -1
+    kept: _Kept | None = None
+    doubts: list[str] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        return f"{self.topic.name}-{self.number}"
+
+    @property
+    def known(self) -> dict[str, Any]:
+        return self.topic.partitions.get(self.number, {})
 
 
 class _Job:
@@ -243,223 +280,167 @@ class _Job:
         release: Release | None,
         topics: set[str] | None,
         rename: dict[str, str],
+        until: int | None,
+        convert: bool,
         progress: Callable[[int], None],
     ) -> None:
-        self._roots = _roots(disks)
-        self._release, self._rename = release, rename
+        self._rename, self._until, self._converts, self._voters = rename, until, convert, voters
         self._new_ids: dict[str, str] = {}
         self._directory_ids: dict[int, str] = {}
-        self.result = Rescue(to)
-        self.result.cluster_id = cluster_id or self._known_cluster_id()
-        known = sorted(_node_ids(self._roots))
-        self._nodes = sorted(nodes if nodes is not None else known[:1] or [1])
+        self._highest = -1
+        self._old_formats: set[str] = set()
+        roots = open_disks(disks)
+        result = self.result = Rescue(to)
+        old_id = same_cluster(roots)
+        result.cluster_id = cluster_id or old_id or checkpoints.random_id()
+        known_nodes = list(node_ids(roots))
+        self._nodes = sorted(nodes if nodes is not None else known_nodes[:1] or [1])
         if len(set(self._nodes)) < len(self._nodes) or not all(0 <= node < 1 << 31 for node in self._nodes):
             raise ValueError(f"not nodes: {self._nodes}; different numbers from 0 on expected")
-        self._voters = voters
         if not voters.keys() <= set(self._nodes):
             raise ValueError(f"voters {sorted(voters)} are not among the nodes {self._nodes}")
-        several = len(self._nodes) > 1
-        self.result.nodes = {node: f"{to}/node-{node}" if several else to for node in self._nodes}
-        self._metadata = surviving_metadata([root.path for root in self._roots if _has_metadata(root.path)])
-        self._note_metadata()
-        replicas = self._replicas()
-        self._ids = self._topic_ids(replicas, topics)
-        staying = self._ids.keys() - rename.keys()
-        file_names.check_topic_names(rename.values(), present=staying)
-        for topic, name in rename.items():
-            if topic not in self._ids:
-                raise unknown("topic", topic, self._ids)
-            if name in staying or list(rename.values()).count(name) > 1:
-                raise ValueError(f"topic {topic!r} cannot be renamed to {name!r}: there is one of that name")
-        self._partitions = self._planned(replicas, progress)
-
-    def _known_cluster_id(self) -> str:
-        ids: dict[str, str] = {}
-        for root in self._roots:
-            with contextlib.suppress(CorruptRecordError):
-                if root.cluster_id is not None:
-                    ids.setdefault(root.cluster_id, root.path)
-        if len(ids) > 1:
-            places = ", ".join(f"{one} in {path}" for one, path in ids.items())
-            raise ValueError(f"different clusters: {places}; rescue each alone")
-        if not ids:
-            self.result.notes.append("no disk tells the cluster's id: the cluster gets a new one")
-        return next(iter(ids), None) or checkpoints.random_id()
-
-    def _note_metadata(self) -> None:
-        found = self._metadata
-        notes = self.result.notes
-        if found is None:
-            notes.append(
+        result.nodes = {node: self._directory(to, node) for node in self._nodes}
+        if old_id is None and cluster_id is None:
+            result.notes.append("no disk tells the cluster's id: the cluster gets a new one")
+        elif result.cluster_id == old_id:
+            result.notes.append(
+                f"the cluster keeps its id, {old_id}: the old nodes must be down before its nodes start, and stay down"
+            )
+        metadata = surviving_metadata(roots)
+        if metadata is None:
+            result.notes.append(
                 "no disk has the cluster's metadata: topics are known by their directories only. Their settings, "
                 "access rights, quotas and users are lost. So that nothing is deleted, all get retention.ms=-1"
             )
-            return
-        self.result.metadata = found.path
-        notes += found.doubts
-        if found.image.unknown:
-            notes.append(f"{len(found.image.unknown)} metadata records of unknown types are kept as they are")
-
-    def _replicas(self) -> dict[_Place, list[Log]]:
-        """Return all replicas of each partition."""
-        replicas: dict[_Place, list[Log]] = defaultdict(list)
-        for root in self._roots:
-            found, _ = commit_journal.list_consistent(root.path)
-            for name, path in sorted(found.items()):
-                try:
-                    parsed = file_names.parse_directory_name(name)
-                except ValueError:
-                    continue
-                if parsed.topic == file_names.METADATA_TOPIC or parsed.leftover in ("delete", "future"):
-                    continue
-                if parsed.leftover == "stray":
-                    self.result.notes.append(
-                        f"not used: {path}: the broker found that its topic was deleted, or moved to other nodes"
-                    )
-                    continue
-                replicas[parsed.topic, parsed.partition].append(Log(path, root=root))
-        return replicas
-
-    def _topic_ids(self, replicas: dict[_Place, list[Log]], topics: set[str] | None) -> dict[str, str]:
-        """Return the id of each topic that there will be, by its old name; drop the replicas of other topics."""
-        by_metadata = {} if self._metadata is None else self._metadata.image.topic_ids
-        on_disks: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
-        for (topic, _), logs in replicas.items():
-            for log in logs:
-                on_disks[topic][_topic_id(log) or ""].append(log.path)
-        known = {*by_metadata, *on_disks}
-        for topic in topics or ():
-            if topic not in known:
-                raise unknown("topic", topic, known)
-        ids = {
-            topic: self._topic_id_of(topic, on_disks.get(topic, {}), by_metadata)
-            for topic in sorted(known if topics is None else topics)
-        }
-        for place in list(replicas):
-            if place[0] in ids:
-                replicas[place] = [log for log in replicas[place] if _topic_id(log) in (None, ids[place[0]])]
-            else:
-                del replicas[place]
-        return ids
-
-    def _topic_id_of(self, topic: str, on_disks: Mapping[str, list[str]], by_metadata: Mapping[str, str]) -> str:
-        """Return the id that counts of a topic, given the directories by the ids that they have."""
-        here = {one: paths for one, paths in on_disks.items() if one}
-        if topic in by_metadata:
-            chosen = by_metadata[topic]
-        elif len(here) > 1:
-            places = ", ".join(f"{one} in {paths[0]}" for one, paths in here.items())
-            raise ValueError(
-                f"topic {topic!r} was created several times, and no metadata tell which one counts: {places}; leave "
-                "out the disks of the others"
-            )
         else:
-            chosen = next(iter(here), None) or checkpoints.random_id()
-            if self._metadata is not None and not file_names.is_internal(topic):
-                self.result.notes.append(
-                    f"topic {topic} is not in the metadata: it was deleted, or created after them. It is kept, with "
-                    "retention.ms=-1 as its only setting"
-                )
-        for one, paths in here.items():
-            if one != chosen:
-                self.result.notes.append(
-                    f"not used: {', '.join(paths)}: an older topic of the name {topic!r}, with the id {one}"
-                )
-        return chosen
-
-    def _planned(self, replicas: dict[_Place, list[Log]], progress: Callable[[int], None]) -> list[_Partition]:
-        partitions = []
-        for number, (topic, topic_id) in enumerate(sorted(self._ids.items())):
-            known = {} if self._metadata is None else self._metadata.image.partitions_of(topic)
-            numbers = {partition for name, partition in replicas if name == topic}
-            # An index of partitions has no gaps: what decides is the number of partitions, as for keys and groups.
-            count = max([*known, *numbers], default=-1) + 1
-            if count > file_names.MOST_PARTITIONS:
-                raise ValueError(
-                    f"topic {topic!r} has a partition {count - 1}, above the most that there may be, "
-                    f"{file_names.MOST_PARTITIONS}: leave the topic out, or move the directory of that name away"
-                )
-            self.result.topics[self._rename.get(topic, topic)] = count
-            for partition in range(count):
-                of_metadata = known.get(partition, {})
-                nodes = self._nodes_of(of_metadata.get("replicas"), number + partition)
-                epoch = of_metadata.get("leader_epoch", 0)
-                partitions.append(_Partition(topic, partition, topic_id, nodes, epoch, None))
-
-        def examine(one: _Partition) -> None:
-            ranked = _ranked(replicas.get((one.topic, one.number), ()))
-            if ranked:
-                best = ranked[0]
-                others = [other.log for other in ranked[1:]]
-                one.found = salvage(best.log, others, config=self._config(one.topic), progress=progress)
-                one.last_epoch = best.epoch
-
+            result.metadata = metadata.path
+            result.doubts += metadata.doubts
+            result.notes += metadata.notes
+        self._cluster = NewCluster(
+            self._nodes, metadata, release=release, is_fork=result.cluster_id != old_id, rename=rename
+        )
+        image = None if metadata is None else metadata.image
+        self._topics, others = find_topics(roots, image, topics, result.notes)
+        self._check_names()
+        self._note_fork(others)
+        self._cluster.find_tiered(self._topics.values(), {*self._topics, *others})
+        self._partitions = list(self._plan())
         with ThreadPoolExecutor(os.cpu_count()) as threads:
-            list(threads.map(examine, partitions))
-        for one in partitions:
-            self._report(one, replicas)
-        return partitions
+            list(threads.map(lambda one: self._examine(one, progress), self._partitions))
+        for one in self._partitions:
+            self._report(one)
+        result.notes += self._cluster.finish_notes()
 
-    def _nodes_of(self, replicas: Sequence[int] | None, turn: int) -> list[int]:
-        """Return the nodes of a partition: as many as before, if there are so many; the same ones, where they stay."""
-        count = min(len(replicas) if replicas else len(self._nodes), len(self._nodes))
-        staying = [node for node in replicas or () if node in self._nodes]
-        turned = [*self._nodes[turn % len(self._nodes) :], *self._nodes[: turn % len(self._nodes)]]
-        return [*staying, *(node for node in turned if node not in staying)][:count]
+    def _directory(self, to: str, node: int) -> str:
+        return to if len(self._nodes) == 1 else f"{to}/node-{node}"
 
-    def _config(self, topic: str) -> TopicConfig:
-        configs = {} if self._metadata is None else self._metadata.image.configs_of(topic)
-        policy = configs.get("cleanup.policy", _INTERNAL_SETTINGS.get(topic, {}).get("cleanup.policy"))
-        return TopicConfig() if policy is None else TopicConfig().with_keywords({"cleanup_policy": policy})
+    def _check_names(self) -> None:
+        """Refuse new names that topics cannot have."""
+        rename = self._rename
+        staying = self._topics.keys() - rename.keys()
+        file_names.check_topic_names(rename.values(), present=staying)
+        for topic, name in rename.items():
+            if topic not in self._topics:
+                raise unknown("topic", topic, self._topics)
+            if name in staying or list(rename.values()).count(name) > 1:
+                raise ValueError(f"topic {topic!r} cannot be renamed to {name!r}: there is one of that name")
 
-    def _report(self, one: _Partition, replicas: dict[_Place, list[Log]]) -> None:
+    def _note_fork(self, others: set[str]) -> None:
+        """Note what a copy of some topics lacks, or one under other names."""
+        notes = self.result.notes
+        if OFFSETS_TOPIC in others:
+            notes.append(f"groups start anew: {OFFSETS_TOPIC} is not among the topics")
+        elif self._rename and OFFSETS_TOPIC in self._topics:
+            notes.append(f"groups start anew on {', '.join(self._rename.values())}: they know the old names")
+        if self._until is None and (TRANSACTIONS_TOPIC in others or self._rename):
+            which = "" if TRANSACTIONS_TOPIC in others else f" of {', '.join(self._rename.values())}"
+            notes.append(
+                f"open transactions{which} stay open, for no coordinator knows them: read_committed consumers stop "
+                "there. A cut (--until) aborts them"
+            )
+
+    def _plan(self) -> Iterator[_Partition]:
+        for turn, topic in enumerate(self._topics.values()):
+            self.result.topics[self._rename.get(topic.name, topic.name)] = topic.count
+            for number in range(topic.count):
+                yield _Partition(topic, number, self._cluster.nodes_of(topic, number, turn + number))
+
+    def _examine(self, one: _Partition, progress: Callable[[int], None]) -> None:
+        """Find what can be kept of a partition: of the best replica that can be used, with the help of the others."""
+        replicas = ranked(one.topic.replicas.get(one.number, ()))
+        config = self._cluster.config_of(one.topic)
+        passed: list[Salvage] = []
+        for number, replica in enumerate(replicas):
+            others = [other.log for at, other in enumerate(replicas) if at != number]
+            found = salvage(replica.log, others, config=config, progress=progress)
+            if not found.unusable:
+                one.kept = _Kept(replica, found, last_epoch(replica.log))
+                break
+            passed.append(found)
+        if not passed:
+            return
+        why = "; ".join(f"{found.log.path}: {found.unusable}" for found in passed)
+        if one.kept is None:
+            one.kept = _Kept(replicas[0], passed[0], last_epoch(replicas[0].log))
+            one.doubts.append(f"{one.name} is copied as it is, and may be damaged: {why}")
+        else:
+            one.doubts.append(
+                f"{one.name} comes from {one.kept.replica.log.path}, up to offset {one.kept.salvage.end_offset}. A "
+                f"replica that goes further, or is of a later leader, cannot be used: {why}"
+            )
+
+    def _report(self, one: _Partition) -> None:
         """Add a partition to the report: its source, its damaged ranges and its missing records."""
         result = self.result
-        if one.found is None:
+        if one.kept is None:
             result.missing.append(
-                MissingPartition(one.topic, one.number, "no disk has it: it starts empty at offset 0", True)
+                MissingPartition(one.topic.name, one.number, "no disk has it: it starts empty at offset 0", True)
             )
             return
-        result.chosen[f"{one.topic}-{one.number}"] = one.found.log.path
-        result.ranges += one.found.ranges
-        result.notes += [f"{one.topic}-{one.number}: {doubt}" for doubt in one.found.doubts]
-        known = {} if self._metadata is None else self._metadata.image.partitions_of(one.topic).get(one.number, {})
-        here = {_node_id(log.root) for log in replicas[one.topic, one.number]}
-        in_sync = set(known.get("isr", ()))
-        if in_sync and not in_sync & here:
+        found, replica = one.kept.salvage, one.kept.replica
+        result.chosen[one.name] = found.log.path
+        result.ranges += found.ranges
+        result.doubts += [*one.doubts, *(f"{one.name}: {doubt}" for doubt in found.doubts)]
+        if replica.state == "future":
+            result.notes.append(f"{one.name} comes from {found.log.path}: a replica that was moved to another disk")
+        live = {other.node_id for other in one.topic.replicas[one.number] if not other.state}
+        in_sync, leader = set(one.known.get("isr", ())), one.known.get("leader", -1)
+        reason = ""
+        if in_sync and not in_sync & live:
             reason = (
                 f"none of the disks is of a replica that was in sync ({sorted(in_sync)}): records that were committed "
-                f"may be missing behind offset {one.found.end_offset}"
+                f"may be missing behind offset {found.end_offset}"
             )
-            result.missing.append(MissingPartition(one.topic, one.number, reason, False))
-        elif known and known["leader"] not in here and known["leader"] >= 0:
+        elif leader >= 0 and leader not in live:
             reason = (
-                f"no disk is of its leader, node {known['leader']}: what was not replicated yet is missing behind "
-                f"offset {one.found.end_offset}"
+                f"no disk is of its leader, node {leader}: what was not replicated yet is missing behind "
+                f"offset {found.end_offset}"
             )
-            result.missing.append(MissingPartition(one.topic, one.number, reason, False))
+        if reason:
+            result.missing.append(MissingPartition(one.topic.name, one.number, reason, False))
 
-    def write(self, until: int | None) -> None:
+    def write(self, report_to: str) -> None:
         """Write the directories, check them, and publish them."""
         result = self.result
-        report_to = f"{result.to}.lost"
-        check_outside(report_to)
-        if storage.exists(report_to):
-            raise FileExistsError(errno.EEXIST, "exists: the report needs a new path", report_to)
         with StagedCopy(result.to, is_partition=False) as copy:
-            highest = -1
             # Known from the start: to assign one later empties the list of eligible leader replicas (KIP-966).
             self._directory_ids = {node: checkpoints.random_id() for node in self._nodes}
             for node in self._nodes:
-                directory = copy.path if len(self._nodes) == 1 else f"{copy.path}/node-{node}"
+                directory = self._directory(copy.path, node)
                 if directory != copy.path:
                     disk.make_directory(directory)
-                highest = max(highest, self._write_partitions(copy, node, directory))
+                self._write_partitions(copy, node, directory)
+                self._rewrite(directory, node)
+            self._highest = max(self._highest, in_snapshots(self._logs()))
             for node in self._nodes:
-                directory = copy.path if len(self._nodes) == 1 else f"{copy.path}/node-{node}"
-                self._write_root(node, directory, highest)
-            if until is not None:
-                self._cut(copy.path, until)
+                self._write_root(node, self._directory(copy.path, node))
+            if self._old_formats and not self._converts:
+                self._note(
+                    f"messages of formats 0 and 1, of brokers before 0.11, are kept in {', '.join(self._old_formats)}: "
+                    "--convert makes records of today's format of them"
+                )
+            for note in self._cluster.finish_notes():
+                self._note(note)
             result.left = [
                 with_fields(
                     one,
@@ -467,75 +448,114 @@ class _Job:
                     message=one.message.replace(copy.path, result.to),
                 )
                 for node in self._nodes
-                for one in check(copy.path if len(self._nodes) == 1 else f"{copy.path}/node-{node}")
+                for one in check(self._directory(copy.path, node))
                 if one.severity != "note"
             ]
             result.lost_path = report_to
             self._write_report(report_to)
             copy.publish()
 
-    def _write_partitions(self, copy: StagedCopy, node: int, directory: str) -> int:
-        """Write the partitions of a node, and the checkpoints. Return the highest producer id."""
+    def _logs(self) -> Iterator[Log]:
+        """Yield all replicas of the topics, also those that are not taken: their producers may be back."""
+        for topic in self._topics.values():
+            yield from topic.logs
+
+    def _write_partitions(self, copy: StagedCopy, node: int, directory: str) -> None:
+        """Write the partitions of a node, and the checkpoints."""
         points: dict[_Place, int] = {}
         starts: dict[_Place, int] = {}
         dirty: dict[_Place, int] = {}
-        highest = -1
         for one in self._partitions:
             if node not in one.replicas:
                 continue
-            topic = self._rename.get(one.topic, one.topic)
-            place, to = (topic, one.number), f"{directory}/{topic}-{one.number}"
-            key = one.topic, one.number
-            topic_id = one.topic_id if topic == one.topic else self._new_id(topic)
-            if one.found is None:
+            name = self._rename.get(one.topic.name, one.topic.name)
+            to = f"{directory}/{name}-{one.number}"
+            if one.kept is None:
                 disk.make_directory(to)
-                self._write_topic_id(to, topic_id)
-                continue
-            log, found = one.found.log, one.found
-            if found.segments and not found.unusable:
-                loaded = write_partition(
-                    found,
-                    to,
-                    config=self._config(one.topic),
-                    topic_id=topic_id,
-                    log_start_offset=log.root.log_start_offsets.get(key),
-                    high_watermark=None,
-                    first_dirty_offset=log.root.first_dirty_offsets.get(key),
-                )
-                start, end, first = loaded.log_start_offset, loaded.log_end_offset, loaded.base_offsets[0]
             else:
-                copy.add_partition(log.path, to)
-                start, end = log.log_start_offset, log.log_end_offset
-                first = log.segments[0].base_offset if log.segments else start
-            disk.atomic_write(f"{to}/{checkpoints.PARTITION_METADATA}", checkpoints.format_partition_metadata(topic_id))
-            points[place] = end
-            if start != first:
-                starts[place] = start
-            if key in log.root.first_dirty_offsets:
-                dirty[place] = min(log.root.first_dirty_offsets[key], end)
-            highest = max(highest, _highest_producer_id(to))
-        for name, offsets in (
+                place = name, one.number
+                start, first, end = self._write_partition(copy, one, one.kept, to)
+                points[place] = end
+                if start != first:
+                    starts[place] = start
+                replica = one.kept.replica
+                known = replica.checkpointed(replica.log.root.first_dirty_offsets)
+                if known is not None:
+                    dirty[place] = min(known, end)
+                self._look_at(to, one.topic.name)
+            content = checkpoints.format_partition_metadata(self._id_of(one.topic))
+            disk.atomic_write(f"{to}/{checkpoints.PARTITION_METADATA}", content)
+        for file, offsets in (
             (checkpoints.RECOVERY_POINTS, points),
             (checkpoints.LOG_START_OFFSETS, starts),
             (checkpoints.HIGH_WATERMARKS, points),
             (checkpoints.FIRST_DIRTY_OFFSETS, dirty),
         ):
-            if offsets or name != checkpoints.FIRST_DIRTY_OFFSETS:
-                disk.atomic_write(f"{directory}/{name}", checkpoints.format_offset_checkpoint(offsets))
-        return highest
+            if offsets or file != checkpoints.FIRST_DIRTY_OFFSETS:
+                disk.atomic_write(f"{directory}/{file}", checkpoints.format_offset_checkpoint(offsets))
 
-    @staticmethod
-    def _write_topic_id(directory: str, topic_id: str) -> None:
-        content = checkpoints.format_partition_metadata(topic_id)
-        disk.atomic_write(f"{directory}/{checkpoints.PARTITION_METADATA}", content)
+    def _write_partition(self, copy: StagedCopy, one: _Partition, kept: _Kept, to: str) -> tuple[int, int, int]:
+        """Write a partition's directory. Return its log start offset, its first base offset, and its end."""
+        log, found, root = kept.replica.log, kept.salvage, kept.replica.log.root
+        start = kept.replica.checkpointed(root.log_start_offsets)
+        config = self._cluster.config_of(one.topic)
+        loses_remote = self._cluster.loses_remote(one.topic)
+        if found.segments and not found.unusable:
+            if loses_remote:
+                start = max(start or 0, next(iter(found.segments)))
+            loaded = write_partition(
+                found,
+                to,
+                config=config,
+                topic_id=self._id_of(one.topic),
+                log_start_offset=start,
+                high_watermark=None,
+                first_dirty_offset=kept.replica.checkpointed(root.first_dirty_offsets),
+            )
+            return loaded.log_start_offset, loaded.base_offsets[0], loaded.log_end_offset
+        copy.add_partition(log.path, to)
+        first, end = log.segments[0].base_offset if log.segments else log.log_start_offset, log.log_end_offset
+        if loses_remote and log.log_start_offset < first:
+            # Leader epochs of what was only in remote storage go.
+            loaded = load(to, config, is_clean=True, recovery_point=end, log_start_offset=first, now=now_ms())
+            loaded.changes.apply()
+            return first, first, end
+        return log.log_start_offset, first, end
 
-    def _new_id(self, topic: str) -> str:
-        """Return the id of a topic with a new name: the same on all nodes."""
-        return self._new_ids.setdefault(topic, checkpoints.random_id())
+    def _look_at(self, directory: str, topic: str) -> None:
+        """Take what a new partition's batches tell of producers and formats."""
+        log = Log(directory)
+        found = of_headers(log)
+        self._highest = max(self._highest, found.producer_id)
+        if found.magic < 2:
+            self._old_formats.add(self._rename.get(topic, topic))
+        if topic == TRANSACTIONS_TOPIC:
+            self._highest = max(self._highest, of_transactional_ids(log))
 
-    def _write_root(self, node: int, directory: str, highest: int) -> None:
+    def _id_of(self, topic: FoundTopic) -> str:
+        """Return the id of a topic: with a new name a new one, the same on all nodes."""
+        name = self._rename.get(topic.name, topic.name)
+        return topic.topic_id if name == topic.name else self._new_ids.setdefault(name, checkpoints.random_id())
+
+    def _rewrite(self, directory: str, node: int) -> None:
+        """Cut and convert the records of a node.
+
+        Kafka's own topics are cut, too: groups go on as they did then. Before the metadata are written, no other node
+        is known that could have replicas.
+        """
+        topics = {
+            self._rename.get(one.topic.name, one.topic.name)
+            for one in self._partitions
+            if one.kept is not None and node in one.replicas
+        }
+        if self._until is not None and topics:
+            rewrite(TruncateTo(timestamp=self._until, sole_replica=True), directory, topics=sorted(topics))
+        if self._converts and topics & self._old_formats:
+            rewrite(Convert(magic=2, sole_replica=True), directory, topics=sorted(topics & self._old_formats))
+
+    def _write_root(self, node: int, directory: str) -> None:
         """Write the metadata that the cluster starts with, the ids, and the mark of a clean shutdown."""
-        content = _native.kraft_snapshot(list(self._records(highest)), now_ms())
+        content = _native.kraft_snapshot(list(self._records()), now_ms())
         disk.atomic_write(f"{directory}/{checkpoints.BOOTSTRAP}", content)
         if self._voters:
             every = [Voter(one, self._directory_ids[one], *place) for one, place in self._voters.items()]
@@ -548,70 +568,23 @@ class _Job:
         disk.atomic_write(f"{directory}/{checkpoints.CLEAN_SHUTDOWN}", marker)
         disk.sync_directory(directory)
 
-    def _records(self, highest: int) -> Iterator[bytes]:
+    def _records(self) -> Iterator[bytes]:
         """Yield the metadata records of the new cluster."""
-        image = None if self._metadata is None else self._metadata.image
-        version = None if image is None else image.metadata_version
-        if image is not None and self._release is None and (version or 0) >= LEAST_METADATA_VERSION:
-            yield from image.features()
-        else:
-            release = self._release or OLDEST_RELEASE
-            self._note(f"the cluster starts with the features of Kafka {release}")
-            yield from feature_records(release)
-        if image is not None:
-            yield from image.others(self._nodes, most_in_sync=len(self._nodes))
-            yield from image.unknown
-        known = 0 if image is None else image.next_producer_id
-        first = max(known, next_block(highest) if highest >= 0 else 0)
-        if first:
-            yield producer_ids_record(self._nodes[0], first)
-        by_topic: dict[str, list[_Partition]] = defaultdict(list)
+        partitions: dict[str, list[NewPartition]] = {}
         for one in self._partitions:
-            by_topic[one.topic].append(one)
-        for topic, partitions in by_topic.items():
-            name = self._rename.get(topic, topic)
-            topic_id = partitions[0].topic_id if name == topic else self._new_id(name)
-            yield topic_record(name, topic_id)
-            for config, value in self._settings(topic, replicas=len(partitions[0].replicas)).items():
-                yield topic_config_record(name, config, value)
-            for one in partitions:
-                # A leader of the same epoch as before would not be told apart from the old one.
-                epoch = max(one.leader_epoch, one.last_epoch) + 1
-                directories = [self._directory_ids[node] for node in one.replicas]
-                yield partition_record(one.number, topic_id, one.replicas, epoch, directories)
-
-    def _settings(self, topic: str, *, replicas: int) -> dict[str, str]:
-        """Return the own settings of a topic in the new cluster."""
-        image = None if self._metadata is None else self._metadata.image
-        if image is None or topic not in image.topic_ids:
-            # With Kafka's defaults, a broker would delete records of more than seven days within minutes.
-            return _INTERNAL_SETTINGS.get(topic, {"retention.ms": "-1"})
-        settings = image.configs_of(topic)
-        wanted = settings.get(_IN_SYNC, "")
-        if wanted.isdecimal() and int(wanted) > replicas:
-            # Otherwise nobody could write to it with acks=all.
-            settings[_IN_SYNC] = str(replicas)
-            self._note(f"{_IN_SYNC} of topic {topic} is {replicas}, not {wanted}: it has no more replicas")
-        if settings.get("remote.storage.enable") == "true":
-            self._note(
-                f"topic {topic} has segments in remote storage. Only a cluster that takes the place of the old one may "
-                "be configured with the same storage: of a fork, retention would delete the segments of production"
-            )
-        return settings
+            epoch = max(one.known.get("leader_epoch", 0), -1 if one.kept is None else one.kept.epoch)
+            partitions.setdefault(one.topic.name, []).append(NewPartition(one.number, one.replicas, epoch))
+        topics = (
+            (self._topics[name], self._id_of(self._topics[name]), of_topic) for name, of_topic in partitions.items()
+        )
+        return self._cluster.records(topics, self._directory_ids, self._highest)
 
     def _note(self, note: str) -> None:
         if note not in self.result.notes:
             self.result.notes.append(note)
 
-    def _cut(self, path: str, until: int) -> None:
-        """Cut the records as they were at a time. Kafka's own topics are cut, too: groups go on as they did then."""
-        topics = sorted({self._rename.get(one.topic, one.topic) for one in self._partitions if one.found is not None})
-        for node in self._nodes:
-            directory = path if len(self._nodes) == 1 else f"{path}/node-{node}"
-            rewrite(TruncateTo(timestamp=until, sole_replica=True), directory, topics=topics)
-
     def _write_report(self, to: str) -> None:
-        unfinished = f"{to}.unfinished-{os.getpid()}"
+        unfinished = f"{to}.unfinished-{uuid.uuid4().hex}"
         disk.make_directory(unfinished)
         try:
             content = json.dumps(self.result.to_dict(), indent=1).encode() + b"\n"
@@ -622,83 +595,6 @@ class _Job:
             if storage.exists(unfinished):
                 disk.remove_tree(unfinished)
             raise
-
-
-class _Ranked(NamedTuple):
-    """A replica with what decides whether it is the best one."""
-
-    epoch: int
-    end_offset: int
-    log: Log
-
-
-def _ranked(logs: Iterable[Log]) -> list[_Ranked]:
-    """Return replicas, the best first: by the leader epoch of the last sound batch, then by the end."""
-    found = []
-    for log in logs:
-        epoch, end = -1, -1
-        with contextlib.suppress(BrokerlessError, OSError):
-            end = log.log_end_offset
-            epoch = _last_epoch(log)
-        found.append(_Ranked(epoch, end, log))
-    return sorted(found, key=lambda one: (one.epoch, one.end_offset), reverse=True)
-
-
-def _last_epoch(log: Log) -> int:
-    """Return the leader epoch of the last sound batch; -1: it has none."""
-    for segment in reversed(log.segments):
-        epoch = -1
-        with contextlib.suppress(CorruptRecordError, UnsupportedFormatError), segment.open() as file:
-            for batches in segment.batches_since(file, log.log_end_offset - 1, check_crcs=True):
-                epochs = batches["partition_leader_epoch"].to_pylist()
-                valid = batches["is_valid"].to_pylist()
-                epoch = max([epoch, *(one or 0 for one, is_valid in zip(epochs, valid, strict=True) if is_valid)])
-        if epoch >= 0:
-            return epoch
-    return -1
-
-
-def _highest_producer_id(directory: str) -> int:
-    highest = -1
-    for batches in Log(directory).scan():
-        highest = max([highest, *(one for one in batches["producer_id"].to_pylist() if one is not None)])
-    return highest
-
-
-def _roots(disks: Iterable[str]) -> list[LogDirFiles]:
-    roots = []
-    for path in dict.fromkeys(disks):
-        if not storage.is_directory(path):
-            raise FileNotFoundError(errno.ENOENT, "no such directory", path)
-        if file_names.is_partition_directory(storage.list_directory(path)):
-            raise ValueError(f"{path} is one partition's directory: give the log directory around it")
-        root = LogDirFiles(path)
-        if not is_remote(path):
-            check_at_rest(root)
-        roots.append(root)
-    return roots
-
-
-def _has_metadata(path: str) -> bool:
-    names = storage.list_directory(path)
-    return checkpoints.BOOTSTRAP in names or f"{file_names.METADATA_TOPIC}-0" in names
-
-
-def _node_id(root: LogDirFiles) -> int | None:
-    """Return the node of a disk; None: it does not tell, or its ids are damaged."""
-    with contextlib.suppress(CorruptRecordError):
-        return root.node_id
-    return None
-
-
-def _node_ids(roots: Iterable[LogDirFiles]) -> set[int]:
-    return {node for node in map(_node_id, roots) if node is not None}
-
-
-def _topic_id(log: Log) -> str | None:
-    with contextlib.suppress(CorruptRecordError):
-        return log.topic_id
-    return None
 
 
 @contextlib.contextmanager

@@ -1,27 +1,38 @@
 """The newest metadata of a cluster on any of its disks, with the records as Kafka wrote them.
 
 Each controller, and each broker, has a copy of the metadata log. The copy that goes furthest counts: by the leader
-epoch of its last sound batch, then by its end. What only a minority of the controllers had may not have been committed;
-a disk does not tell.
+epoch of its last sound batch, then by its end. A copy counts up to its damage. A damaged snapshot does not count: an
+older one and the log behind it may say the same.
+
+With sound copies of most voters nothing is in doubt: what was committed is on one of them, and so in the copy that goes
+furthest, as in an election of these voters.
 """
 
 from __future__ import annotations
 
-import warnings
+import json
+import re
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from brokerless.errors import CorruptRecordError, UnsupportedFormatError
+from brokerless.errors import BrokerlessError, CorruptRecordError, UnsupportedFormatError, located
+from brokerless.io import storage
+from brokerless.layout import checkpoints
 from brokerless.layout.file_names import METADATA_TOPIC
 from brokerless.log.log import Log
-from brokerless.state.cluster import replay_metadata
+from brokerless.log_dir.cluster_metadata import bootstrap_file, has_metadata_log, has_topic_ids
 from brokerless.state.metadata_image import MetadataImage
+from brokerless.state.metadata_log import replay_log, replay_snapshot, snapshots
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Iterator
+    from collections.abc import Container, Iterable, Iterator, Sequence
+
+    from brokerless.layout.log_dir_files import LogDirFiles
 
     _Key = tuple[Any, ...]
 
 _TOPIC_RESOURCE, _BROKER_RESOURCE = 2, 4
+IN_SYNC = "min.insync.replicas"
 
 
 class SurvivingImage(MetadataImage):
@@ -29,18 +40,24 @@ class SurvivingImage(MetadataImage):
 
     Attributes:
         next_producer_id: all lower producer ids have been handed to brokers.
-        unknown: records of types or versions that are not known, in order.
+        of_new_types: records of types that are not known, in order.
+        lost_meaning: why other records are not understood: a known type has a version of a later release.
     """
 
     def __init__(self) -> None:
         super().__init__(secrets=True)
         self.next_producer_id = 0
-        self.unknown: list[bytes] = []
+        self.of_new_types: list[bytes] = []
+        self.lost_meaning: dict[str, int] = {}
         self._records: dict[_Key, bytes] = {}
 
-    def not_understood(self, record: bytes) -> None:
-        """Keep a record whose meaning is not known."""
-        self.unknown.append(record)
+    def not_understood(self, why: str, record: bytes, *, is_of_new_type: bool) -> None:
+        """Keep a record of a new type. Of others only the reason is kept."""
+        super().not_understood(why, record, is_of_new_type=is_of_new_type)
+        if is_of_new_type:
+            self.of_new_types.append(record)
+        else:
+            self.lost_meaning[why] = self.lost_meaning.get(why, 0) + 1
 
     def replayed(self, name: str, value: dict[str, Any], record: bytes) -> None:
         """Keep the latest record of each thing."""
@@ -52,9 +69,19 @@ class SurvivingImage(MetadataImage):
             self.next_producer_id = value["nextProducerId"]
 
     @property
+    def voters(self) -> set[int]:
+        """The controllers that elect their leader; empty if they are not known."""
+        return set(self._voters)
+
+    @property
     def topic_ids(self) -> dict[str, str]:
         """The topic ids by name."""
         return dict(self._ids)
+
+    @property
+    def topic_names(self) -> dict[str, str]:
+        """The names of topics by their ids."""
+        return dict(self._names)
 
     def partitions_of(self, topic: str) -> dict[int, dict[str, Any]]:
         """Return the partitions of a topic: `replicas`, `isr`, `leader`, `leader_epoch` and others, by number."""
@@ -88,7 +115,7 @@ class SurvivingImage(MetadataImage):
             if key[0] == "config":
                 _, kind, resource, name = key
                 value = self._configs.get((kind, resource), {}).get(name)
-                is_too_much = name == "min.insync.replicas" and int(value or 0) > most_in_sync
+                is_too_much = name == IN_SYNC and is_above(value, most_in_sync)
                 is_of_other = kind == _BROKER_RESOURCE and resource and not _is_node(resource, nodes)
                 if value is not None and kind != _TOPIC_RESOURCE and not (is_of_other or is_too_much):
                     yield record
@@ -101,8 +128,18 @@ class SurvivingImage(MetadataImage):
                 yield record
 
 
+def is_above(value: str | None, most: int) -> bool:
+    """Return whether the text of a setting is a number above another one. Anything may be in damaged metadata.
+
+    >>> is_above("2", 1), is_above("9" * 9999, 1), is_above("two", 1), is_above(None, 1)
+    (True, True, False, False)
+    """
+    match = re.fullmatch(r"\s*\+?0*([0-9]+)\s*", value or "")
+    return match is not None and (len(match[1]) > len(str(most)) or int(match[1]) > most)
+
+
 def _is_node(resource: str, nodes: Container[int]) -> bool:
-    return resource.isdecimal() and int(resource) in nodes
+    return re.fullmatch("[0-9]{1,10}", resource) is not None and int(resource) in nodes
 
 
 def _quota(value: dict[str, Any]) -> _Key:
@@ -129,7 +166,8 @@ class SurvivingMetadata(NamedTuple):
         image: the metadata.
         epoch: the leader epoch of its last batch; -1: there is none.
         offset: the offset after the last record; -1 for a cluster that has not started.
-        doubts: what is not certain, a sentence each.
+        doubts: why some of what the cluster knew may be missing, a sentence each.
+        notes: what else is wrong with the copies, a sentence each.
     """
 
     path: str
@@ -137,54 +175,177 @@ class SurvivingMetadata(NamedTuple):
     epoch: int
     offset: int
     doubts: list[str]
+    notes: list[str]
 
 
-def surviving_metadata(paths: Iterable[str]) -> SurvivingMetadata | None:
-    """Return the newest metadata in log directories; None: none of them has any that can be read."""
-    found: list[SurvivingMetadata] = []
-    doubts: list[str] = []
-    for path in paths:
-        image = SurvivingImage()
-        with warnings.catch_warnings(record=True) as warned:
-            warnings.simplefilter("always")
-            try:
-                source = replay_metadata(path, image)
-            except ValueError:
-                continue
-            except (CorruptRecordError, UnsupportedFormatError) as error:
-                doubts.append(f"the metadata in {path} cannot be read: {error}")
-                continue
-        of_path = [str(one.message) for one in warned]
-        offset = -1 if image.offset is None else image.offset
-        found.append(SurvivingMetadata(source, image, _last_epoch(source), offset, of_path))
-    best = max(found, key=lambda one: (one.epoch, one.offset), default=None)
-    if best is None:
-        return None
-    if best.epoch >= 0:
-        behind = [one for one in found if one.epoch >= 0 and one.offset != best.offset]
-        others = "".join(f"; {one.path} ends at {one.offset}" for one in behind)
-        doubts.append(
-            f"the metadata are those of {best.path}, at offset {best.offset}{others}: its last changes may not have "
-            "been committed, if few controllers had them, and changes that only other disks had are missing"
-        )
-    return best._replace(doubts=[*best.doubts, *doubts])
+def surviving_metadata(roots: Iterable[LogDirFiles]) -> SurvivingMetadata | None:
+    """Return the newest metadata in log directories.
 
-
-def _last_epoch(source: str) -> int:
-    """Return the leader epoch of the last sound batch of a metadata log; -1: it has none."""
-    if not source.rstrip("/").endswith(f"{METADATA_TOPIC}-0"):
-        return -1
-    epoch = 0
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        log = Log(source)
+    Returns:
+        The metadata; None: no directory has any that can be read.
+    """
+    read: list[_Copy] = []
+    notes: list[str] = []
+    for root in roots:
         try:
-            for segment in log.segments[-1:]:
-                for batches in segment.scan(check_crcs=True):
-                    for of_batch, is_valid in zip(
-                        batches["partition_leader_epoch"].to_pylist(), batches["is_valid"].to_pylist(), strict=True
-                    ):
-                        epoch = max(epoch, of_batch or 0) if is_valid else epoch
-        except (CorruptRecordError, UnsupportedFormatError):
-            pass
-    return epoch
+            one = _read(root)
+        except (BrokerlessError, OSError) as error:
+            notes.append(f"the metadata in {root.path} cannot be read: {error}")
+            continue
+        if one is not None:
+            read.append(one)
+    if not read:
+        return None
+    best = max(read, key=lambda one: one.rank)
+    notes += [
+        f"the copy of the metadata in {one.path}, up to offset {one.offset}, is damaged: {one.damage}"
+        for one in read
+        if one.damage and one is not best
+    ]
+    notes += [
+        f"{best.path}: {count} records {name} of a preview release are left out"
+        for name, count in best.image.left_out.items()
+    ]
+    return SurvivingMetadata(best.path, best.image, best.epoch, best.offset, _doubts(best, read), notes)
+
+
+class _Copy(NamedTuple):
+    """A copy of the metadata, as far as it can be read.
+
+    Attributes:
+        path: its directory, or the file that a new cluster starts with.
+        node_id: the node that wrote it; None: not known.
+        image: the metadata after its last sound record.
+        voters: the controllers that elect their leader, as far as the copy tells.
+        is_whole: False if its records begin behind the start of the log, without a readable snapshot before them.
+        epoch: the leader epoch of its last sound record; -1 for a cluster that has not started.
+        offset: the offset after it; -1 for a cluster that has not started.
+        damage: what is wrong with it; "": nothing is.
+        is_end_known: whether it has all records that its node had.
+    """
+
+    path: str
+    node_id: int | None
+    image: SurvivingImage
+    voters: set[int]
+    is_whole: bool
+    epoch: int
+    offset: int
+    damage: str
+    is_end_known: bool
+
+    @property
+    def rank(self) -> tuple[bool, bool, int, int]:
+        has_started = self.epoch >= 0
+        return has_started and self.is_whole, has_started, self.epoch, self.offset
+
+
+def _read(root: LogDirFiles) -> _Copy | None:
+    """Read the metadata in a log directory; None: it has none."""
+    node_id = None
+    with suppress(CorruptRecordError):
+        node_id = root.node_id
+    if has_metadata_log(root.path):
+        return _read_log(Log(f"{root.path}/{METADATA_TOPIC}-0", root=root), node_id)
+    file = bootstrap_file(root.path, root.journal)
+    if not storage.exists(file):
+        return None
+    image = SurvivingImage()
+    with located(file):
+        replay_snapshot(storage.read_all(file), image)
+    if not image.topic_ids and (has_topic_ids(root.path) or root.recovery_points):
+        # The second disk of a broker that ran: what it was formatted with says nothing of the cluster since.
+        return None
+    return _Copy(file, node_id, image, set(), True, -1, -1, "", True)
+
+
+def _read_log(log: Log, node_id: int | None) -> _Copy:
+    image, damages = SurvivingImage(), []
+    epoch, start, has_snapshot = 0, 0, False
+    for offset, of_epoch, path in snapshots(log):
+        candidate = SurvivingImage()
+        try:
+            with located(path):
+                replay_snapshot(storage.read_all(path), candidate)
+        except (BrokerlessError, OSError) as error:
+            damages.append(f"the snapshot {path} is damaged: {error}")
+            continue
+        image, epoch, start, has_snapshot = candidate, of_epoch, offset, True
+        break
+    image.offset = start
+    first = log.segments[0].base_offset if log.segments else start
+    is_whole = has_snapshot or first == 0
+    end, is_end_known = start, True
+    if first > start and has_snapshot:
+        # What came between is lost: a change without what it changes says nothing.
+        damages.append(f"the log begins at offset {first}, and the newest sound snapshot ends at offset {start}")
+        is_end_known = False
+    else:
+        if first > start:
+            damages.append(f"the log begins at offset {first}, and no sound snapshot comes before")
+        begin = max(start, first)
+        end, epoch, damage = _sound_end(log, begin, epoch)
+        if damage:
+            damages.append(damage)
+            is_end_known = False
+        unreadable = replay_log(log, image, begin, end) if begin < end else None
+        if unreadable is not None:
+            end, is_end_known = image.offset or 0, False
+            damages.append(str(unreadable))
+    voters = image.voters or _voters_of_quorum_state(log)
+    return _Copy(log.path, node_id, image, voters, is_whole, epoch, end, "; ".join(damages), is_end_known)
+
+
+def _sound_end(log: Log, start: int, epoch: int) -> tuple[int, int, str]:
+    """Return where the batches from an offset on end, the epoch of the last one, and the damage or gap behind it."""
+    end = start
+    columns = ("base_offset", "last_offset", "partition_leader_epoch", "is_valid")
+    for segment in log.segments:
+        if segment.limit_offset <= start and not segment.is_last:
+            continue
+        try:
+            for batches in segment.scan(check_crcs=True):
+                for base, last, of_epoch, is_valid in zip(
+                    *(batches[name].to_pylist() for name in columns), strict=True
+                ):
+                    if last < start:
+                        continue
+                    if not is_valid:
+                        return end, epoch, f"{segment.path}: the batch at offset {base} has a wrong checksum"
+                    if base > end:
+                        return end, epoch, f"{segment.path}: offsets {end} to {base - 1} are missing"
+                    end, epoch = last + 1, max(epoch, of_epoch or 0)
+        except (CorruptRecordError, UnsupportedFormatError) as error:
+            return end, epoch, str(error)
+    return end, epoch, ""
+
+
+def _voters_of_quorum_state(log: Log) -> set[int]:
+    """Return the voters in the file `quorum-state`. Without them in the log, the quorum is one of the configuration."""
+    path = f"{log.path}/{checkpoints.QUORUM_STATE}"
+    # Anything may be in the file: then it tells nothing.
+    with suppress(OSError, ValueError, TypeError, KeyError, RecursionError):
+        return {int(voter["voterId"]) for voter in json.loads(storage.read_all(path))["currentVoters"]}
+    return set()
+
+
+def _doubts(best: _Copy, read: Sequence[_Copy]) -> list[str]:
+    doubts = []
+    if not best.is_whole:
+        doubts.append(f"{best.path} does not have all metadata: {best.damage}; what came before is lost")
+    elif best.damage:
+        doubts.append(f"the metadata in {best.path} are known up to offset {best.offset}: {best.damage}")
+    if best.epoch < 0:
+        return doubts
+    voters = best.voters or next((one.voters for one in read if one.voters), set())
+    here = {one.node_id for one in read if one.is_whole and one.is_end_known and one.epoch >= 0} & voters
+    if 2 * len(here) > len(voters):
+        return doubts
+    behind = [one for one in read if one.epoch >= 0 and one.offset != best.offset]
+    others = "".join(f"; {one.path} ends at {one.offset}" for one in behind)
+    which = f"{len(here)} of the {len(voters)} controllers" if voters else "controllers that are not known"
+    doubts.append(
+        f"the metadata are those of {best.path}, at offset {best.offset}{others}: the disks have sound copies of "
+        f"{which}. Its last changes may not have been committed, and changes that only others had are missing"
+    )
+    return doubts

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import json
-import re
 import warnings
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from brokerless import _native
 from brokerless.arguments import to_ms
-from brokerless.errors import CorruptRecordError, UnsupportedFormatError, located
+from brokerless.errors import located
 from brokerless.io import storage
 from brokerless.layout.file_names import METADATA_TOPIC
 from brokerless.log_dir.cluster_metadata import bootstrap_file, formatted_snapshot, has_metadata_log
 from brokerless.log_dir.log_dirs import LogDirs
-from brokerless.state.internal_topic import decoded_records, logs_of
+from brokerless.state.internal_topic import logs_of
 from brokerless.state.metadata_image import SCHEMAS, SECRETS, MetadataImage
+from brokerless.state.metadata_log import last_time, replay_log, replay_snapshot, snapshots
 from brokerless.state.schema import finite
 
 if TYPE_CHECKING:
@@ -27,9 +25,6 @@ if TYPE_CHECKING:
 
     from brokerless.arguments import Time
     from brokerless.log.log import Log
-    from brokerless.log.segment import Segment
-
-_SNAPSHOT = re.compile(r"(\d{20})-\d{10}\.checkpoint")
 
 
 class ClusterState:
@@ -199,19 +194,6 @@ def cluster(
     return ClusterState(_replay_directories(LogDirs(*paths), image, until, at_offset, paths), image)
 
 
-def replay_metadata(path: str | os.PathLike[str], image: MetadataImage) -> str:
-    """Replay the newest metadata of one log directory into an image.
-
-    Returns:
-        The directory of the metadata log, or the file that a new cluster starts with.
-
-    Raises:
-        ValueError: the directory has no metadata of a cluster.
-        CorruptRecordError: the snapshot that is needed is damaged.
-    """
-    return _replay_directories(LogDirs(path), image, None, None, [path])
-
-
 def _replay_directories(
     directories: LogDirs,
     image: MetadataImage,
@@ -228,7 +210,7 @@ def _replay_directories(
         file = bootstrap_file(root.path, None)
         if storage.exists(file):
             with located(file):
-                _replay_snapshot(storage.read_all(file), image)
+                replay_snapshot(storage.read_all(file), image)
             image.offset = None
             _tell_left_out(file, image)
             return file
@@ -239,6 +221,8 @@ def _replay_directories(
 
 
 def _tell_left_out(path: str, image: MetadataImage) -> None:
+    for why, count in image.unknown.items():
+        warnings.warn(f"{path}: {count} records are not understood: {why}", stacklevel=3)
     for name, count in image.left_out.items():
         warnings.warn(f"{path}: {count} records {name} of a preview release are left out", stacklevel=3)
 
@@ -248,15 +232,20 @@ def _replay(log: Log, image: MetadataImage, at: int | None, at_offset: int | Non
     snapshot = _snapshot_before(log, at, at_offset)
     if snapshot is not None:
         start, content = snapshot
-        _replay_snapshot(content, image)
+        replay_snapshot(content, image)
         image.offset = start
     elif start > 0:
         point = f"offset {at_offset}" if at is None else f"time {at}"
         raise ValueError(f"{log.path} begins at offset {start}, and has no snapshot up to {point}")
     # A broker cuts the log back to a snapshot that is beyond its end.
     end = log.log_end_offset if at_offset is None else min(at_offset, log.log_end_offset)
-    if start < end:
-        _replay_log(log, image, start, end, at)
+    damage = replay_log(log, image, start, end, at) if start < end else None
+    if damage is not None:
+        warnings.warn(
+            f"the cluster's metadata are known up to damage at {damage.path}:{damage.position} ({damage.args[0]}): a "
+            "broker cuts them there",
+            stacklevel=4,
+        )
 
 
 def _snapshot_before(log: Log, at: int | None, at_offset: int | None) -> tuple[int, bytes] | None:
@@ -266,103 +255,14 @@ def _snapshot_before(log: Log, at: int | None, at_offset: int | None) -> tuple[i
         CorruptRecordError: it is damaged.
     """
     first = formatted_snapshot(log.root.path).rpartition("/")[2]
-    names = sorted(name for name in storage.list_directory(log.path) if _SNAPSHOT.fullmatch(name) and name != first)
-    for name in reversed(names):
-        offset, path = int(name[:20]), f"{log.path}/{name}"
-        if at_offset is not None and offset > at_offset:
+    for offset, _, path in snapshots(log):
+        if path.endswith(f"/{first}") or (at_offset is not None and offset > at_offset):
             continue
         with located(path):
             content = storage.read_all(path)
-            if at is None or _last_time(content) <= at:
+            if at is None or last_time(content) <= at:
                 return offset, content
     return None
-
-
-def _last_time(snapshot: bytes) -> int:
-    """Return the time of the last record in a snapshot."""
-    for control_type, value in _control_records(snapshot):
-        if control_type == "SNAPSHOT_HEADER":
-            return int(value["lastContainedLogTimestamp"])
-    raise CorruptRecordError("no snapshot: it has no header")
-
-
-def _replay_snapshot(content: bytes, image: MetadataImage) -> None:
-    for control_type, value in _control_records(content):
-        image.replay_control(control_type, value)
-        if control_type == "SNAPSHOT_HEADER":
-            image.time = value["lastContainedLogTimestamp"]
-    decoder, position = _native.Decoder(["key", "value"]), 0
-    while position < len(content):
-        rows, consumed = decoder.decode(memoryview(content)[position:], position)
-        if not consumed:
-            raise CorruptRecordError("metadata snapshot is cut: no whole batch", position=position)
-        if rows is not None:
-            _replay_rows(rows, image, "the snapshot")
-        position += consumed
-
-
-def _control_records(content: bytes | memoryview, position: int = 0) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the type and the value of each control record in batches."""
-    batches, _ = _native.scan(content, position)
-    for start, size, is_control in zip(
-        *(batches[name].to_pylist() for name in ("position", "size", "is_control")), strict=True
-    ):
-        if is_control:
-            begin = start - position
-            lines, _ = _native.JsonDump(records=True).feed(memoryview(content)[begin : begin + size], start)
-            for record in json.loads(lines)["records"] or ():
-                if isinstance(record["value"], dict):
-                    yield record["control_type"], record["value"]
-
-
-def _replay_log(log: Log, image: MetadataImage, start: int, end: int, at: int | None) -> None:
-    """Apply the records in [start, end) that are not after a time. Damage ends the log, as it does for a broker."""
-    try:
-        # Not up to the time: to find its offset, a read would need what is behind damage.
-        for rows in log.read(start, end, columns=["key", "value", "offset", "timestamp"]):
-            times = [time or 0 for time in rows["timestamp"].view(pa.int64()).to_pylist()]
-            count = next((row for row, time in enumerate(times) if at is not None and time > at), len(times))
-            if count:
-                _replay_rows(rows.slice(0, count), image, log.name)
-                image.offset, image.time = rows["offset"][count - 1].as_py() + 1, times[count - 1]
-            if count < len(times):
-                break
-    except (CorruptRecordError, UnsupportedFormatError) as error:
-        end = start if image.offset is None else image.offset
-        warnings.warn(
-            f"the cluster's metadata are known up to damage at {error.path}:{error.position} ({error.args[0]}): a "
-            "broker cuts them there",
-            stacklevel=4,
-        )
-    for segment in log.segments:
-        if start < segment.end_offset(log.log_end_offset) and segment.base_offset < end:
-            _replay_controls(segment, image, end, at)
-
-
-def _replay_controls(segment: Segment, image: MetadataImage, end: int, at: int | None) -> None:
-    """Apply the control records of a segment, up to an offset and a time. Damage that hides some was told of."""
-    columns = ("position", "size", "base_offset", "max_timestamp", "is_control")
-    with segment.open() as file, suppress(CorruptRecordError, UnsupportedFormatError):
-        for batches in segment.scan():
-            for position, size, offset, time, is_control in zip(
-                *(batches[name].to_pylist() for name in columns), strict=True
-            ):
-                if offset >= end:
-                    return
-                if is_control and (at is None or time <= at):
-                    for control_type, value in _control_records(file.read(position, size), position):
-                        image.replay_control(control_type, value)
-
-
-def _replay_rows(rows: pa.RecordBatch, image: MetadataImage, where: str) -> None:
-    for part, decoded in decoded_records(METADATA_TOPIC, rows):
-        columns = (decoded[name].to_pylist() for name in ("name", "value", "unknown"))
-        for name, value, unknown, record in zip(*columns, part["value"].to_pylist(), strict=True):
-            if unknown is not None:
-                warnings.warn(f"a record in {where} is not understood: {unknown}", stacklevel=5)
-                image.not_understood(record or b"")
-            elif name is not None:
-                image.replay(name, json.loads(value), record or b"")
 
 
 def _changes(subject: str, before: pa.Table, after: pa.Table, *, secrets: bool) -> Iterator[dict[str, Any]]:

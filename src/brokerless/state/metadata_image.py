@@ -125,6 +125,7 @@ class MetadataImage:
         offset: the offset after the last record; None if it is not known.
         time: the time of the last record in ms; None if it is not known.
         left_out: how many records of each type have other fields: those of previews (Kafka 2.8 to 3.2).
+        unknown: how many records are not understood, by the reason: those of later releases.
     """
 
     def __init__(self, *, secrets: bool = False) -> None:
@@ -132,6 +133,7 @@ class MetadataImage:
         self.offset: int | None = None
         self.time: int | None = None
         self.left_out: Counter[str] = Counter()
+        self.unknown: Counter[str] = Counter()
         self._brokers: dict[int, dict[str, Any]] = {}
         self._controllers: dict[int, dict[str, Any]] = {}
         # By topic id, and the ids by name.
@@ -205,8 +207,15 @@ class MetadataImage:
         rows = list(self._TABLES[subject](self))
         return rows if shows else list(map(_without_secrets, rows))
 
-    def not_understood(self, record: bytes) -> None:
-        """Take a record of a type or version that is not known."""
+    def not_understood(self, why: str, record: bytes, *, is_of_new_type: bool) -> None:  # noqa: ARG002
+        """Take a record of a type or version that is not known.
+
+        Args:
+            why: what is not known of it.
+            record: its bytes.
+            is_of_new_type: whether its type is not known, so that nothing that is known depends on it.
+        """
+        self.unknown[why] += 1
 
     def replayed(self, name: str, value: dict[str, Any], record: bytes) -> None:
         """Take the bytes of a record that was applied."""

@@ -1,0 +1,346 @@
+"""The topics that there will be after a rescue: their ids, their numbers of partitions, and the replicas on the disks.
+
+- With metadata, a topic has the partitions that they know. A directory above them counts only if it has the topic's id:
+  a broker made it after the last metadata on these disks.
+- Without, a topic has as many as its highest directory says; Kafka's own ones as many as their keys say
+  (`partition_counts`).
+- Directories with another topic id are of an older topic of the same name. They do not count.
+- A replica that was being moved to another disk (`-future`) counts behind others of the same rank. One that its broker
+  gave up (`-stray`) counts if there is no other, and the metadata know its topic.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from brokerless.arguments import unknown
+from brokerless.errors import BrokerlessError, CorruptRecordError, UnsupportedFormatError
+from brokerless.healing.partition_counts import likely_count
+from brokerless.io import storage
+from brokerless.io.remote import is_remote
+from brokerless.layout import checkpoints, commit_journal, file_names
+from brokerless.layout.log_dir_files import LogDirFiles
+from brokerless.log.log import Log
+from brokerless.log_dir.copying import check_at_rest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from brokerless.healing.surviving_metadata import SurvivingImage
+    from brokerless.log.segment import Segment
+
+# As many names as a note lists.
+_FEW = 5
+
+
+class Replica(NamedTuple):
+    """A directory of a partition.
+
+    Attributes:
+        log: the log.
+        topic_id: the topic's id; None: it has none that can be read.
+        state: "", "future" or "stray".
+    """
+
+    log: Log
+    topic_id: str | None
+    state: str
+
+    @property
+    def node_id(self) -> int | None:
+        """The node of its disk; None: the disk does not tell."""
+        return node_id_of(self.log.root)
+
+    def checkpointed(self, offsets: Mapping[tuple[str, int], int]) -> int | None:
+        """Return the offset that a checkpoint has of it; None: none. It does not describe a stray replica."""
+        return None if self.state == "stray" else offsets.get((self.log.topic or "", self.log.partition or 0))
+
+
+@dataclass
+class FoundTopic:
+    """A topic.
+
+    Attributes:
+        name: its name.
+        topic_id: its id.
+        is_known: whether the metadata know it.
+        count: how many partitions it has.
+        partitions: what the metadata know of its partitions, by number.
+        replicas: the replicas of each partition on the disks, by number.
+    """
+
+    name: str
+    topic_id: str
+    is_known: bool
+    count: int = 0
+    partitions: dict[int, dict[str, Any]] = field(default_factory=dict)
+    replicas: dict[int, list[Replica]] = field(default_factory=dict)
+
+    @property
+    def logs(self) -> list[Log]:
+        """The logs of all replicas."""
+        return [replica.log for replicas in self.replicas.values() for replica in replicas]
+
+
+def open_disks(paths: Iterable[str]) -> list[LogDirFiles]:
+    """Return log directories that nobody has open.
+
+    Raises:
+        FileNotFoundError: one does not exist.
+        LogInUseError: a broker, or another writer, has one open.
+        ValueError: one is a partition's directory.
+    """
+    roots = []
+    for path in dict.fromkeys(paths):
+        if not storage.is_directory(path):
+            raise FileNotFoundError(errno.ENOENT, "no such directory", path)
+        if file_names.is_partition_directory(storage.list_directory(path)):
+            raise ValueError(f"{path} is one partition's directory: give the log directory around it")
+        root = LogDirFiles(path)
+        if not is_remote(path):
+            check_at_rest(root)
+        roots.append(root)
+    return roots
+
+
+def node_id_of(root: LogDirFiles) -> int | None:
+    """Return the node of a disk; None: it does not tell, or its ids are damaged."""
+    with contextlib.suppress(CorruptRecordError):
+        return root.node_id
+    return None
+
+
+def find_topics(
+    roots: Iterable[LogDirFiles], image: SurvivingImage | None, wanted: set[str] | None, notes: list[str]
+) -> tuple[dict[str, FoundTopic], set[str]]:
+    """Return the topics by name, sorted, and the names of those that are not wanted.
+
+    Args:
+        roots: the disks.
+        image: the metadata; None: no disk has any.
+        wanted: only these topics; None: all.
+        notes: gets what is not used, and what is not certain, a sentence each.
+
+    Raises:
+        ValueError: there is no topic of a wanted name; a topic has several ids, and no metadata tell which one counts;
+            or one has too many partitions.
+    """
+    here, strays = _listed(roots)
+    by_metadata = {} if image is None else image.topic_ids
+    for name in [name for name in by_metadata if not _is_topic(name)]:
+        notes.append(f"left out: a topic of the metadata whose name is not one: {name!r}")
+        del by_metadata[name]
+    known = {*by_metadata, *here}
+    for name in wanted or ():
+        if name not in known:
+            raise unknown("topic", name, known)
+    topics = {}
+    for name in sorted(known if wanted is None else wanted):
+        topic_id = _topic_id(name, here.get(name, {}), by_metadata, has_metadata=image is not None, notes=notes)
+        topic = topics[name] = FoundTopic(name, topic_id, name in by_metadata)
+        topic.partitions = image.partitions_of(name) if image is not None and topic.is_known else {}
+        for number, replicas in here.get(name, {}).items():
+            if of_topic := [replica for replica in replicas if replica.topic_id in (None, topic_id)]:
+                topic.replicas[number] = of_topic
+    _add_strays(topics, strays, {} if image is None else image.topic_names, notes)
+    for topic in topics.values():
+        _count(topic, notes, has_metadata=image is not None)
+    if image is None and any(not file_names.is_internal(name) for name in topics):
+        notes.append(
+            "without metadata, a topic has as many partitions as its highest directory says: there may have been more"
+        )
+    return {name: topic for name, topic in topics.items() if topic.count}, known - topics.keys()
+
+
+def _listed(
+    roots: Iterable[LogDirFiles],
+) -> tuple[dict[str, dict[int, list[Replica]]], list[Replica]]:
+    """Return the replicas by topic and partition, and those that their brokers gave up."""
+    here: dict[str, dict[int, list[Replica]]] = defaultdict(lambda: defaultdict(list))
+    strays = []
+    for root in roots:
+        found, _ = commit_journal.list_consistent(root.path)
+        for name, path in sorted(found.items()):
+            try:
+                parsed = file_names.parse_directory_name(name)
+            except ValueError:
+                continue
+            if parsed.topic == file_names.METADATA_TOPIC or parsed.leftover == "delete" or not _is_topic(parsed.topic):
+                continue
+            log = Log(path, root=root)
+            topic_id = None
+            with contextlib.suppress(CorruptRecordError):
+                topic_id = log.topic_id
+            replica = Replica(log, topic_id, parsed.leftover)
+            if parsed.leftover == "stray":
+                strays.append(replica)
+            else:
+                here[parsed.topic][parsed.partition].append(replica)
+    return here, strays
+
+
+def _is_topic(name: str) -> bool:
+    with contextlib.suppress(ValueError):
+        file_names.check_topic_name(name)
+        return True
+    return False
+
+
+def _topic_id(
+    name: str,
+    here: Mapping[int, list[Replica]],
+    by_metadata: Mapping[str, str],
+    *,
+    has_metadata: bool,
+    notes: list[str],
+) -> str:
+    """Return the id that counts of a topic."""
+    paths: dict[str, list[str]] = defaultdict(list)
+    for replicas in here.values():
+        for replica in replicas:
+            if replica.topic_id is not None:
+                paths[replica.topic_id].append(replica.log.path)
+    if name in by_metadata:
+        chosen = by_metadata[name]
+    elif len(paths) > 1:
+        places = ", ".join(f"{topic_id} in {of_id[0]}" for topic_id, of_id in paths.items())
+        raise ValueError(
+            f"topic {name!r} was created several times, and no metadata tell which one counts: {places}; leave "
+            "out the disks of the others"
+        )
+    else:
+        chosen = next(iter(paths), None) or checkpoints.random_id()
+        if has_metadata and not file_names.is_internal(name):
+            notes.append(
+                f"topic {name} is not in the metadata: it was deleted, or created after them. It is kept, with "
+                "retention.ms=-1 as its only setting"
+            )
+    for topic_id, of_id in paths.items():
+        if topic_id != chosen:
+            notes.append(f"not used: {listed_few(of_id)}: an older topic of the name {name!r}, with the id {topic_id}")
+    return chosen
+
+
+def _add_strays(
+    topics: Mapping[str, FoundTopic], strays: Iterable[Replica], names: Mapping[str, str], notes: list[str]
+) -> None:
+    """Add replicas that their brokers gave up to partitions that have no other."""
+    for replica in strays:
+        # A long topic's name is shortened in that of the directory: its id tells it.
+        topic = topics.get(names.get(replica.topic_id or "", ""))
+        number, path = replica.log.partition or 0, replica.log.path
+        others = [] if topic is None else topic.replicas.get(number, [])
+        if topic is None or any(other.state != "stray" for other in others):
+            notes.append(f"not used: {path}: the broker found that its topic was deleted, or moved to other nodes")
+        else:
+            notes.append(f"{topic.name}-{number} comes from {path}: its broker had given it up, and no other is left")
+            topic.replicas.setdefault(number, []).append(replica)
+
+
+def _count(topic: FoundTopic, notes: list[str], *, has_metadata: bool) -> None:
+    """Find how many partitions a topic has, and leave out the directories above."""
+    highest = max(topic.replicas, default=-1)
+    if topic.is_known:
+        topic.count = max(topic.partitions, default=-1) + 1
+        above = sorted(number for number in topic.replicas if number >= topic.count)
+        sure = [number for number in above if any(one.topic_id is not None for one in topic.replicas[number])]
+        unsure = [
+            replica.log.path
+            for number in above
+            if not sure or number > sure[-1]
+            for replica in topic.replicas.pop(number)
+        ]
+        if sure:
+            notes.append(
+                f"the metadata know {topic.count} partitions of topic {topic.name}, and the disks have partition "
+                f"{sure[-1]} with its id: it got more partitions after these metadata"
+            )
+            topic.count = sure[-1] + 1
+        if unsure:
+            notes.append(f"not used: {listed_few(unsure)}: the metadata know {topic.count} partitions of {topic.name}")
+        if not topic.count:
+            notes.append(f"topic {topic.name} is left out: it has no partitions")
+    else:
+        # An index of partitions has no gaps: what decides is the number of partitions, as for keys and groups.
+        topic.count = highest + 1
+    if topic.count > file_names.MOST_PARTITIONS:
+        raise ValueError(
+            f"topic {topic.name!r} has a partition {topic.count - 1}, above the most that there may be, "
+            f"{file_names.MOST_PARTITIONS}: leave the topic out, or move the directory of that name away"
+        )
+    if not topic.is_known and file_names.is_internal(topic.name):
+        best = {number: ranked(replicas)[0].log for number, replicas in topic.replicas.items()}
+        count = likely_count(topic.name, best, topic.count)
+        if count.reason:
+            what = "no metadata" if not has_metadata else "the metadata do not"
+            notes.append(f"{what} tell how many partitions {topic.name} has: {count.partitions}, {count.reason}")
+        topic.count = count.partitions
+
+
+def ranked(replicas: Iterable[Replica]) -> list[Replica]:
+    """Return replicas, the best first: by the leader epoch of the last sound batch, then by the end."""
+    found = []
+    for replica in replicas:
+        epoch, end = -1, -1
+        with contextlib.suppress(BrokerlessError, OSError):
+            end = replica.log.log_end_offset
+            epoch = last_epoch(replica.log)
+        found.append(((epoch, end, replica.state == ""), replica))
+    return [replica for _, replica in sorted(found, key=lambda one: one[0], reverse=True)]
+
+
+def last_epoch(log: Log) -> int:
+    """Return the leader epoch of the last sound batch; -1: it has none."""
+    for number, segment in enumerate(reversed(log.segments)):
+        # Only of the last segment it is known where the batch is. Before, what matters has been lost, or is rare.
+        since = log.log_end_offset - 1 if number == 0 else None
+        for offset in dict.fromkeys((since, None)):
+            epoch = _highest_epoch(segment, offset)
+            if epoch >= 0:
+                return epoch
+    return -1
+
+
+def _highest_epoch(segment: Segment, since: int | None) -> int:
+    """Return the highest leader epoch of the sound batches from an offset on, up to the first damage; -1: none."""
+    epoch = -1
+    with contextlib.suppress(CorruptRecordError, UnsupportedFormatError), segment.open() as file:
+        start = segment.base_offset if since is None else since
+        for batches in segment.batches_since(file, start, check_crcs=True):
+            epochs = batches["partition_leader_epoch"].to_pylist()
+            valid = batches["is_valid"].to_pylist()
+            epoch = max([epoch, *(one or 0 for one, is_valid in zip(epochs, valid, strict=True) if is_valid)])
+    return epoch
+
+
+def listed_few(names: Iterable[str]) -> str:
+    """Return some names with commas between, and how many others there are."""
+    every = list(names)
+    more = [f"and {len(every) - _FEW} more"] if len(every) > _FEW else []
+    return ", ".join([*every[:_FEW], *more])
+
+
+def same_cluster(roots: Iterable[LogDirFiles]) -> str | None:
+    """Return the id of the cluster of some disks; None: no disk tells.
+
+    Raises:
+        ValueError: they are of several clusters.
+    """
+    ids: dict[str, str] = {}
+    for root in roots:
+        with contextlib.suppress(CorruptRecordError):
+            if root.cluster_id is not None:
+                ids.setdefault(root.cluster_id, root.path)
+    if len(ids) > 1:
+        places = ", ".join(f"{one} in {path}" for one, path in ids.items())
+        raise ValueError(f"different clusters: {places}; rescue each alone")
+    return next(iter(ids), None)
+
+
+def node_ids(roots: Iterable[LogDirFiles]) -> Iterator[int]:
+    """Yield the nodes of some disks."""
+    yield from sorted({node for node in map(node_id_of, roots) if node is not None})

@@ -1,0 +1,281 @@
+"""The metadata that the cluster of a rescue starts with: its nodes, the settings of its topics, and all else.
+
+Replicas stay on their nodes, as far as the cluster has them, and settings that the new cluster could not keep are
+changed: each change is noted.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from brokerless.errors import UnsupportedFormatError
+from brokerless.healing.found_topics import listed_few
+from brokerless.healing.surviving_metadata import IN_SYNC, is_above
+from brokerless.layout.bootstrap_metadata import (
+    LEAST_METADATA_VERSION,
+    OLDEST_RELEASE,
+    feature_records,
+    next_block,
+    partition_record,
+    producer_ids_record,
+    topic_config_record,
+    topic_record,
+)
+from brokerless.layout.topic_config import TopicConfig
+from brokerless.state.internal_topic import REMOTE_LOG_METADATA_TOPIC
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+
+    from brokerless.healing.found_topics import FoundTopic
+    from brokerless.healing.surviving_metadata import SurvivingImage, SurvivingMetadata
+    from brokerless.layout.release import Release
+    from brokerless.log.log import Log
+
+_REMOTE = "remote.storage.enable"
+_OF_REMOTE = re.compile(r"remote\..*|local\.retention\..*")
+# Those with which brokers create their own topics, but for numbers of replicas.
+_INTERNAL_SETTINGS = {
+    "__consumer_offsets": {"cleanup.policy": "compact", "compression.type": "producer", "segment.bytes": "104857600"},
+    "__transaction_state": {
+        "cleanup.policy": "compact",
+        "compression.type": "uncompressed",
+        "segment.bytes": "104857600",
+        "unclean.leader.election.enable": "false",
+    },
+    "__share_group_state": {"cleanup.policy": "delete", "retention.ms": "-1", "segment.bytes": "104857600"},
+    "__remote_log_metadata": {"cleanup.policy": "delete", "retention.ms": "-1"},
+}
+
+
+class NewPartition(NamedTuple):
+    """A partition of the new cluster.
+
+    Attributes:
+        number: its number.
+        replicas: its nodes.
+        leader_epoch: the highest leader epoch that is known of it.
+    """
+
+    number: int
+    replicas: list[int]
+    leader_epoch: int
+
+
+class NewCluster:
+    """The cluster that there will be.
+
+    Args:
+        nodes: its nodes.
+        metadata: what the old one knew; None: not known.
+        release: the release whose features it starts with; None: as before.
+        is_fork: whether it may meet the old one: it has another id.
+        rename: the new names of topics.
+
+    Attributes:
+        notes: what is not as it was, a sentence each.
+
+    Raises:
+        UnsupportedFormatError: the metadata have records that a newer release wrote, and no release is given.
+    """
+
+    def __init__(
+        self,
+        nodes: Sequence[int],
+        metadata: SurvivingMetadata | None,
+        *,
+        release: Release | None,
+        is_fork: bool,
+        rename: Mapping[str, str],
+    ) -> None:
+        self._nodes, self._release, self._is_fork, self._rename = nodes, release, is_fork, rename
+        self._image: SurvivingImage | None = None if metadata is None else metadata.image
+        # A dict keeps the order, and tells quickly whether it has a note.
+        self.notes: dict[str, None] = {}
+        self._moved: list[str] = []
+        self._tiered: dict[str, bool] = {}
+        if metadata is None:
+            return
+        lost, of_new_types = metadata.image.lost_meaning, len(metadata.image.of_new_types)
+        if lost and release is None:
+            found = "; ".join(f"{count} of {why}" for why, count in lost.items())
+            raise UnsupportedFormatError(
+                f"metadata records of a newer release are not understood ({found}), and what they say would be lost: "
+                "use a newer brokerless, or give the release of Kafka that the new cluster has (--release), which "
+                "leaves them out",
+                path=metadata.path,
+            )
+        for why, count in lost.items():
+            self._note(f"{count} metadata records are not understood, and left out: {why}")
+        if of_new_types:
+            what = "left out" if release is not None else "kept as they are"
+            self._note(f"{of_new_types} metadata records of unknown types are {what}")
+
+    def nodes_of(self, topic: FoundTopic, number: int, turn: int) -> list[int]:
+        """Return the nodes of a partition: as many as before, if there are so many; the same ones, where they stay.
+
+        Args:
+            topic: its topic.
+            number: its number.
+            turn: where to begin among the nodes, so that partitions are spread over them.
+        """
+        before = self._replicas(topic, number)
+        count = min(len(before) if before else len(self._nodes), len(self._nodes))
+        staying = [node for node in dict.fromkeys(before) if node in self._nodes]
+        turned = [*self._nodes[turn % len(self._nodes) :], *self._nodes[: turn % len(self._nodes)]]
+        return [*staying, *(node for node in turned if node not in staying)][:count]
+
+    def _replicas(self, topic: FoundTopic, number: int) -> list[int]:
+        """Return the nodes that a partition had, or was to have: while it is moved, it has both kinds of replicas."""
+        known: dict[str, Any] = topic.partitions.get(number, {})
+        every = known.get("replicas") or []
+        adding, removing = set(known.get("adding_replicas") or ()), set(known.get("removing_replicas") or ())
+        if not adding and not removing:
+            return list(every)
+        target = [node for node in every if node not in removing]
+        origin = [node for node in every if node not in adding]
+        in_sync = set(known.get("isr") or ())
+        self._moved.append(f"{topic.name}-{number}")
+        return target if target and (in_sync & set(target) or not origin) else origin
+
+    def config_of(self, topic: FoundTopic) -> TopicConfig:
+        """Return what matters for its files of a topic's settings."""
+        configs = {} if self._image is None or not topic.is_known else self._image.configs_of(topic.name)
+        policy = configs.get("cleanup.policy", _INTERNAL_SETTINGS.get(topic.name, {}).get("cleanup.policy"))
+        settings: dict[str, object] = {} if policy is None else {"cleanup_policy": policy}
+        is_tiered = self._tiered.get(topic.name)
+        if is_tiered is not None:
+            settings["remote_storage_enable"] = is_tiered
+        return TopicConfig().with_keywords(settings) if settings else TopicConfig()
+
+    def loses_remote(self, topic: FoundTopic) -> bool:
+        """Return whether a topic had segments in remote storage that the new cluster does not read."""
+        return self._tiered.get(topic.name) is False
+
+    def find_tiered(self, topics: Iterable[FoundTopic], names: Container[str]) -> None:
+        """Find the topics with segments in remote storage, and decide whether they keep them.
+
+        Args:
+            topics: the topics.
+            names: the names of all topics on the disks.
+        """
+        for topic in topics:
+            configs = {} if self._image is None or not topic.is_known else self._image.configs_of(topic.name)
+            is_set = configs.get(_REMOTE, "").strip().lower() == "true"
+            before = [log for log in topic.logs if log.missing_offsets is not None] if not topic.is_known else []
+            if not is_set and not before:
+                continue
+            new_name = self._rename.get(topic.name, topic.name)
+            starts = "" if topic.is_known else f" ({_start(before[0])})"
+            gone = "what is only there is not in the result, and its partitions begin with their first local segment"
+            if new_name != topic.name:
+                self._tiered[topic.name] = False
+                self._note(
+                    f"topic {topic.name}{starts} has segments in remote storage. They belong to the topic's old id, so "
+                    f"that {new_name} cannot read them: {gone}"
+                )
+            elif self._is_fork:
+                self._tiered[topic.name] = False
+                self._note(
+                    f"topic {topic.name}{starts} has segments in remote storage. A cluster with another id must not "
+                    f"use it, for retention would delete the segments of the old one: {gone}"
+                )
+            elif topic.is_known:
+                self._tiered[topic.name] = True
+                self._note(
+                    f"topic {topic.name} has segments in remote storage. Configure the new brokers with the same one, "
+                    "and only if the old ones stay down: of two clusters, each would delete what the other still has"
+                )
+            elif REMOTE_LOG_METADATA_TOPIC in names:
+                self._tiered[topic.name] = True
+                self._note(
+                    f"topic {topic.name}{starts} has segments in remote storage, and its settings are lost: it gets "
+                    f"{_REMOTE}=true. Configure the new brokers with the same storage"
+                )
+            else:
+                self._note(
+                    f"topic {topic.name}{starts} has segments in remote storage, or lost them: set {_REMOTE}=true "
+                    "before a broker starts, if there is such a storage"
+                )
+
+    def settings(self, topic: FoundTopic, replicas: int) -> dict[str, str]:
+        """Return the own settings of a topic with so many replicas."""
+        if self._image is None or not topic.is_known:
+            # With Kafka's defaults, a broker would delete records of more than seven days within minutes.
+            settings = dict(_INTERNAL_SETTINGS.get(topic.name, {"retention.ms": "-1"}))
+            return {**settings, _REMOTE: "true"} if self._tiered.get(topic.name) else settings
+        settings = self._image.configs_of(topic.name)
+        if is_above(settings.get(IN_SYNC), replicas):
+            # Otherwise nobody could write to it with acks=all.
+            wanted = settings[IN_SYNC][:20]
+            settings[IN_SYNC] = str(replicas)
+            self._note(f"{IN_SYNC} of topic {topic.name} is {replicas}, not {wanted}: it has no more replicas")
+        if self._tiered.get(topic.name) is False:
+            settings = {name: value for name, value in settings.items() if not _OF_REMOTE.fullmatch(name)}
+        return settings
+
+    def first_producer_id(self, highest: int) -> int:
+        """Return the first producer id that the cluster hands out, given the highest one on the disks; 0: the first."""
+        known = 0 if self._image is None else self._image.next_producer_id
+        if highest < known:
+            return known
+        # Brokers hold blocks of ids that the metadata gave out. Without newer metadata, another may have had the next.
+        return next_block(next_block(highest)) if highest >= 0 else known
+
+    def records(
+        self,
+        topics: Iterable[tuple[FoundTopic, str, Sequence[NewPartition]]],
+        directories: Mapping[int, str],
+        highest_producer_id: int,
+    ) -> Iterator[bytes]:
+        """Yield the metadata records.
+
+        Args:
+            topics: each topic, with its new id and its partitions.
+            directories: the id of each node's directory.
+            highest_producer_id: the highest producer id on the disks; -1: none.
+        """
+        image = self._image
+        version = None if image is None else image.metadata_version
+        if image is not None and self._release is None and (version or 0) >= LEAST_METADATA_VERSION:
+            yield from image.features()
+        else:
+            release = self._release or OLDEST_RELEASE
+            self._note(f"the cluster starts with the features of Kafka {release}")
+            yield from feature_records(release)
+        if image is not None:
+            yield from image.others(self._nodes, most_in_sync=len(self._nodes))
+        first = self.first_producer_id(highest_producer_id)
+        if first:
+            yield producer_ids_record(self._nodes[0], first)
+        for topic, topic_id, partitions in topics:
+            name = self._rename.get(topic.name, topic.name)
+            yield topic_record(name, topic_id)
+            for config, value in self.settings(topic, min(len(one.replicas) for one in partitions)).items():
+                yield topic_config_record(name, config, value)
+            for one in partitions:
+                # A leader of the same epoch as before would not be told apart from the old one.
+                epoch = min(one.leader_epoch + 1, (1 << 31) - 1)
+                places = [directories[node] for node in one.replicas]
+                yield partition_record(one.number, topic_id, one.replicas, epoch, places)
+        if image is not None and self._release is None:
+            # They may refer to anything.
+            yield from image.of_new_types
+
+    def finish_notes(self) -> list[str]:
+        """Return all notes."""
+        if self._moved:
+            self._note(
+                f"{listed_few(self._moved)}: being moved to other nodes. The replicas to be removed are left out; or "
+                "those to be added, where none of the others was in sync"
+            )
+        return list(self.notes)
+
+    def _note(self, note: str) -> None:
+        self.notes[note] = None
+
+
+def _start(log: Log) -> str:
+    start, first = log.missing_offsets or (0, 0)
+    return f"{log.path} starts at offset {start}, and its first segment at {first}"

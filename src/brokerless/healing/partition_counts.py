@@ -1,0 +1,101 @@
+"""How many partitions one of Kafka's own topics has, if no metadata tell.
+
+A coordinator finds the partition of a group, or of a transactional id, by a hash of its name modulo the number of
+partitions. With another number, it would look for the group's offsets in another partition. So the number has to fit
+the names that each partition has.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from typing import TYPE_CHECKING, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from brokerless import _native
+from brokerless.errors import BrokerlessError
+from brokerless.state.internal_topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from brokerless.log.log import Log
+
+# offsets.topic.num.partitions and the others are 50 by default.
+_DEFAULT = 50
+_DEFAULTS = (OFFSETS_TOPIC, TRANSACTIONS_TOPIC, "__share_group_state", "__remote_log_metadata")
+# The field of a key that is hashed.
+_HASHED = {OFFSETS_TOPIC: "group", TRANSACTIONS_TOPIC: "transactionalId"}
+# So many names tell the number.
+_ENOUGH = 1000
+_MOST = 10_000
+
+
+class Count(NamedTuple):
+    """How many partitions a topic has.
+
+    Attributes:
+        partitions: their number.
+        reason: why that many; "": the directories say so.
+    """
+
+    partitions: int
+    reason: str
+
+
+def likely_count(topic: str, logs: Mapping[int, Log], least: int) -> Count:
+    """Return how many partitions a topic has.
+
+    Args:
+        topic: the topic.
+        logs: the best replica of each partition on the disks.
+        least: the number of the highest partition on the disks + 1.
+    """
+    if topic not in _DEFAULTS:
+        return Count(least, "")
+    default = max(_DEFAULT, least)
+    hashes: list[tuple[int, int]] = []
+    for partition, log in logs.items():
+        if topic not in _HASHED or len(hashes) >= _ENOUGH:
+            break
+        hashes += [(java_hash(name), partition) for name in _names(log, _HASHED[topic])]
+    if not hashes:
+        return Count(default, "as by default" if default > least else "")
+    for count in dict.fromkeys((default, least, *range(least, _MOST))):
+        if count and all(found % count == partition for found, partition in hashes):
+            is_default = count == default and count > least
+            reason = "as by default, which fits its keys" if is_default else "which fits its keys"
+            return Count(count, reason)
+    return Count(default, "although no number fits its keys: groups, or transactions, may start anew")
+
+
+def java_hash(text: str) -> int:
+    """Return the absolute value of a string's hash in Java, as Kafka's `Utils.abs` has it.
+
+    >>> java_hash("orders"), java_hash("polygenelubricants")
+    (1008770331, 0)
+    """
+    found = 0
+    units = text.encode("utf-16-be", "surrogatepass")
+    for at in range(0, len(units), 2):
+        found = (found * 31 + int.from_bytes(units[at : at + 2])) & 0xFFFFFFFF
+    # The least int32 has no absolute value: Kafka takes 0.
+    return found if found < 1 << 31 else (1 << 32) - found if found > 1 << 31 else 0
+
+
+def _names(log: Log, field: str) -> Iterator[str]:
+    """Yield some names of groups, or transactional ids, of a partition."""
+    found: dict[str, None] = {}
+    with contextlib.suppress(BrokerlessError, OSError):
+        for rows in log.read(on_corrupt="skip", columns=["key"]):
+            keys = pc.unique(rows["key"]).cast(pa.binary())
+            decoded = _native.state_records(str(log.topic), keys, pa.nulls(len(keys), pa.binary()))
+            for key, unknown in zip(decoded["key"].to_pylist(), decoded["unknown"].to_pylist(), strict=True):
+                value = json.loads(key) if unknown is None and key is not None else {}
+                if isinstance(value, dict) and isinstance(value.get(field), str):
+                    found[value[field]] = None
+            if len(found) >= _ENOUGH:
+                break
+    yield from found

@@ -1,0 +1,82 @@
+"""The highest producer id that partitions know: a new cluster hands out later ones only.
+
+A new producer with the id of an old one would be mistaken for it: a broker acknowledges its batches as duplicates, and
+they are lost. An id may be in batches, in the snapshots of producers whose batches are gone, and in the state of a
+transactional id whose batches are elsewhere.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from brokerless import _native
+from brokerless.errors import BrokerlessError
+from brokerless.io import storage
+from brokerless.state.internal_topic import TRANSACTIONS_TOPIC
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from brokerless.log.log import Log
+
+# Clusters count from 0 and never get there. The ids of our own writers are above (`FIRST_OWN_PRODUCER_ID` in Rust).
+_FIRST_OF_OTHERS = 1 << 62
+_IDS = ("producerId", "previousProducerId", "nextProducerId")
+
+
+class Headers(NamedTuple):
+    """What the headers of a log's batches tell.
+
+    Attributes:
+        producer_id: the highest producer id; -1: none.
+        magic: the oldest message format; 2 for a log without batches.
+    """
+
+    producer_id: int
+    magic: int
+
+
+def of_headers(log: Log) -> Headers:
+    """Return what the headers of a sound log's batches tell."""
+    highest, magic = -1, 2
+    for batches in log.scan():
+        highest = max(highest, _highest(batches["producer_id"]))
+        magic = min(magic, pc.min(batches["magic"]).as_py() or 0) if batches.num_rows else magic
+    return Headers(highest, magic)
+
+
+def in_snapshots(logs: Iterable[Log]) -> int:
+    """Return the highest producer id in the snapshots of some logs; -1: none. Damaged ones tell nothing."""
+    highest = -1
+    for log in logs:
+        with contextlib.suppress(BrokerlessError, OSError):
+            for offset in log.snapshots:
+                with contextlib.suppress(BrokerlessError, OSError):
+                    found = _native.producer_snapshot(storage.read_all(log.snapshot_path(offset)))
+                    highest = max(highest, _highest(found["producer_id"]))
+    return highest
+
+
+def of_transactional_ids(log: Log) -> int:
+    """Return the highest producer id that a partition of `__transaction_state` gave to a transactional id; -1: none."""
+    highest = -1
+    with contextlib.suppress(BrokerlessError, OSError):
+        for rows in log.read(on_corrupt="skip", columns=["key", "value"]):
+            decoded = _native.state_records(TRANSACTIONS_TOPIC, rows["key"], rows["value"])
+            for text, unknown in zip(decoded["value"].to_pylist(), decoded["unknown"].to_pylist(), strict=True):
+                value = json.loads(text) if unknown is None and text is not None else {}
+                if isinstance(value, dict):
+                    ids = [value.get(name, -1) for name in _IDS]
+                    highest = max([highest, *(one for one in ids if 0 <= one < _FIRST_OF_OTHERS)])
+    return highest
+
+
+def _highest(ids: pa.Array[Any]) -> int:
+    below = ids.filter(pc.less(ids, pa.scalar(_FIRST_OF_OTHERS, ids.type)))
+    found = pc.max(below).as_py()
+    return -1 if found is None else int(found)

@@ -1,0 +1,136 @@
+"""The metadata log: its snapshots and its records, replayed into a `MetadataImage`."""
+
+from __future__ import annotations
+
+import json
+import re
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from brokerless import _native
+from brokerless.errors import CorruptRecordError, UnsupportedFormatError
+from brokerless.io import storage
+from brokerless.layout.file_names import METADATA_TOPIC
+from brokerless.state.internal_topic import decoded_records
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from brokerless.log.log import Log
+    from brokerless.log.segment import Segment
+    from brokerless.state.metadata_image import MetadataImage
+
+_SNAPSHOT = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint")
+
+
+def snapshots(log: Log) -> list[tuple[int, int, str]]:
+    """Return the end offset, the epoch and the path of each snapshot, the newest first.
+
+    The last one may be that of formatting, with offset 0 and epoch 0.
+    """
+    found = [match for match in map(_SNAPSHOT.fullmatch, storage.list_directory(log.path)) if match is not None]
+    return sorted(((int(match[1]), int(match[2]), f"{log.path}/{match[0]}") for match in found), reverse=True)
+
+
+def last_time(snapshot: bytes) -> int:
+    """Return the time of the last record in a snapshot, in ms.
+
+    Raises:
+        CorruptRecordError: it is damaged.
+    """
+    for control_type, value in _control_records(snapshot):
+        if control_type == "SNAPSHOT_HEADER":
+            return int(value["lastContainedLogTimestamp"])
+    raise CorruptRecordError("no snapshot: it has no header")
+
+
+def replay_snapshot(content: bytes, image: MetadataImage) -> None:
+    """Apply the records of a snapshot.
+
+    Raises:
+        CorruptRecordError: it is damaged. The records before the damage may be applied.
+    """
+    for control_type, value in _control_records(content):
+        image.replay_control(control_type, value)
+        if control_type == "SNAPSHOT_HEADER":
+            image.time = value["lastContainedLogTimestamp"]
+    decoder, position = _native.Decoder(["key", "value"]), 0
+    while position < len(content):
+        rows, consumed = decoder.decode(memoryview(content)[position:], position)
+        if not consumed:
+            raise CorruptRecordError("metadata snapshot is cut: no whole batch", position=position)
+        if rows is not None:
+            _replay_rows(rows, image)
+        position += consumed
+
+
+def replay_log(
+    log: Log, image: MetadataImage, start: int, end: int, at: int | None = None
+) -> CorruptRecordError | UnsupportedFormatError | None:
+    """Apply the records in [start, end) that are not after a time. Damage ends the log, as it does for a broker.
+
+    Returns:
+        The damage; None: all records are applied.
+    """
+    damage = None
+    try:
+        # Not up to the time: to find its offset, a read would need what is behind damage.
+        for rows in log.read(start, end, columns=["key", "value", "offset", "timestamp"]):
+            times = [time or 0 for time in rows["timestamp"].view(pa.int64()).to_pylist()]
+            count = next((row for row, time in enumerate(times) if at is not None and time > at), len(times))
+            if count:
+                _replay_rows(rows.slice(0, count), image)
+                image.offset, image.time = rows["offset"][count - 1].as_py() + 1, times[count - 1]
+            if count < len(times):
+                break
+    except (CorruptRecordError, UnsupportedFormatError) as error:
+        end = start if image.offset is None else image.offset
+        damage = error
+    for segment in log.segments:
+        if start < segment.end_offset(log.log_end_offset) and segment.base_offset < end:
+            _replay_controls(segment, image, end, at)
+    return damage
+
+
+def _control_records(content: bytes | memoryview, position: int = 0) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the type and the value of each control record in batches."""
+    batches, _ = _native.scan(content, position)
+    for start, size, is_control in zip(
+        *(batches[name].to_pylist() for name in ("position", "size", "is_control")), strict=True
+    ):
+        if is_control:
+            begin = start - position
+            lines, _ = _native.JsonDump(records=True).feed(memoryview(content)[begin : begin + size], start)
+            for record in json.loads(lines)["records"] or ():
+                if isinstance(record["value"], dict):
+                    yield record["control_type"], record["value"]
+
+
+def _replay_controls(segment: Segment, image: MetadataImage, end: int, at: int | None) -> None:
+    """Apply the control records of a segment, up to an offset and a time. Damage that hides some was reported."""
+    columns = ("position", "size", "base_offset", "max_timestamp", "is_control")
+    with segment.open() as file, suppress(CorruptRecordError, UnsupportedFormatError):
+        for batches in segment.scan():
+            for position, size, offset, time, is_control in zip(
+                *(batches[name].to_pylist() for name in columns), strict=True
+            ):
+                if offset >= end:
+                    return
+                if is_control and (at is None or time <= at):
+                    for control_type, value in _control_records(file.read(position, size), position):
+                        image.replay_control(control_type, value)
+
+
+def _replay_rows(rows: pa.RecordBatch, image: MetadataImage) -> None:
+    for part, decoded in decoded_records(METADATA_TOPIC, rows):
+        columns = (decoded[name].to_pylist() for name in ("type", "name", "value", "unknown"))
+        for kind, name, value, unknown, record in zip(*columns, part["value"].to_pylist(), strict=True):
+            if unknown is not None:
+                is_of_new_type = name is None and kind is not None
+                image.not_understood(
+                    unknown if name is None else f"{name}: {unknown}", record or b"", is_of_new_type=is_of_new_type
+                )
+            elif name is not None:
+                image.replay(name, json.loads(value), record or b"")
