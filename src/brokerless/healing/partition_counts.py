@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+from math import gcd
 from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
@@ -16,6 +17,7 @@ import pyarrow.compute as pc
 
 from brokerless import _native
 from brokerless.errors import BrokerlessError
+from brokerless.layout.file_names import MOST_PARTITIONS
 from brokerless.state.internal_topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 
 if TYPE_CHECKING:
@@ -28,9 +30,8 @@ _DEFAULT = 50
 _DEFAULTS = (OFFSETS_TOPIC, TRANSACTIONS_TOPIC, "__share_group_state", "__remote_log_metadata")
 # The field of a key that is hashed.
 _HASHED = {OFFSETS_TOPIC: "group", TRANSACTIONS_TOPIC: "transactionalId"}
-# So many names tell the number.
-_ENOUGH = 1000
-_MOST = 10_000
+# So many names are read at most, and so many tell the number alone: by chance, it is another one in 1 of 1,000 cases.
+_ENOUGH, _ENOUGH_FOR_GREATEST = 1000, 10
 
 
 class Count(NamedTuple):
@@ -63,11 +64,15 @@ def likely_count(topic: str, logs: Mapping[int, Log], least: int) -> Count:
         hashes += [(java_hash(name), partition) for name in _names(log, _HASHED[topic])]
     if not hashes:
         return Count(default, "as by default" if default > least else "")
-    for count in dict.fromkeys((default, least, *range(least, _MOST))):
-        if count and all(found % count == partition for found, partition in hashes):
-            is_default = count == default and count > least
-            reason = "as by default, which fits its keys" if is_default else "which fits its keys"
-            return Count(count, reason)
+    # The number divides each difference of a hash and its partition. Of many, it is the greatest that does.
+    greatest = gcd(*(found - partition for found, partition in hashes))
+    if len(set(hashes)) >= _ENOUGH_FOR_GREATEST and least <= greatest <= MOST_PARTITIONS:
+        candidates = [greatest]
+    else:
+        candidates = [default, *range(max(least, 1), min(greatest, MOST_PARTITIONS) + 1)]
+    for count in candidates:
+        if greatest % count == 0:
+            return Count(count, "as by default, which fits its keys" if count == default else "which fits its keys")
     return Count(default, "although no number fits its keys: groups, or transactions, may start anew")
 
 

@@ -35,8 +35,9 @@ from brokerless.healing.surviving_metadata import surviving_metadata
 from brokerless.io import disk, storage
 from brokerless.io.clock import now_ms
 from brokerless.layout import checkpoints, file_names
-from brokerless.layout.log_dir_files import check_outside
+from brokerless.layout.log_dir_files import LogDirFiles, check_outside
 from brokerless.layout.release import Release
+from brokerless.layout.topic_config import TopicConfig
 from brokerless.layout.voters import Voter, parse_voters, voters_snapshot
 from brokerless.log.log import Log
 from brokerless.log_dir.cluster_metadata import formatted_snapshot
@@ -550,8 +551,22 @@ class _Job:
         }
         if self._until is not None and topics:
             rewrite(TruncateTo(timestamp=self._until, sole_replica=True), directory, topics=sorted(topics))
-        if self._converts and topics & self._old_formats:
-            rewrite(Convert(magic=2, sole_replica=True), directory, topics=sorted(topics & self._old_formats))
+        if not (self._converts and topics & self._old_formats):
+            return
+        for done in rewrite(
+            Convert(magic=2, sole_replica=True), directory, topics=sorted(topics & self._old_formats)
+        ):
+            # Older formats have no leader epochs, so there is no file of them either.
+            root = LogDirFiles(directory)
+            loaded = load(
+                f"{directory}/{done.name}",
+                TopicConfig(),
+                is_clean=False,
+                recovery_point=0,
+                log_start_offset=root.log_start_offsets.get(done.key),
+                now=now_ms(),
+            )
+            loaded.changes.apply()
 
     def _write_root(self, node: int, directory: str) -> None:
         """Write the metadata that the cluster starts with, the ids, and the mark of a clean shutdown."""

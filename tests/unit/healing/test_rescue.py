@@ -2,14 +2,32 @@
 
 import json
 import shutil
+import struct
+import time
 
+import pyarrow as pa
 import pytest
 
 import brokerless as bl
 import damage
-from brokerless.errors import LogInUseError
+from brokerless import _native
+from brokerless.errors import LogInUseError, UnsupportedFormatError
+from brokerless.healing.partition_counts import java_hash
 from brokerless.layout import checkpoints
-from building import NOW, batch
+from brokerless.layout.bootstrap_metadata import (
+    compact_array,
+    compact_string,
+    feature_records,
+    partition_record,
+    topic_config_record,
+    topic_record,
+    uuid_bytes,
+)
+from brokerless.layout.commit_journal import NAME as JOURNAL
+from brokerless.layout.release import Release
+from building import NOW, batch, write_segment
+from reference import crc32c
+from state_building import commit_key, commit_value, transaction_key, transaction_value
 
 VALUE = b"v" * 100
 SIZE = len(batch(0, [VALUE]))
@@ -42,6 +60,57 @@ def appended(path, **options):
     with bl.open_log_dir(path, sole_replica=True) as log_dir:
         log_dir.log("orders", 0, **options).append(batch(0, [VALUE], timestamp=NOW))
     (path / "meta.properties").write_text(meta)
+
+
+OTHER_ID = "AAECAwQFBgcICQoLDA0ODw"
+DIRECTORY_ID = "BAECAwQFBgcICQoLDA0ODw"
+UNIQUE = "0123456789abcdef0123456789abcdef"
+
+
+def metadata_of(path, *records):
+    """Replace what a new cluster starts with."""
+    features = feature_records(Release(4, 0))
+    (path / "bootstrap.checkpoint").write_bytes(_native.kraft_snapshot([*features, *records], 0))
+
+
+def with_records(path, *records):
+    """Add records to what a new cluster starts with."""
+    known = bl.LogDirFiles(str(path))
+    assert known.cluster_id
+    file = path / "bootstrap.checkpoint"
+    rows = _native.Decoder(["value"])
+    content, position, values = file.read_bytes(), 0, []
+    while position < len(content):
+        found, consumed = rows.decode(memoryview(content)[position:], position)
+        values += [] if found is None else found["value"].to_pylist()
+        position += consumed
+    file.write_bytes(_native.kraft_snapshot([*values, *records], 0))
+
+
+def moving_record(partition, topic_id, replicas, isr, *, removing, adding):
+    """The record of a partition that is moved to other nodes."""
+    arrays = b"".join(
+        compact_array([struct.pack(">i", node) for node in nodes]) for nodes in (replicas, isr, removing, adding)
+    )
+    places = compact_array([uuid_bytes(DIRECTORY_ID)] * len(replicas))
+    rest = struct.pack(">iii", isr[0], 3, 0) + places
+    return b"\1\3\1" + struct.pack(">i", partition) + uuid_bytes(topic_id) + arrays + rest + b"\0"
+
+
+def broker_config_record(node, name, value):
+    texts = b"".join(map(compact_string, (node, name, value)))
+    return b"\1\4\0\4" + texts + b"\0"
+
+
+def without_metadata(*paths):
+    for path in paths:
+        (path / "bootstrap.checkpoint").unlink()
+
+
+def partition_of(path, name, topic_id, *batches):
+    """Write a partition's directory."""
+    write_segment(path / name, 0, batches)
+    (path / name / "partition.metadata").write_bytes(checkpoints.format_partition_metadata(topic_id))
 
 
 @pytest.fixture
@@ -195,6 +264,10 @@ def test_damaged_metadata_are_passed_over(disks, tmp_path):
 
 def test_a_name_with_a_huge_number_does_not_make_as_many_partitions(disks):
     (disks[0] / "orders-2000000000").mkdir()
+    found = bl.rescue(*disks, dry_run=True)
+    assert found.topics["orders"] == 2
+    assert any("orders-2000000000" in note and "the metadata know 2 partitions" in note for note in found.notes)
+    without_metadata(*disks)
     with pytest.raises(ValueError, match="has a partition 2000000000"):
         bl.rescue(*disks, dry_run=True)
 
@@ -233,3 +306,418 @@ def test_a_dry_run_changes_nothing(disks, tmp_path):
 def test_arguments_that_make_no_sense_are_refused(disks, options, message):
     with pytest.raises(ValueError, match=message):
         bl.rescue(*disks, **options)
+
+
+def test_a_log_that_cannot_be_checked_gives_way_to_another_one_and_is_said(disks, tmp_path):
+    """A batch with a codec of a later release: what is in it is not known."""
+    appended(disks[1])
+    path = disks[1] / "orders-0/00000000000000000000.log"
+    content = bytearray(path.read_bytes())
+    content[SIZE * 10 + 22] = 7
+    struct.pack_into(">I", content, SIZE * 10 + 17, crc32c(content[SIZE * 10 + 21 :]))
+    path.write_bytes(content)
+    rescued = bl.rescue(*disks, to=tmp_path / "new")
+    assert rescued.chosen["orders-0"] == str(disks[0] / "orders-0")
+    assert any(str(disks[1] / "orders-0") in doubt and "cannot be used" in doubt for doubt in rescued.doubts)
+    assert offsets(tmp_path / "new") == list(range(10))
+    shutil.rmtree(disks[0] / "orders-0")
+    rescued = bl.rescue(*disks, to=tmp_path / "alone")
+    assert any("orders-0 is copied as it is" in doubt for doubt in rescued.doubts)
+    assert (tmp_path / "alone/orders-0/00000000000000000000.log").read_bytes() == bytes(content)
+    assert not rescued.is_whole
+
+
+def test_directories_of_an_older_topic_do_not_count_as_partitions(disks, tmp_path):
+    partition_of(disks[0], "orders-7", OTHER_ID, batch(0, [VALUE]))
+    rescued = bl.rescue(*disks, to=tmp_path / "new")
+    assert rescued.topics["orders"] == 2
+    assert rescued.missing == []
+    assert not (tmp_path / "new/orders-7").exists()
+
+
+def test_a_directory_with_the_topics_id_was_made_after_the_metadata(disks, tmp_path):
+    partition_of(disks[0], "orders-3", ids(disks[0])["orders"], batch(0, [VALUE]))
+    rescued = bl.rescue(*disks, to=tmp_path / "new")
+    assert rescued.topics["orders"] == 4
+    assert offsets(tmp_path / "new", "orders", 3) == [0]
+    assert [one.partition for one in rescued.missing] == [2]
+    assert any("it got more partitions after these metadata" in note for note in rescued.notes)
+
+
+def test_a_topic_without_partitions_is_left_out(disks, tmp_path):
+    for one in disks:
+        with_records(one, topic_record("none", OTHER_ID))
+    rescued = bl.rescue(*disks, to=tmp_path / "new")
+    assert rescued.topics == {"orders": 2, "payments": 1}
+    assert any("topic none is left out" in note for note in rescued.notes)
+
+
+def test_a_topic_whose_name_leads_elsewhere_is_left_out(disks, tmp_path):
+    for one in disks:
+        with_records(one, topic_record("../x", OTHER_ID), partition_record(0, OTHER_ID, [1], 0, [DIRECTORY_ID]))
+    rescued = bl.rescue(*disks, to=tmp_path / "deep")
+    assert rescued.topics == {"orders": 2, "payments": 1}
+    assert not (tmp_path / "x-0").exists()
+
+
+GROUPS_OF_TWO = [name for name in map("group-{}".format, range(40)) if java_hash(name) % 2 == 1]
+
+
+@pytest.mark.parametrize(
+    ("groups", "partition", "count"),
+    [
+        # Nothing tells: as by default.
+        ([], 0, 50),
+        # Names that the default number would put elsewhere
+        (GROUPS_OF_TWO, 1, 2),
+        # More groups, and a number that fits all of them, although higher partitions are lost
+        ([name for name in map("group-{}".format, range(999)) if java_hash(name) % 50 == 3], 3, 50),
+        ([name for name in map("group-{}".format, range(9999)) if java_hash(name) % 64 == 3], 3, 64),
+    ],
+)
+def test_without_metadata_groups_tell_how_many_partitions_they_are_in(disks, tmp_path, groups, partition, count):
+    """Otherwise their coordinator would look for their offsets in another partition."""
+    keys = [commit_key(name, "orders", 0) for name in groups]
+    values = [commit_value(5) for _ in groups]
+    batches = [batch(0, values, keys=keys)] if groups else []
+    for one in disks:
+        partition_of(one, f"__consumer_offsets-{partition}", OTHER_ID, *batches)
+    without_metadata(*disks)
+    rescued = bl.rescue(*disks, to=tmp_path / "new")
+    assert rescued.topics["__consumer_offsets"] == count
+    assert any(f"how many partitions __consumer_offsets has: {count}" in note for note in rescued.notes)
+    assert any("there may have been more" in note for note in rescued.notes)
+
+
+def next_producer_id(path):
+    with bl.open_log_dir(path, sole_replica=True) as log_dir:
+        return log_dir._root.bootstrap.next_producer_id
+
+
+def snapshot_with(path, producer_id):
+    """Write a producer snapshot at the end of a log."""
+    producers = struct.pack(">i", 1) + struct.pack(">qhiqiqiq", producer_id, 0, 1, 3, 0, NOW, -1, -1)
+    path.write_bytes(struct.pack(">hI", 1, crc32c(producers)) + producers)
+
+
+def test_no_producer_gets_an_id_that_a_snapshot_has(disks, tmp_path):
+    """Of a producer whose batches retention has deleted."""
+    snapshot_with(disks[0] / "orders-0/00000000000000000010.snapshot", 7123)
+    bl.rescue(*disks, to=tmp_path / "new")
+    assert next_producer_id(tmp_path / "new") > 7123
+
+
+def test_no_producer_gets_the_id_of_an_idle_transactional_id(disks, tmp_path):
+    state = batch(0, [transaction_value(8123, 0)], keys=[transaction_key("idle")])
+    for one in disks:
+        partition_of(one, "__transaction_state-0", OTHER_ID, state)
+    bl.rescue(*disks, to=tmp_path / "new")
+    assert next_producer_id(tmp_path / "new") > 8123
+
+
+def test_without_metadata_a_block_of_producer_ids_is_left_out(disks, tmp_path):
+    """A broker may have had the next block."""
+    without_metadata(*disks)
+    bl.rescue(*disks, to=tmp_path / "new")
+    # The highest is 41: the brokers had the block from 0, and perhaps that from 1000 on.
+    assert next_producer_id(tmp_path / "new") == 2000
+
+
+def records_in(path):
+    decoder, content, position, values = _native.Decoder(["value"]), path.read_bytes(), 0, []
+    while position < len(content):
+        found, consumed = decoder.decode(memoryview(content)[position:], position)
+        values += [] if found is None else found["value"].to_pylist()
+        position += consumed
+    return values
+
+
+def test_metadata_records_of_unknown_types_come_last(disks, tmp_path):
+    """They may refer to topics."""
+    for one in disks:
+        metadata_of(one, b"\1\x63\0\0", topic_record("t", OTHER_ID), partition_record(0, OTHER_ID, [1], 0, [DIRECTORY_ID]))
+    rescued = bl.rescue(*disks, to=tmp_path / "new", topics=["t"])
+    assert records_in(tmp_path / "new/bootstrap.checkpoint")[-1] == b"\1\x63\0\0"
+    assert any("1 metadata records of unknown types are kept" in note for note in rescued.notes)
+    rescued = bl.rescue(*disks, to=tmp_path / "other", topics=["t"], release="4.0")
+    assert b"\1\x63\0\0" not in records_in(tmp_path / "other/bootstrap.checkpoint")
+    assert any("1 metadata records of unknown types are left out" in note for note in rescued.notes)
+
+
+def test_metadata_records_in_a_newer_version_are_not_lost_silently(disks, tmp_path):
+    """Its meaning is: a topic's partition would be missing."""
+    newer = partition_record(1, OTHER_ID, [1], 0, [DIRECTORY_ID])
+    newer = newer[:2] + b"\x09" + newer[3:]
+    for one in disks:
+        with_records(one, topic_record("t", OTHER_ID), partition_record(0, OTHER_ID, [1], 0, [DIRECTORY_ID]), newer)
+    with pytest.raises(UnsupportedFormatError, match=r"PartitionRecord.*version 9.*--release"):
+        bl.rescue(*disks, to=tmp_path / "new")
+    rescued = bl.rescue(*disks, to=tmp_path / "new", release="4.0")
+    assert rescued.topics["t"] == 1
+    assert any("left out: PartitionRecord" in note and "version 9" in note for note in rescued.notes)
+
+
+@pytest.mark.parametrize(
+    ("isr", "expected"),
+    [
+        # The target counts,
+        ([1, 2, 3], [3, 4]),
+        # unless none of it is in sync.
+        ([1, 2], [1, 2]),
+    ],
+)
+def test_a_partition_that_is_being_moved_does_not_get_twice_the_replicas(disks, tmp_path, isr, expected):
+    for one in disks:
+        record = moving_record(0, OTHER_ID, [3, 4, 1, 2], isr, removing=[1, 2], adding=[3, 4])
+        metadata_of(one, topic_record("orders", OTHER_ID), record)
+        shutil.rmtree(one / "orders-0")
+        partition_of(one, "orders-0", OTHER_ID, batch(0, [VALUE]))
+    rescued = bl.rescue(*disks, to=tmp_path / "new", nodes=[1, 2, 3, 4], topics=["orders"])
+    (row,) = bl.cluster(rescued.nodes[1]).partitions.to_pylist()
+    assert row["replicas"] == expected
+    assert any("orders-0: being moved to other nodes" in note for note in rescued.notes)
+
+
+@pytest.mark.parametrize("value", ["2", "two", "9" * 5000, "-1", "\u0663", "", " 3 "])
+def test_any_text_may_be_in_a_setting(disks, tmp_path, value):
+    """Nobody could write with acks=all if more replicas had to be in sync than there are."""
+    for one in disks:
+        configs = [topic_config_record("orders", "min.insync.replicas", value)]
+        configs += [broker_config_record(node, "min.insync.replicas", value) for node in ("", "1", "9" * 5000)]
+        with_records(one, *configs)
+    bl.rescue(*disks, to=tmp_path / "new")
+    found = settings(tmp_path / "new")
+    is_number = value in ("2", "9" * 5000, " 3 ")
+    assert found["orders", "min.insync.replicas"] == ("1" if is_number else value)
+    assert found.get(("", "min.insync.replicas")) == (None if is_number else value)
+    assert ("9" * 5000, "min.insync.replicas") not in found
+
+
+def test_a_replica_that_is_moved_to_another_disk_is_taken_if_no_other_is_left(disks, tmp_path):
+    for one in disks:
+        shutil.rmtree(one / "payments-0")
+    shutil.move(disks[0] / "orders-0", disks[0] / f"orders-0.{UNIQUE}-future")
+    rescued = bl.rescue(*disks, to=tmp_path / "new")
+    # Of equal replicas the one in its place is taken.
+    assert rescued.chosen["orders-0"] == str(disks[1] / "orders-0")
+    shutil.rmtree(disks[1] / "orders-0")
+    rescued = bl.rescue(*disks, to=tmp_path / "alone")
+    assert rescued.chosen["orders-0"] == str(disks[0] / f"orders-0.{UNIQUE}-future")
+    assert offsets(tmp_path / "alone") == list(range(10))
+    assert any("a replica that was moved to another disk" in note for note in rescued.notes)
+
+
+def test_a_stray_replica_is_taken_if_no_other_is_left_and_the_metadata_know_its_topic(disks, tmp_path):
+    for one in disks:
+        shutil.move(one / "orders-0", one / f"orders-0.{UNIQUE}-stray")
+    partition_of(disks[0], f"gone-0.{UNIQUE}-stray", OTHER_ID, batch(0, [VALUE]))
+    rescued = bl.rescue(*disks, to=tmp_path / "new")
+    assert rescued.chosen["orders-0"] == str(disks[0] / f"orders-0.{UNIQUE}-stray")
+    assert offsets(tmp_path / "new") == list(range(10))
+    assert "gone" not in rescued.topics
+    assert any("orders-0 comes from" in note and "had given it up" in note for note in rescued.notes)
+    assert any(f"not used: {disks[0]}/gone-0" in note for note in rescued.notes)
+    without_metadata(*disks)
+    assert "orders-0" not in bl.rescue(*disks, to=tmp_path / "without").chosen
+
+
+def test_a_stray_replica_is_not_taken_if_there_is_another(disks, tmp_path):
+    appended(disks[0])
+    shutil.move(disks[0] / "orders-0", disks[0] / f"orders-0.{UNIQUE}-stray")
+    rescued = bl.rescue(*disks, to=tmp_path / "new")
+    assert rescued.chosen["orders-0"] == str(disks[1] / "orders-0")
+    assert any(f"not used: {disks[0]}/orders-0" in note for note in rescued.notes)
+
+
+def test_the_metadata_of_a_pending_commit_count(disks, tmp_path):
+    """The partitions of the write are in the journal, and its topics in the journal's metadata only."""
+    journal = disks[0] / JOURNAL
+    journal.mkdir()
+    shutil.move(disks[0] / "bootstrap.checkpoint", journal)
+    shutil.move(disks[0] / "orders-0", journal)
+    staging = f"brokerless-0.{UNIQUE}-delete"
+    contents = {"version": 1, "staging": staging, "unique": UNIQUE, "gone": []}
+    (journal / "contents.json").write_text(json.dumps(contents))
+    rescued = bl.rescue(disks[0], to=tmp_path / "new")
+    assert rescued.metadata == str(journal / "bootstrap.checkpoint")
+    assert offsets(tmp_path / "new") == list(range(10))
+
+
+def test_the_place_of_the_report_is_looked_at_first(disks, tmp_path, monkeypatch):
+    monkeypatch.setattr("brokerless.healing.rescue.find_topics", lambda *_: pytest.fail("work before"))
+    (tmp_path / "new.lost").mkdir()
+    with pytest.raises(FileExistsError, match="report needs a new path"):
+        bl.rescue(*disks, to=tmp_path / "new")
+    with pytest.raises(FileNotFoundError, match="parent directory"):
+        bl.rescue(*disks, to=tmp_path / "new", lost_path=tmp_path / "no/report")
+    with pytest.raises(FileExistsError, match="result needs a new path"):
+        bl.rescue(*disks, to=disks[0], lost_path=tmp_path / "report")
+    with pytest.raises(ValueError, match="a place of its own"):
+        bl.rescue(*disks, to=tmp_path / "new", lost_path=tmp_path / "new")
+
+
+def test_the_report_goes_where_it_is_wanted(disks, tmp_path):
+    rescued = bl.rescue(*disks, to=tmp_path / "new", lost_path=tmp_path / "report")
+    assert rescued.lost_path == str(tmp_path / "report")
+    assert json.loads((tmp_path / "report/report.json").read_text())["doubts"] == []
+    assert not (tmp_path / "new.lost").exists()
+
+
+def test_a_copy_that_keeps_the_id_says_so(disks, tmp_path):
+    assert any("the old nodes must be down" in note for note in bl.rescue(*disks, dry_run=True).notes)
+    assert not any("old nodes" in note for note in bl.rescue(*disks, dry_run=True, cluster_id="laptop").notes)
+
+
+def test_a_copy_of_some_topics_says_that_groups_and_transactions_stay_behind(disks):
+    for one in disks:
+        partition_of(one, "__consumer_offsets-0", OTHER_ID)
+        partition_of(one, "__transaction_state-0", DIRECTORY_ID)
+
+    def said(**options):
+        notes = bl.rescue(*disks, dry_run=True, **options).notes
+        return [word for word in ("groups start anew", "open transactions") for note in notes if note.startswith(word)]
+
+    assert said() == []
+    assert said(topics=["orders"]) == ["groups start anew", "open transactions"]
+    # A cut aborts them.
+    assert said(topics=["orders"], until=NOW) == ["groups start anew"]
+    assert said(topics=["orders", "__consumer_offsets", "__transaction_state"]) == []
+    assert said(rename={"orders": "copy"}) == ["groups start anew", "open transactions"]
+
+
+@pytest.fixture
+def tiered(tmp_path):
+    """A disk with a topic whose first segments are in remote storage only."""
+    with bl.create_log_dir(tmp_path / "tiered", cluster_id="theOldClusterAAAAAAAAA") as log_dir:
+        log_dir.create_topic("t", segment_bytes=SIZE * 2 + 1, index_interval_bytes=0)
+        for at in range(10):
+            log_dir.log("t", 0).append(batch(0, [VALUE], timestamp=NOW + at))
+        log_dir._root.bootstrap.topics["t"].configs["remote.storage.enable"] = "true"
+        log_dir._root.bootstrap.topics["t"].configs["local.retention.bytes"] = "1"
+        log_dir._root.write_bootstrap()
+    for path in (tmp_path / "tiered/t-0").glob("0000000000000000000[0-3].*"):
+        path.unlink()
+    checkpoint = checkpoints.format_offset_checkpoint({("t", 0): 0})
+    (tmp_path / "tiered/log-start-offset-checkpoint").write_bytes(checkpoint)
+    assert bl.Log(tmp_path / "tiered/t-0").missing_offsets == (0, 4)
+    return tmp_path / "tiered"
+
+
+def epochs_of(path):
+    return checkpoints.parse_leader_epochs((path / "leader-epoch-checkpoint").read_bytes())
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_a_cluster_in_the_place_of_the_old_one_keeps_its_remote_segments(tiered, tmp_path, is_clean):
+    if not is_clean:
+        (tiered / ".kafka_cleanshutdown").unlink()
+    rescued = bl.rescue(tiered, to=tmp_path / "new")
+    assert settings(tmp_path / "new")["t", "remote.storage.enable"] == "true"
+    assert bl.Log(tmp_path / "new/t-0").missing_offsets == (0, 4)
+    assert any("Configure the new brokers with the same one" in note for note in rescued.notes)
+    assert rescued.left == []
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+@pytest.mark.parametrize(
+    ("options", "name", "said"),
+    [
+        ({"cluster_id": "laptop"}, "t", "A cluster with another id must not use it"),
+        ({"rename": {"t": "u"}}, "u", "belong to the topic's old id"),
+    ],
+)
+def test_a_copy_does_not_use_the_remote_segments_of_the_old_cluster(tiered, tmp_path, options, name, said, is_clean):
+    if not is_clean:
+        (tiered / ".kafka_cleanshutdown").unlink()
+    rescued = bl.rescue(tiered, to=tmp_path / "new", **options)
+    assert [one for of, one in settings(tmp_path / "new") if "re" in one and of == name] == ["segment.bytes"][:0]
+    log = bl.Log(tmp_path / f"new/{name}-0")
+    assert (log.log_start_offset, log.missing_offsets, log.log_end_offset) == (4, None, 10)
+    assert epochs_of(tmp_path / f"new/{name}-0")[0][1] >= 4
+    assert any(said in note for note in rescued.notes)
+    assert rescued.left == []
+
+
+@pytest.mark.parametrize("has_storage", [True, False])
+def test_without_metadata_remote_segments_are_seen_by_the_start_of_the_log(tiered, tmp_path, has_storage):
+    (tiered / "bootstrap.checkpoint").unlink()
+    if has_storage:
+        partition_of(tiered, "__remote_log_metadata-0", OTHER_ID)
+    rescued = bl.rescue(tiered, to=tmp_path / "new")
+    expected = "it gets remote.storage.enable=true" if has_storage else "set remote.storage.enable=true"
+    assert any(expected in note for note in rescued.notes)
+    assert settings(tmp_path / "new").get(("t", "remote.storage.enable")) == ("true" if has_storage else None)
+    if has_storage:
+        assert bl.Log(tmp_path / "new/t-0").missing_offsets == (0, 4)
+
+
+def legacy(path, magic):
+    """A directory of a cluster with ZooKeeper, with messages of an old format."""
+    path.mkdir()
+    (path / "meta.properties").write_text("version=0\nbroker.id=1\ncluster.id=theOldClusterAAAAAAAAA\n")
+    (path / "old-0").mkdir()
+    rows = pa.record_batch({"key": pa.array([b"k"] * 5), "value": pa.array([b"%d" % at for at in range(5)])})
+    encoder = _native.Encoder(magic=magic, compression="gzip")
+    content = bytes(encoder.encode(rows, timestamp=NOW))
+    (path / "old-0/00000000000000000000.log").write_bytes(content)
+    return path
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_messages_of_old_formats_are_converted_if_that_is_wanted(tmp_path, magic):
+    source = legacy(tmp_path / "data", magic)
+    kept = bl.rescue(source, to=tmp_path / "kept")
+    assert {row["magic"] for row in table(tmp_path / "kept")} == {magic}
+    assert any("messages of formats 0 and 1" in note and "old" in note for note in kept.notes)
+    rescued = bl.rescue(source, to=tmp_path / "new", convert=True)
+    assert {row["magic"] for row in table(tmp_path / "new")} == {2}
+    before, after = (bl.Log(path / "old-0").to_table() for path in (tmp_path / "kept", tmp_path / "new"))
+    assert before.select(["offset", "key", "value"]) == after.select(["offset", "key", "value"])
+    assert rescued.left == []
+    assert not any("messages of formats" in note for note in rescued.notes)
+
+
+def table(path):
+    return [row for batches in bl.Log(path / "old-0").scan() for row in batches.to_pylist()]
+
+
+def test_several_nodes_are_cut_at_a_time(disks, tmp_path):
+    """With replicas of a partition on both."""
+    for one in disks:
+        metadata_of(one, topic_record("orders", OTHER_ID), partition_record(0, OTHER_ID, [1, 2], 0, [DIRECTORY_ID] * 2))
+        (one / "orders-0/partition.metadata").write_bytes(checkpoints.format_partition_metadata(OTHER_ID))
+    rescued = bl.rescue(*disks, to=tmp_path / "new", nodes=[1, 2], topics=["orders"], until=NOW + 6)
+    for path in rescued.nodes.values():
+        assert offsets(path) == list(range(6))
+        assert bl.LogDirFiles(path).is_clean
+    (row,) = bl.cluster(rescued.nodes[2]).partitions.to_pylist()
+    assert row["replicas"] == [1, 2]
+    assert rescued.left == []
+
+
+def test_the_epoch_of_a_log_whose_last_segment_is_empty_is_that_of_the_one_before(disks, tmp_path):
+    """An empty segment must not make a replica the worst one."""
+    appended(disks[1], leader_epoch=7)
+    (disks[1] / "orders-0/00000000000000000011.log").touch()
+    for _ in range(5):
+        appended(disks[0])
+    rescued = bl.rescue(*disks, to=tmp_path / "new")
+    assert rescued.chosen["orders-0"] == str(disks[1] / "orders-0")
+
+
+def test_a_plan_for_many_topics_takes_no_quadratic_time(tmp_path):
+    """With 5,000 topics, comparing each with each would take minutes."""
+    path = tmp_path / "many"
+    path.mkdir()
+    (path / "meta.properties").write_text("version=1\nnode.id=1\ncluster.id=theOldClusterAAAAAAAAA\n")
+    count = 5000
+    topic_ids = [f"{at:05d}cAwQFBgcICQoLDA0ODw"[-22:].replace("_", "A") for at in range(count)]
+    topic_ids = [f"{at:05d}AwQFBgcICQoLDA0OD"[:21] + "w" for at in range(count)]
+    records = []
+    for at, topic_id in enumerate(topic_ids):
+        records += [topic_record(f"t{at}", topic_id), partition_record(0, topic_id, [1], 0, [DIRECTORY_ID])]
+    metadata_of(path, *records)
+    start = time.monotonic()
+    found = bl.rescue(path, dry_run=True)
+    assert len(found.missing) == count
+    assert time.monotonic() - start < 10
