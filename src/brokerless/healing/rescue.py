@@ -553,9 +553,7 @@ class _Job:
             rewrite(TruncateTo(timestamp=self._until, sole_replica=True), directory, topics=sorted(topics))
         if not (self._converts and topics & self._old_formats):
             return
-        for done in rewrite(
-            Convert(magic=2, sole_replica=True), directory, topics=sorted(topics & self._old_formats)
-        ):
+        for done in rewrite(Convert(magic=2, sole_replica=True), directory, topics=sorted(topics & self._old_formats)):
             # Older formats have no leader epochs, so there is no file of them either.
             root = LogDirFiles(directory)
             loaded = load(

@@ -200,7 +200,7 @@ def surviving_metadata(roots: Iterable[LogDirFiles]) -> SurvivingMetadata | None
     notes += [
         f"the copy of the metadata in {one.path}, up to offset {one.offset}, is damaged: {one.damage}"
         for one in read
-        if one.damage and one is not best
+        if one.damage and (one is not best or (one.is_whole and one.is_end_known))
     ]
     notes += [
         f"{best.path}: {count} records {name} of a preview release are left out"
@@ -333,7 +333,7 @@ def _doubts(best: _Copy, read: Sequence[_Copy]) -> list[str]:
     doubts = []
     if not best.is_whole:
         doubts.append(f"{best.path} does not have all metadata: {best.damage}; what came before is lost")
-    elif best.damage:
+    elif not best.is_end_known:
         doubts.append(f"the metadata in {best.path} are known up to offset {best.offset}: {best.damage}")
     if best.epoch < 0:
         return doubts

@@ -435,7 +435,9 @@ def records_in(path):
 def test_metadata_records_of_unknown_types_come_last(disks, tmp_path):
     """They may refer to topics."""
     for one in disks:
-        metadata_of(one, b"\1\x63\0\0", topic_record("t", OTHER_ID), partition_record(0, OTHER_ID, [1], 0, [DIRECTORY_ID]))
+        metadata_of(
+            one, b"\1\x63\0\0", topic_record("t", OTHER_ID), partition_record(0, OTHER_ID, [1], 0, [DIRECTORY_ID])
+        )
     rescued = bl.rescue(*disks, to=tmp_path / "new", topics=["t"])
     assert records_in(tmp_path / "new/bootstrap.checkpoint")[-1] == b"\1\x63\0\0"
     assert any("1 metadata records of unknown types are kept" in note for note in rescued.notes)

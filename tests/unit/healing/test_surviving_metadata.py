@@ -1,0 +1,234 @@
+"""The newest metadata on the disks that survive: which copy counts, up to where, and what is in doubt."""
+
+import json
+import random
+import shutil
+
+import pytest
+
+import brokerless as bl
+from brokerless import _native
+from brokerless.healing.surviving_metadata import surviving_metadata
+from brokerless.layout.bootstrap_metadata import topic_record
+from brokerless.layout.checkpoints import MetaProperties, format_meta_properties
+from brokerless.layout.voters import Voter, voters_snapshot
+from building import batch
+from damage import cut, flip_bit, overwrite
+
+METADATA = "__cluster_metadata-0"
+ID = "AECAwQFBgcICQoLDA0ODw"
+LOG = f"{METADATA}/{0:020d}.log"
+
+
+@pytest.fixture
+def broker(golden):
+    return golden / "logs/kafka-4.1"
+
+
+def root(path, node_id=1, voters=()):
+    """Make a log directory with an empty metadata log."""
+    (path / METADATA).mkdir(parents=True)
+    meta = MetaProperties(1, "theOldClusterAAAAAAAAA", node_id, None)
+    (path / "meta.properties").write_bytes(format_meta_properties(meta))
+    if voters:
+        content = {"leaderId": 1, "leaderEpoch": 1, "currentVoters": [{"voterId": one} for one in voters]}
+        (path / METADATA / "quorum-state").write_text(json.dumps(content))
+    return path
+
+
+def log_of(path, batches, base=0):
+    """Write a segment of the metadata log; each batch is (leader epoch, names of topics that it creates)."""
+    content, offset = b"", base
+    for epoch, names in batches:
+        records = [topic_record(name, f"{name}{ID}") for name in names]
+        content += batch(offset, records, leader_epoch=epoch)
+        offset += len(records)
+    (path / METADATA / f"{base:020d}.log").write_bytes(content)
+
+
+def snapshot_of(path, offset, epoch, names):
+    file = path / METADATA / f"{offset:020d}-{epoch:010d}.checkpoint"
+    file.write_bytes(_native.kraft_snapshot([topic_record(name, f"{name}{ID}") for name in names], 5))
+    return file
+
+
+def surviving(*paths):
+    return surviving_metadata([bl.LogDirFiles(str(path)) for path in paths])
+
+
+def names(found):
+    return sorted(found.image.topic_ids)
+
+
+def test_all_metadata_of_a_sole_controller_are_committed(broker):
+    found = surviving(broker)
+    assert (found.offset, found.epoch, found.doubts, found.notes) == (666, 4, [], [])
+    assert found.image.table("partitions") == bl.cluster(broker).partitions
+
+
+def test_no_metadata(tmp_path, golden):
+    assert surviving() is None
+    assert surviving(golden / "logs/kafka-2.8-mixed") is None
+
+
+@pytest.mark.parametrize("is_reversed", [False, True])
+@pytest.mark.parametrize(
+    ("first", "second", "wanted"),
+    [
+        ([(1, ["a"]), (1, ["b"])], [(1, ["a"])], ["a", "b"]),
+        # A later epoch counts more than a longer log: its leader did not have the rest.
+        ([(1, ["a"]), (1, ["b"]), (1, ["c"])], [(1, ["a"]), (2, ["d"])], ["a", "d"]),
+    ],
+)
+def test_the_newest_of_several_copies_is_read(tmp_path, first, second, wanted, is_reversed):
+    paths = [root(tmp_path / "1", 1), root(tmp_path / "2", 2)]
+    for path, batches in zip(paths, (first, second), strict=True):
+        log_of(path, batches)
+    assert names(surviving(*(paths[::-1] if is_reversed else paths))) == wanted
+
+
+def test_the_epoch_is_that_of_an_earlier_segment_if_the_last_one_has_no_batch(tmp_path):
+    one, two = root(tmp_path / "1", 1), root(tmp_path / "2", 2)
+    log_of(one, [(1, ["a"]), (3, ["b"])])
+    log_of(one, [], base=2)
+    log_of(two, [(2, ["c"]), (2, ["d"]), (2, ["e"])])
+    assert names(surviving(one, two)) == ["a", "b"]
+
+
+def test_the_epoch_is_that_of_the_snapshot_if_the_log_behind_it_has_no_batch(tmp_path):
+    one, two = root(tmp_path / "1", 1), root(tmp_path / "2", 2)
+    snapshot_of(one, 5, 3, ["a"])
+    log_of(one, [], base=5)
+    log_of(two, [(2, [name]) for name in "bcdefgh"])
+    assert (names(surviving(one, two)), surviving(one, two).epoch) == (["a"], 3)
+
+
+def test_damage_ends_a_copy_and_another_one_is_read(broker, tmp_path):
+    for number in (1, 2):
+        shutil.copytree(broker / METADATA, tmp_path / f"{number}/{METADATA}")
+        shutil.copy(broker / "meta.properties", tmp_path / str(number))
+    position = next(bl.Log(broker / METADATA).scan())["position"][40].as_py()
+    overwrite(tmp_path / "1" / LOG, position + 70, b"\xff")
+    alone = surviving(tmp_path / "1")
+    assert 0 < alone.offset < 666
+    # The damage, and that its only controller may have had more
+    assert any("known up to offset" in doubt and "checksum" in doubt for doubt in alone.doubts)
+    assert any("0 of the 1 controllers" in doubt for doubt in alone.doubts)
+    assert alone.image.table("topics") == bl.cluster(broker, at_offset=alone.offset).topics
+    both = surviving(tmp_path / "1", tmp_path / "2")
+    assert (both.offset, both.doubts) == (666, [])
+    assert [note for note in both.notes if "is damaged" in note] == both.notes
+    assert len(both.notes) == 1
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_cut_and_no_flipped_bit_is_an_error(broker, copied, seed):
+    """Up to the damage, the metadata are those that the undamaged log had there."""
+    chosen = random.Random(seed)
+    directory = copied("kafka-4.1", METADATA)
+    file = directory / f"{0:020d}.log"
+    size = file.stat().st_size
+    if seed % 2:
+        cut(file, chosen.randrange(size))
+    else:
+        flip_bit(file, chosen.randrange(size), chosen.randrange(8))
+    found = surviving(directory.parent)
+    expected = bl.cluster(broker, at_offset=found.offset)
+    for subject in ("topics", "partitions", "configs", "features"):
+        assert found.image.table(subject) == expected.table(subject)
+
+
+def test_a_damaged_snapshot_gives_way_to_an_older_one_and_the_log(tmp_path):
+    path = root(tmp_path / "d", voters=[1])
+    log_of(path, [(1, ["b"]), (2, ["c"])], base=5)
+    snapshot_of(path, 5, 1, ["a"])
+    newer = snapshot_of(path, 6, 1, ["a", "b"])
+    assert (names(surviving(path)), surviving(path).doubts) == (["a", "b", "c"], [])
+    flip_bit(newer, 120)
+    found = surviving(path)
+    assert (names(found), found.offset, found.epoch) == (["a", "b", "c"], 7, 2)
+    assert found.doubts == []
+    assert any(str(newer) in note for note in found.notes)
+
+
+def test_a_log_without_its_beginning_is_the_last_resort(tmp_path):
+    path = root(tmp_path / "1")
+    log_of(path, [(9, ["b"])], base=5)
+    found = surviving(path)
+    assert names(found) == ["b"]
+    assert any("does not have all metadata" in doubt and "lost" in doubt for doubt in found.doubts)
+    whole = root(tmp_path / "2", 2)
+    log_of(whole, [(1, ["a"])])
+    assert names(surviving(path, whole)) == ["a"]
+
+
+def test_records_behind_a_gap_do_not_count(tmp_path):
+    """After a snapshot, and in the log: a change without what it changes says nothing."""
+    path = root(tmp_path / "1")
+    snapshot_of(path, 5, 1, ["a"])
+    log_of(path, [(1, ["b"])], base=7)
+    found = surviving(path)
+    assert (names(found), found.offset) == (["a"], 5)
+    assert any("begins at offset 7" in doubt for doubt in found.doubts)
+    path = root(tmp_path / "2")
+    log_of(path, [(1, ["a"])])
+    log_of(path, [(1, ["b"])], base=3)
+    found = surviving(path)
+    assert (names(found), found.offset) == (["a"], 1)
+    assert found.doubts
+
+
+@pytest.mark.parametrize(
+    ("ends", "voters", "expected"),
+    [
+        ({1: 8}, [1, 2, 3], "1 of the 3 controllers"),
+        # No voter, or one of the disks of the same voter
+        ({1: 8, 9: 8}, [1, 2, 3], "1 of the 3 controllers"),
+        ({1: 8}, [], "controllers that are not known"),
+        ({1: 8, 2: 7}, [1, 2], None),
+        ({1: 8, 2: 7}, [1, 2, 3], None),
+        ({1: 8, 9: 7}, [1], None),
+    ],
+)
+def test_most_controllers_leave_no_doubt(tmp_path, ends, voters, expected):
+    """What was committed is on one of them, and so in the copy that goes furthest."""
+    for node_id, end in ends.items():
+        path = root(tmp_path / str(node_id), node_id, voters)
+        snapshot_of(path, 5, 1, [])
+        log_of(path, [(1, [name]) for name in "abc"[: end - 5]], base=5)
+    found = surviving(*(tmp_path / str(node_id) for node_id in ends))
+    assert found.offset == 8
+    assert found.doubts == [] if expected is None else [doubt for doubt in found.doubts if expected in doubt]
+
+
+def test_the_voters_of_the_log_count_more_than_those_of_the_quorum_state(tmp_path):
+    path = root(tmp_path / "1", 1, [1])
+    voters = [Voter(node, f"a{ID}", "host", 9093) for node in (1, 2, 3)]
+    (path / METADATA / f"{0:020d}-{0:010d}.checkpoint").write_bytes(voters_snapshot(voters, 5))
+    log_of(path, [(1, ["a"])])
+    assert any("1 of the 3 controllers" in doubt for doubt in surviving(path).doubts)
+
+
+@pytest.mark.parametrize(
+    "content", ["", "[" * 99999, '{"currentVoters": 5}', '{"currentVoters": [{"voterId": []}]}', "\0"]
+)
+def test_anything_may_be_in_the_quorum_state(tmp_path, content):
+    path = root(tmp_path / "1")
+    (path / METADATA / "quorum-state").write_text(content)
+    log_of(path, [(1, ["a"])])
+    assert any("controllers that are not known" in doubt for doubt in surviving(path).doubts)
+
+
+def test_a_lost_or_damaged_meta_properties_hides_no_metadata(tmp_path):
+    path = root(tmp_path / "1")
+    log_of(path, [(1, ["a"])])
+    (path / "meta.properties").write_bytes(b"version=x\n")
+    assert names(surviving(path)) == ["a"]
+
+
+def test_what_formatting_wrote_to_a_second_disk_says_nothing(tmp_path):
+    """Its broker ran, and had the metadata log on another disk."""
+    with bl.create_log_dir(tmp_path / "d") as log_dir:
+        log_dir.create_topic("t")
+    (tmp_path / "d/bootstrap.checkpoint").write_bytes(_native.kraft_snapshot([], 0))
+    assert surviving(tmp_path / "d") is None
