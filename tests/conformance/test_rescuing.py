@@ -4,7 +4,8 @@ import shutil
 from types import SimpleNamespace
 
 import pytest
-from kafka import AFTER_A_KILL, DEFAULT, NEWEST, Broker, OldBroker, complaints, free_ports, start_nodes
+from filling import EARLIEST_LOCAL, tier, wait_until_moved
+from kafka import AFTER_A_KILL, DEFAULT, NEWEST, Broker, OldBroker, complaints, free_ports, start_nodes, tiered
 from test_cluster import ACLS, AUTHORIZER, QUOTAS
 
 import brokerless as bl
@@ -173,8 +174,10 @@ def test_the_metadata_log_names_the_controllers(client, lost, tmp_path):
     assert [(row["voter_id"], row["directory_id"]) for row in voters] == list(zip(NODES, ids_of_nodes, strict=True))
 
 
-@pytest.mark.parametrize("message_format", [1, 2])
-def test_a_cluster_with_zookeeper_becomes_one_without(client, tmp_path, message_format):
+@pytest.mark.parametrize(
+    ("message_format", "convert"), [(0, False), (0, True), (1, False), (1, True), (2, False), (2, True)]
+)
+def test_a_cluster_with_zookeeper_becomes_one_without(client, tmp_path, message_format, convert):
     data = tmp_path / "data"
     with OldBroker(data, log=tmp_path / "old.log", node_id=5, message_format=message_format) as broker:
         client.create(broker, "old", 2, segment_bytes=5_000)
@@ -182,10 +185,14 @@ def test_a_cluster_with_zookeeper_becomes_one_without(client, tmp_path, message_
             client.produce(broker, "old", partition, 100, mode="plain")
         client.commit(broker, "g", "old", 0, 50)
         rows = client.consume(broker, "old")
-    rescued = bl.rescue(data, to=tmp_path / "new")
+    rescued = bl.rescue(data, to=tmp_path / "new", convert=convert)
     assert (rescued.left, list(rescued.nodes)) == ([], [5])
+    magics = {magic for batches in bl.Log(tmp_path / "new/old-0").scan() for magic in batches["magic"].to_pylist()}
+    assert magics == {2 if convert else message_format}
     with Broker(tmp_path / "new", log=tmp_path / "log", node_id=5, **AFTER_A_KILL) as broker:
-        assert client.consume(broker, "old") == rows
+        # What older formats do not have
+        new = {"leaderEpoch": 0, "timestampType": 0} if convert and message_format < 2 else {}
+        assert client.consume(broker, "old") == [{**row, **new} for row in rows]
         assert [row["offset"] for row in client.state(broker, "offsets", groups=["g"])] == [50]
         assert client.produce(broker, "old", 0, 1)[0]["offset"] == 100
 
@@ -210,3 +217,46 @@ def test_a_fork_starts_beside_its_cluster(client, tmp_path, version):
         assert [name for name in client.topics(fork) if not name.startswith("__")] == ["orders-test"]
         assert client.produce(fork, "orders-test", 1, 5)[0]["offset"] == 0
         assert client.consume(broker, "orders") == rows
+
+
+@pytest.fixture
+def remote_cluster(client, tmp_path):
+    """The disk of a tiered cluster, its remote storage, and what it served."""
+    data, remote = tmp_path / "data", tmp_path / "remote"
+    with Broker(data, log=tmp_path / "before.log", **tiered(remote)) as broker:
+        tier(client, broker, "t")
+        wait_until_moved(client, broker, data / "t-0")
+        rows = client.consume(broker, "t")
+        start = client.offset(broker, "t", 0, EARLIEST_LOCAL)
+    assert (rows[0]["offset"], start > 0) == (0, True)
+    return SimpleNamespace(data=data, remote=remote, rows=rows, start=start)
+
+
+@pytest.mark.parametrize("has_metadata", [True, False])
+def test_a_cluster_in_the_place_of_a_tiered_one_serves_what_is_in_remote_storage(
+    client, tmp_path, remote_cluster, has_metadata
+):
+    if not has_metadata:
+        shutil.rmtree(remote_cluster.data / "__cluster_metadata-0")
+        (remote_cluster.data / "bootstrap.checkpoint").unlink()
+    rescued = bl.rescue(remote_cluster.data, to=tmp_path / "new")
+    assert rescued.left == []
+    before = {path for path in remote_cluster.remote.rglob("*") if path.is_file()}
+    with Broker(tmp_path / "new", log=tmp_path / "new.log", **tiered(remote_cluster.remote)) as broker:
+        assert client.offset(broker, "t", 0, -2) == 0
+        assert client.consume(broker, "t") == remote_cluster.rows
+        assert client.produce(broker, "t", 0, 1)[0]["offset"] == remote_cluster.rows[-1]["offset"] + 1
+    assert before <= {path for path in remote_cluster.remote.rglob("*") if path.is_file()}
+
+
+def test_a_fork_of_a_tiered_cluster_has_what_was_on_its_disk(client, tmp_path, remote_cluster):
+    """Even with the same remote storage: it deletes nothing there."""
+    rescued = bl.rescue(remote_cluster.data, to=tmp_path / "fork", cluster_id="laptop")
+    assert rescued.left == []
+    before = {path: path.read_bytes() for path in remote_cluster.remote.rglob("*") if path.is_file()}
+    with Broker(tmp_path / "fork", log=tmp_path / "fork.log", **tiered(remote_cluster.remote)) as broker:
+        local = [row for row in remote_cluster.rows if row["offset"] >= remote_cluster.start]
+        assert client.consume(broker, "t") == local
+        assert client.produce(broker, "t", 0, 1)[0]["offset"] == remote_cluster.rows[-1]["offset"] + 1
+    after = {path: path.read_bytes() for path in remote_cluster.remote.rglob("*") if path.is_file()}
+    assert before.items() <= after.items()

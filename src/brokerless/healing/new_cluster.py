@@ -6,10 +6,11 @@ changed: each change is noted.
 
 from __future__ import annotations
 
+import contextlib
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from brokerless.errors import UnsupportedFormatError
+from brokerless.errors import BrokerlessError, UnsupportedFormatError
 from brokerless.healing.found_topics import listed_few
 from brokerless.healing.surviving_metadata import IN_SYNC, is_above
 from brokerless.layout.bootstrap_metadata import (
@@ -163,7 +164,7 @@ class NewCluster:
         for topic in topics:
             configs = {} if self._image is None or not topic.is_known else self._image.configs_of(topic.name)
             is_set = configs.get(_REMOTE, "").strip().lower() == "true"
-            before = [log for log in topic.logs if log.missing_offsets is not None] if not topic.is_known else []
+            before = [] if topic.is_known else [log for log in topic.logs if _missing(log) is not None]
             if not is_set and not before:
                 continue
             new_name = self._rename.get(topic.name, topic.name)
@@ -276,6 +277,13 @@ class NewCluster:
         self.notes[note] = None
 
 
+def _missing(log: Log) -> tuple[int, int] | None:
+    """Return the offsets of a log before its first segment here; None: there are none, or the log does not tell."""
+    with contextlib.suppress(BrokerlessError, OSError):
+        return log.missing_offsets
+    return None
+
+
 def _start(log: Log) -> str:
-    start, first = log.missing_offsets or (0, 0)
+    start, first = _missing(log) or (0, 0)
     return f"{log.path} starts at offset {start}, and its first segment at {first}"

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from brokerless import _native
 from brokerless.errors import BrokerlessError
 from brokerless.layout.file_names import MOST_PARTITIONS
-from brokerless.state.internal_topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from brokerless.state.internal_topic import OFFSETS_TOPIC, REMOTE_LOG_METADATA_TOPIC, TRANSACTIONS_TOPIC
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 # offsets.topic.num.partitions and the others are 50 by default.
 _DEFAULT = 50
-_DEFAULTS = (OFFSETS_TOPIC, TRANSACTIONS_TOPIC, "__share_group_state", "__remote_log_metadata")
+_DEFAULTS = (OFFSETS_TOPIC, TRANSACTIONS_TOPIC, "__share_group_state")
 # The field of a key that is hashed.
 _HASHED = {OFFSETS_TOPIC: "group", TRANSACTIONS_TOPIC: "transactionalId"}
 # So many names are read at most, and so many tell the number alone: by chance, it is another one in 1 of 1,000 cases.
@@ -54,6 +54,9 @@ def likely_count(topic: str, logs: Mapping[int, Log], least: int) -> Count:
         logs: the best replica of each partition on the disks.
         least: the number of the highest partition on the disks + 1.
     """
+    if topic == REMOTE_LOG_METADATA_TOPIC:
+        # Brokers do not start to use it if their configuration has another number.
+        return Count(least, "as its highest directory says: brokers need the same in their configuration")
     if topic not in _DEFAULTS:
         return Count(least, "")
     default = max(_DEFAULT, least)
