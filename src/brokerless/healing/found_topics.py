@@ -24,14 +24,17 @@ from brokerless.io import storage
 from brokerless.io.remote import is_remote
 from brokerless.layout import checkpoints, commit_journal, file_names
 from brokerless.layout.log_dir_files import LogDirFiles
+from brokerless.log.damage import Run, survey
 from brokerless.log.log import Log
+from brokerless.log.segment import whole_batches
 from brokerless.log_dir.copying import check_at_rest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    import pyarrow as pa
+
     from brokerless.healing.surviving_metadata import SurvivingImage
-    from brokerless.log.segment import Segment
 
 # As many names as a note lists.
 _FEW = 5
@@ -295,25 +298,30 @@ def ranked(replicas: Iterable[Replica]) -> list[Replica]:
 
 def last_epoch(log: Log) -> int:
     """Return the leader epoch of the last sound batch; -1: it has none."""
-    for number, segment in enumerate(reversed(log.segments)):
-        # Only of the last segment it is known where the batch is. Before, what matters has been lost, or is rare.
-        since = log.log_end_offset - 1 if number == 0 else None
-        for offset in dict.fromkeys((since, None)):
-            epoch = _highest_epoch(segment, offset)
+    for segment in reversed(log.segments):
+        with contextlib.suppress(CorruptRecordError, UnsupportedFormatError), segment.open() as file:
+            epoch = _last_epoch(segment.batches_since(file, log.log_end_offset - 1, check_crcs=True))
             if epoch >= 0:
                 return epoch
+        # Damage is near the end, or nothing is there: look for sound batches in the whole segment.
+        with contextlib.suppress(CorruptRecordError, UnsupportedFormatError), segment.open() as file:
+            size = file.size()
+            found = survey(file, segment.path, segment.base_offset, segment.next_base_offset, size)
+            runs = [part for part in found.parts if isinstance(part, Run)]
+            if runs:
+                last = whole_batches(file, runs[-1].position, runs[-1].end_position, check_crcs=True)
+                # Formats without leader epochs have none.
+                return max(_last_epoch(batches for batches, _ in last), 0)
     return -1
 
 
-def _highest_epoch(segment: Segment, since: int | None) -> int:
-    """Return the highest leader epoch of the sound batches from an offset on, up to the first damage; -1: none."""
+def _last_epoch(headers: Iterable[pa.RecordBatch]) -> int:
+    """Return the leader epoch of the last of some batches; -1: it has none, or is not sound."""
     epoch = -1
-    with contextlib.suppress(CorruptRecordError, UnsupportedFormatError), segment.open() as file:
-        start = segment.base_offset if since is None else since
-        for batches in segment.batches_since(file, start, check_crcs=True):
-            epochs = batches["partition_leader_epoch"].to_pylist()
-            valid = batches["is_valid"].to_pylist()
-            epoch = max([epoch, *(one or 0 for one, is_valid in zip(epochs, valid, strict=True) if is_valid)])
+    for batches in headers:
+        if batches.num_rows:
+            is_valid = batches["is_valid"][-1].as_py()
+            epoch = (batches["partition_leader_epoch"][-1].as_py() or 0) if is_valid else -1
     return epoch
 
 

@@ -711,6 +711,32 @@ def test_the_epoch_of_a_log_whose_last_segment_is_empty_is_that_of_the_one_befor
     assert rescued.chosen["orders-0"] == str(disks[1] / "orders-0")
 
 
+def test_the_epoch_of_a_log_is_that_of_its_last_sound_batch_also_behind_damage(disks, tmp_path):
+    """A damaged replica is still the best one: the others lack what its leader wrote."""
+    for _ in range(3):
+        appended(disks[1], leader_epoch=7)
+    path = disks[1] / "orders-0/00000000000000000000.log"
+    damage.overwrite(path, SIZE * 11 + 8, b"\x7f\xff")
+    for _ in range(5):
+        appended(disks[0])
+    rescued = bl.rescue(*disks, to=tmp_path / "new")
+    assert rescued.chosen["orders-0"] == str(disks[1] / "orders-0")
+    assert [(one.start_offset, one.end_offset, one.state) for one in rescued.ranges] == [(11, 12, "lost")]
+    assert offsets(tmp_path / "new") == [*range(11), 12]
+
+
+def test_checkpoints_do_not_describe_a_stray_replica(disks, tmp_path):
+    """They are of the partition that took its name."""
+    for one in disks:
+        shutil.move(one / "orders-0", one / f"orders-0.{UNIQUE}-stray")
+        checkpoint = checkpoints.format_offset_checkpoint({("orders", 0): 8})
+        (one / "log-start-offset-checkpoint").write_bytes(checkpoint)
+        # Not shut down cleanly: its files are written again.
+        (one / ".kafka_cleanshutdown").unlink()
+    bl.rescue(*disks, to=tmp_path / "new")
+    assert offsets(tmp_path / "new") == list(range(10))
+
+
 def metadata_log_of(path, voters):
     """Make a disk one of a cluster that has started, with some controllers."""
     directory = path / "__cluster_metadata-0"
