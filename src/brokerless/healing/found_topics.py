@@ -300,8 +300,8 @@ def last_epoch(log: Log) -> int:
     """Return the leader epoch of the last sound batch; -1: it has none."""
     for segment in reversed(log.segments):
         with contextlib.suppress(CorruptRecordError, UnsupportedFormatError), segment.open() as file:
-            epoch = _last_epoch(segment.batches_since(file, log.log_end_offset - 1, check_crcs=True))
-            if epoch >= 0:
+            epoch, end = _last_epoch(segment.batches_since(file, log.log_end_offset - 1, check_crcs=True))
+            if epoch >= 0 and end == log.log_end_offset:
                 return epoch
         # Damage is near the end, or nothing is there: look for sound batches in the whole segment.
         with contextlib.suppress(CorruptRecordError, UnsupportedFormatError), segment.open() as file:
@@ -310,19 +310,20 @@ def last_epoch(log: Log) -> int:
             runs = [part for part in found.parts if isinstance(part, Run)]
             if runs:
                 last = whole_batches(file, runs[-1].position, runs[-1].end_position, check_crcs=True)
-                # Formats without leader epochs have none.
-                return max(_last_epoch(batches for batches, _ in last), 0)
+                return _last_epoch(batches for batches, _ in last)[0]
     return -1
 
 
-def _last_epoch(headers: Iterable[pa.RecordBatch]) -> int:
-    """Return the leader epoch of the last of some batches; -1: it has none, or is not sound."""
-    epoch = -1
+def _last_epoch(headers: Iterable[pa.RecordBatch]) -> tuple[int, int]:
+    """Return the leader epoch of the last of some batches, and the offset after it; -1: it is not sound."""
+    epoch, end = -1, -1
     for batches in headers:
         if batches.num_rows:
             is_valid = batches["is_valid"][-1].as_py()
-            epoch = (batches["partition_leader_epoch"][-1].as_py() or 0) if is_valid else -1
-    return epoch
+            # Formats without leader epochs count as the first one.
+            epoch = max(batches["partition_leader_epoch"][-1].as_py() or 0, 0) if is_valid else -1
+            end = (batches["last_offset"][-1].as_py() or 0) + 1
+    return epoch, end
 
 
 def listed_few(names: Iterable[str]) -> str:
