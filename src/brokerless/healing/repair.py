@@ -56,7 +56,7 @@ _ROOT_FILES = (
 )
 _BLOCK = 4 << 20
 # With another one, a controller would count a broker that lost records as in sync (KIP-966).
-_NO_EPOCH = checkpoints.format_clean_shutdown(-1)
+_NO_EPOCH = checkpoints.format_clean_shutdown(None)
 
 
 @dataclass

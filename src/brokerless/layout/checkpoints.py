@@ -255,12 +255,18 @@ def parse_clean_shutdown(content: bytes) -> int | None:
     return epoch if type(epoch) is int else None
 
 
-def format_clean_shutdown(broker_epoch: int) -> bytes:
-    r"""Format a shutdown marker. Epoch -1 means that no broker wrote it.
+def format_clean_shutdown(broker_epoch: int | None) -> bytes:
+    r"""Format a shutdown marker. None: a controller with eligible leader replicas takes the shutdown for an unclean one.
+
+    An epoch of -1 would not do: of several disks, a broker takes the epoch of the next one in its place.
 
     >>> format_clean_shutdown(9)
     b'{"version":0,"brokerEpoch":9}'
+    >>> format_clean_shutdown(None)
+    b'{"version":0}'
     """
+    if broker_epoch is None:
+        return b'{"version":0}'
     return b'{"version":0,"brokerEpoch":%d}' % broker_epoch
 
 

@@ -109,7 +109,7 @@ def _was_started(path: str) -> bool:
     epochs = [
         checkpoints.parse_clean_shutdown(storage.read_all(marker)) for marker in markers if storage.exists(marker)
     ]
-    # markers that a broker did not write have -1
+    # markers that a broker did not write have none, or a negative one
     return any(epoch is not None and epoch >= 0 for epoch in epochs)
 
 

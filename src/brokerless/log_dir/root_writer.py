@@ -318,7 +318,7 @@ class RootWriter:
             disk.rename(self._file(checkpoints.CLEAN_SHUTDOWN_ASIDE), self._file(checkpoints.CLEAN_SHUTDOWN))
             disk.sync_directory(self.path)
         else:
-            disk.atomic_write(self._file(checkpoints.CLEAN_SHUTDOWN), checkpoints.format_clean_shutdown(-1))
+            disk.atomic_write(self._file(checkpoints.CLEAN_SHUTDOWN), checkpoints.format_clean_shutdown(None))
 
     def _parsed(self, name: str, parse: Callable[[bytes], _T]) -> _T | None:
         path = self._read_from(name)

@@ -363,7 +363,7 @@ def test_a_new_directory_names_its_topics(tmp_path, opened):
     assert (arguments["config"].is_compacted, arguments["config"].segment_bytes) == (True, 500)
     root = bl.LogDirFiles(str(tmp_path / "new"))
     assert (root.cluster_id, root.node_id, root.directory_id) == ("c", 1, TOPIC_ID)
-    assert (root.is_clean, root.broker_epoch) == (True, -1)
+    assert (root.is_clean, root.broker_epoch) == (True, None)
     assert (root.recovery_points, root.log_start_offsets) == ({("orders", 1): 0}, {})
 
 
