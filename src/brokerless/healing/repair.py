@@ -381,7 +381,13 @@ class _Job:
 
     @property
     def _has_unusable(self) -> bool:
-        """Whether a log is left as it is: after a crash, a broker has to recover it."""
+        """Whether a log is left as it is: after a crash, a broker has to recover it.
+
+        So is a replica that is being moved here. Without a recovery, zeros in its preallocated indexes make its
+        segments ages old, and retention deletes them.
+        """
+        if any(name.endswith("-future") for name in storage.list_subdirectories(self._root_path)):
+            return True
         return any(one.unusable and one.log.topic != file_names.METADATA_TOPIC for one in self._salvages)
 
     def _write_checkpoints(self, to: str, ends: dict[tuple[str, int], Loaded]) -> None:

@@ -256,9 +256,9 @@ def parse_clean_shutdown(content: bytes) -> int | None:
 
 
 def format_clean_shutdown(broker_epoch: int | None) -> bytes:
-    r"""Format a shutdown marker. None: a controller with eligible leader replicas takes the shutdown for an unclean one.
+    r"""Format a shutdown marker; without an epoch, a controller with eligible leader replicas sees an unclean shutdown.
 
-    An epoch of -1 would not do: of several disks, a broker takes the epoch of the next one in its place.
+    An epoch of -1 would not do: a broker with several disks takes the epoch of its next disk in its place.
 
     >>> format_clean_shutdown(9)
     b'{"version":0,"brokerEpoch":9}'

@@ -16,7 +16,7 @@ from brokerless.errors import CorruptRecordError, LogInUseError
 from brokerless.healing import epochs as healing_epochs
 from brokerless.healing import partition_files
 from brokerless.healing import repair as repairing
-from brokerless.layout import lost_offsets
+from brokerless.layout import checkpoints, lost_offsets
 from building import NOW, batch, marker, write_segment
 
 VALUE = b"v" * 200
@@ -631,3 +631,27 @@ def test_arguments_that_contradict_each_other_are_refused(data, options, message
 def test_a_partition_is_not_replaced_alone(data):
     with pytest.raises(ValueError, match="log directory around it"):
         bl.repair(data / "t-0", in_place=True)
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+@pytest.mark.parametrize("was_clean", [False, True])
+def test_after_a_loss_the_marker_names_no_broker_epoch(data, tmp_path, in_place, was_clean):
+    """A broker with several disks takes an epoch of another disk in the place of -1, and counts as in sync."""
+    marker = data / checkpoints.CLEAN_SHUTDOWN
+    marker.write_bytes(checkpoints.format_clean_shutdown(7))
+    if not was_clean:
+        marker.unlink()
+    damage.flip_bit(first(data), SIZE * 5 + 100)
+    to = data if in_place else tmp_path / "to"
+    bl.repair(data, None if in_place else to, in_place=in_place)
+    assert (to / checkpoints.CLEAN_SHUTDOWN).read_bytes() == b'{"version":0}'
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+def test_after_a_crash_a_broker_recovers_a_replica_that_is_being_moved(data, tmp_path, in_place):
+    """With zeros in its preallocated indexes, retention would delete all of it once it is in its place."""
+    shutil.copytree(data / "t-0", data / f"t-1.{'0' * 32}-future")
+    (data / checkpoints.CLEAN_SHUTDOWN).unlink()
+    to = data if in_place else tmp_path / "to"
+    assert bl.repair(data, None if in_place else to, in_place=in_place).repaired
+    assert not bl.LogDirFiles(str(to)).is_clean
