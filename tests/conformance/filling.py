@@ -85,3 +85,9 @@ def wait_until_moved(client, broker, directory):
         return max(int(path.stem) for path in directory.glob("*.log"))
 
     until(lambda: client.offset(broker, topic, int(partition), EARLIEST_LOCAL) == active())
+
+
+def data_batches(directory, number):
+    """Return the path of a partition's segment, by its number, and its batches but for those of markers."""
+    found = bl.Log(directory).segments[number]
+    return found.path, [row for part in found.scan() for row in part.to_pylist() if not row["is_control"]]

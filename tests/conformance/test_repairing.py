@@ -3,6 +3,7 @@
 import shutil
 
 import pytest
+from filling import data_batches
 from kafka import AFTER_A_KILL, RELEASES, Broker, complaints
 
 import brokerless as bl
@@ -37,18 +38,13 @@ def left(client, tmp_path_factory, request):
     return data, release, consumed
 
 
-def batches(directory, number):
-    found = bl.Log(directory).segments[number]
-    return found.path, [row for part in found.scan() for row in part.to_pylist() if not row["is_control"]]
-
-
 def harm(data):
     """Damage batches on both sides of sound ones, and files of each kind; return the lost batches by topic."""
-    path, of_first = batches(data / "plain-0", 0)
+    path, of_first = data_batches(data / "plain-0", 0)
     damage.flip_bit(path, of_first[3]["position"] + 70)
-    path, of_second = batches(data / "plain-0", 1)
+    path, of_second = data_batches(data / "plain-0", 1)
     damage.overwrite(path, of_second[2]["position"], bytes(of_second[2]["size"]))
-    path, of_txn = batches(data / "txn-0", 1)
+    path, of_txn = data_batches(data / "txn-0", 1)
     damage.flip_bit(path, of_txn[1]["position"] + of_txn[1]["size"] - 3)
     for extension in ("index", "timeindex"):
         for index in (data / "plain-0").glob(f"*.{extension}"):

@@ -294,7 +294,8 @@ CODES: dict[str, Code] = {
     "partition-missing": Code(
         "warning",
         "the cluster's metadata place a partition on this broker, and no directory has it",
-        "It makes an empty log, and fetches the records from the leader. As the only replica it starts empty.",
+        "It makes an empty log, and fetches the records from the leader. As the only replica, or the last one in sync, "
+        "it leads with the empty log, and the other replicas delete their records.",
         "A read does not know of the partition.",
         "name the broker's other log directories too. Else put back the directory before a broker starts",
     ),

@@ -68,6 +68,9 @@ def repair(
     kept by --keep-suspect although the checksum is wrong. The bytes that are left out go to a directory of their own,
     with a report of all ranges, report.json.
 
+    Use a result with lost ranges only where no other replica has them. A broker never fetches such a range from a
+    leader, and once it leads, consumers miss these records.
+
     PATH must not be in use, and with --to it is not changed. --in-place replaces whole partitions, all at once: a
     process that dies leaves the directory as it was, or repaired. The metadata log of a cluster is only repaired if
     nothing of it is lost; `brokerless rescue` makes a cluster of what is left.
