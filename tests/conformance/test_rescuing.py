@@ -174,9 +174,7 @@ def test_the_metadata_log_names_the_controllers(client, lost, tmp_path):
     assert [(row["voter_id"], row["directory_id"]) for row in voters] == list(zip(NODES, ids_of_nodes, strict=True))
 
 
-@pytest.mark.parametrize(
-    ("message_format", "convert"), [(0, False), (0, True), (1, False), (1, True), (2, False), (2, True)]
-)
+@pytest.mark.parametrize(("message_format", "convert"), [(0, False), (0, True), (1, False), (1, True), (2, False)])
 def test_a_cluster_with_zookeeper_becomes_one_without(client, tmp_path, message_format, convert):
     data = tmp_path / "data"
     with OldBroker(data, log=tmp_path / "old.log", node_id=5, message_format=message_format) as broker:

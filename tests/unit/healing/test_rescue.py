@@ -12,7 +12,7 @@ import damage
 from brokerless import _native
 from brokerless.errors import LogInUseError, UnsupportedFormatError
 from brokerless.healing.partition_counts import java_hash
-from brokerless.layout import checkpoints
+from brokerless.layout import checkpoints, file_names
 from brokerless.layout.bootstrap_metadata import (
     compact_array,
     compact_string,
@@ -520,6 +520,19 @@ def test_a_stray_replica_is_taken_if_no_other_is_left_and_the_metadata_know_its_
     assert any(f"not used: {disks[0]}/gone-0" in note for note in rescued.notes)
     without_metadata(*disks)
     assert "orders-0" not in bl.rescue(*disks, to=tmp_path / "without").chosen
+
+
+def test_a_stray_replica_of_a_topic_with_a_long_name_is_known_by_its_id(tmp_path):
+    """The name of its directory has only the beginning of the topic's."""
+    name = "n" * 249
+    with bl.create_log_dir(tmp_path / "d") as log_dir:
+        log_dir.create_topic(name)
+        log_dir.log(name, 0).append(batch(0, [VALUE]))
+    stray = file_names.leftover_directory_name(name, 0, "stray", UNIQUE)
+    assert name not in stray
+    shutil.move(tmp_path / f"d/{name}-0", tmp_path / "d" / stray)
+    bl.rescue(tmp_path / "d", to=tmp_path / "new")
+    assert offsets(tmp_path / "new", name) == [0]
 
 
 def test_a_stray_replica_is_not_taken_if_there_is_another(disks, tmp_path):
