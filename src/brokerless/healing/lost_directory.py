@@ -14,7 +14,7 @@ from brokerless.io import disk, storage
 from brokerless.layout.log_dir_files import check_outside
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
 REPORT = "report.json"
 """The report's name in the directory."""
@@ -29,6 +29,7 @@ def lost_directory(of: str, given: str | os.PathLike[str] | None) -> str:
 
     Raises:
         FileExistsError: the given path exists.
+        FileNotFoundError: its parent directory does not exist.
         ValueError: it is in a log directory, where a broker would stop at it.
 
     >>> lost_directory(NEW, None) == f"{NEW}.lost"
@@ -37,33 +38,41 @@ def lost_directory(of: str, given: str | os.PathLike[str] | None) -> str:
     if given is not None:
         path = os.path.abspath(os.fspath(given))
         if storage.exists(path):
-            raise FileExistsError(errno.EEXIST, "exists: what the result lacks needs a new path (--lost)", path)
+            raise FileExistsError(
+                errno.EEXIST, "exists: the bytes that are left out, and the report, need a new path (--lost)", path
+            )
     else:
         numbered = (f"{of}.lost-{number}" for number in count(2))
         path = next(name for name in chain([f"{of}.lost"], numbered) if not storage.exists(name))
     check_outside(path)
+    parent = os.path.dirname(path)
+    if not storage.is_directory(parent):
+        raise FileNotFoundError(errno.ENOENT, "the parent directory does not exist: create it first", parent)
     return path
 
 
 @contextlib.contextmanager
-def lost_files(path: str, report: Mapping[str, object]) -> Iterator[str]:
-    """Make the directory in a block that fills it, durably, and with one rename at the end.
+def lost_files(
+    path: str, report: Mapping[str, object], staged: str, fill: Callable[[str], None] = lambda _: None
+) -> Iterator[None]:
+    """Make the directory, durably and with one rename, before a block that publishes the result.
 
     Args:
         path: the directory. Its parent must exist.
         report: what the report says, for JSON.
-
-    Yields:
-        The path of the directory while it is filled.
+        staged: the result before it is published. If the block fails and leaves it there, the directory goes again.
+        fill: called with the path of the directory, to put files in it.
     """
     unfinished = f"{path}.unfinished-{uuid.uuid4().hex}"
     disk.make_directory(unfinished)
     try:
-        yield unfinished
+        fill(unfinished)
         disk.atomic_write(f"{unfinished}/{REPORT}", json.dumps(report, indent=1).encode() + b"\n")
         disk.rename(unfinished, path)
         disk.sync_directory(os.path.dirname(path))
+        yield
     except BaseException:
-        if storage.exists(unfinished):
-            disk.remove_tree(unfinished)
+        for left in (unfinished, path) if storage.exists(staged) else (unfinished,):
+            if storage.exists(left):
+                disk.remove_tree(left)
         raise

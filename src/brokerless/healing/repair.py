@@ -296,7 +296,7 @@ class _Job:
                 self._copy_root(copy.path, ends)
             self._verify(copy.path, to, is_partition=is_partition)
             self._check_unchanged()
-            with self._lost_files(lost_to):
+            with self._lost_files(lost_to, copy.path):
                 copy.publish()
         return result
 
@@ -323,7 +323,7 @@ class _Job:
                 ends[_key(one.log)] = self._write(one, f"{directory}/{name}", links=True)
             self._write_checkpoints(directory, ends)
             disk.sync_directory(directory)
-            with self._lost_files(lost_to):
+            with self._lost_files(lost_to, directory):
                 if was_clean and self.result.lost:
                     disk.atomic_write(marker, _NO_EPOCH)
                 commit_journal.commit(root, staging, unique=unique)
@@ -451,30 +451,28 @@ class _Job:
         ]
 
     @contextlib.contextmanager
-    def _lost_files(self, to: str) -> Iterator[None]:
-        """Write the bytes that are left out, and the report, and remove them again if the block fails."""
-        dropped = [(one, *place) for one in self._changed for place in damaged_bytes(one)]
+    def _lost_files(self, to: str, staged: str) -> Iterator[None]:
+        """Write the bytes that are left out, and the report, before a block that publishes the result."""
+        dropped = [(one.log.name, *place) for one in self._changed for place in damaged_bytes(one)]
         files = [path for one in self._changed for path in dropped_files(one)] + self._root_findings()
         if not dropped and not files and not self.result.ranges:
             yield
             return
-        self.result.lost_path = to
-        with lost_files(to, self.result.to_dict()) as directory:
-            directories = {one.log.name for one, *_ in dropped}
-            directories |= {self._around(path) for path in files} - {""}
+
+        def fill(directory: str) -> None:
+            directories = {name for name, *_ in dropped} | {self._around(path) for path in files} - {""}
             for name in sorted(directories):
                 disk.make_directory(f"{directory}/{name}")
-            for one, path, start, end in dropped:
-                _save(path, start, end, f"{directory}/{one.log.name}/{os.path.basename(path)}@{start}")
+            for name, path, start, end in dropped:
+                _save(path, start, end, f"{directory}/{name}/{os.path.basename(path)}@{start}")
             for path in files:
                 _save(path, 0, storage.size(path), f"{directory}/{self._around(path)}/{os.path.basename(path)}")
             for name in ("", *directories):
                 disk.sync_directory(f"{directory}/{name}")
-        try:
+
+        self.result.lost_path = to
+        with lost_files(to, self.result.to_dict(), staged, fill):
             yield
-        except BaseException:
-            disk.remove_tree(to)
-            raise
 
     def _around(self, path: str) -> str:
         """Return the name of the directory around a file; "" for the log directory's own files."""

@@ -12,12 +12,8 @@ Everything is built under a name that a broker would delete, checked, and publis
 
 from __future__ import annotations
 
-import contextlib
 import errno
-import json
 import os
-import uuid
-import warnings
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from dataclasses import replace as with_fields
@@ -26,7 +22,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from brokerless import _native
 from brokerless.arguments import check_several, to_ms, unknown
 from brokerless.checking.check import check
+from brokerless.errors import without_warnings
 from brokerless.healing.found_topics import find_topics, last_epoch, node_ids, open_disks, ranked, same_cluster
+from brokerless.healing.lost_directory import lost_directory, lost_files
 from brokerless.healing.new_cluster import NewCluster, NewPartition
 from brokerless.healing.partition_files import write_partition
 from brokerless.healing.producer_ids import in_snapshots, of_headers, of_transactional_ids
@@ -35,7 +33,7 @@ from brokerless.healing.surviving_metadata import surviving_metadata
 from brokerless.io import disk, storage
 from brokerless.io.clock import now_ms
 from brokerless.layout import checkpoints, file_names
-from brokerless.layout.log_dir_files import LogDirFiles, check_outside
+from brokerless.layout.log_dir_files import LogDirFiles
 from brokerless.layout.release import Release
 from brokerless.layout.topic_config import TopicConfig
 from brokerless.layout.voters import Voter, parse_voters, voters_snapshot
@@ -58,7 +56,6 @@ if TYPE_CHECKING:
     from brokerless.healing.salvage import Salvage
 
 _Place = tuple[str, int]
-REPORT = "report.json"
 
 
 class MissingPartition(NamedTuple):
@@ -174,7 +171,8 @@ def rescue(
         rename: new names of topics. They get new ids, and groups start anew on them.
         until: cut the records as they were at this time.
         convert: write messages of formats 0 and 1, of brokers before 0.11, in format 2.
-        lost_path: the new directory for the report; by default the name of the result with ".lost" behind it.
+        lost_path: the new directory for the report; by default the name of the result with ".lost" behind it, and
+            a number if that exists.
         dry_run: change nothing, and return what would be done.
         progress: called with the bytes of each segment that was checked, from any thread.
 
@@ -196,11 +194,14 @@ def rescue(
         raise ValueError("give at least one disk")
     check_several("topics", topics)
     target = os.path.abspath(os.fspath(to if to is not None else f"{os.fspath(disks[0])}-rescued"))
-    report_to = os.path.abspath(os.fspath(lost_path) if lost_path is not None else f"{target}.lost")
+    report_to = ""
     if not dry_run:
-        _check_free(target, report_to)
+        _check_free(target)
+        report_to = lost_directory(target, lost_path)
+        if report_to == target:
+            raise ValueError(f"the report needs a place of its own, not {target}")
     wanted = None if topics is None else set(topics)
-    with _quiet():
+    with without_warnings():
         job = _Job(
             [os.fspath(one) for one in disks],
             target,
@@ -219,19 +220,14 @@ def rescue(
     return job.result
 
 
-def _check_free(target: str, report_to: str) -> None:
-    """Refuse places that are taken before hours of work."""
+def _check_free(target: str) -> None:
+    """Refuse a place that is taken before hours of work."""
     disk.check_local(target)
-    check_outside(report_to)
-    if report_to == target:
-        raise ValueError(f"the report needs a place of its own, not {target}")
-    for path, what in ((target, "the result needs a new path"), (report_to, "the report needs a new path (--lost)")):
-        if storage.exists(path):
-            raise FileExistsError(errno.EEXIST, f"exists: {what}", path)
-        if not storage.is_directory(os.path.dirname(path)):
-            raise FileNotFoundError(
-                errno.ENOENT, "the parent directory does not exist: create it first", os.path.dirname(path)
-            )
+    if storage.exists(target):
+        raise FileExistsError(errno.EEXIST, "exists: the result needs a new path", target)
+    parent = os.path.dirname(target)
+    if not storage.is_directory(parent):
+        raise FileNotFoundError(errno.ENOENT, "the parent directory does not exist: create it first", parent)
 
 
 class _Kept(NamedTuple):
@@ -453,8 +449,8 @@ class _Job:
                 if one.severity != "note"
             ]
             result.lost_path = report_to
-            self._write_report(report_to)
-            copy.publish()
+            with lost_files(report_to, result.to_dict(), copy.path):
+                copy.publish()
 
     def _logs(self) -> Iterator[Log]:
         """Yield all replicas of the topics, also those that are not taken: their producers may be back."""
@@ -595,24 +591,3 @@ class _Job:
     def _note(self, note: str) -> None:
         if note not in self.result.notes:
             self.result.notes.append(note)
-
-    def _write_report(self, to: str) -> None:
-        unfinished = f"{to}.unfinished-{uuid.uuid4().hex}"
-        disk.make_directory(unfinished)
-        try:
-            content = json.dumps(self.result.to_dict(), indent=1).encode() + b"\n"
-            disk.atomic_write(f"{unfinished}/{REPORT}", content)
-            disk.rename(unfinished, to)
-            disk.sync_directory(os.path.dirname(to))
-        except BaseException:
-            if storage.exists(unfinished):
-                disk.remove_tree(unfinished)
-            raise
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Leave out warnings: the report says the same."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield

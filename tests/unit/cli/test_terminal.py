@@ -41,8 +41,9 @@ def on_a_terminal(*arguments):
             raise
     process.wait()
     os.close(ours)
-    # The terminal makes \r\n of each line end.
-    return shown.replace(b"\r\n", b"\n").decode(errors="surrogateescape")
+    # The terminal makes \r\n of each line end. If the machine is slow, progress comes and is wiped out again.
+    shown = shown.replace(b"\r\n", b"\n")
+    return re.sub(rb"(\r[^\x00-\x1f]*)+\r", b"", shown).decode(errors="surrogateescape")
 
 
 def in_a_pipe(*arguments):

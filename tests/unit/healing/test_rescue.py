@@ -559,9 +559,9 @@ def test_the_metadata_of_a_pending_commit_count(disks, tmp_path):
 
 def test_the_place_of_the_report_is_looked_at_first(disks, tmp_path, monkeypatch):
     monkeypatch.setattr("brokerless.healing.rescue.find_topics", lambda *_: pytest.fail("work before"))
-    (tmp_path / "new.lost").mkdir()
-    with pytest.raises(FileExistsError, match="report needs a new path"):
-        bl.rescue(*disks, to=tmp_path / "new")
+    (tmp_path / "there").mkdir()
+    with pytest.raises(FileExistsError, match="need a new path"):
+        bl.rescue(*disks, to=tmp_path / "new", lost_path=tmp_path / "there")
     with pytest.raises(FileNotFoundError, match="parent directory"):
         bl.rescue(*disks, to=tmp_path / "new", lost_path=tmp_path / "no/report")
     with pytest.raises(FileExistsError, match="result needs a new path"):
@@ -575,6 +575,13 @@ def test_the_report_goes_where_it_is_wanted(disks, tmp_path):
     assert rescued.lost_path == str(tmp_path / "report")
     assert json.loads((tmp_path / "report/report.json").read_text())["doubts"] == []
     assert not (tmp_path / "new.lost").exists()
+
+
+def test_an_earlier_report_stays(disks, tmp_path):
+    (tmp_path / "new.lost").mkdir()
+    rescued = bl.rescue(*disks, to=tmp_path / "new")
+    assert rescued.lost_path == str(tmp_path / "new.lost-2")
+    assert list((tmp_path / "new.lost").iterdir()) == []
 
 
 def test_a_copy_that_keeps_the_id_says_so(disks, tmp_path):
