@@ -5,7 +5,7 @@ import time
 
 import pytest
 from filling import ISOLATION_LEVELS, data_batches, tier, wait_until_moved
-from kafka import AFTER_A_KILL, Broker, complaints, tiered
+from kafka import AFTER_A_KILL, Broker, OldBroker, complaints, tiered
 from test_moving import THROTTLE, size_of
 
 import brokerless as bl
@@ -186,4 +186,27 @@ def test_coordinators_load_what_was_kept(client, tmp_path):
             client.produce(broker, "t", 0, 1, mode="commit", transactional_id=name)
         for level in ISOLATION_LEVELS:
             assert len(client.consume(broker, "t", level)) == len(rows[level]) + len(names)
+        assert [line for line in complaints(broker.log) if "-0" in line] == []
+
+
+def test_a_broker_of_a_cluster_with_zookeeper_serves_what_was_kept(client, tmp_path):
+    data, topics = tmp_path / "data", {"batches": "2.8", "messages": "0.10.2"}
+    with OldBroker(data, log=tmp_path / "old.log") as broker:
+        for topic, version in topics.items():
+            client.create(broker, topic, segment_bytes=5_000, message_format_version=version)
+            for _ in range(8):
+                client.produce(broker, topic, 0, 40, mode="plain")
+        rows = {topic: client.consume(broker, topic) for topic in topics}
+    lost = {}
+    for topic in topics:
+        path, found = data_batches(data / f"{topic}-0", 0)
+        lost[topic] = flip(path, found[1])
+    assert lost == {"batches": (40, 80), "messages": (1, 2)}
+    repaired = bl.repair(data, in_place=True)
+    assert sorted(lost_of(repaired)) == [(topic, *lost[topic]) for topic in topics]
+    assert [one for one in bl.check(data, level="deep") if one.severity != "note"] == []
+    with OldBroker(data, log=tmp_path / "old.again") as broker:
+        for topic in topics:
+            assert client.consume(broker, topic) == without(rows[topic], lost[topic])
+            assert client.produce(broker, topic, 0, 1, mode="plain")[0]["offset"] == 320
         assert [line for line in complaints(broker.log) if "-0" in line] == []
