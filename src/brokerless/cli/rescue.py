@@ -99,7 +99,7 @@ def rescue(
         def progress(size: int) -> None:
             nonlocal done
             done += size
-            show(f"checked {done:,} bytes")
+            show(f"checked and wrote {done:,} bytes")
 
         found = of_disks(
             *disks,

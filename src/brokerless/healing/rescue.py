@@ -174,7 +174,7 @@ def rescue(
         lost_path: the new directory for the report; by default the name of the result with ".lost" behind it, and
             a number if that exists.
         dry_run: change nothing, and return what would be done.
-        progress: called with the bytes of each segment that was checked, from any thread.
+        progress: called with the bytes that were checked, and with those that were written, from any thread.
 
     Raises:
         FileExistsError: `to` or `lost_path` exists.
@@ -281,6 +281,7 @@ class _Job:
         convert: bool,
         progress: Callable[[int], None],
     ) -> None:
+        self._progress = progress
         self._rename, self._until, self._converts, self._voters = rename, until, convert, voters
         self._new_ids: dict[str, str] = {}
         self._directory_ids: dict[int, str] = {}
@@ -323,7 +324,7 @@ class _Job:
         self._cluster.find_tiered(self._topics.values(), {*self._topics, *others})
         self._partitions = list(self._plan())
         with ThreadPoolExecutor(os.cpu_count()) as threads:
-            list(threads.map(lambda one: self._examine(one, progress), self._partitions))
+            list(threads.map(self._examine, self._partitions))
         for one in self._partitions:
             self._report(one)
         result.notes += self._cluster.finish_notes()
@@ -362,14 +363,14 @@ class _Job:
             for number in range(topic.count):
                 yield _Partition(topic, number, self._cluster.nodes_of(topic, number, turn + number))
 
-    def _examine(self, one: _Partition, progress: Callable[[int], None]) -> None:
+    def _examine(self, one: _Partition) -> None:
         """Find what can be kept of a partition: of the best replica that can be used, with the help of the others."""
         replicas = ranked(one.topic.replicas.get(one.number, ()))
         config = self._cluster.config_of(one.topic)
         passed: list[Salvage] = []
         for number, replica in enumerate(replicas):
             others = [other.log for at, other in enumerate(replicas) if at != number]
-            found = salvage(replica.log, others, config=config, progress=progress)
+            found = salvage(replica.log, others, config=config, progress=self._progress)
             if not found.unusable:
                 one.kept = _Kept(replica, found, last_epoch(replica.log))
                 break
@@ -508,9 +509,10 @@ class _Job:
                 log_start_offset=start,
                 high_watermark=None,
                 first_dirty_offset=kept.replica.checkpointed(root.first_dirty_offsets),
+                progress=self._progress,
             )
             return loaded.log_start_offset, loaded.base_offsets[0], loaded.log_end_offset
-        copy.add_partition(log.path, to)
+        copy.add_partition(log.path, to, self._progress)
         first, end = log.segments[0].base_offset if log.segments else log.log_start_offset, log.log_end_offset
         if loses_remote and log.log_start_offset < first:
             # Leader epochs of what was only in remote storage go.
