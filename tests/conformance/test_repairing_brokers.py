@@ -82,7 +82,6 @@ def test_a_replica_on_its_way_to_another_disk_arrives(client, tmp_path, end):
     assert arrived(client, disks, future.parent) == expected
 
 
-@pytest.mark.xfail(strict=True, reason="a repair leaves a replica that is being moved as it is")
 def test_a_damaged_replica_on_its_way_does_not_take_the_place_of_a_sound_one(client, tmp_path):
     disks = tmp_path / "disk1", tmp_path / "disk2"
     _, future, expected = leave_on_its_way(client, disks, "stopped")

@@ -93,8 +93,8 @@ def check(
 ) -> Iterator[Finding]:
     """Check log directories, and yield findings: those of directories first, then those of logs by topic and partition.
 
-    Every replica in the paths is checked. Nothing is changed. A running broker changes its files meanwhile: check a
-    snapshot or a copy instead.
+    Every replica in the paths is checked, also one that is being moved to another disk. Nothing is changed. A running
+    broker changes its files meanwhile: check a snapshot or a copy instead.
 
     Args:
         paths: log directories of one broker or several, partition directories, or `.log` files.
@@ -163,7 +163,8 @@ def plan(
         for group, directories in groups:
             if choose is None and _roots(group, directories):
                 planned.directories.append(DirectoriesToCheck(tuple(group)))
-            logs = directories.logs(all_replicas=True) if choose is None else choose(directories)
+            all_logs = [*directories.logs(all_replicas=True), *directories.moving()] if choose is None else []
+            logs = all_logs if choose is None else choose(directories)
             policies = _cleanup_policies(known_cluster([root.path for root in directories.roots]))
             planned.logs.extend(
                 LogToCheck(
@@ -188,7 +189,7 @@ def _check(
 ) -> Iterator[Finding]:
     """Check directories that can be read as one."""
     with without_warnings():
-        logs = directories.logs(topics, all_replicas=True)
+        logs = [*directories.logs(topics, all_replicas=True), *directories.moving(topics)]
         roots = _roots(paths, directories)
         shares = [*_shares(logs, cores())] or [[]]
     with _pool(cores()) as threads:

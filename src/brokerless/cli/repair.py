@@ -76,8 +76,8 @@ def repair(
     nothing of it is lost; `brokerless rescue` makes a cluster of what is left.
 
     Repair a replica only where no other replica has all records, or give those with --from: a follower never asks its
-    leader for a gap, and a leader with a gap serves it. Where another broker leads the partition and has all of it, move
-    the damaged directory away and start the broker: it fetches the partition again.
+    leader for a gap, and a leader with a gap serves it. Where another broker leads the partition and has all of it,
+    move the damaged directory away and start the broker: it fetches the partition again.
 
     Exit codes: 0 nothing is lost; 3 records are lost, or may be, or warnings are left; 1 errors are left; 2 could not
     run.

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 from brokerless.arguments import check_several
 from brokerless.checking.check import check, topic_configs
 from brokerless.checking.directories import known_cluster
+from brokerless.checking.logs import LogCheck
 from brokerless.errors import CorruptRecordError, LogInUseError, without_warnings
 from brokerless.healing.lost_directory import lost_directory, lost_files
 from brokerless.healing.partition_files import write_partition
@@ -234,6 +235,7 @@ class _Job:
         with without_warnings():
             found = LogDirs(path)
             logs = found.logs(topics, all_replicas=True)
+            moving = found.moving(topics)
             self._root = found.roots[0]
             self._root_path = os.path.abspath(self._root.path)
             known = known_cluster([path]) if self._root.is_there else ValueError("a partition alone")
@@ -251,9 +253,14 @@ class _Job:
                 progress=progress,
             )
 
+        def faults(log: Log) -> list[Finding]:
+            check = LogCheck(log, "deep", progress)
+            return [*check.of_segments(), *check.of_log(self._configs.get(str(log.topic)))]
+
         # Filters of warnings are those of all threads.
         with without_warnings(), ThreadPoolExecutor(os.cpu_count()) as threads:
             self._salvages = list(threads.map(examine, logs))
+            self._note_moving(zip(moving, threads.map(faults, moving), strict=True))
         for one in self._salvages:
             if one.log.topic == file_names.METADATA_TOPIC and one.lost:
                 one.unusable = "the cluster's metadata log lacks records: `brokerless rescue` makes a cluster of it"
@@ -268,6 +275,20 @@ class _Job:
             result.doubts += [f"{one.log.name}: {doubt}" for doubt in one.doubts]
             for found_here in one.findings:
                 result.findings[found_here.code] = result.findings.get(found_here.code, 0) + 1
+
+    def _note_moving(self, moving: Iterable[tuple[Log, list[Finding]]]) -> None:
+        """Leave out damaged replicas that are being moved here: they would take the place of the present ones."""
+        self._left_out: list[str] = []
+        for log, findings in moving:
+            errors = [one for one in findings if one.severity == "error"]
+            if errors:
+                name = os.path.basename(log.path)
+                self._left_out.append(name)
+                self.result.repaired[name] = [
+                    f"left out: a replica on its way here is damaged, {errors[0]}; the present one stays: move it again"
+                ]
+            for one in errors:
+                self.result.findings[one.code] = self.result.findings.get(one.code, 0) + 1
 
     @property
     def _changed(self) -> list[Salvage]:
@@ -308,7 +329,7 @@ class _Job:
             if storage.is_link(one.log.path):
                 raise ValueError(f"{one.log.path} is a link, which would be replaced: repair to a new directory (--to)")
         damaged_files = self._root_findings()
-        if not changed and not damaged_files:
+        if not changed and not damaged_files and not self._left_out:
             return
         unique = uuid.uuid4().hex
         staging = file_names.leftover_directory_name("brokerless", 0, "delete", unique)
@@ -326,7 +347,7 @@ class _Job:
             with self._lost_files(lost_to, directory):
                 if was_clean and self.result.lost:
                     disk.atomic_write(marker, _NO_EPOCH)
-                commit_journal.commit(root, staging, unique=unique)
+                commit_journal.commit(root, staging, unique=unique, gone=self._left_out)
         except BaseException:
             if storage.exists(directory):
                 disk.remove_tree(directory)
@@ -367,7 +388,8 @@ class _Job:
                 copy_file(f"{self._root_path}/{name}", f"{to}/{name}")
         for name in sorted(storage.list_subdirectories(self._root_path)) if self._is_whole else ():
             with contextlib.suppress(ValueError):
-                if file_names.parse_directory_name(name).leftover in ("stray", "future"):
+                is_kept = file_names.parse_directory_name(name).leftover in ("stray", "future")
+                if is_kept and name not in self._left_out:
                     disk.make_directory(f"{to}/{name}")
                     for file in sorted(storage.list_directory(f"{self._root_path}/{name}")):
                         if storage.is_file(f"{self._root_path}/{name}/{file}"):
@@ -386,7 +408,8 @@ class _Job:
         So is a replica that is being moved here. Without a recovery, zeros in its preallocated indexes make its
         segments ages old, and retention deletes them.
         """
-        if any(name.endswith("-future") for name in storage.list_subdirectories(self._root_path)):
+        names = set(storage.list_subdirectories(self._root_path)).difference(self._left_out)
+        if any(name.endswith("-future") for name in names):
             return True
         return any(one.unusable and one.log.topic != file_names.METADATA_TOPIC for one in self._salvages)
 
@@ -455,6 +478,10 @@ class _Job:
         """Write the bytes that are left out, and the report, before a block that publishes the result."""
         dropped = [(one.log.name, *place) for one in self._changed for place in damaged_bytes(one)]
         files = [path for one in self._changed for path in dropped_files(one)] + self._root_findings()
+        if self._root_path == self.result.to:
+            moving = [f"{self._root_path}/{name}" for name in self._left_out]
+            inside = [f"{path}/{name}" for path in moving for name in sorted(storage.list_directory(path))]
+            files += [path for path in inside if storage.is_file(path)]
         if not dropped and not files and not self.result.ranges:
             yield
             return

@@ -218,7 +218,7 @@ def commit(root: str, staging: str, *, unique: str, gone: Collection[str] = ()) 
         root: the log directory; locked, and without its clean-shutdown marker.
         staging: the name of the staging directory in it, with partition directories and files of the log directory.
         unique: 32 hex digits that no other directory has in its name.
-        gone: the names of partition directories to remove.
+        gone: the names of partition directories to remove; those of replicas that are being moved, too.
     """
     contents = {"version": _VERSION, "staging": staging, "unique": unique, "gone": sorted(gone)}
     disk.atomic_write(f"{root}/{staging}/{_CONTENTS}", json.dumps(contents).encode())
@@ -276,9 +276,9 @@ def _check(staging: str, unique: str, gone: Collection[str]) -> None:
     """Refuse unexpected names in a journal, because directories with these names are renamed and removed."""
     if not re.fullmatch("[0-9a-f]{32}", unique):
         raise ValueError(f"{unique!r} is not 32 hex digits")
-    for name, leftover in ((staging, "delete"), *((name, "") for name in gone)):
-        if "/" in name or file_names.parse_directory_name(name).leftover != leftover:
-            raise ValueError(f"{name!r} is not the name of a {'staging' if leftover else 'partition'} directory")
+    for name, kinds in ((staging, ("delete",)), *((name, ("", "future")) for name in gone)):
+        if "/" in name or file_names.parse_directory_name(name).leftover not in kinds:
+            raise ValueError(f"{name!r} is not the name of a {'staging' if name == staging else 'partition'} directory")
 
 
 def _is_partition(name: str) -> bool:

@@ -235,6 +235,21 @@ class LogDirs:
         """Return the directories of deleted, stray and future partitions, sorted by path. Reads skip them."""
         return sorted(self._leftovers)
 
+    def moving(self, topics: Iterable[str] | None = None) -> list[Log]:
+        """Return the replicas that a broker was moving to another disk (`-future`), sorted by path.
+
+        A replica takes the place of the present one when it has caught up. Reads skip it.
+
+        Args:
+            topics: only those of these topics; None: all.
+        """
+        wanted = None if topics is None else set(topics)
+        return [
+            Log(one.path, root=self._root(os.path.dirname(one.path)))
+            for one in self.leftovers()
+            if one.kind == "future" and (wanted is None or one.topic in wanted)
+        ]
+
     @cached_property
     def _by_partition(self) -> list[list[Log]]:
         found: dict[tuple[str, int, str], list[Log]] = {}

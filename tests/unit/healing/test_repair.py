@@ -655,3 +655,32 @@ def test_after_a_crash_a_broker_recovers_a_replica_that_is_being_moved(data, tmp
     to = data if in_place else tmp_path / "to"
     assert bl.repair(data, None if in_place else to, in_place=in_place).repaired
     assert not bl.LogDirFiles(str(to)).is_clean
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+def test_a_damaged_replica_that_is_being_moved_is_left_out(data, tmp_path, in_place):
+    """It would take the place of the sound one on another disk."""
+    name = f"t-1.{'0' * 32}-future"
+    shutil.copytree(data / "t-0", data / name)
+    damage.flip_bit(data / name / "00000000000000000000.log", SIZE * 5 + 100)
+    before = content(data)
+    assert found(data) == ["batch-crc"]
+    to = data if in_place else tmp_path / "to"
+    repaired = bl.repair(data, None if in_place else to, in_place=in_place)
+    assert "move it again" in repaired.repaired[name][0]
+    assert not (to / name).exists()
+    assert found(to) == []
+    assert offsets(to) == list(range(40))
+    if in_place:
+        lost = tmp_path / "data.lost" / name
+        assert content(lost) == {path.removeprefix(f"{name}/"): each for path, each in before.items() if name in path}
+    else:
+        assert content(data) == before
+
+
+def test_a_sound_replica_that_is_being_moved_stays(data, tmp_path):
+    name = f"t-1.{'0' * 32}-future"
+    shutil.copytree(data / "t-0", data / name)
+    damage.flip_bit(first(data), SIZE * 5 + 100)
+    bl.repair(data, tmp_path / "to")
+    assert content(data / name) == content(tmp_path / "to" / name)
