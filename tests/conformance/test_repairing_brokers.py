@@ -84,12 +84,18 @@ def test_a_replica_on_its_way_to_another_disk_arrives(client, tmp_path, end):
 
 def test_a_damaged_replica_on_its_way_does_not_take_the_place_of_a_sound_one(client, tmp_path):
     disks = tmp_path / "disk1", tmp_path / "disk2"
-    _, future, expected = leave_on_its_way(client, disks, "stopped")
+    here, future, expected = leave_on_its_way(client, disks, "stopped")
     path, found = data_batches(future, 0)
     flip(path, found[1])
     for disk in disks:
         bl.repair(disk, in_place=True)
-    assert arrived(client, disks, future.parent) == expected
+    with Broker(*disks, log=tmp_path / "after.log", **WEEK) as broker:
+        assert client.consume(broker, "t") == expected
+        client.configure(broker, "broker", str(broker.node_id), replica_alter_log_dirs_io_max_bytes_per_second=1 << 30)
+        # Moved again, it arrives.
+        client.move(broker, "t", 0, future.parent)
+        until(lambda: (future.parent / "t-0").exists() and not here.exists())
+        assert client.consume(broker, "t") == expected
 
 
 @pytest.mark.parametrize("place", [0, 1])
