@@ -79,8 +79,8 @@ def repair(
     leader for a gap, and a leader with a gap serves it. Where another broker leads the partition and has all of it,
     move the damaged directory away and start the broker: it fetches the partition again.
 
-    Exit codes: 0 nothing is lost; 3 records are lost, or may be, or warnings are left; 1 errors are left; 2 could not
-    run.
+    Exit codes: 0 nothing is lost; 3 records are lost, suspect or in doubt, or warnings are left; 1 errors are left; 2
+    could not run.
 
     \b
     brokerless repair data --dry-run
@@ -123,7 +123,8 @@ def exit_for(found: Iterable[Repair]) -> None:
     every = list(found)
     if any(finding.severity == "error" for one in every for finding in one.left):
         raise SystemExit(DAMAGE)
-    if any(one.lost or one.doubts or not one.is_clean for one in every):
+    in_doubt = any(found.state != "recovered" for one in every for found in one.ranges)
+    if in_doubt or any(one.doubts or not one.is_clean for one in every):
         raise SystemExit(WARNINGS)
 
 

@@ -65,14 +65,18 @@ def lost_files(
     """
     unfinished = f"{path}.unfinished-{uuid.uuid4().hex}"
     disk.make_directory(unfinished)
+    ours = [unfinished]
     try:
         fill(unfinished)
         disk.atomic_write(f"{unfinished}/{REPORT}", json.dumps(report, indent=1).encode() + b"\n")
+        if storage.exists(path):
+            raise FileExistsError(errno.EEXIST, "exists meanwhile: nothing is changed", path)
         disk.rename(unfinished, path)
+        ours.append(path)
         disk.sync_directory(os.path.dirname(path))
         yield
     except BaseException:
-        for left in (unfinished, path) if storage.exists(staged) else (unfinished,):
+        for left in ours if storage.exists(staged) else [unfinished]:
             if storage.exists(left):
                 disk.remove_tree(left)
         raise

@@ -116,6 +116,9 @@ def _take(path: str, to: str, progress: Callable[[int], None], *, links: bool) -
         # Not every file system has links.
         with contextlib.suppress(OSError):
             disk.link(path, to)
+            # A killed broker may have left it unflushed, and nobody recovers it any more.
+            with disk.open_existing(to) as output:
+                output.sync()
             return
     copy_file(path, to, progress)
 

@@ -168,10 +168,9 @@ def repair(
         raise ValueError("indexes_only leaves damaged batches alone: it goes with neither sources nor keep_suspect")
     target = os.path.abspath(given if to is None else os.fspath(to))
     lost_to = "" if dry_run else lost_directory(target, lost_path)
-    if in_place and not dry_run:
-        _finish_commit(given)
-    elif storage.exists(f"{given}/{commit_journal.NAME}"):
-        raise ValueError(f"a write to {given} was interrupted behind its commit: `brokerless recover` finishes it")
+    if lost_to == target:
+        raise ValueError(f"what is lost needs a place of its own, not {target}")
+    _finish_commit(given, is_allowed=in_place and not dry_run)
     if not is_remote(given):
         check_at_rest(LogDirFiles(os.path.dirname(os.path.abspath(given)) if is_partition else given))
     job = _Job(given, others, topics, keep_suspect=keep_suspect, indexes_only=indexes_only, progress=progress)
@@ -186,11 +185,14 @@ def repair(
     return job.verified()
 
 
-def _finish_commit(path: str) -> None:
+def _finish_commit(path: str, *, is_allowed: bool) -> None:
     """Finish a write that was interrupted behind its commit: its files are in force already."""
-    if storage.exists(f"{path}/{commit_journal.NAME}"):
-        with _locked(path):
-            commit_journal.roll_forward(path)
+    if not storage.exists(f"{path}/{commit_journal.NAME}"):
+        return
+    if not is_allowed:
+        raise ValueError(f"a write to {path} was interrupted behind its commit: `brokerless recover` finishes it")
+    with _locked(path):
+        commit_journal.roll_forward(path)
 
 
 @contextlib.contextmanager
@@ -394,6 +396,7 @@ class _Job:
                     for file in sorted(storage.list_directory(f"{self._root_path}/{name}")):
                         if storage.is_file(f"{self._root_path}/{name}/{file}"):
                             copy_file(f"{self._root_path}/{name}/{file}", f"{to}/{name}/{file}")
+                    disk.sync_directory(f"{to}/{name}")
         self._write_checkpoints(to, ends)
         marker = f"{self._root_path}/{checkpoints.CLEAN_SHUTDOWN}"
         if storage.exists(marker) and not self.result.lost:
@@ -544,7 +547,7 @@ def _topic_ids(known: Known, logs: Iterable[Log]) -> dict[str, str]:
     ids = {} if isinstance(known, Exception) else {row["topic"]: row["topic_id"] for row in known.rows("topics")}
     for log in logs:
         with contextlib.suppress(CorruptRecordError):
-            if log.topic is not None and log.topic_id is not None:
+            if log.topic not in (None, file_names.METADATA_TOPIC) and log.topic_id is not None:
                 ids.setdefault(log.topic, log.topic_id)
     return ids
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_right
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -25,7 +24,7 @@ from brokerless.layout import checkpoints, lost_offsets
 from brokerless.log.segment import NO_END
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from brokerless.checking.finding import Finding
     from brokerless.healing.pieces import Piece
@@ -142,12 +141,14 @@ def salvage(
         if one.code == "batch-unsupported" and not is_damage(one):
             found.unusable = one.message
             return found
-    known: list[tuple[int, int]] = []
-    with suppress(CorruptRecordError):
+    try:
         known = [] if log.is_file else lost_offsets.recorded(log.path)
+    except CorruptRecordError as error:
+        found.unusable = f"{error}: move the file away, and what it recorded counts as lost anew"
+        return found
     if found.is_left and not (known and others):
         return found
-    pieces = sound_pieces(log, found.findings, known if others else [], is_compacted=check.is_compacted)
+    pieces = sound_pieces(log, found.findings, known, is_compacted=check.is_compacted)
     ranges = _ranges(log, pieces, found.findings, known, is_compacted=check.is_compacted)
     for other in others:
         pieces, ranges = filled(log, pieces, ranges, other)
@@ -162,57 +163,69 @@ def salvage(
         ranges.sort(key=lambda one: one.start_offset)
     markers = with_markers(log, pieces, ranges)
     pieces, found.markers, found.doubts = markers.pieces, markers.added, markers.doubts
-    # Of a torn tail nothing is lost that a broker would have kept. What an earlier repair lost is not lost again.
-    found.ranges = [
-        one
-        for one in ranges
-        if one.state != "lost" or not (one.code == "tail-torn" or _is_known(one.start_offset, one.end_offset, known))
-    ]
-    here = [(one.start_offset, one.end_offset) for one in found.ranges if one.state != "lost"]
-    still = lost_offsets.without(known, [(start, end) for start, end in here if end is not None])
-    lost = [(one.start_offset, one.end_offset) for one in found.lost]
-    found.known = [*still, *((start, end) for start, end in lost if end is not None)]
-    others_than_before = [*lost, *(one for one in here if _is_known(*one, known))]
-    found.snapshots_from = min((start for start, _ in others_than_before), default=NO_END)
+    # What an earlier repair lost is not lost again.
+    found.ranges = [one for one in ranges if one.state != "lost" or not _is_known(one, known)]
+    end = pieces[-1].next_offset if pieces else log.log_start_offset
+    still = lost_offsets.without(known, [(piece.first_offset, piece.next_offset) for piece in pieces])
+    lost = [(one.start_offset, one.end_offset) for one in found.lost if one.end_offset is not None]
+    found.known = [(low, high) for low, high in (*still, *lost) if high <= end]
+    # Producers in later snapshots do not know of what came back, or know of what is gone.
+    changed = [one.start_offset for one in found.ranges if one.state == "lost" or _is_known(one, known)]
+    found.snapshots_from = min(changed, default=NO_END)
     if found.ranges or not found.is_left:
         found.segments = _segments(log, others, pieces)
     return found
 
 
-def _is_known(start: int, end: int | None, known: Sequence[tuple[int, int]]) -> bool:
-    """Return whether an earlier repair recorded the offsets [start, end) as lost."""
-    place = bisect_right(known, start, key=lambda one: one[0])
-    return end is not None and place > 0 and end <= known[place - 1][1]
+def _is_known(gap: DamagedRange, known: Sequence[tuple[int, int]]) -> bool:
+    """Return whether an earlier repair recorded a gap, and no damage hit it since."""
+    place = bisect_right(known, gap.start_offset, key=lambda one: one[0])
+    end = gap.end_offset
+    return gap.code == "offset-gap" and end is not None and place > 0 and end <= known[place - 1][1]
 
 
 def _with_ends(
     log: Log, ranges: Iterable[DamagedRange], pieces: Sequence[Piece], findings: Iterable[Finding]
 ) -> list[DamagedRange]:
-    """Leave out the end of the log behind the batches of other replicas, unless there was more.
+    """Decide how much is lost at the end of the log.
 
-    There was if the log's other files tell of higher offsets, or if the damage has more bytes than these batches.
+    What a broker had flushed, or a cluster had committed, is lost. Beyond, a broker would not have kept a torn tail
+    either. And behind the batches of other replicas nothing is lost, unless the damage has more bytes than these.
     """
-    promised = 0 if log.promised_end is None else log.promised_end.offset
+    promised = max(log.recovery_point or 0, log.high_watermark or 0)
+    if log.promised_end is not None and log.promised_end.is_certain:
+        promised = log.promised_end.offset
     own = {segment.path: segment.base_offset for segment in log.segments}
     found: list[DamagedRange] = []
     for one in ranges:
-        before = found[-1] if found else None
-        is_rest = one.state == "lost" and one.end_offset is None and before is not None
-        if before is None or not is_rest or (before.state, before.end_offset) != ("recovered", one.start_offset):
+        if one.state != "lost" or one.end_offset is not None:
             found.append(one)
             continue
-        base = own.get(one.path, -1)
-        damaged = sum(
-            _content_end(log_file, start, end) - start
-            for log_file, start, end in _damaged(findings)
-            if (own.get(log_file, -1), start) >= (base, one.position or 0)
-        )
-        taken = [piece for piece in pieces if piece.path not in own and piece.first_offset >= _first(found)]
-        if promised > one.start_offset or damaged > sum(piece.end_position - piece.position for piece in taken):
-            message = f"{one.message}; the other replicas end at {one.start_offset}"
-            end = promised if promised > one.start_offset else None
-            found.append(replace(one, end_offset=end, message=message))
+        is_rest = bool(found) and (found[-1].state, found[-1].end_offset) == ("recovered", one.start_offset)
+        message = f"{one.message}; the other replicas end at {one.start_offset}" if is_rest else one.message
+        if promised > one.start_offset:
+            found.append(replace(one, end_offset=promised, message=message))
+        elif one.code not in ("tail-torn", "checkpoint-ahead"):
+            if is_rest and _damaged_bytes(one, own, findings) <= _bytes_since(_first(found), own, pieces):
+                continue
+            found.append(replace(one, message=message))
     return found
+
+
+def _damaged_bytes(since: DamagedRange, own: Mapping[str, int], findings: Iterable[Finding]) -> int:
+    """Return how many bytes of the log are damaged from a range on."""
+    first = own.get(since.path, -1), since.position or 0
+    return sum(
+        _content_end(path, start, end) - start
+        for path, start, end in _damaged(findings)
+        if (own.get(path, -1), start) >= first
+    )
+
+
+def _bytes_since(offset: int, own: Mapping[str, int], pieces: Iterable[Piece]) -> int:
+    """Return how many bytes come from other replicas from an offset on."""
+    taken = [piece for piece in pieces if piece.path not in own and piece.first_offset >= offset]
+    return sum(piece.end_position - piece.position for piece in taken)
 
 
 def _first(ranges: Sequence[DamagedRange]) -> int:
@@ -234,12 +247,14 @@ def _ranges(
     is_compacted: bool,
 ) -> list[DamagedRange]:
     """Return the ranges of offsets that are not in the pieces, each with the first finding that tells of it."""
-    bad = [one for one in findings if one.code in _MISSING or is_damage(one)]
+    bad = [one for one in findings if one.code in (*_MISSING, "checkpoint-ahead") or is_damage(one)]
     ranges = [
         DamagedRange.of(log, one, "lost", start_offset=one.start_offset or 0, end_offset=one.end_offset)
         for one in bad
         if one.start_offset is not None
     ]
+    # What damage tells is more than what is only missing.
+    ranges.sort(key=lambda one: one.code == "checkpoint-ahead")
     ends = [_start(log, ranges), *(piece.next_offset for piece in pieces)]
     starts: list[int | None] = [*(piece.first_offset for piece in pieces), None]
     met: dict[int, list[DamagedRange]] = {}
@@ -253,36 +268,40 @@ def _ranges(
     for place, (start, end) in enumerate(zip(ends, starts, strict=True)):
         if end is not None and end <= start:
             continue
-        # In a compacted log, others may be missing around those that an earlier repair lost.
-        lost_before = [(low, high) for low, high in known if high > start and (end is None or low < end)]
         here = met.get(place, [])
         if here:
-            high = end
-            if end is None:
-                # The files of the log may say where it ended.
-                promised = [one.end_offset for one in here if one.end_offset is not None and one.end_offset > start]
-                is_open = any(one.end_offset is None for one in here)
-                high = None if is_open or not promised else max(promised)
+            # The end may be known. Else it is looked for once other replicas have been asked.
+            ends_here = [one.end_offset for one in here if one.end_offset is not None and one.end_offset > start]
+            is_open = end is None and (not ends_here or any(one.end_offset is None for one in here))
+            high = end if end is not None or is_open else max(ends_here)
             found.append(replace(here[0], start_offset=start, end_offset=high))
-        elif end is not None and 0 < place < len(pieces) and not log.is_file and (lost_before or not is_compacted):
-            low, high = lost_before[0] if is_compacted else (start, end)
-            first, limit = max(start, low), min(end, high)
-            piece = pieces[place]
-            message = f"no batch between offsets {first} and {limit}"
-            found.append(
-                DamagedRange(
-                    topic=log.topic,
-                    partition=log.partition,
-                    state="lost",
-                    start_offset=first,
-                    end_offset=limit,
-                    code="offset-gap",
-                    path=piece.path,
-                    position=piece.position,
-                    message=message,
-                )
-            )
+        elif end is not None and place < len(pieces) and not log.is_file:
+            gaps = [(start, end)] if place and not is_compacted else _inside(known, start, end)
+            found += [_gap(log, pieces[place], low, high) for low, high in gaps]
     return found
+
+
+def _inside(known: Sequence[tuple[int, int]], start: int, end: int) -> Iterator[tuple[int, int]]:
+    """Yield what an earlier repair lost of the offsets [start, end): others are compacted, or below the log start."""
+    for place in range(bisect_right(known, start, key=lambda one: one[1]), len(known)):
+        low, high = known[place]
+        if low >= end:
+            break
+        yield max(start, low), min(end, high)
+
+
+def _gap(log: Log, behind: Piece, start: int, end: int) -> DamagedRange:
+    return DamagedRange(
+        topic=log.topic,
+        partition=log.partition,
+        state="lost",
+        start_offset=start,
+        end_offset=end,
+        code="offset-gap",
+        path=behind.path,
+        position=behind.position,
+        message=f"no batch between offsets {start} and {end}",
+    )
 
 
 def _start(log: Log, ranges: Iterable[DamagedRange]) -> int:

@@ -16,6 +16,7 @@ from brokerless.errors import CorruptRecordError, LogInUseError
 from brokerless.healing import epochs as healing_epochs
 from brokerless.healing import partition_files
 from brokerless.healing import repair as repairing
+from brokerless.healing.lost_directory import lost_files
 from brokerless.layout import checkpoints, lost_offsets
 from building import NOW, batch, marker, write_segment
 
@@ -155,6 +156,74 @@ def test_a_replica_that_ends_early_does_not_hide_what_it_lacks(data, tmp_path, i
     assert offsets(tmp_path / "to") == list(range(40))
 
 
+@pytest.fixture
+def crashed(data):
+    """The directory of a broker that was killed after it had flushed all of it."""
+    (data / checkpoints.CLEAN_SHUTDOWN).unlink()
+    return data
+
+
+@pytest.mark.parametrize("tail", [0, 50, -SIZE * 10])
+def test_what_was_flushed_and_is_gone_after_a_crash_is_lost(crashed, tmp_path, tail):
+    shutil.copytree(crashed, tmp_path / "other")
+    if tail >= 0:
+        damage.cut(last(crashed), SIZE * 10 + tail)
+    else:
+        damage.overwrite(last(crashed), SIZE * 10, bytes(SIZE * 10))
+    repaired = bl.repair(crashed, tmp_path / "to")
+    assert ranges(repaired) == [("lost", 30, 40)]
+    assert lost_offsets.recorded(tmp_path / "to/t-0") == []
+    whole = bl.repair(crashed, tmp_path / "whole", sources=[tmp_path / "other"])
+    assert ranges(whole) == [("recovered", 30, 40)]
+    assert offsets(tmp_path / "whole") == list(range(40))
+
+
+@pytest.mark.parametrize("tail", [0, 50])
+def test_what_was_never_flushed_is_not_lost_after_a_crash(crashed, tmp_path, tail):
+    for name in ("recovery-point-offset-checkpoint", "replication-offset-checkpoint"):
+        (crashed / name).write_text("0\n1\nt 0 30\n")
+    damage.cut(last(crashed), SIZE * 10 + tail)
+    repaired = bl.repair(crashed, tmp_path / "to")
+    assert ranges(repaired) == []
+    assert offsets(tmp_path / "to") == list(range(30))
+
+
+def test_damage_where_an_earlier_repair_recorded_a_gap_is_lost_anew(data, tmp_path):
+    """A follower truncated its log and fetched the range."""
+    (data / "t-0" / lost_offsets.FILE).write_bytes(lost_offsets.content([(5, 8)]))
+    damage.flip_bit(first(data), SIZE * 6 + 100)
+    repaired = bl.repair(data, tmp_path / "to")
+    assert ranges(repaired) == [("lost", 6, 7)]
+    assert lost_offsets.recorded(tmp_path / "to/t-0") == [(6, 7)]
+
+
+def test_the_start_of_a_log_comes_from_another_replica_later(data, tmp_path):
+    shutil.copytree(data, tmp_path / "other")
+    damage.flip_bit(first(data), 100)
+    bl.repair(data, tmp_path / "once")
+    again = bl.repair(tmp_path / "once", tmp_path / "twice", sources=[tmp_path / "other"])
+    assert ranges(again) == [("recovered", 0, 1)]
+    assert offsets(tmp_path / "twice") == list(range(40))
+
+
+def test_a_record_that_cannot_be_read_is_not_replaced(data, tmp_path):
+    (data / "t-0" / lost_offsets.FILE).write_bytes(b'{"version":2,"ranges":[[5,6]]}')
+    damage.flip_bit(first(data), SIZE * 9 + 100)
+    repaired = bl.repair(data, tmp_path / "to")
+    assert "batch-crc" in {one.code for one in repaired.left}
+    assert content(tmp_path / "to/t-0") == content(data / "t-0")
+
+
+def test_a_place_that_is_taken_meanwhile_stays(tmp_path):
+    def take(_):
+        (tmp_path / "lost").mkdir()
+        (tmp_path / "lost/of-another").write_text("x")
+
+    with pytest.raises(FileExistsError, match="meanwhile"), lost_files(f"{tmp_path}/lost", {}, str(tmp_path), take):
+        pytest.fail("published")
+    assert [path.name for path in tmp_path.rglob("*")] == ["lost", "of-another"]
+
+
 def test_what_was_lost_comes_from_another_replica_later(data, tmp_path):
     shutil.copytree(data, tmp_path / "other")
     damage.overwrite(first(data), SIZE * 5, bytes(SIZE * 2))
@@ -189,6 +258,21 @@ def test_in_a_compacted_log_only_what_was_lost_comes_from_another_replica(tmp_pa
     repaired = bl.repair(data, tmp_path / "to", sources=[tmp_path / "other"])
     assert ranges(repaired) == [("recovered", 5, 6)]
     assert offsets(tmp_path / "to") == [at for at in range(20) if at not in (4, 12)]
+
+
+def test_several_losses_in_one_gap_of_a_compacted_log_come_back_at_once(tmp_path):
+    data = tmp_path / "data"
+    with bl.create_log_dir(data) as log_dir:
+        log_dir.create_topic("t", cleanup_policy="compact")
+        for at in range(20):
+            log_dir.log("t", 0).append(batch(0, [VALUE], keys=[b"%02d" % at], timestamp=NOW + at))
+    shutil.copytree(data, tmp_path / "other")
+    whole = first(data).read_bytes()
+    size = len(whole) // 20
+    first(data).write_bytes(b"".join(whole[size * at : size * (at + 1)] for at in range(20) if not 5 <= at <= 10))
+    (data / "t-0" / lost_offsets.FILE).write_bytes(lost_offsets.content([(5, 6), (10, 11)]))
+    repaired = bl.repair(data, tmp_path / "to", sources=[tmp_path / "other"])
+    assert ranges(repaired) == [("recovered", 5, 6), ("recovered", 10, 11)]
 
 
 def test_of_a_tiered_log_only_local_offsets_are_lost(data, tmp_path):
@@ -296,6 +380,18 @@ def test_thousands_of_damaged_places_take_seconds(data, tmp_path):
     assert len(bl.repair(data, dry_run=True).lost) == 1000
     assert len(bl.repair(data, dry_run=True, sources=[tmp_path / "other"]).ranges) == 1000
     assert time.process_time() - started < 30
+
+
+def test_thousands_of_recorded_gaps_take_seconds(data, tmp_path):
+    with_epochs(data, [], "0\n1\n0 0\n")
+    write_segment(data / "t-0", 0, [batch(2 * at, [b"v"], timestamp=NOW) for at in range(6000)])
+    gaps = [(2 * at + 1, 2 * at + 2) for at in range(5999)]
+    (data / "t-0" / lost_offsets.FILE).write_bytes(lost_offsets.content(gaps))
+    damage.flip_bit(first(data), 30)
+    started = time.process_time()
+    # The damage touches a recorded gap.
+    assert ranges(bl.repair(data, dry_run=True)) == [("lost", 0, 2)]
+    assert time.process_time() - started < 20
 
 
 def test_a_batch_whose_records_break_the_format_is_no_suspect(data, tmp_path):
