@@ -304,7 +304,7 @@ class _Job:
             result.notes.append(
                 f"the cluster keeps its id, {old_id}: the old nodes must be down before its nodes start, and stay down"
             )
-        metadata = surviving_metadata(roots)
+        metadata = surviving_metadata(roots, result.doubts)
         if metadata is None:
             result.notes.append(
                 "no disk has the cluster's metadata: topics are known by their directories only. Their settings, "

@@ -178,8 +178,12 @@ class SurvivingMetadata(NamedTuple):
     notes: list[str]
 
 
-def surviving_metadata(roots: Iterable[LogDirFiles]) -> SurvivingMetadata | None:
+def surviving_metadata(roots: Iterable[LogDirFiles], unread: list[str] | None = None) -> SurvivingMetadata | None:
     """Return the newest metadata in log directories.
+
+    Args:
+        roots: the directories.
+        unread: gets why copies cannot be read, a sentence each, if there is no other.
 
     Returns:
         The metadata; None: no directory has any that can be read.
@@ -188,13 +192,15 @@ def surviving_metadata(roots: Iterable[LogDirFiles]) -> SurvivingMetadata | None
     notes: list[str] = []
     for root in roots:
         try:
-            one = _read(root)
+            one = _read(root, notes)
         except (BrokerlessError, OSError) as error:
             notes.append(f"the metadata in {root.path} cannot be read: {error}")
             continue
         if one is not None:
             read.append(one)
     if not read:
+        if unread is not None:
+            unread += notes
         return None
     best = max(read, key=lambda one: one.rank)
     notes += [
@@ -240,23 +246,29 @@ class _Copy(NamedTuple):
         return has_started and self.is_whole, has_started, self.epoch, self.offset
 
 
-def _read(root: LogDirFiles) -> _Copy | None:
-    """Read the metadata in a log directory; None: it has none."""
+def _read(root: LogDirFiles, notes: list[str]) -> _Copy | None:
+    """Read the metadata in a log directory; None: it has none. Notes get why its log does not count."""
     node_id = None
     with suppress(CorruptRecordError):
         node_id = root.node_id
+    emptied = ""
     if has_metadata_log(root.path):
-        return _read_log(Log(f"{root.path}/{METADATA_TOPIC}-0", root=root), node_id)
+        found = _read_log(Log(f"{root.path}/{METADATA_TOPIC}-0", root=root), node_id)
+        if found.offset > 0 or found.image.topic_ids:
+            return found
+        # An empty log tells nothing, so it must not count more than what there is besides.
+        emptied = f"the log {found.path} is empty" + (f": {found.damage}" if found.damage else "")
     file = bootstrap_file(root.path, root.journal)
-    if not storage.exists(file):
-        return None
     image = SurvivingImage()
-    with located(file):
-        replay_snapshot(storage.read_all(file), image)
-    if not image.topic_ids and (has_topic_ids(root.path) or root.recovery_points):
+    if storage.exists(file):
+        with located(file):
+            replay_snapshot(storage.read_all(file), image)
         # The second disk of a broker that ran: what it was formatted with says nothing of the cluster since.
-        return None
-    return _Copy(file, node_id, image, set(), True, -1, -1, "", True)
+        if image.topic_ids or not (has_topic_ids(root.path) or root.recovery_points):
+            return _Copy(file, node_id, image, set(), True, -1, -1, emptied, not emptied)
+    if emptied:
+        notes.append(f"the metadata in {root.path} are lost: {emptied}")
+    return None
 
 
 def _read_log(log: Log, node_id: int | None) -> _Copy:
@@ -292,8 +304,25 @@ def _read_log(log: Log, node_id: int | None) -> _Copy:
         if unreadable is not None:
             end, is_end_known = image.offset or 0, False
             damages.append(str(unreadable))
+    behind = _behind(log, end) if is_end_known else ""
+    if behind:
+        damages.append(behind)
+        is_end_known = False
     voters = image.voters or _voters_of_quorum_state(log)
     return _Copy(log.path, node_id, image, voters, is_whole, epoch, end, "; ".join(damages), is_end_known)
+
+
+def _behind(log: Log, end: int) -> str:
+    """Return what tells that a sound log went on; "": nothing does."""
+    promise = log.promised_end
+    if promise is not None and promise.offset > end:
+        return f"it ends at offset {end}; {', '.join(promise.sources)}"
+    # Kafka does not preallocate this log.
+    for segment in log.segments[-1:]:
+        zeros = segment.size - log.extent.end_position
+        if zeros > 0:
+            return f"{segment.path}: the {zeros} bytes behind offset {end} are no batches, as after a crash"
+    return ""
 
 
 def _sound_end(log: Log, start: int, epoch: int) -> tuple[int, int, str]:
@@ -308,8 +337,11 @@ def _sound_end(log: Log, start: int, epoch: int) -> tuple[int, int, str]:
                 for base, last, of_epoch, is_valid in zip(
                     *(batches[name].to_pylist() for name in columns), strict=True
                 ):
-                    if last < start:
+                    if last is not None and last < start:
                         continue
+                    # Without a base offset it is a message of an old format, which no metadata log has.
+                    if base is None or last is None:
+                        return end, epoch, f"{segment.path}: what follows offset {end} is no batch of metadata"
                     if not is_valid:
                         return end, epoch, f"{segment.path}: the batch at offset {base} has a wrong checksum"
                     if base > end:
@@ -324,7 +356,7 @@ def _voters_of_quorum_state(log: Log) -> set[int]:
     """Return the voters in the file `quorum-state`. Without them in the log, the quorum is one of the configuration."""
     path = f"{log.path}/{checkpoints.QUORUM_STATE}"
     # Anything may be in the file: then it tells nothing.
-    with suppress(OSError, ValueError, TypeError, KeyError, RecursionError):
+    with suppress(OSError, ValueError, TypeError, KeyError, OverflowError, RecursionError):
         return {int(voter["voterId"]) for voter in json.loads(storage.read_all(path))["currentVoters"]}
     return set()
 
@@ -333,6 +365,8 @@ def _doubts(best: _Copy, read: Sequence[_Copy]) -> list[str]:
     doubts = []
     if not best.is_whole:
         doubts.append(f"{best.path} does not have all metadata: {best.damage}; what came before is lost")
+    elif best.epoch < 0 and not best.is_end_known:
+        doubts.append(f"the metadata are what {best.path} starts a cluster with, without later changes: {best.damage}")
     elif not best.is_end_known:
         doubts.append(f"the metadata in {best.path} are known up to offset {best.offset}: {best.damage}")
     if best.epoch < 0:

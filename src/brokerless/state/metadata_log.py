@@ -23,15 +23,22 @@ if TYPE_CHECKING:
     from brokerless.state.metadata_image import MetadataImage
 
 _SNAPSHOT = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint")
+_HEADER, _FOOTER = "SNAPSHOT_HEADER", "SNAPSHOT_FOOTER"
+_MOST_OFFSET, _MOST_EPOCH = (1 << 63) - 1, (1 << 31) - 1
 
 
 def snapshots(log: Log) -> list[tuple[int, int, str]]:
     """Return the end offset, the epoch and the path of each snapshot, the newest first.
 
-    The last one may be that of formatting, with offset 0 and epoch 0.
+    The last one may be that of formatting, with offset 0 and epoch 0. Names with numbers that Kafka cannot have do not
+    count.
     """
-    found = [match for match in map(_SNAPSHOT.fullmatch, storage.list_directory(log.path)) if match is not None]
-    return sorted(((int(match[1]), int(match[2]), f"{log.path}/{match[0]}") for match in found), reverse=True)
+    matches = [match for match in map(_SNAPSHOT.fullmatch, storage.list_directory(log.path)) if match is not None]
+    found = [(int(match[1]), int(match[2]), f"{log.path}/{match[0]}") for match in matches]
+    return sorted(
+        (one for one in found if one[0] <= _MOST_OFFSET and one[1] <= _MOST_EPOCH),
+        reverse=True,
+    )
 
 
 def last_time(snapshot: bytes) -> int:
@@ -41,21 +48,27 @@ def last_time(snapshot: bytes) -> int:
         CorruptRecordError: it is damaged.
     """
     for control_type, value in _control_records(snapshot):
-        if control_type == "SNAPSHOT_HEADER":
+        if control_type == _HEADER:
             return int(value["lastContainedLogTimestamp"])
     raise CorruptRecordError("no snapshot: it has no header")
 
 
 def replay_snapshot(content: bytes, image: MetadataImage) -> None:
-    """Apply the records of a snapshot.
+    """Apply the records of a snapshot. Only with its header first and its footer last is it all that was written.
 
     Raises:
-        CorruptRecordError: it is damaged. The records before the damage may be applied.
+        CorruptRecordError: it is damaged, or cut. The records before the damage may be applied.
     """
+    kinds = []
     for control_type, value in _control_records(content):
-        image.replay_control(control_type, value)
-        if control_type == "SNAPSHOT_HEADER":
+        kinds.append(control_type)
+        if control_type == _HEADER:
             image.time = value["lastContainedLogTimestamp"]
+        else:
+            image.replay_control(control_type, value)
+    if kinds[:1] != [_HEADER] or kinds[1:][-1:] != [_FOOTER]:
+        lacking = "header" if kinds[:1] != [_HEADER] else "footer"
+        raise CorruptRecordError(f"metadata snapshot is cut: it has no {lacking}", position=len(content))
     decoder, position = _native.Decoder(["key", "value"]), 0
     while position < len(content):
         rows, consumed = decoder.decode(memoryview(content)[position:], position)
@@ -95,17 +108,23 @@ def replay_log(
 
 
 def _control_records(content: bytes | memoryview, position: int = 0) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the type and the value of each control record in batches."""
-    batches, _ = _native.scan(content, position)
-    for start, size, is_control in zip(
-        *(batches[name].to_pylist() for name in ("position", "size", "is_control")), strict=True
-    ):
-        if is_control:
-            begin = start - position
-            lines, _ = _native.JsonDump(records=True).feed(memoryview(content)[begin : begin + size], start)
-            for record in json.loads(lines)["records"] or ():
-                if isinstance(record["value"], dict):
-                    yield record["control_type"], record["value"]
+    """Yield the type and the value of each control record in batches.
+
+    Raises:
+        CorruptRecordError: the checksum of a batch with such records is wrong.
+    """
+    batches, _ = _native.scan(content, position, check_crcs=True)
+    columns = ("position", "size", "is_control", "is_valid")
+    for start, size, is_control, is_valid in zip(*(batches[name].to_pylist() for name in columns), strict=True):
+        if not is_control:
+            continue
+        if not is_valid:
+            raise CorruptRecordError("control batch of the metadata has a wrong checksum", position=start)
+        begin = start - position
+        lines, _ = _native.JsonDump(records=True).feed(memoryview(content)[begin : begin + size], start)
+        for record in json.loads(lines).get("records") or ():
+            if isinstance(record.get("value"), dict):
+                yield record["control_type"], record["value"]
 
 
 def _replay_controls(segment: Segment, image: MetadataImage, end: int, at: int | None) -> None:
@@ -116,6 +135,9 @@ def _replay_controls(segment: Segment, image: MetadataImage, end: int, at: int |
             for position, size, offset, time, is_control in zip(
                 *(batches[name].to_pylist() for name in columns), strict=True
             ):
+                # A message of an old format, which a flipped bit can make of a batch, may have no base offset.
+                if offset is None:
+                    continue
                 if offset >= end:
                     return
                 if is_control and (at is None or time <= at):

@@ -3,6 +3,7 @@
 import json
 import random
 import shutil
+import struct
 
 import pytest
 
@@ -13,7 +14,7 @@ from brokerless.layout.bootstrap_metadata import topic_record
 from brokerless.layout.checkpoints import MetaProperties, format_meta_properties
 from brokerless.layout.voters import Voter, voters_snapshot
 from building import batch
-from damage import cut, flip_bit, overwrite
+from damage import append, cut, flip_bit, overwrite
 
 METADATA = "__cluster_metadata-0"
 ID = "AECAwQFBgcICQoLDA0ODw"
@@ -209,8 +210,117 @@ def test_the_voters_of_the_log_count_more_than_those_of_the_quorum_state(tmp_pat
     assert any("1 of the 3 controllers" in doubt for doubt in surviving(path).doubts)
 
 
+def bounds(content):
+    """Where each batch of some content ends."""
+    ends, position = [], 0
+    while position < len(content):
+        position += struct.unpack_from(">i", content, position + 8)[0] + 12
+        ends.append(position)
+    return ends
+
+
+@pytest.mark.parametrize("at", [0, 1, 2])
+def test_a_snapshot_without_its_header_or_footer_is_damaged(tmp_path, at):
+    """It is cut between batches, or empty as after a crash: no batch of it is damaged."""
+    path = root(tmp_path / "d", voters=[1])
+    snapshot_of(path, 5, 1, ["a", "b"])
+    log_of(path, [(1, list("cdefg"))], base=5)
+    file = snapshot_of(path, 10, 1, ["q"])
+    cut(file, [0, *bounds(file.read_bytes())][at])
+    found = surviving(path)
+    assert (names(found), found.offset) == (list("abcdefg"), 10)
+    assert any(str(file) in note and "it has no" in note for note in found.notes)
+
+
+def test_a_copy_of_nothing_does_not_count_more_than_a_log(tmp_path):
+    empty = root(tmp_path / "1", 1, [1])
+    snapshot_of(empty, 10, 1, ["q"]).write_bytes(b"")
+    other = root(tmp_path / "2", 2, [1])
+    log_of(other, [(1, ["a"])])
+    found = surviving(empty, other)
+    assert names(found) == ["a"]
+    assert any("0 of the 1 controllers" in doubt for doubt in found.doubts)
+
+
+@pytest.mark.parametrize("has_zeros", [False, True])
+def test_a_log_that_ends_before_its_other_files_say_is_in_doubt(tmp_path, has_zeros):
+    """With zeros behind its end it is in doubt, too: Kafka does not preallocate this log."""
+    path = root(tmp_path / "d", voters=[1])
+    log_of(path, [(1, ["a"]), (1, ["b"]), (1, ["c"])])
+    assert surviving(path).doubts == []
+    end = bounds((path / LOG).read_bytes())[1]
+    size = (path / LOG).stat().st_size
+    cut(path / LOG, end)
+    if has_zeros:
+        append(path / LOG, bytes(size - end))
+    else:
+        (path / METADATA / f"{3:020d}.snapshot").write_bytes(b"")
+    found = surviving(path)
+    assert (names(found), found.offset) == (["a", "b"], 2)
+    assert any("known up to offset 2" in doubt for doubt in found.doubts)
+    assert any("0 of the 1 controllers" in doubt for doubt in found.doubts)
+
+
+def test_what_a_cluster_starts_with_is_in_doubt_if_its_log_is_empty(tmp_path):
+    with bl.create_log_dir(tmp_path / "d") as log_dir:
+        log_dir.create_topic("t")
+    assert surviving(tmp_path / "d").doubts == []
+    (tmp_path / "d" / METADATA).mkdir(exist_ok=True)
+    (tmp_path / "d" / LOG).write_bytes(b"")
+    found = surviving(tmp_path / "d")
+    assert names(found) == ["t"]
+    assert [doubt for doubt in found.doubts if "is empty" in doubt] == found.doubts != []
+    (tmp_path / "d/bootstrap.checkpoint").unlink()
+    unread = []
+    assert surviving_metadata([bl.LogDirFiles(str(tmp_path / "d"))], unread) is None
+    assert [doubt for doubt in unread if "is empty" in doubt] == unread != []
+
+
+@pytest.mark.parametrize("position", range(61, 83))
+def test_a_flipped_bit_in_a_control_record_of_a_snapshot_is_damage(tmp_path, position):
+    path = root(tmp_path / "d", voters=[1])
+    file = snapshot_of(path, 10, 1, ["q"])
+    log_of(path, [(1, ["a"])], base=10)
+    for bit in range(8):
+        before = file.read_bytes()
+        flip_bit(file, position, bit)
+        found = surviving(path)
+        assert names(found) == ["a"]
+        assert any("snapshot" in doubt for doubt in found.doubts)
+        file.write_bytes(before)
+
+
+def test_a_flipped_bit_in_a_format_of_a_log_is_damage(tmp_path):
+    path = root(tmp_path / "d", voters=[1])
+    log_of(path, [(1, ["a"]), (1, ["b"])])
+    for at in (0, bounds((path / LOG).read_bytes())[0]):
+        for bit in range(8):
+            before = (path / LOG).read_bytes()
+            flip_bit(path / LOG, at + 16, bit)
+            found = surviving(path)
+            assert (found is None) == (at == 0)
+            assert found is None or (names(found) == ["a"] and found.doubts)
+            (path / LOG).write_bytes(before)
+
+
+def test_a_name_with_a_number_that_no_snapshot_has_does_not_count(tmp_path):
+    path = root(tmp_path / "d", voters=[1])
+    log_of(path, [(1, ["a"])])
+    snapshot_of(path, 10**20 - 1, 1, ["q"])
+    found = surviving(path)
+    assert (names(found), found.offset, found.doubts) == (["a"], 1, [])
+
+
 @pytest.mark.parametrize(
-    "content", ["", "[" * 99999, '{"currentVoters": 5}', '{"currentVoters": [{"voterId": []}]}', "\0"]
+    "content",
+    [
+        "",
+        "[" * 99999,
+        '{"currentVoters": 5}',
+        '{"currentVoters": [{"voterId": 1e400}]}',
+        '{"currentVoters": [{"voterId": []}]}',
+        "\0",
+    ],
 )
 def test_anything_may_be_in_the_quorum_state(tmp_path, content):
     path = root(tmp_path / "1")
