@@ -22,7 +22,7 @@ from brokerless.errors import BrokerlessError, CorruptRecordError, UnsupportedFo
 from brokerless.healing.partition_counts import likely_count
 from brokerless.io import storage
 from brokerless.io.remote import is_remote
-from brokerless.layout import checkpoints, commit_journal, file_names
+from brokerless.layout import checkpoints, commit_journal, file_names, lost_offsets
 from brokerless.layout.log_dir_files import LogDirFiles
 from brokerless.log.damage import Run, survey
 from brokerless.log.log import Log
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from brokerless.healing.surviving_metadata import SurvivingImage
+    from brokerless.layout.checkpoints import LeaderEpoch
 
 # As many names as a note lists.
 _FEW = 5
@@ -71,6 +72,7 @@ class FoundTopic:
         name: its name.
         topic_id: its id.
         is_known: whether the metadata know it.
+        has_id: whether the metadata, or a directory, tell its id; otherwise it is a new one.
         count: how many partitions it has.
         partitions: what the metadata know of its partitions, by number.
         replicas: the replicas of each partition on the disks, by number.
@@ -79,6 +81,7 @@ class FoundTopic:
     name: str
     topic_id: str
     is_known: bool
+    has_id: bool = True
     count: int = 0
     partitions: dict[int, dict[str, Any]] = field(default_factory=dict)
     replicas: dict[int, list[Replica]] = field(default_factory=dict)
@@ -145,6 +148,9 @@ def find_topics(
     for name in sorted(known if wanted is None else wanted):
         topic_id = _topic_id(name, here.get(name, {}), by_metadata, has_metadata=image is not None, notes=notes)
         topic = topics[name] = FoundTopic(name, topic_id, name in by_metadata)
+        topic.has_id = topic.is_known or any(
+            replica.topic_id is not None for replicas in here.get(name, {}).values() for replica in replicas
+        )
         topic.partitions = image.partitions_of(name) if image is not None and topic.is_known else {}
         for number, replicas in here.get(name, {}).items():
             if of_topic := [replica for replica in replicas if replica.topic_id in (None, topic_id)]:
@@ -176,7 +182,7 @@ def _listed(
                 continue
             log = Log(path, root=root)
             topic_id = None
-            with contextlib.suppress(CorruptRecordError):
+            with contextlib.suppress(CorruptRecordError, OSError):
                 topic_id = log.topic_id
             replica = Replica(log, topic_id, parsed.leftover)
             if parsed.leftover == "stray":
@@ -284,20 +290,54 @@ def _count(topic: FoundTopic, notes: list[str], *, has_metadata: bool) -> None:
         topic.count = count.partitions
 
 
-def ranked(replicas: Iterable[Replica]) -> list[Replica]:
-    """Return replicas, the best first: by the leader epoch of the last sound batch, then by the end."""
+def ranked(replicas: Iterable[Replica], known_epoch: int | None = None) -> list[Replica]:
+    """Return replicas, the best first: by the leader epoch of the last sound batch, then by the end.
+
+    Those that do not tell their topic's id come last, for they may be of an older topic. Of equal ones, that without
+    gaps of an earlier repair comes first.
+
+    Args:
+        replicas: the replicas.
+        known_epoch: the leader epoch that the metadata know of the partition; None: they do not know it.
+    """
     found = []
     for replica in replicas:
-        epoch, end = -1, -1
+        epoch, end, is_without_gaps = -1, -1, False
+        with contextlib.suppress(BrokerlessError, OSError):
+            is_without_gaps = not lost_offsets.recorded(replica.log.path)
         with contextlib.suppress(BrokerlessError, OSError):
             end = replica.log.log_end_offset
-            epoch = last_epoch(replica.log)
-        found.append(((epoch, end, replica.state == ""), replica))
+            epoch = last_epoch(replica.log, known_epoch)
+        rank = replica.topic_id is not None, epoch, end, is_without_gaps, replica.state == ""
+        found.append((rank, replica))
     return [replica for _, replica in sorted(found, key=lambda one: one[0], reverse=True)]
 
 
-def last_epoch(log: Log) -> int:
-    """Return the leader epoch of the last sound batch; -1: it has none."""
+def last_epoch(log: Log, known_epoch: int | None = None) -> int:
+    """Return the leader epoch of the last sound batch; -1: it has none.
+
+    No checksum covers the epoch in a batch. So that of the file of leader epochs counts, if it can be read; without
+    it, no epoch above the one that the metadata know does.
+
+    Args:
+        log: the log.
+        known_epoch: the leader epoch that the metadata know of the partition; None: they do not know it.
+    """
+    epoch = _epoch_of_batches(log)
+    entries: list[LeaderEpoch] = []
+    with contextlib.suppress(CorruptRecordError, OSError):
+        entries = log.leader_epochs
+    # A leader makes an entry before its first batch.
+    by_file = [entry.epoch for entry in entries if entry.start_offset < log.log_end_offset]
+    if epoch < 0:
+        return epoch
+    if by_file:
+        return by_file[-1]
+    return epoch if known_epoch is None else min(epoch, max(known_epoch, 0))
+
+
+def _epoch_of_batches(log: Log) -> int:
+    """Return the leader epoch in the header of the last sound batch; -1: there is none."""
     for segment in reversed(log.segments):
         with contextlib.suppress(CorruptRecordError, UnsupportedFormatError), segment.open() as file:
             epoch, end = _last_epoch(segment.batches_since(file, log.log_end_offset - 1, check_crcs=True))

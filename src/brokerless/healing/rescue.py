@@ -12,6 +12,7 @@ Everything is built under a name that a broker would delete, checked, and publis
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 from concurrent.futures import ThreadPoolExecutor
@@ -22,8 +23,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from brokerless import _native
 from brokerless.arguments import check_several, to_ms, unknown
 from brokerless.checking.check import check
-from brokerless.errors import without_warnings
-from brokerless.healing.found_topics import find_topics, last_epoch, node_ids, open_disks, ranked, same_cluster
+from brokerless.errors import BrokerlessError, CorruptRecordError, without_warnings
+from brokerless.healing.damaged_range import DamagedRange
+from brokerless.healing.found_topics import (
+    find_topics,
+    last_epoch,
+    listed_few,
+    node_ids,
+    open_disks,
+    ranked,
+    same_cluster,
+)
 from brokerless.healing.lost_directory import lost_directory, lost_files
 from brokerless.healing.new_cluster import NewCluster, NewPartition
 from brokerless.healing.partition_files import write_partition
@@ -32,7 +42,7 @@ from brokerless.healing.salvage import salvage
 from brokerless.healing.surviving_metadata import surviving_metadata
 from brokerless.io import disk, storage
 from brokerless.io.clock import now_ms
-from brokerless.layout import checkpoints, file_names
+from brokerless.layout import checkpoints, file_names, lost_offsets
 from brokerless.layout.log_dir_files import LogDirFiles
 from brokerless.layout.release import Release
 from brokerless.layout.topic_config import TopicConfig
@@ -51,7 +61,6 @@ if TYPE_CHECKING:
 
     from brokerless.arguments import Time
     from brokerless.checking.finding import Finding
-    from brokerless.healing.damaged_range import DamagedRange
     from brokerless.healing.found_topics import FoundTopic, Replica
     from brokerless.healing.salvage import Salvage
 
@@ -65,7 +74,7 @@ class MissingPartition(NamedTuple):
         topic: the topic.
         partition: the partition.
         reason: what is missing, and how that is known.
-        is_gone: whether no disk has any of it: it starts empty.
+        is_gone: whether no disk has any of it that can be used: it starts empty.
     """
 
     topic: str
@@ -246,12 +255,26 @@ class _Kept(NamedTuple):
 
 @dataclass
 class _Partition:
-    """A partition of the new cluster: its topic as it was, its nodes, and what is kept of it, if anything."""
+    """A partition of the new cluster: its topic as it was, its nodes, and what is kept of it, if anything.
+
+    Attributes:
+        topic: its topic.
+        number: its number.
+        replicas: its nodes.
+        kept: what is kept of it; None: nothing is.
+        unread: the replicas that cannot be read, and why, a sentence each.
+        hidden: the replicas that had more than is kept, a sentence each.
+        live: the nodes of the replicas that can be read up to their end.
+        doubts: what is not known, a sentence each.
+    """
 
     topic: FoundTopic
     number: int
     replicas: list[int]
     kept: _Kept | None = None
+    unread: list[str] = field(default_factory=list)
+    hidden: list[str] = field(default_factory=list)
+    live: set[int | None] = field(default_factory=set)
     doubts: list[str] = field(default_factory=list)
 
     @property
@@ -261,6 +284,67 @@ class _Partition:
     @property
     def known(self) -> dict[str, Any]:
         return self.topic.partitions.get(self.number, {})
+
+
+def _check_readable(log: Log) -> None:
+    """Open each segment.
+
+    Raises:
+        OSError: one cannot be opened, or read.
+    """
+    for segment in log.segments:
+        with segment.open() as file:
+            file.read(0, 1)
+
+
+def _hidden(log: Log, kept: Log | None, end: int) -> str:
+    """Return what tells that a replica had records behind those that are kept; "": nothing does.
+
+    Args:
+        log: the replica.
+        kept: the log that is taken; None: it is this one.
+        end: the offset after the last record that is kept.
+    """
+    promise = log.promised_end
+    if promise is not None and promise.offset > end:
+        return f"{log.path} went on to offset {promise.offset} ({', '.join(promise.sources)}), and not all is there"
+    damaged = log.damaged_end
+    if kept is None or damaged is None:
+        return ""
+    # A log that a broker closed says where it ended: below that, nothing is hidden.
+    known_end = log.recovery_point if log.root.is_clean else None
+    if known_end is not None and known_end <= end:
+        return ""
+    # After a crash, damage may be the torn end of what others have as a whole. It was more if the file is longer.
+    mine, other = log.segments[-1], kept.segments[-1] if kept.segments else None
+    is_torn = not log.root.is_clean and other is not None and mine.base_offset <= other.base_offset
+    if is_torn and other is not None and (mine.base_offset < other.base_offset or mine.size <= other.size):
+        return ""
+    return f"{log.path} is damaged from offset {damaged.start_offset} on, and where it ended is not known"
+
+
+def _lost_before(found: Salvage) -> list[DamagedRange]:
+    """Return what an earlier repair lost of a log, and no other replica has either."""
+    log = found.log
+    known: list[tuple[int, int]] = []
+    with contextlib.suppress(CorruptRecordError, OSError):
+        known = lost_offsets.recorded(log.path)
+    now = [(one.start_offset, one.end_offset) for one in found.ranges]
+    start_of_log = log.local_log_start_offset
+    return [
+        DamagedRange(
+            topic=log.topic,
+            partition=log.partition,
+            state="lost",
+            start_offset=max(start, start_of_log),
+            end_offset=end,
+            code="offset-gap",
+            message="lost before: an earlier repair recorded it",
+            path=f"{log.path}/{lost_offsets.FILE}",
+        )
+        for start, end in lost_offsets.without(known, [(low, high) for low, high in now if high is not None])
+        if end > start_of_log
+    ]
 
 
 class _Job:
@@ -365,54 +449,125 @@ class _Job:
 
     def _examine(self, one: _Partition) -> None:
         """Find what can be kept of a partition: of the best replica that can be used, with the help of the others."""
-        replicas = ranked(one.topic.replicas.get(one.number, ()))
+        replicas = []
+        for replica in ranked(one.topic.replicas.get(one.number, ()), one.known.get("leader_epoch")):
+            try:
+                _check_readable(replica.log)
+                replicas.append(replica)
+            except (OSError, BrokerlessError) as error:
+                one.unread.append(f"{replica.log.path} cannot be read: {error}")
         config = self._cluster.config_of(one.topic)
-        passed: list[Salvage] = []
-        for number, replica in enumerate(replicas):
-            others = [other.log for at, other in enumerate(replicas) if at != number]
-            found = salvage(replica.log, others, config=config, progress=self._progress)
+        passed: list[_Kept] = []
+        for replica in replicas:
+            # What does not tell its topic's id may be of an older topic.
+            others = [
+                other.log
+                for other in replicas
+                if other is not replica and (other.topic_id is not None or replica.topic_id is None)
+            ]
+            try:
+                found = self._salvage(one, replica.log, others, config)
+                kept = _Kept(replica, found, last_epoch(replica.log, one.known.get("leader_epoch")))
+            except (OSError, BrokerlessError) as error:
+                one.unread.append(f"{replica.log.path} cannot be read: {error}")
+                continue
             if not found.unusable:
-                one.kept = _Kept(replica, found, last_epoch(replica.log))
+                one.kept = kept
                 break
-            passed.append(found)
-        if not passed:
-            return
-        why = "; ".join(f"{found.log.path}: {found.unusable}" for found in passed)
-        if one.kept is None:
-            one.kept = _Kept(replicas[0], passed[0], last_epoch(replicas[0].log))
+            passed.append(kept)
+        why = "; ".join(f"{kept.salvage.log.path}: {kept.salvage.unusable}" for kept in passed)
+        if one.kept is None and passed:
+            one.kept = passed[0]
             one.doubts.append(f"{one.name} is copied as it is, and may be damaged: {why}")
-        else:
+        elif one.kept is not None and passed:
             one.doubts.append(
                 f"{one.name} comes from {one.kept.replica.log.path}, up to offset {one.kept.salvage.end_offset}. A "
                 f"replica that goes further, or is of a later leader, cannot be used: {why}"
             )
+        if one.kept is not None:
+            self._compare(one, one.kept, replicas)
+
+    def _salvage(self, one: _Partition, log: Log, others: list[Log], config: TopicConfig) -> Salvage:
+        """Find what can be kept of a log, without the help of those that cannot be read."""
+        try:
+            return salvage(log, others, config=config, progress=self._progress)
+        except (OSError, BrokerlessError):
+            if not others:
+                raise
+        # Which one cannot be read is not known.
+        salvage(log, config=config, progress=self._progress)
+        readable = []
+        for other in others:
+            try:
+                salvage(log, [other], config=config, progress=self._progress)
+                readable.append(other)
+            except (OSError, BrokerlessError) as error:
+                one.unread.append(f"{other.path} cannot be read: {error}")
+        return salvage(log, readable, config=config, progress=self._progress)
+
+    def _compare(self, one: _Partition, kept: _Kept, replicas: Iterable[Replica]) -> None:
+        """Find the replicas that had more than is kept, as far as their files tell, and those that are whole."""
+        end = kept.salvage.end_offset
+        if kept.replica.topic_id is None and one.topic.has_id:
+            one.doubts.append(
+                f"{one.name} comes from {kept.replica.log.path}, which does not tell its topic's id: it may be of an "
+                "older topic of that name"
+            )
+        for replica in replicas:
+            is_kept = replica is kept.replica
+            if replica.topic_id is None and kept.replica.topic_id is not None:
+                continue
+            is_said = is_kept and any(
+                of_end.end_offset is None or of_end.end_offset >= end for of_end in kept.salvage.lost
+            )
+            hidden = ""
+            if not is_said:
+                try:
+                    hidden = _hidden(replica.log, None if is_kept else kept.salvage.log, end)
+                except (OSError, BrokerlessError) as error:
+                    one.unread.append(f"{replica.log.path} cannot be read: {error}")
+                    continue
+            if hidden:
+                one.hidden.append(hidden)
+            elif not replica.state:
+                one.live.add(replica.node_id)
 
     def _report(self, one: _Partition) -> None:
         """Add a partition to the report: its source, its damaged ranges and its missing records."""
         result = self.result
         if one.kept is None:
-            result.missing.append(
-                MissingPartition(one.topic.name, one.number, "no disk has it: it starts empty at offset 0", True)
-            )
+            why, is_gone = "no disk has it: it starts empty at offset 0", True
+            if one.unread:
+                why = f"it starts empty at offset 0, for no replica can be used: {'; '.join(one.unread)}"
+            result.missing.append(MissingPartition(one.topic.name, one.number, why, is_gone))
             return
         found, replica = one.kept.salvage, one.kept.replica
         result.chosen[one.name] = found.log.path
         result.ranges += found.ranges
-        result.doubts += [*one.doubts, *(f"{one.name}: {doubt}" for doubt in found.doubts)]
+        result.ranges += _lost_before(found)
+        unread = [f"a replica of {one.name} is not used: {why}" for why in one.unread]
+        result.doubts += [*one.doubts, *unread, *(f"{one.name}: {doubt}" for doubt in found.doubts)]
         if replica.state == "future":
             result.notes.append(f"{one.name} comes from {found.log.path}: a replica that was moved to another disk")
-        live = {other.node_id for other in one.topic.replicas[one.number] if not other.state}
+        if replica.topic_id is not None:
+            without_id = [other.log.path for other in one.topic.replicas[one.number] if other.topic_id is None]
+            if without_id:
+                result.notes.append(
+                    f"not used: {listed_few(without_id)}: what does not tell its topic's id may be of an older topic"
+                )
+        result.missing += [MissingPartition(one.topic.name, one.number, why, False) for why in one.hidden]
+        live = one.live
         in_sync, leader = set(one.known.get("isr", ())), one.known.get("leader", -1)
         reason = ""
         if in_sync and not in_sync & live:
             reason = (
-                f"none of the disks is of a replica that was in sync ({sorted(in_sync)}): records that were committed "
-                f"may be missing behind offset {found.end_offset}"
+                f"none of the disks has a whole replica that was in sync ({sorted(in_sync)}): records that were "
+                f"committed may be missing behind offset {found.end_offset}"
             )
         elif leader >= 0 and leader not in live:
             reason = (
-                f"no disk is of its leader, node {leader}: what was not replicated yet is missing behind "
-                f"offset {found.end_offset}"
+                f"no disk has the whole replica of its leader, node {leader}: what was not replicated yet is missing "
+                f"behind offset {found.end_offset}"
             )
         if reason:
             result.missing.append(MissingPartition(one.topic.name, one.number, reason, False))

@@ -12,6 +12,7 @@ import damage
 from brokerless import _native
 from brokerless.errors import LogInUseError, UnsupportedFormatError
 from brokerless.healing.partition_counts import java_hash
+from brokerless.healing.salvage import salvage
 from brokerless.layout import checkpoints, file_names
 from brokerless.layout.bootstrap_metadata import (
     compact_array,
@@ -800,3 +801,174 @@ def test_a_transaction_that_may_have_been_committed_leads_to_exit_code_3(tmp_pat
     found = bl.rescue(tmp_path / "d", dry_run=True)
     assert any(doubt.startswith("t-0: ") for doubt in found.doubts)
     assert run("rescue", tmp_path / "d", "--dry-run").code == 3
+
+
+def ends_at(path, count):
+    """Make a replica one that never had more than so many records."""
+    damage.cut(path / LOG, SIZE * count)
+    (path / "orders-0/00000000000000000010.snapshot").unlink()
+    for name in ("recovery-point-offset-checkpoint", "replication-offset-checkpoint"):
+        (path / name).write_bytes(checkpoints.format_offset_checkpoint({("orders", 0): count}))
+
+
+LOG = "orders-0/00000000000000000000.log"
+
+
+def reasons(rescued):
+    return [one.reason for one in rescued.missing if (one.topic, one.partition, one.is_gone) == ("orders", 0, False)]
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+@pytest.mark.parametrize("is_damaged", [True, False])
+def test_a_replica_that_had_more_than_what_is_left_of_it_is_said(disks, is_damaged, is_clean):
+    """Its records are damaged or gone, and the best one that is left ends before."""
+    ends_at(disks[1], 7)
+    assert bl.rescue(*disks, dry_run=True).is_whole
+    if is_damaged:
+        damage.overwrite(disks[0] / LOG, SIZE * 5, b"\xff" * (SIZE * 5))
+    else:
+        damage.cut(disks[0] / LOG, 0)
+    if not is_clean:
+        (disks[0] / ".kafka_cleanshutdown").unlink()
+    rescued = bl.rescue(*disks, dry_run=True)
+    assert rescued.chosen["orders-0"] == str(disks[1] / "orders-0")
+    assert any(str(disks[0] / "orders-0") in why and "10" in why for why in reasons(rescued))
+    assert any("in sync" in why and "offset 7" in why for why in reasons(rescued))
+
+
+@pytest.mark.parametrize("has_more", [True, False])
+def test_a_damaged_end_after_a_crash_is_said_if_it_had_more_than_what_is_left(disks, has_more):
+    """No file says where the log ended. A torn end that others have as a whole is no loss."""
+    for one in disks:
+        ends_at(one, 7)
+        (one / ".kafka_cleanshutdown").unlink()
+        for name in ("recovery-point-offset-checkpoint", "replication-offset-checkpoint"):
+            (one / name).unlink()
+    damage.cut(disks[0] / LOG, SIZE * 5)
+    damage.append(disks[0] / LOG, b"\xff" * (SIZE * 5 if has_more else SIZE))
+    rescued = bl.rescue(*disks, dry_run=True)
+    assert rescued.chosen["orders-0"] == str(disks[1] / "orders-0")
+    assert len(reasons(rescued)) == (2 if has_more else 0)
+    assert not has_more or "damaged from offset 5" in reasons(rescued)[0]
+
+
+@pytest.mark.parametrize("has_file", [True, False])
+def test_a_flipped_bit_in_an_epoch_makes_no_replica_the_best(disks, has_file):
+    """No checksum covers the epoch of a batch."""
+    ends_at(disks[1], 7)
+    damage.flip_bit(disks[1] / LOG, SIZE * 6 + 12, 3)
+    if not has_file:
+        (disks[1] / "orders-0/leader-epoch-checkpoint").unlink()
+    rescued = bl.rescue(*disks, dry_run=True)
+    assert rescued.chosen["orders-0"] == str(disks[0] / "orders-0")
+
+
+def test_a_flipped_bit_in_an_epoch_does_not_raise_that_of_the_cluster(disks, tmp_path):
+    damage.flip_bit(disks[0] / LOG, SIZE * 9 + 12, 5)
+    bl.rescue(disks[0], to=tmp_path / "new")
+    rows = bl.cluster(tmp_path / "new").partitions.to_pylist()
+    assert {row["leader_epoch"] for row in rows} == {1}
+
+
+def test_a_replica_without_a_topic_id_gives_way(disks, tmp_path):
+    """It may be of an older topic of that name."""
+    (disks[1] / "orders-0/partition.metadata").unlink()
+    shutil.rmtree(disks[1] / "orders-0")
+    write_segment(disks[1] / "orders-0", 0, [batch(at, [b"older"], leader_epoch=5) for at in range(30)])
+    rescued = bl.rescue(*disks, dry_run=True)
+    assert rescued.chosen["orders-0"] == str(disks[0] / "orders-0")
+    assert any(str(disks[1] / "orders-0") in note and "topic's id" in note for note in rescued.notes)
+    assert not any("topic's id" in doubt for doubt in rescued.doubts)
+    shutil.rmtree(disks[0] / "orders-0")
+    rescued = bl.rescue(*disks, dry_run=True)
+    assert rescued.chosen["orders-0"] == str(disks[1] / "orders-0")
+    assert any(str(disks[1] / "orders-0") in doubt and "topic's id" in doubt for doubt in rescued.doubts)
+
+
+def test_a_topic_without_an_id_is_in_no_doubt(disks):
+    """Brokers before 2.8 have none."""
+    without_metadata(*disks)
+    for one in disks:
+        for file in one.glob("*/partition.metadata"):
+            file.unlink()
+    assert not any("topic's id" in doubt for doubt in bl.rescue(*disks, dry_run=True).doubts)
+
+
+def unreadable(path):
+    """Make a file one that cannot be opened."""
+    path.unlink()
+    path.symlink_to(path.name)
+
+
+def test_a_replica_that_cannot_be_read_gives_way_and_is_said(disks, tmp_path):
+    unreadable(disks[0] / LOG)
+    rescued = bl.rescue(*disks, to=tmp_path / "new")
+    assert rescued.chosen["orders-0"] == str(disks[1] / "orders-0")
+    assert any(str(disks[0] / "orders-0") in doubt and "cannot be read" in doubt for doubt in rescued.doubts)
+    assert any("in sync" in why for why in reasons(rescued))
+    assert offsets(tmp_path / "new") == list(range(10))
+
+
+def test_a_replica_that_cannot_be_read_mends_no_other(disks):
+    damage.flip_bit(disks[0] / LOG, SIZE * 4 + 80)
+    unreadable(disks[1] / LOG)
+    rescued = bl.rescue(*disks, dry_run=True)
+    assert [(one.state, one.start_offset, one.end_offset) for one in rescued.ranges] == [("lost", 4, 5)]
+    assert any(str(disks[1] / "orders-0") in doubt and "cannot be read" in doubt for doubt in rescued.doubts)
+
+
+def test_a_replica_that_fails_amid_its_bytes_mends_no_other(disks, monkeypatch):
+    """As a disk with a bad sector."""
+    damage.flip_bit(disks[0] / LOG, SIZE * 4 + 80)
+    bad = str(disks[1] / "orders-0")
+
+    def failing(log, others=(), **options):
+        if bad in (log.path, *(other.path for other in others)):
+            raise OSError(5, "Input/output error")
+        return salvage(log, others, **options)
+
+    monkeypatch.setattr("brokerless.healing.rescue.salvage", failing)
+    rescued = bl.rescue(*disks, dry_run=True)
+    assert rescued.chosen["orders-0"] == str(disks[0] / "orders-0")
+    assert any(str(disks[1] / "orders-0") in doubt and "cannot be read" in doubt for doubt in rescued.doubts)
+
+
+def test_a_partition_that_no_disk_can_read_starts_empty_and_is_said(disks, tmp_path):
+    for one in disks:
+        unreadable(one / LOG)
+    rescued = bl.rescue(*disks, to=tmp_path / "new")
+    missing = [one for one in rescued.missing if one.is_gone]
+    assert [(one.topic, one.partition) for one in missing] == [("orders", 0)]
+    assert all(str(one / "orders-0") in missing[0].reason for one in disks)
+    assert offsets(tmp_path / "new", "payments") == list(range(10))
+
+
+def test_what_an_earlier_repair_lost_is_said_again_unless_another_replica_has_it(disks, tmp_path):
+    damage.flip_bit(disks[0] / LOG, SIZE * 4 + 80)
+    bl.repair(disks[0], tmp_path / "repaired")
+    rescued = bl.rescue(tmp_path / "repaired", to=tmp_path / "new")
+    assert [(one.start_offset, one.end_offset, one.state) for one in rescued.ranges] == [(4, 5, "lost")]
+    assert "earlier repair" in rescued.ranges[0].message
+    assert not rescued.is_whole
+    again = bl.rescue(tmp_path / "new", dry_run=True)
+    assert [(one.start_offset, one.end_offset, one.state) for one in again.ranges] == [(4, 5, "lost")]
+    for order in ((tmp_path / "repaired", disks[1]), (disks[1], tmp_path / "repaired")):
+        rescued = bl.rescue(*order, dry_run=True)
+        assert rescued.chosen["orders-0"] == str(disks[1] / "orders-0")
+        assert rescued.is_whole
+
+
+def test_what_a_repair_lost_at_the_start_does_not_hide_that_another_replica_has_it(disks, tmp_path):
+    damage.flip_bit(disks[0] / LOG, 80)
+    bl.repair(disks[0], tmp_path / "repaired")
+    rescued = bl.rescue(tmp_path / "repaired", disks[1], to=tmp_path / "new")
+    assert offsets(tmp_path / "new") == list(range(10))
+    assert rescued.is_whole
+
+
+def test_what_a_repair_lost_and_retention_removed_is_not_said(disks, tmp_path):
+    damage.flip_bit(disks[0] / LOG, SIZE * 4 + 80)
+    bl.repair(disks[0], tmp_path / "repaired")
+    starts = checkpoints.format_offset_checkpoint({("orders", 0): 6})
+    (tmp_path / "repaired/log-start-offset-checkpoint").write_bytes(starts)
+    assert bl.rescue(tmp_path / "repaired", dry_run=True).ranges == []
