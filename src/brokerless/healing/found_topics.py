@@ -15,7 +15,7 @@ import contextlib
 import errno
 from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from brokerless.arguments import unknown
 from brokerless.errors import BrokerlessError, CorruptRecordError, UnsupportedFormatError
@@ -30,12 +30,14 @@ from brokerless.log.segment import whole_batches
 from brokerless.log_dir.copying import check_at_rest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     import pyarrow as pa
 
     from brokerless.healing.surviving_metadata import SurvivingImage
     from brokerless.layout.checkpoints import LeaderEpoch
+
+_T = TypeVar("_T")
 
 # As many names as a note lists.
 _FEW = 5
@@ -92,6 +94,32 @@ class FoundTopic:
         return [replica.log for replicas in self.replicas.values() for replica in replicas]
 
 
+class _Disk(LogDirFiles):
+    """A log directory on a disk that may be broken: a file that cannot be read counts as damaged."""
+
+    def _parsed(self, name: str, parse: Callable[[bytes], _T], absent: _T) -> _T:
+        try:
+            return super()._parsed(name, parse, absent)
+        except OSError as error:
+            raise CorruptRecordError(f"cannot be read: {error}", path=self._file(name)) from error
+
+
+def damaged_checkpoints(roots: Iterable[LogDirFiles]) -> list[str]:
+    """Return what is wrong with the checkpoints of some disks, a sentence each. They are read as if without entries."""
+    found = []
+    for root in roots:
+        for name in checkpoints.OFFSET_CHECKPOINTS:
+            try:
+                checkpoints.parse_offset_checkpoint(storage.read_all(f"{root.path}/{name}"))
+            except FileNotFoundError:
+                continue
+            except (OSError, CorruptRecordError) as error:
+                found.append(
+                    f"{root.path}/{name} is not used: {error}; deleted records may be back, and lost ones not missed"
+                )
+    return found
+
+
 def open_disks(paths: Iterable[str]) -> list[LogDirFiles]:
     """Return log directories that nobody has open.
 
@@ -100,13 +128,13 @@ def open_disks(paths: Iterable[str]) -> list[LogDirFiles]:
         LogInUseError: a broker, or another writer, has one open.
         ValueError: one is a partition's directory.
     """
-    roots = []
+    roots: list[LogDirFiles] = []
     for path in dict.fromkeys(paths):
         if not storage.is_directory(path):
             raise FileNotFoundError(errno.ENOENT, "no such directory", path)
         if file_names.is_partition_directory(storage.list_directory(path)):
             raise ValueError(f"{path} is one partition's directory: give the log directory around it")
-        root = LogDirFiles(path)
+        root = _Disk(path)
         if not is_remote(path):
             check_at_rest(root)
         roots.append(root)

@@ -26,6 +26,7 @@ from brokerless.checking.check import check
 from brokerless.errors import BrokerlessError, CorruptRecordError, without_warnings
 from brokerless.healing.damaged_range import DamagedRange
 from brokerless.healing.found_topics import (
+    damaged_checkpoints,
     find_topics,
     last_epoch,
     listed_few,
@@ -373,6 +374,7 @@ class _Job:
         self._old_formats: set[str] = set()
         roots = open_disks(disks)
         result = self.result = Rescue(to)
+        result.doubts += damaged_checkpoints(roots)
         old_id = same_cluster(roots)
         result.cluster_id = cluster_id or old_id or checkpoints.random_id()
         known_nodes = list(node_ids(roots))
@@ -538,7 +540,10 @@ class _Job:
         if one.kept is None:
             why, is_gone = "no disk has it: it starts empty at offset 0", True
             if one.unread:
-                why = f"it starts empty at offset 0, for no replica can be used: {'; '.join(one.unread)}"
+                why = (
+                    f"it starts empty at offset 0, for no replica can be used: {'; '.join(one.unread)}. A file that "
+                    "is no .log may be moved away: then the records can be read"
+                )
             result.missing.append(MissingPartition(one.topic.name, one.number, why, is_gone))
             return
         found, replica = one.kept.salvage, one.kept.replica
@@ -627,7 +632,8 @@ class _Job:
                 disk.make_directory(to)
             else:
                 place = name, one.number
-                start, first, end = self._write_partition(copy, one, one.kept, to)
+                with copy.name_in_errors(one.kept.replica.log.path, to):
+                    start, first, end = self._write_partition(copy, one, one.kept, to)
                 points[place] = end
                 if start != first:
                     starts[place] = start
@@ -667,7 +673,8 @@ class _Job:
                 progress=self._progress,
             )
             return loaded.log_start_offset, loaded.base_offsets[0], loaded.log_end_offset
-        copy.add_partition(log.path, to, self._progress)
+        for name in copy.add_partition(log.path, to, self._progress, is_fatal=file_names.is_fatal):
+            self._note(f"not copied: {log.path}/{name}: a broker stops at that name")
         first, end = log.segments[0].base_offset if log.segments else log.log_start_offset, log.log_end_offset
         if loses_remote and log.log_start_offset < first:
             # Leader epochs of what was only in remote storage go.

@@ -36,6 +36,8 @@ _KINDS = {"log": LOG, "index": INDEX, "timeindex": TIMEINDEX, "txnindex": TXNIND
 _EXTENSIONS = {kind: extension for extension, kind in _KINDS.items()}
 _SUFFIXES = {extension + state: (kind, state) for extension, kind in _KINDS.items() for state in ("", *STATES)}
 
+_BY_OFFSET = (".log", ".index", ".timeindex", ".txnindex")
+
 # Kafka's metadata log. It belongs to the Raft layer and is not loaded with the topics.
 METADATA_TOPIC = "__cluster_metadata"
 # The cache of tiered storage (RemoteIndexCache.DIR_NAME).
@@ -238,6 +240,22 @@ def live_base_offset(name: str) -> int | None:
     """
     parsed = _parse(name)
     return None if parsed is None else parsed[0]
+
+
+def is_fatal(name: str) -> bool:
+    """Return whether a broker does not start with a file of this name in a partition's directory.
+
+    >>> is_fatal("99999999999999999999.log"), is_fatal("backup.index"), is_fatal("backup.txt"), is_fatal("7.log")
+    (True, True, False, False)
+    """
+    plain = name.removesuffix(CLEANED).removesuffix(SWAP)
+    if not plain.endswith(_BY_OFFSET):
+        return False
+    try:
+        base_offset(plain)
+    except ValueError:
+        return True
+    return False
 
 
 def segment_file(base_offset: int, kind: int, state: str = "") -> str:

@@ -282,7 +282,7 @@ class Log:
         if extent.damage is None and extent.next_offset <= agreed:
             return None
         # A broker may have started since some of the files were read: read all of them again.
-        return agreed_end(Log(self._directory, root=LogDirFiles(self.root.path)))
+        return agreed_end(Log(self._directory, root=type(self.root)(self.root.path)))
 
     @cached_property
     def log_start_offset(self) -> int:
@@ -352,7 +352,7 @@ class Log:
         if promised_end(self) is None:
             return None
         # A broker may have written or stopped since some of the files were read: read all of them again.
-        return promised_end(Log(self._directory, root=LogDirFiles(self.root.path)))
+        return promised_end(Log(self._directory, root=type(self.root)(self.root.path)))
 
     @cached_property
     def missing_before(self) -> Missing | None:

@@ -78,15 +78,38 @@ class StagedCopy:
         if storage.exists(self.path):
             disk.remove_tree(self.path)
 
-    def add_partition(self, directory: str, to: str, progress: Callable[[int], None] = lambda _: None) -> None:
-        """Copy a partition directory to `to`: the copy itself, or a new directory in it."""
+    def add_partition(
+        self,
+        directory: str,
+        to: str,
+        progress: Callable[[int], None] = lambda _: None,
+        *,
+        is_fatal: Callable[[str], bool] = lambda _: False,
+    ) -> list[str]:
+        """Copy a partition directory to `to`: the copy itself, or a new directory in it.
+
+        Args:
+            directory: the partition directory.
+            to: its copy.
+            progress: called with the bytes that were copied.
+            is_fatal: tells of a name whether a broker stops at it: then the file is left out.
+
+        Returns:
+            The names that are left out for that.
+        """
         if to != self.path:
             disk.make_directory(to)
+        fatal = []
         for name in sorted(storage.list_directory(directory)):
             is_leftover = name.endswith(_LEFTOVERS) or name.startswith(file_names.SET_ASIDE)
-            if not is_leftover and storage.is_file(f"{directory}/{name}"):
+            if is_leftover or not storage.is_file(f"{directory}/{name}"):
+                continue
+            if is_fatal(name):
+                fatal.append(name)
+            else:
                 copy_file(f"{directory}/{name}", f"{to}/{name}", progress)
         disk.sync_directory(to)
+        return fatal
 
     def add_root(self, root: str, partitions: Collection[tuple[str, int]]) -> None:
         """Copy a log directory's own files and its metadata log. Checkpoints keep only these partitions' lines."""
@@ -104,15 +127,21 @@ class StagedCopy:
             self.add_partition(f"{root}/{_METADATA}", f"{self.path}/{_METADATA}")
 
     @contextlib.contextmanager
-    def name_in_errors(self, source: str) -> Iterator[None]:
-        """Replace the copy's path by `source` in errors: the copy no longer exists when they are read."""
+    def name_in_errors(self, source: str, part: str | None = None) -> Iterator[None]:
+        """Replace the copy's path by `source` in errors: the copy no longer exists when they are read.
+
+        Args:
+            source: what is copied.
+            part: the directory in the copy that is made of `source`; None: the whole copy.
+        """
+        copied = self.path if part is None else part
         try:
             yield
         except Exception as error:
             path = getattr(error, "path", None)
             if isinstance(path, str):
-                error.path = path.replace(self.path, source)  # type: ignore[attr-defined]
-            error.args = tuple(arg.replace(self.path, source) if isinstance(arg, str) else arg for arg in error.args)
+                error.path = path.replace(copied, source)  # type: ignore[attr-defined]
+            error.args = tuple(arg.replace(copied, source) if isinstance(arg, str) else arg for arg in error.args)
             raise
 
     def publish(self) -> None:

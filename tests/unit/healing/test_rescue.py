@@ -10,7 +10,7 @@ import pytest
 import brokerless as bl
 import damage
 from brokerless import _native
-from brokerless.errors import LogInUseError, UnsupportedFormatError
+from brokerless.errors import CorruptRecordError, LogInUseError, UnsupportedFormatError
 from brokerless.healing.partition_counts import java_hash
 from brokerless.healing.salvage import salvage
 from brokerless.layout import checkpoints, file_names
@@ -972,3 +972,43 @@ def test_what_a_repair_lost_and_retention_removed_is_not_said(disks, tmp_path):
     starts = checkpoints.format_offset_checkpoint({("orders", 0): 6})
     (tmp_path / "repaired/log-start-offset-checkpoint").write_bytes(starts)
     assert bl.rescue(tmp_path / "repaired", dry_run=True).ranges == []
+
+
+def test_a_file_at_which_a_broker_stops_is_left_out_and_noted(disks, tmp_path):
+    name = "99999999999999999999.log"
+    (disks[0] / "orders-0" / name).write_bytes(b"")
+    rescued = bl.rescue(disks[0], to=tmp_path / "new")
+    assert not (tmp_path / "new/orders-0" / name).exists()
+    assert any(name in note for note in rescued.notes)
+    assert offsets(tmp_path / "new") == list(range(10))
+
+
+def test_an_error_of_the_copy_names_its_source(disks, tmp_path, monkeypatch):
+    def failing(found, directory, **_):
+        raise CorruptRecordError(f"bad: {directory}", path=directory)
+
+    monkeypatch.setattr("brokerless.healing.rescue.write_partition", failing)
+    (disks[0] / ".kafka_cleanshutdown").unlink()
+    with pytest.raises(CorruptRecordError) as raised:
+        bl.rescue(disks[0], to=tmp_path / "new")
+    assert raised.value.path == str(disks[0] / "orders-0")
+    assert str(raised.value).count(str(disks[0] / "orders-0")) >= 1
+    assert "-delete" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "name", ["recovery-point-offset-checkpoint", "replication-offset-checkpoint", "meta.properties"]
+)
+def test_a_small_file_of_a_disk_that_cannot_be_read_hides_no_record(disks, tmp_path, name):
+    (disks[0] / name).unlink()
+    (disks[0] / name).mkdir()
+    rescued = bl.rescue(disks[0], to=tmp_path / "new")
+    assert offsets(tmp_path / "new") == list(range(10))
+    if name != "meta.properties":
+        assert any(name in doubt for doubt in rescued.doubts)
+
+
+def test_a_damaged_checkpoint_is_in_doubt(disks):
+    """Without it, deleted records may be back."""
+    (disks[0] / "log-start-offset-checkpoint").write_text("x")
+    assert any("log-start-offset-checkpoint" in doubt for doubt in bl.rescue(disks[0], dry_run=True).doubts)
