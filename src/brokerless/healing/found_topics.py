@@ -5,6 +5,7 @@
 - Without, a topic has as many as its highest directory says; Kafka's own ones as many as their keys say
   (`partition_counts`).
 - Directories with another topic id are of an older topic of the same name. They do not count.
+- A replica that does not tell its topic's id counts behind those that do: it may be of an older topic.
 - A replica that was being moved to another disk (`-future`) counts behind others of the same rank. One that its broker
   gave up (`-stray`) counts if there is no other, and the metadata know its topic.
 """

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from brokerless import _native
 from brokerless.arguments import check_several, to_ms, unknown
 from brokerless.checking.check import check
-from brokerless.errors import BrokerlessError, CorruptRecordError, without_warnings
+from brokerless.errors import BrokerlessError, CorruptRecordError, LogInUseError, without_warnings
 from brokerless.healing.damaged_range import DamagedRange
 from brokerless.healing.found_topics import (
     damaged_checkpoints,
@@ -39,6 +39,7 @@ from brokerless.healing.lost_directory import lost_directory, lost_files
 from brokerless.healing.new_cluster import NewCluster, NewPartition
 from brokerless.healing.partition_files import write_partition
 from brokerless.healing.producer_ids import in_snapshots, of_headers, of_transactional_ids
+from brokerless.healing.repair import _sizes as file_sizes
 from brokerless.healing.salvage import salvage
 from brokerless.healing.surviving_metadata import surviving_metadata
 from brokerless.io import disk, storage
@@ -189,7 +190,7 @@ def rescue(
     Raises:
         FileExistsError: `to` or `lost_path` exists.
         FileNotFoundError: a disk, or the parent of `to`, does not exist.
-        LogInUseError: a broker, or another writer, has a disk open.
+        LogInUseError: a broker, or another writer, has a disk open, or changed it meanwhile.
         UnsupportedFormatError: the metadata have records of a newer release, and `release` is not given.
         ValueError: the disks are of several clusters, a topic has several ids, or the arguments contradict each other.
 
@@ -287,6 +288,15 @@ class _Partition:
         return self.topic.partitions.get(self.number, {})
 
 
+def _sizes_on(roots: Iterable[LogDirFiles]) -> dict[str, dict[str, tuple[int, int]]]:
+    """Return the size and the time of each file on some disks, by their paths; nothing of one that cannot be listed."""
+    found = {}
+    for root in roots:
+        with contextlib.suppress(OSError):
+            found[root.path] = file_sizes(root.path)
+    return found
+
+
 def _check_readable(log: Log) -> None:
     """Open each segment.
 
@@ -373,6 +383,7 @@ class _Job:
         self._highest = -1
         self._old_formats: set[str] = set()
         roots = open_disks(disks)
+        self._roots, self._sizes = roots, _sizes_on(roots)
         result = self.result = Rescue(to)
         result.doubts += damaged_checkpoints(roots)
         old_id = same_cluster(roots)
@@ -609,9 +620,16 @@ class _Job:
                 for one in check(self._directory(copy.path, node))
                 if one.severity != "note"
             ]
+            self._check_unchanged()
             result.lost_path = report_to
             with lost_files(report_to, result.to_dict(), copy.path):
                 copy.publish()
+
+    def _check_unchanged(self) -> None:
+        now = _sizes_on(self._roots)
+        for path, before in self._sizes.items():
+            if now.get(path) != before:
+                raise LogInUseError(f"changed meanwhile: {path}; stop what writes there, and start again")
 
     def _logs(self) -> Iterator[Log]:
         """Yield all replicas of the topics, also those that are not taken: their producers may be back."""

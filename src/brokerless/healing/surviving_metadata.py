@@ -3,6 +3,7 @@
 Each controller, and each broker, has a copy of the metadata log. The copy that goes furthest counts: by the leader
 epoch of its last sound batch, then by its end. A copy counts up to its damage. A damaged snapshot does not count: an
 older one and the log behind it may say the same.
+A log that is empty, or ends before its other files say, is no sound copy.
 
 With sound copies of most voters nothing is in doubt: what was committed is on one of them, and so in the copy that goes
 furthest, as in an election of these voters.

@@ -10,6 +10,7 @@ import pytest
 import brokerless as bl
 import damage
 from brokerless import _native
+from brokerless.checking.check import check
 from brokerless.errors import CorruptRecordError, LogInUseError, UnsupportedFormatError
 from brokerless.healing.partition_counts import java_hash
 from brokerless.healing.salvage import salvage
@@ -1012,3 +1013,16 @@ def test_a_damaged_checkpoint_is_in_doubt(disks):
     """Without it, deleted records may be back."""
     (disks[0] / "log-start-offset-checkpoint").write_text("x")
     assert any("log-start-offset-checkpoint" in doubt for doubt in bl.rescue(disks[0], dry_run=True).doubts)
+
+
+def test_a_disk_that_changes_meanwhile_is_refused(disks, tmp_path, monkeypatch):
+    """As a broker without a lock file would change it: the result has something of before, and something of after."""
+
+    def changing(*arguments, **options):
+        damage.append(disks[1] / "payments-0/00000000000000000000.log", b"\0")
+        return check(*arguments, **options)
+
+    monkeypatch.setattr("brokerless.healing.rescue.check", changing)
+    with pytest.raises(LogInUseError, match="changed meanwhile"):
+        bl.rescue(*disks, to=tmp_path / "new")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["one", "two"]
