@@ -89,6 +89,7 @@ pub use state::json::embedded_json;
 pub use state::latest::{LatestRecord, LatestRecords};
 pub use state::offset_commit::{Committed, OffsetCommit};
 pub use state::record::{InternalTopic, StateRecord};
+pub use state::request::check_request;
 pub use write::batch_builder::{
     BatchBuilder, BatchOptions, BuiltBatch, NewRecord, check_header_count, check_timestamp,
 };

@@ -5,5 +5,7 @@ pub(crate) mod latest;
 pub(crate) mod messages;
 pub(crate) mod offset_commit;
 pub(crate) mod record;
+pub(crate) mod request;
+mod requests;
 pub(crate) mod schema;
 mod walk;

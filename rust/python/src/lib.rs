@@ -43,6 +43,7 @@ mod segment_conversion;
 mod segment_output;
 mod segment_recovery;
 mod segment_state;
+mod server;
 mod soundness;
 mod space_estimate;
 mod split_reader;
@@ -113,6 +114,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<segment_check::ProducerSequences>()?;
     module.add_class::<segment_conversion::SegmentConversion>()?;
     module.add_class::<segment_output::SegmentOutput>()?;
+    module.add_class::<server::Server>()?;
     module.add_class::<segment_recovery::ProducerReplay>()?;
     module.add_class::<segment_recovery::SegmentEnd>()?;
     module.add_class::<segment_recovery::SegmentRecovery>()?;

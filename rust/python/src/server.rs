@@ -1,0 +1,161 @@
+//! `Server`: Kafka's protocol in front of a Python object that knows a directory.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use brokerless_serve::{
+    Aborted, Directory, Limits, Partition, Refusal, ResponseError, TimedOffset, Topic, Topics, Uuid,
+};
+use pyo3::exceptions::PyOSError;
+use pyo3::prelude::*;
+
+/// A running server.
+#[pyclass(module = "brokerless._native")]
+pub(crate) struct Server(brokerless_serve::Server);
+
+#[pymethods]
+impl Server {
+    #[new]
+    #[pyo3(signature = (directory, listen, *, node_id, advertised = None, connections, idle_ms))]
+    fn new(
+        py: Python<'_>,
+        directory: Py<PyAny>,
+        listen: &str,
+        node_id: i32,
+        advertised: Option<String>,
+        connections: usize,
+        idle_ms: u64,
+    ) -> PyResult<Self> {
+        let limits = Limits {
+            connections,
+            idle: Duration::from_millis(idle_ms),
+            ..Limits::default()
+        };
+        let directory = Arc::new(Answers(directory));
+        py.detach(|| {
+            brokerless_serve::Server::start(directory, listen, node_id, advertised, limits)
+        })
+        .map(Self)
+        .map_err(|error| PyOSError::new_err(format!("cannot listen on {listen}: {error}")))
+    }
+
+    #[getter]
+    fn port(&self) -> u16 {
+        self.0.address().port()
+    }
+
+    #[getter]
+    fn host(&self) -> String {
+        self.0.address().ip().to_string()
+    }
+
+    fn stop(&mut self, py: Python<'_>) {
+        py.detach(|| self.0.stop());
+    }
+}
+
+/// The Python object, `serving.directory.ServedDirectory`.
+struct Answers(Py<PyAny>);
+
+impl Answers {
+    fn ask<T>(
+        &self,
+        ask: impl for<'py> FnOnce(&Bound<'py, PyAny>) -> PyResult<T>,
+    ) -> Result<T, Refusal> {
+        Python::attach(|py| {
+            ask(self.0.bind(py)).map_err(|error| {
+                let kind = error
+                    .get_type(py)
+                    .name()
+                    .map(|name| name.to_string())
+                    .unwrap_or_default();
+                let refused = match kind.as_str() {
+                    "CorruptRecordError" => ResponseError::CorruptMessage,
+                    _ if error.is_instance_of::<PyOSError>(py) => ResponseError::KafkaStorageError,
+                    _ => ResponseError::UnknownServerError,
+                };
+                Refusal::new(refused, error.to_string())
+            })
+        })
+    }
+}
+
+type PartitionTuple = (
+    std::path::PathBuf,
+    Vec<i64>,
+    u64,
+    (i64, i64, i64),
+    Vec<(i32, i64)>,
+    Vec<(i64, i64, i64)>,
+);
+
+impl Directory for Answers {
+    fn cluster_id(&self) -> String {
+        self.ask(|directory| directory.getattr("cluster_id")?.extract())
+            .unwrap_or_default()
+    }
+
+    fn topics(&self) -> Result<Arc<Topics>, Refusal> {
+        let found: Vec<(String, Option<[u8; 16]>, Vec<i32>, bool)> =
+            self.ask(|directory| directory.call_method0("topics")?.extract())?;
+        let topics = found
+            .into_iter()
+            .map(|(name, id, partitions, is_internal)| Topic {
+                name,
+                id: id.map_or_else(Uuid::nil, Uuid::from_bytes),
+                partitions,
+                is_internal,
+            });
+        Ok(Arc::new(Topics::new(topics.collect())))
+    }
+
+    fn partition(&self, topic: &str, partition: i32) -> Result<Partition, Refusal> {
+        let (path, base_offsets, end_position, offsets, epochs, aborted): PartitionTuple = self
+            .ask(|directory| {
+                directory
+                    .call_method1("partition", (topic, partition))?
+                    .extract()
+            })?;
+        let (log_start_offset, high_watermark, last_stable_offset) = offsets;
+        Ok(Partition {
+            path,
+            base_offsets,
+            end_position,
+            log_start_offset,
+            high_watermark,
+            last_stable_offset,
+            epochs,
+            aborted: aborted
+                .into_iter()
+                .map(|(producer_id, first_offset, last_offset)| Aborted {
+                    producer_id,
+                    first_offset,
+                    last_offset,
+                })
+                .collect(),
+        })
+    }
+
+    fn offset_for_time(
+        &self,
+        topic: &str,
+        partition: i32,
+        timestamp: i64,
+        end: i64,
+    ) -> Result<Option<TimedOffset>, Refusal> {
+        let (offset, timestamp, leader_epoch): (i64, i64, i32) = self.ask(|directory| {
+            directory
+                .call_method1("offset_for_time", (topic, partition, timestamp, end))?
+                .extract()
+        })?;
+        Ok((offset >= 0).then_some(TimedOffset {
+            offset,
+            timestamp,
+            leader_epoch,
+        }))
+    }
+
+    fn configs(&self, topic: &str) -> Result<Vec<(String, String)>, Refusal> {
+        self.ask(|directory| directory.call_method1("configs", (topic,))?.extract())
+    }
+}

@@ -1,0 +1,241 @@
+//! A connection: one request after the other, as a broker takes them.
+
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::{Bytes, BytesMut};
+use kafka_protocol::ResponseError;
+use kafka_protocol::messages::{
+    ApiKey, CreateTopicsRequest, DeleteTopicsRequest, DescribeConfigsRequest,
+    DescribeTopicPartitionsRequest, FetchRequest, ListOffsetsRequest, MetadataRequest,
+    OffsetForLeaderEpochRequest, ProduceRequest,
+};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use crate::directory::Refusal;
+use crate::fetch::{Bounds, read, respond, respond_error};
+use crate::metadata;
+use crate::offsets;
+use crate::refused;
+use crate::send_file::send_file;
+use crate::server::{Address, Shared};
+use crate::wire::{Broken, Part, Reply, Request};
+
+/// What a frame grows by while it arrives: nothing is allocated for a length that a client only announces.
+const STEP: usize = 1 << 16;
+/// How often a fetch that waits looks again.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Serves a connection until it is closed, breaks the protocol, or is silent too long.
+pub(crate) async fn serve_connection(
+    mut socket: TcpStream,
+    shared: &Arc<Shared>,
+) -> io::Result<()> {
+    socket.set_nodelay(true)?;
+    let local = socket.local_addr()?;
+    let address = Address {
+        node_id: shared.node_id,
+        host: shared
+            .advertised
+            .clone()
+            .unwrap_or_else(|| local.ip().to_string()),
+        port: local.port(),
+    };
+    loop {
+        let frame = match timeout(
+            shared.limits.idle,
+            read_frame(&mut socket, shared.limits.request_bytes),
+        )
+        .await
+        {
+            Ok(Ok(Some(frame))) => frame,
+            Ok(Ok(None)) | Err(_) => return Ok(()),
+            Ok(Err(error)) => return Err(error),
+        };
+        let reply = match answer(shared, &address, frame).await {
+            Ok(Some(reply)) => reply.finish().map_err(broken)?,
+            Ok(None) => continue,
+            Err(error) => return Err(broken(error)),
+        };
+        timeout(shared.limits.idle, send(&mut socket, reply)).await??;
+    }
+}
+
+fn broken(error: Broken) -> io::Error {
+    let text = match error {
+        Broken::Bytes(text) => text,
+        Broken::Unknown {
+            api_key, version, ..
+        } => format!("unknown request {api_key} version {version}"),
+    };
+    io::Error::new(io::ErrorKind::InvalidData, text)
+}
+
+async fn read_frame(socket: &mut TcpStream, most: usize) -> io::Result<Option<Bytes>> {
+    let mut length = [0; 4];
+    match socket.read_exact(&mut length).await {
+        Ok(_) => {}
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+        Err(error) => return Err(error),
+    }
+    let length = usize::try_from(i32::from_be_bytes(length))
+        .ok()
+        .filter(|length| *length <= most)
+        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "a request is too large"))?;
+    let mut frame = BytesMut::new();
+    while frame.len() < length {
+        let at = frame.len();
+        frame.resize(length.min(at + STEP), 0);
+        if let Some(rest) = frame.get_mut(at..) {
+            socket.read_exact(rest).await?;
+        }
+    }
+    Ok(Some(frame.freeze()))
+}
+
+async fn send(socket: &mut TcpStream, parts: Vec<Part>) -> io::Result<()> {
+    for part in parts {
+        match part {
+            Part::Bytes(bytes) => socket.write_all(&bytes).await?,
+            Part::File(range) => send_file(socket, &range).await?,
+        }
+    }
+    socket.flush().await
+}
+
+/// Returns the reply to a request; None: the client wants none.
+async fn answer(
+    shared: &Arc<Shared>,
+    address: &Address,
+    frame: Bytes,
+) -> Result<Option<Reply>, Broken> {
+    let request = match Request::parse(frame) {
+        Ok(request) => request,
+        Err(Broken::Unknown {
+            api_key,
+            correlation_id,
+            ..
+        }) if api_key == ApiKey::ApiVersions as i16 => {
+            // In version 0, which each client can read (KIP-511).
+            let mut reply = Reply::new(0, correlation_id)?;
+            let body = metadata::api_versions(ResponseError::UnsupportedVersion.code());
+            crate::wire::encode(&body, 0, reply.buffer())?;
+            return Ok(Some(reply));
+        }
+        Err(error) => return Err(error),
+    };
+    let version = request.version;
+    let reply = match request.api {
+        ApiKey::ApiVersions => request.reply(&metadata::api_versions(0)),
+        ApiKey::Fetch => fetch(shared, &request).await,
+        ApiKey::Metadata => {
+            let body: MetadataRequest = request.body()?;
+            let address = address.clone();
+            let found = blocking(shared, move |shared| {
+                metadata::metadata(&shared.partitions, &address, &body, version)
+            });
+            request.reply(&found.await?)
+        }
+        ApiKey::DescribeCluster => request.reply(&metadata::cluster(&shared.partitions, address)),
+        ApiKey::DescribeTopicPartitions => {
+            let body: DescribeTopicPartitionsRequest = request.body()?;
+            let address = address.clone();
+            let found = blocking(shared, move |shared| {
+                metadata::topic_partitions(&shared.partitions, &address, &body)
+            });
+            request.reply(&found.await?)
+        }
+        ApiKey::DescribeConfigs => {
+            let body: DescribeConfigsRequest = request.body()?;
+            let found = blocking(shared, move |shared| {
+                metadata::configs(&shared.partitions, &body)
+            });
+            request.reply(&found.await?)
+        }
+        ApiKey::ListOffsets => {
+            let body: ListOffsetsRequest = request.body()?;
+            let found = blocking(shared, move |shared| {
+                offsets::list_offsets(&shared.partitions, &body, version)
+            });
+            request.reply(&found.await?)
+        }
+        ApiKey::OffsetForLeaderEpoch => {
+            let body: OffsetForLeaderEpochRequest = request.body()?;
+            let found = blocking(shared, move |shared| {
+                offsets::ends_of_epochs(&shared.partitions, &body)
+            });
+            request.reply(&found.await?)
+        }
+        ApiKey::Produce => {
+            let body: ProduceRequest = request.body()?;
+            if body.acks == 0 {
+                // Such a client reads no response. A broker closes the connection, so that it notices.
+                return Err(Broken::Bytes(
+                    "records without a wish for an answer".to_owned(),
+                ));
+            }
+            request.reply(&refused::produce(&body, version))
+        }
+        ApiKey::InitProducerId => request.reply(&refused::init_producer_id()),
+        ApiKey::CreateTopics => {
+            let body: CreateTopicsRequest = request.body()?;
+            request.reply(&refused::create_topics(&body))
+        }
+        ApiKey::DeleteTopics => {
+            let body: DeleteTopicsRequest = request.body()?;
+            request.reply(&refused::delete_topics(&body, version))
+        }
+        other => Err(Broken::Bytes(format!("no answer to {other:?}"))),
+    };
+    reply.map(Some)
+}
+
+/// Runs what reads files on a thread that may block.
+async fn blocking<T: Send + 'static>(
+    shared: &Arc<Shared>,
+    work: impl FnOnce(&Shared) -> Result<T, Refusal> + Send + 'static,
+) -> Result<T, Broken> {
+    let _permit = shared.readers.acquire().await;
+    let shared = Arc::clone(shared);
+    match tokio::task::spawn_blocking(move || work(&shared)).await {
+        Ok(Ok(found)) => Ok(found),
+        Ok(Err(refusal)) => Err(Broken::Bytes(refusal.message)),
+        Err(error) => Err(Broken::Bytes(error.to_string())),
+    }
+}
+
+async fn fetch(shared: &Arc<Shared>, request: &Request) -> Result<Reply, Broken> {
+    let version = request.version;
+    let body: FetchRequest = request.body()?;
+    let reply = Reply::new(i16::from(version >= 12), request.correlation_id)?;
+    let fetching = match shared.sessions.fetching(&body, version) {
+        Ok(fetching) => Arc::new(fetching),
+        Err(error) => return Ok(respond_error(reply, error, version)),
+    };
+    let bounds = Bounds {
+        max_bytes: u64::try_from(body.max_bytes)
+            .unwrap_or(0)
+            .min(shared.limits.response_bytes),
+        is_committed: body.isolation_level == 1,
+    };
+    let least = u64::try_from(body.min_bytes)
+        .unwrap_or(0)
+        .min(bounds.max_bytes);
+    let wait = Duration::from_millis(u64::try_from(body.max_wait_ms).unwrap_or(0));
+    let deadline = Instant::now() + wait.min(shared.limits.idle);
+    loop {
+        let reading = Arc::clone(&fetching);
+        let found = blocking(shared, move |shared| {
+            Ok(read(&shared.partitions, &reading, bounds))
+        })
+        .await?;
+        let left = deadline.saturating_duration_since(Instant::now());
+        if found.bytes >= least || found.has_error || fetching.wanted.is_empty() || left.is_zero() {
+            return respond(reply, &fetching, found, version);
+        }
+        tokio::time::sleep(left.min(LOOK)).await;
+    }
+}

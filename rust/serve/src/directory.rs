@@ -1,0 +1,147 @@
+//! What a server asks a directory for.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use kafka_protocol::ResponseError;
+use uuid::Uuid;
+
+/// The answers of a directory. Each call may block: it reads files.
+pub trait Directory: Send + Sync + 'static {
+    /// The cluster's id.
+    fn cluster_id(&self) -> String;
+
+    /// All topics, sorted by name.
+    fn topics(&self) -> Result<Arc<Topics>, Refusal>;
+
+    /// A partition as it is now.
+    fn partition(&self, topic: &str, partition: i32) -> Result<Partition, Refusal>;
+
+    /// The first record at or above a timestamp in ms; None: there is none below `end`.
+    ///
+    /// Negative timestamps ask for special offsets (`ListOffsetsRequest`).
+    fn offset_for_time(
+        &self,
+        topic: &str,
+        partition: i32,
+        timestamp: i64,
+        end: i64,
+    ) -> Result<Option<TimedOffset>, Refusal>;
+
+    /// The own settings of a topic: names and values.
+    fn configs(&self, topic: &str) -> Result<Vec<(String, String)>, Refusal>;
+}
+
+/// The topics of a directory.
+#[derive(Debug, Default)]
+pub struct Topics {
+    topics: Vec<Topic>,
+    by_id: std::collections::HashMap<Uuid, usize>,
+}
+
+impl Topics {
+    /// Sorts topics by name.
+    pub fn new(mut topics: Vec<Topic>) -> Self {
+        topics.sort_by(|one, other| one.name.cmp(&other.name));
+        let by_id = topics
+            .iter()
+            .enumerate()
+            .filter(|(_, topic)| !topic.id.is_nil())
+            .map(|(place, topic)| (topic.id, place))
+            .collect();
+        Self { topics, by_id }
+    }
+
+    /// All topics.
+    pub fn all(&self) -> &[Topic] {
+        &self.topics
+    }
+
+    /// The topic of a name.
+    pub fn by_name(&self, name: &str) -> Option<&Topic> {
+        let place = self
+            .topics
+            .binary_search_by(|topic| topic.name.as_str().cmp(name));
+        self.topics.get(place.ok()?)
+    }
+
+    /// The topic of an id.
+    pub fn by_id(&self, id: Uuid) -> Option<&Topic> {
+        self.topics.get(*self.by_id.get(&id)?)
+    }
+}
+
+/// A topic.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Topic {
+    /// The name.
+    pub name: String,
+    /// The id; nil: none is known.
+    pub id: Uuid,
+    /// The numbers of its partitions, ascending.
+    pub partitions: Vec<i32>,
+    /// Whether it is one of Kafka's own.
+    pub is_internal: bool,
+}
+
+/// A partition at one moment.
+#[derive(Debug, Clone, Default)]
+pub struct Partition {
+    /// The directory of its segments.
+    pub path: PathBuf,
+    /// The first offset of each segment, ascending.
+    pub base_offsets: Vec<i64>,
+    /// Where the last sound batch of the last segment ends.
+    pub end_position: u64,
+    /// The first offset that a consumer may fetch.
+    pub log_start_offset: i64,
+    /// The offset behind the last record for consumers.
+    pub high_watermark: i64,
+    /// The offset behind the last record whose transaction has ended.
+    pub last_stable_offset: i64,
+    /// The leader epochs, each with its first offset, ascending.
+    pub epochs: Vec<(i32, i64)>,
+    /// Aborted transactions, in the order of their ends.
+    pub aborted: Vec<Aborted>,
+}
+
+/// An aborted transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Aborted {
+    /// The producer.
+    pub producer_id: i64,
+    /// Its first offset.
+    pub first_offset: i64,
+    /// The offset of its marker.
+    pub last_offset: i64,
+}
+
+/// An offset that was looked up by a timestamp.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TimedOffset {
+    /// The offset.
+    pub offset: i64,
+    /// The timestamp of its record, in ms.
+    pub timestamp: i64,
+    /// The leader epoch there; -1: not known.
+    pub leader_epoch: i32,
+}
+
+/// Why a directory has no answer.
+#[derive(Debug, Clone)]
+pub struct Refusal {
+    /// The protocol's error.
+    pub error: ResponseError,
+    /// What is wrong, for the log of the server.
+    pub message: String,
+}
+
+impl Refusal {
+    /// Returns a refusal.
+    pub fn new(error: ResponseError, message: impl Into<String>) -> Self {
+        Self {
+            error,
+            message: message.into(),
+        }
+    }
+}

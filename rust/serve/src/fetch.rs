@@ -1,0 +1,397 @@
+//! Records: batches as they lie, from their files.
+
+use std::sync::Arc;
+
+use bytes::{BufMut, BytesMut};
+use kafka_protocol::ResponseError;
+use kafka_protocol::messages::ProducerId;
+use kafka_protocol::messages::fetch_response::{AbortedTransaction, EpochEndOffset, PartitionData};
+use uuid::Uuid;
+
+use crate::directory::{Partition, Refusal, Topics};
+use crate::partitions::{Partitions, storage};
+use crate::session::{Fetching, Key, Wanted};
+use crate::wire::{Broken, FileRange, Reply, encode};
+
+/// The first version with compact lengths and tagged fields.
+const FLEXIBLE: i16 = 12;
+/// The first version that names topics by their ids.
+const WITH_IDS: i16 = 13;
+
+/// How much a client wants.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Bounds {
+    pub(crate) max_bytes: u64,
+    pub(crate) is_committed: bool,
+}
+
+/// What a fetch found.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    answers: Vec<Answer>,
+    pub(crate) bytes: u64,
+    pub(crate) has_error: bool,
+    /// Refusals, for the log of the server.
+    pub(crate) refusals: Vec<(Key, Refusal)>,
+}
+
+#[derive(Debug)]
+struct Answer {
+    place: usize,
+    data: PartitionData,
+    records: Option<FileRange>,
+}
+
+/// Refuses a partition that is not there.
+pub(crate) fn existing(topics: &Topics, topic: &str, partition: i32) -> Result<(), Refusal> {
+    let is_there = topics
+        .by_name(topic)
+        .is_some_and(|topic| topic.partitions.binary_search(&partition).is_ok());
+    match is_there {
+        true => Ok(()),
+        false => Err(Refusal::new(
+            ResponseError::UnknownTopicOrPartition,
+            format!("no partition {partition} of a topic {topic:?}"),
+        )),
+    }
+}
+
+/// Reads what there is. This blocks.
+pub(crate) fn read(partitions: &Partitions, fetching: &Fetching, bounds: Bounds) -> Found {
+    let mut found = Found::default();
+    let topics = match partitions.directory().topics() {
+        Ok(topics) => topics,
+        Err(refusal) => {
+            found.has_error = true;
+            for (place, (key, _)) in fetching.wanted.iter().enumerate() {
+                found.answers.push(refused(place, key, &refusal));
+            }
+            return found;
+        }
+    };
+    for (place, (key, wanted)) in fetching.wanted.iter().enumerate() {
+        let left = bounds.max_bytes.saturating_sub(found.bytes);
+        let answer = resolved(&topics, key).and_then(|topic| {
+            let partition = partitions.get(topic, key.partition)?;
+            // One batch at least, however large, or a client would never get beyond it (KIP-74).
+            let must = found.bytes == 0;
+            of_partition(
+                partitions,
+                &partition,
+                wanted,
+                (left, must),
+                bounds.is_committed,
+            )
+        });
+        match answer {
+            Ok((data, records)) => {
+                found.bytes += records.as_ref().map_or(0, |range| range.length);
+                found.has_error |= data.diverging_epoch != EpochEndOffset::default();
+                let data = data.with_partition_index(key.partition);
+                found.answers.push(Answer {
+                    place,
+                    data,
+                    records,
+                });
+            }
+            Err(refusal) => {
+                found.has_error = true;
+                found.answers.push(refused(place, key, &refusal));
+                found.refusals.push((key.clone(), refusal));
+            }
+        }
+    }
+    found
+}
+
+fn resolved<'a>(topics: &'a Topics, key: &'a Key) -> Result<&'a str, Refusal> {
+    if key.topic_id.is_nil() {
+        existing(topics, &key.topic, key.partition)?;
+        return Ok(&key.topic);
+    }
+    let topic = topics.by_id(key.topic_id).ok_or_else(|| {
+        Refusal::new(
+            ResponseError::UnknownTopicId,
+            format!("no topic with the id {}", key.topic_id),
+        )
+    })?;
+    existing(topics, &topic.name, key.partition)?;
+    Ok(&topic.name)
+}
+
+fn refused(place: usize, key: &Key, refusal: &Refusal) -> Answer {
+    let data = PartitionData::default()
+        .with_partition_index(key.partition)
+        .with_error_code(refusal.error.code())
+        .with_high_watermark(-1)
+        .with_last_stable_offset(-1);
+    Answer {
+        place,
+        data,
+        records: None,
+    }
+}
+
+type OfPartition = (PartitionData, Option<FileRange>);
+
+fn of_partition(
+    partitions: &Partitions,
+    partition: &Arc<Partition>,
+    wanted: &Wanted,
+    (left, must): (u64, bool),
+    is_committed: bool,
+) -> Result<OfPartition, Refusal> {
+    partition.check_epoch(wanted.current_leader_epoch)?;
+    let data = PartitionData::default()
+        .with_high_watermark(partition.high_watermark)
+        .with_last_stable_offset(partition.last_stable_offset)
+        .with_log_start_offset(partition.log_start_offset)
+        .with_aborted_transactions(is_committed.then(Vec::new));
+    if wanted.last_fetched_epoch >= 0 {
+        let (epoch, end) = partition.end_of_epoch(wanted.last_fetched_epoch);
+        if epoch < 0 {
+            return Err(Refusal::new(
+                ResponseError::OffsetOutOfRange,
+                format!(
+                    "leader epoch {} is later than any here",
+                    wanted.last_fetched_epoch
+                ),
+            ));
+        }
+        if epoch < wanted.last_fetched_epoch || end < wanted.fetch_offset {
+            let diverging = EpochEndOffset::default()
+                .with_epoch(epoch)
+                .with_end_offset(end);
+            return Ok((data.with_diverging_epoch(diverging), None));
+        }
+    }
+    let offset = wanted.fetch_offset;
+    if offset < partition.log_start_offset || offset > partition.high_watermark {
+        return Err(Refusal::new(
+            ResponseError::OffsetOutOfRange,
+            format!(
+                "offset {offset} is not in [{}, {}]",
+                partition.log_start_offset, partition.high_watermark
+            ),
+        ));
+    }
+    let end = partition.visible_end(is_committed);
+    let limit = left.min(u64::try_from(wanted.max_bytes).unwrap_or(0));
+    if offset >= end || (limit == 0 && !must) {
+        return Ok((data, None));
+    }
+    let Some((range, upper)) = records(partitions, partition, offset, end, (limit, must))? else {
+        return Ok((data, None));
+    };
+    let data = match is_committed {
+        false => data,
+        true => {
+            let aborted = partition.aborted_in(offset, upper).map(|one| {
+                AbortedTransaction::default()
+                    .with_producer_id(ProducerId(one.producer_id))
+                    .with_first_offset(one.first_offset)
+            });
+            data.with_aborted_transactions(Some(aborted.collect()))
+        }
+    };
+    Ok((data, Some(range)))
+}
+
+/// Returns the bytes of a segment from the batch with an offset on, and the offset that the next bytes begin with.
+fn records(
+    partitions: &Partitions,
+    partition: &Arc<Partition>,
+    offset: i64,
+    end: i64,
+    (limit, must): (u64, bool),
+) -> Result<Option<(FileRange, i64)>, Refusal> {
+    let mut from = offset;
+    loop {
+        let Some(segment) = partitions.segment(partition, from)? else {
+            return Ok(None);
+        };
+        let next_base = partition
+            .base_offsets
+            .get(
+                partition
+                    .base_offsets
+                    .partition_point(|base| *base <= segment.base_offset),
+            )
+            .copied();
+        let Some(first) = segment.place(offset).map_err(storage)? else {
+            // A cleaner may have left nothing behind the offset in this segment.
+            match next_base.filter(|base| *base < end) {
+                Some(base) => from = base,
+                None => return Ok(None),
+            }
+            continue;
+        };
+        // Batches that reach beyond the end are not sent.
+        let stop = match next_base.is_none_or(|base| base > end) {
+            true => segment
+                .place(end)
+                .map_err(storage)?
+                .map_or(segment.end, |behind| behind.position),
+            false => segment.end,
+        };
+        let available = stop.saturating_sub(first.position);
+        let wanted = if must { limit.max(first.size) } else { limit };
+        let length = available.min(wanted);
+        if length == 0 {
+            return Ok(None);
+        }
+        let behind = segment
+            .offset_at(first.position + length)
+            .map_err(storage)?;
+        let range = FileRange {
+            file: Arc::clone(&segment.file),
+            position: first.position,
+            length,
+        };
+        let upper = behind.or(next_base).unwrap_or(partition.high_watermark);
+        return Ok(Some((range, upper)));
+    }
+}
+
+/// Writes a response, and notes in the session what it says.
+pub(crate) fn respond(
+    mut reply: Reply,
+    fetching: &Fetching,
+    found: Found,
+    version: i16,
+) -> Result<Reply, Broken> {
+    let shown: Vec<Answer> = found
+        .answers
+        .into_iter()
+        .filter(|answer| {
+            let told = (answer.data.high_watermark, answer.data.log_start_offset);
+            let is_known = fetching
+                .wanted
+                .get(answer.place)
+                .is_some_and(|(_, wanted)| wanted.knows(told));
+            !fetching.is_incremental
+                || answer.records.is_some()
+                || answer.data.error_code != 0
+                || answer.data.diverging_epoch != EpochEndOffset::default()
+                || !is_known
+        })
+        .collect();
+    let key_of = |answer: &Answer| fetching.wanted.get(answer.place).map(|(key, _)| key);
+    let told: Vec<_> = shown
+        .iter()
+        .filter_map(|one| {
+            Some((
+                key_of(one)?,
+                (one.data.high_watermark, one.data.log_start_offset),
+            ))
+        })
+        .collect();
+    let with_records: Vec<_> = shown
+        .iter()
+        .filter(|one| one.records.is_some())
+        .filter_map(key_of)
+        .collect();
+    fetching.tell(&told, &with_records);
+
+    head(reply.buffer(), fetching.session_id(), 0, version);
+    let mut by_topic: Vec<(&Key, Vec<Answer>)> = Vec::new();
+    for answer in shown {
+        let Some((key, _)) = fetching.wanted.get(answer.place) else {
+            continue;
+        };
+        match by_topic.last_mut() {
+            Some((last, answers)) if last.topic == key.topic && last.topic_id == key.topic_id => {
+                answers.push(answer)
+            }
+            _ => by_topic.push((key, vec![answer])),
+        }
+    }
+    put_count(reply.buffer(), by_topic.len(), version);
+    for (key, answers) in by_topic {
+        put_topic(reply.buffer(), &key.topic, key.topic_id, version);
+        put_count(reply.buffer(), answers.len(), version);
+        for answer in answers {
+            put_partition(&mut reply, answer, version)?;
+        }
+        put_no_tags(reply.buffer(), version);
+    }
+    put_no_tags(reply.buffer(), version);
+    Ok(reply)
+}
+
+/// Writes a response that says what is wrong with the session.
+pub(crate) fn respond_error(mut reply: Reply, error: ResponseError, version: i16) -> Reply {
+    head(reply.buffer(), 0, error.code(), version);
+    put_count(reply.buffer(), 0, version);
+    put_no_tags(reply.buffer(), version);
+    reply
+}
+
+fn head(buffer: &mut BytesMut, session_id: i32, error: i16, version: i16) {
+    buffer.put_i32(0);
+    if version >= 7 {
+        buffer.put_i16(error);
+        buffer.put_i32(session_id);
+    }
+}
+
+fn put_topic(buffer: &mut BytesMut, name: &str, id: Uuid, version: i16) {
+    match version {
+        WITH_IDS.. => buffer.put_slice(id.as_bytes()),
+        FLEXIBLE => {
+            put_varint(buffer, name.len() + 1);
+            buffer.put_slice(name.as_bytes());
+        }
+        _ => {
+            // Names of topics have at most 249 characters.
+            buffer.put_i16(i16::try_from(name.len()).unwrap_or(0));
+            buffer.put_slice(name.as_bytes());
+        }
+    }
+}
+
+/// Writes a partition. Its records stay in their file: they come where the fields have empty ones.
+fn put_partition(reply: &mut Reply, answer: Answer, version: i16) -> Result<(), Broken> {
+    let is_flexible = version >= FLEXIBLE;
+    let buffer = reply.buffer();
+    encode(
+        &answer.data.with_records(Some(bytes::Bytes::new())),
+        version,
+        buffer,
+    )?;
+    let Some(range) = answer.records else {
+        return Ok(());
+    };
+    // Empty records end the fields: a length, and with compact lengths the number of tagged fields, which is 0.
+    let length = buffer.len().saturating_sub(if is_flexible { 2 } else { 4 });
+    buffer.truncate(length);
+    let size = usize::try_from(range.length).unwrap_or(usize::MAX);
+    match is_flexible {
+        true => put_varint(buffer, size.saturating_add(1)),
+        false => buffer.put_i32(i32::try_from(size).unwrap_or(i32::MAX)),
+    }
+    reply.file(range);
+    put_no_tags(reply.buffer(), version);
+    Ok(())
+}
+
+fn put_count(buffer: &mut BytesMut, count: usize, version: i16) {
+    match version >= FLEXIBLE {
+        true => put_varint(buffer, count + 1),
+        false => buffer.put_i32(i32::try_from(count).unwrap_or(i32::MAX)),
+    }
+}
+
+fn put_no_tags(buffer: &mut BytesMut, version: i16) {
+    if version >= FLEXIBLE {
+        buffer.put_u8(0);
+    }
+}
+
+fn put_varint(buffer: &mut BytesMut, mut value: usize) {
+    while value > 0x7f {
+        buffer.put_u8((value & 0x7f) as u8 | 0x80);
+        value >>= 7;
+    }
+    buffer.put_u8(value as u8);
+}

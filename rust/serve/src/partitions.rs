@@ -1,0 +1,167 @@
+//! The partitions that clients have asked for, and their open segments.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use kafka_protocol::ResponseError;
+
+use crate::directory::{Aborted, Directory, Partition, Refusal};
+use crate::segment::Segment;
+
+/// So many segments stay open. Each needs two file descriptors.
+const MOST_OPEN: usize = 256;
+
+/// A cache in front of a directory. All calls may block.
+pub(crate) struct Partitions {
+    directory: Arc<dyn Directory>,
+    known: Mutex<HashMap<(String, i32), Arc<Partition>>>,
+    open: Mutex<Vec<Opened>>,
+}
+
+struct Opened {
+    partition: Arc<Partition>,
+    segment: Arc<Segment>,
+}
+
+impl Partitions {
+    pub(crate) fn new(directory: Arc<dyn Directory>) -> Self {
+        Self {
+            directory,
+            known: Mutex::default(),
+            open: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn directory(&self) -> &dyn Directory {
+        &*self.directory
+    }
+
+    /// Returns a partition of a topic that exists.
+    pub(crate) fn get(&self, topic: &str, number: i32) -> Result<Arc<Partition>, Refusal> {
+        let key = (topic.to_owned(), number);
+        if let Some(found) = lock(&self.known).get(&key) {
+            return Ok(Arc::clone(found));
+        }
+        // Not under the lock: it reads files.
+        let found = Arc::new(self.directory.partition(topic, number)?);
+        Ok(Arc::clone(lock(&self.known).entry(key).or_insert(found)))
+    }
+
+    /// Returns the segment of a partition with an offset, or the first one behind it; None: there is none.
+    pub(crate) fn segment(
+        &self,
+        partition: &Arc<Partition>,
+        offset: i64,
+    ) -> Result<Option<Arc<Segment>>, Refusal> {
+        let place = partition
+            .base_offsets
+            .partition_point(|base| *base <= offset)
+            .saturating_sub(1);
+        let Some(&base_offset) = partition.base_offsets.get(place) else {
+            return Ok(None);
+        };
+        let mut open = lock(&self.open);
+        let known = open.iter().position(|one| {
+            Arc::ptr_eq(&one.partition, partition) && one.segment.base_offset == base_offset
+        });
+        if let Some(at) = known {
+            // The last one is the one that was used last.
+            let one = open.remove(at);
+            let segment = Arc::clone(&one.segment);
+            open.push(one);
+            return Ok(Some(segment));
+        }
+        drop(open);
+        let is_last = place + 1 == partition.base_offsets.len();
+        let end = is_last.then_some(partition.end_position);
+        let segment = Segment::open(&partition.path, base_offset, end).map_err(storage)?;
+        let segment = Arc::new(segment);
+        let mut open = lock(&self.open);
+        if open.len() >= MOST_OPEN {
+            open.remove(0);
+        }
+        open.push(Opened {
+            partition: Arc::clone(partition),
+            segment: Arc::clone(&segment),
+        });
+        Ok(Some(segment))
+    }
+}
+
+/// The refusal for a file that cannot be read.
+pub(crate) fn storage(error: io::Error) -> Refusal {
+    let kind = match error.kind() {
+        io::ErrorKind::InvalidData => ResponseError::CorruptMessage,
+        _ => ResponseError::KafkaStorageError,
+    };
+    Refusal::new(kind, error.to_string())
+}
+
+/// Locks. What a thread that panicked left is still whole: nothing here is changed in two steps.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Partition {
+    /// The epoch of the leader; -1: not known.
+    pub(crate) fn leader_epoch(&self) -> i32 {
+        self.epochs.last().map_or(-1, |(epoch, _)| *epoch)
+    }
+
+    /// The offset behind the last record that a client may see.
+    pub(crate) fn visible_end(&self, is_committed: bool) -> i64 {
+        match is_committed {
+            true => self.last_stable_offset.min(self.high_watermark),
+            false => self.high_watermark,
+        }
+    }
+
+    /// Refuses a client whose leader epoch is another one (KIP-320). -1: the client does not say.
+    pub(crate) fn check_epoch(&self, of_client: i32) -> Result<(), Refusal> {
+        let epoch = self.leader_epoch();
+        if of_client < 0 || epoch < 0 || of_client == epoch {
+            return Ok(());
+        }
+        let error = match of_client < epoch {
+            true => ResponseError::FencedLeaderEpoch,
+            false => ResponseError::UnknownLeaderEpoch,
+        };
+        Err(Refusal::new(
+            error,
+            format!("leader epoch {of_client}, the directory has {epoch}"),
+        ))
+    }
+
+    /// Returns the largest epoch that is not above one, and the offset where it ends; (-1, -1): there is none.
+    ///
+    /// As `LeaderEpochFileCache.endOffsetFor`.
+    pub(crate) fn end_of_epoch(&self, epoch: i32) -> (i32, i64) {
+        if epoch < 0 || self.epochs.is_empty() {
+            return (-1, -1);
+        }
+        let place = self.epochs.partition_point(|(known, _)| *known <= epoch);
+        match (
+            place
+                .checked_sub(1)
+                .and_then(|before| self.epochs.get(before)),
+            self.epochs.get(place),
+        ) {
+            (Some((known, _)), None) if *known == epoch => (epoch, self.high_watermark),
+            // A later epoch than any.
+            (_, None) => (-1, -1),
+            (Some((known, _)), Some((_, start))) => (*known, *start),
+            // Before the first one: the epoch that was asked for ends where the log begins.
+            (None, Some((_, start))) => (epoch, *start),
+        }
+    }
+
+    /// Returns the aborted transactions with records in a range of offsets.
+    pub(crate) fn aborted_in(&self, start: i64, end: i64) -> impl Iterator<Item = &Aborted> {
+        let from = self.aborted.partition_point(|one| one.last_offset < start);
+        self.aborted
+            .iter()
+            .skip(from)
+            .filter(move |one| one.first_offset < end)
+    }
+}

@@ -1,0 +1,153 @@
+//! A position in a segment for an offset.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use brokerless_core::{Header, ReadAt};
+
+/// What a read of headers reads at once, at most.
+const CHUNK: usize = 1 << 16;
+/// An entry of an offset index: a relative offset and a position, int32 each.
+const ENTRY: u64 = 8;
+
+/// An open segment.
+#[derive(Debug)]
+pub(crate) struct Segment {
+    pub(crate) file: Arc<File>,
+    pub(crate) base_offset: i64,
+    /// Where its last sound batch ends, as far as it is known.
+    pub(crate) end: u64,
+    index: Option<(File, u64)>,
+}
+
+/// The batch with an offset, or the first one behind it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) position: u64,
+    pub(crate) size: u64,
+}
+
+impl Segment {
+    /// Opens a segment. `end` is where its last sound batch ends, if that is known.
+    pub(crate) fn open(directory: &Path, base_offset: i64, end: Option<u64>) -> io::Result<Self> {
+        let file = File::open(directory.join(format!("{base_offset:020}.log")))?;
+        let index = File::open(directory.join(format!("{base_offset:020}.index")))
+            .and_then(|index| Ok((index.metadata()?.len() / ENTRY, index)))
+            .ok();
+        Ok(Self {
+            end: end.map_or_else(|| file.size(), Ok)?,
+            file: Arc::new(file),
+            base_offset,
+            index: index.map(|(entries, index)| (index, entries)),
+        })
+    }
+
+    /// Returns the batch with an offset, or the first one behind it; None: there is none up to the end.
+    pub(crate) fn place(&self, offset: i64) -> io::Result<Option<Place>> {
+        let hint = self
+            .last_entry(|relative, _| self.base_offset.saturating_add(relative.into()) <= offset)?;
+        let start = hint.map_or(0, |(_, position)| position);
+        match self.walk(start, offset) {
+            // No checksum covers an index: the log itself decides.
+            Err(_) if start > 0 => self.walk(0, offset),
+            found => found,
+        }
+    }
+
+    /// Returns the offset that the index has for the first position at or above one; None: it has none.
+    pub(crate) fn offset_at(&self, position: u64) -> io::Result<Option<i64>> {
+        let Some((index, entries)) = &self.index else {
+            return Ok(None);
+        };
+        let below = self.entries_below(|_, at| at < position)?;
+        if below >= *entries {
+            return Ok(None);
+        }
+        let (relative, at) = entry(index, below)?;
+        Ok((at >= position).then(|| self.base_offset.saturating_add(relative.into())))
+    }
+
+    fn last_entry(&self, is_below: impl Fn(i32, u64) -> bool) -> io::Result<Option<(i32, u64)>> {
+        let below = self.entries_below(is_below)?;
+        match (&self.index, below.checked_sub(1)) {
+            (Some((index, _)), Some(last)) => entry(index, last).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// Returns how many entries come before the first one that is not below.
+    fn entries_below(&self, is_below: impl Fn(i32, u64) -> bool) -> io::Result<u64> {
+        let Some((index, entries)) = &self.index else {
+            return Ok(0);
+        };
+        let (mut low, mut high) = (0, *entries);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            let (relative, position) = entry(index, middle)?;
+            // The zeros behind the entries of an active segment.
+            let is_entry = middle == 0 || relative > 0;
+            if is_entry && position < self.end && is_below(relative, position) {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        Ok(low)
+    }
+
+    fn walk(&self, start: u64, offset: i64) -> io::Result<Option<Place>> {
+        let mut position = start;
+        let mut chunk = Vec::new();
+        let mut chunk_at = 0;
+        while position < self.end {
+            let at = usize::try_from(position.wrapping_sub(chunk_at)).unwrap_or(usize::MAX);
+            let header = match chunk.get(at..).map(|rest| Header::parse(rest, position)) {
+                Some(Ok(Some(header))) => header,
+                Some(Err(error)) => {
+                    return Err(io::Error::new(
+                        io::ErrorKind::InvalidData,
+                        error.to_string(),
+                    ));
+                }
+                _ => {
+                    chunk.resize(CHUNK, 0);
+                    chunk_at = position;
+                    let length = self.file.read_at(position, &mut chunk)?;
+                    chunk.truncate(length);
+                    match Header::parse(&chunk, position) {
+                        Ok(Some(header)) => header,
+                        Ok(None) => return Ok(None),
+                        Err(error) => {
+                            return Err(io::Error::new(
+                                io::ErrorKind::InvalidData,
+                                error.to_string(),
+                            ));
+                        }
+                    }
+                }
+            };
+            if header.end_position() > self.end {
+                return Ok(None);
+            }
+            if header.last_offset() >= offset {
+                return Ok(Some(Place {
+                    position,
+                    size: header.size() as u64,
+                }));
+            }
+            position = header.end_position();
+        }
+        Ok(None)
+    }
+}
+
+fn entry(index: &File, number: u64) -> io::Result<(i32, u64)> {
+    let mut bytes = [0; ENTRY as usize];
+    index.read_exact_at(&mut bytes, number * ENTRY)?;
+    let [a, b, c, d, e, f, g, h] = bytes;
+    let position = u32::try_from(i32::from_be_bytes([e, f, g, h])).unwrap_or(u32::MAX);
+    Ok((i32::from_be_bytes([a, b, c, d]), position.into()))
+}

@@ -1,0 +1,232 @@
+//! What incremental fetches have been told already (KIP-227, `FetchSession` and `FetchManager` of Kafka).
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::{Arc, Mutex};
+
+use kafka_protocol::ResponseError;
+use kafka_protocol::indexmap::IndexMap;
+use kafka_protocol::messages::FetchRequest;
+use kafka_protocol::messages::fetch_request::FetchPartition;
+use uuid::Uuid;
+
+use crate::partitions::lock;
+
+/// The epoch of a request that wants a session.
+const INITIAL: i32 = 0;
+/// The epoch of a request that ends one, or wants none.
+const FINAL: i32 = -1;
+
+/// A partition that is fetched. Since version 13, clients name the topic by its id alone.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Key {
+    pub(crate) topic: String,
+    pub(crate) topic_id: Uuid,
+    pub(crate) partition: i32,
+}
+
+/// What a client wants of a partition, and what it was told last.
+#[derive(Debug, Clone)]
+pub(crate) struct Wanted {
+    pub(crate) fetch_offset: i64,
+    pub(crate) max_bytes: i32,
+    pub(crate) current_leader_epoch: i32,
+    pub(crate) last_fetched_epoch: i32,
+    told: Option<(i64, i64)>,
+}
+
+impl Wanted {
+    fn new(request: &FetchPartition) -> Self {
+        Self {
+            fetch_offset: request.fetch_offset,
+            max_bytes: request.partition_max_bytes,
+            current_leader_epoch: request.current_leader_epoch,
+            last_fetched_epoch: request.last_fetched_epoch,
+            told: None,
+        }
+    }
+}
+
+type Partitions = IndexMap<Key, Wanted>;
+
+/// The session of a client.
+#[derive(Debug)]
+pub(crate) struct Session {
+    id: i32,
+    uses_ids: bool,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    epoch: i32,
+    partitions: Partitions,
+}
+
+/// What a request asks for, with its session if it has one.
+#[derive(Debug)]
+pub(crate) struct Fetching {
+    pub(crate) wanted: Vec<(Key, Wanted)>,
+    pub(crate) is_incremental: bool,
+    session: Option<Arc<Session>>,
+}
+
+impl Fetching {
+    /// The id for the response; 0: there is no session.
+    pub(crate) fn session_id(&self) -> i32 {
+        self.session.as_ref().map_or(0, |session| session.id)
+    }
+
+    /// Notes what the response says of partitions: the high watermark and the log start. `with_records` come last in
+    /// the next response, so that each has its turn.
+    pub(crate) fn tell(&self, told: &[(&Key, (i64, i64))], with_records: &[&Key]) {
+        let Some(session) = &self.session else {
+            return;
+        };
+        let mut state = lock(&session.state);
+        for (key, values) in told {
+            if let Some(wanted) = state.partitions.get_mut(*key) {
+                wanted.told = Some(*values);
+            }
+        }
+        for key in with_records {
+            if let Some((key, wanted)) = state.partitions.shift_remove_entry(*key) {
+                state.partitions.insert(key, wanted);
+            }
+        }
+    }
+}
+
+impl Wanted {
+    /// Whether the client knows these offsets from an earlier response.
+    pub(crate) fn knows(&self, told: (i64, i64)) -> bool {
+        self.told == Some(told)
+    }
+}
+
+/// The sessions of all clients.
+pub(crate) struct Sessions {
+    most: usize,
+    next: AtomicI32,
+    known: Mutex<HashMap<i32, Arc<Session>>>,
+}
+
+impl Sessions {
+    pub(crate) fn new(most: usize) -> Self {
+        Self {
+            most,
+            next: AtomicI32::new(1),
+            known: Mutex::default(),
+        }
+    }
+
+    /// Returns what a request asks for.
+    pub(crate) fn fetching(
+        &self,
+        request: &FetchRequest,
+        version: i16,
+    ) -> Result<Fetching, ResponseError> {
+        let uses_ids = version >= 13;
+        let is_incremental = request.session_epoch != INITIAL && request.session_epoch != FINAL;
+        if !is_incremental {
+            if request.session_id != 0 {
+                lock(&self.known).remove(&request.session_id);
+            }
+            let partitions: Partitions = asked(request).collect();
+            let wanted = pairs(&partitions);
+            let session =
+                match request.session_epoch == INITIAL && version >= 7 && !partitions.is_empty() {
+                    true => self.begin(partitions, uses_ids),
+                    false => None,
+                };
+            return Ok(Fetching {
+                wanted,
+                is_incremental,
+                session,
+            });
+        }
+        let session = lock(&self.known)
+            .get(&request.session_id)
+            .map(Arc::clone)
+            .ok_or(ResponseError::FetchSessionIdNotFound)?;
+        if session.uses_ids != uses_ids {
+            return Err(ResponseError::FetchSessionTopicIdError);
+        }
+        let mut state = lock(&session.state);
+        if state.epoch != request.session_epoch {
+            return Err(ResponseError::InvalidFetchSessionEpoch);
+        }
+        // The epoch after the greatest one is 1: 0 begins a session.
+        state.epoch = state.epoch.checked_add(1).unwrap_or(1);
+        for (key, mut wanted) in asked(request) {
+            if let Some(known) = state.partitions.get(&key) {
+                wanted.told = known.told;
+            }
+            state.partitions.insert(key, wanted);
+        }
+        for topic in &request.forgotten_topics_data {
+            for partition in &topic.partitions {
+                state.partitions.shift_remove(&Key {
+                    topic: topic.topic.to_string(),
+                    topic_id: topic.topic_id,
+                    partition: *partition,
+                });
+            }
+        }
+        let wanted = pairs(&state.partitions);
+        drop(state);
+        Ok(Fetching {
+            wanted,
+            is_incremental,
+            session: Some(session),
+        })
+    }
+
+    fn begin(&self, partitions: Partitions, uses_ids: bool) -> Option<Arc<Session>> {
+        let mut known = lock(&self.known);
+        if known.len() >= self.most {
+            // One that no request is using; the client of that one begins anew.
+            let idle = known
+                .iter()
+                .find(|(_, session)| Arc::strong_count(session) == 1)
+                .map(|(id, _)| *id)?;
+            known.remove(&idle);
+        }
+        let id = loop {
+            let id = self.next.fetch_add(1, Ordering::Relaxed) & i32::MAX;
+            if id != 0 && !known.contains_key(&id) {
+                break id;
+            }
+        };
+        let session = Arc::new(Session {
+            id,
+            uses_ids,
+            state: Mutex::new(State {
+                epoch: 1,
+                partitions,
+            }),
+        });
+        known.insert(id, Arc::clone(&session));
+        Some(session)
+    }
+}
+
+fn asked(request: &FetchRequest) -> impl Iterator<Item = (Key, Wanted)> {
+    request.topics.iter().flat_map(|topic| {
+        topic.partitions.iter().map(|one| {
+            let key = Key {
+                topic: topic.topic.to_string(),
+                topic_id: topic.topic_id,
+                partition: one.partition,
+            };
+            (key, Wanted::new(one))
+        })
+    })
+}
+
+fn pairs(partitions: &Partitions) -> Vec<(Key, Wanted)> {
+    partitions
+        .iter()
+        .map(|(key, wanted)| (key.clone(), wanted.clone()))
+        .collect()
+}

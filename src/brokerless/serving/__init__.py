@@ -1,0 +1,6 @@
+"""A server of Kafka's protocol: any Kafka client reads a directory, with no broker.
+
+Modules:
+    serve.py        `serve`: the server, as a context manager
+    directory.py    what the server asks a directory for
+"""

@@ -1,0 +1,126 @@
+"""`ServedDirectory`: what a server asks a directory for. The server's threads call it, several at a time."""
+
+from __future__ import annotations
+
+import base64
+import threading
+from typing import TYPE_CHECKING
+
+from brokerless.errors import CorruptRecordError, without_warnings
+from brokerless.layout import checkpoints, file_names
+from brokerless.log.aborted_transactions import fitting, transactions
+from brokerless.log.log import Log
+from brokerless.log.offset_range import stable_end, visible_end
+from brokerless.log.offsets_for_times import answer
+from brokerless.log_dir.log_dirs import LogDirs
+from brokerless.state.cluster import cluster
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterable
+
+    from brokerless.log.log import LeaderEpoch
+
+
+class ServedDirectory:
+    """The topics of some log directories, for a server.
+
+    Args:
+        paths: log directories, partition directories or `.log` files, as for `LogDirs`.
+        topics: only these topics; None: all.
+    """
+
+    def __init__(self, *paths: str | os.PathLike[str], topics: Iterable[str] | None = None) -> None:
+        with without_warnings():
+            found = LogDirs(*paths)
+            logs = found.logs(topics)
+        self._logs = {(log.topic or "", log.partition or 0): log for log in logs if log.topic is not None}
+        self._paths = paths
+        self._lock = threading.Lock()
+        self._configs: dict[str, list[tuple[str, str]]] | None = None
+        ids = [root.cluster_id for root in found.roots if root.is_there and root.cluster_id is not None]
+        self.cluster_id = ids[0] if ids else checkpoints.random_id()
+        nodes = [root.node_id for root in found.roots if root.is_there and root.node_id is not None]
+        self.node_id = nodes[0] if nodes else 0
+
+    def topics(self) -> list[tuple[str, bytes | None, list[int], bool]]:
+        """Return the name, the id, the partitions of each topic, and whether it is one of Kafka's own."""
+        by_topic: dict[str, list[int]] = {}
+        for topic, partition in sorted(self._logs):
+            if topic != file_names.METADATA_TOPIC:
+                by_topic.setdefault(topic, []).append(partition)
+        return [
+            (topic, self._id(topic, numbers[0]), numbers, file_names.is_internal(topic))
+            for topic, numbers in by_topic.items()
+        ]
+
+    def _id(self, topic: str, partition: int) -> bytes | None:
+        try:
+            text = self._logs[topic, partition].topic_id
+        except CorruptRecordError:
+            return None
+        return None if text is None else base64.urlsafe_b64decode(f"{text}==")
+
+    def partition(
+        self, topic: str, partition: int
+    ) -> tuple[
+        str, list[int], int, tuple[int, int, int], list[tuple[int, int]], list[tuple[int, int, int]]
+    ]:
+        """Return a partition as it is now.
+
+        Returns:
+            Its directory; the base offset of each segment; where the last sound batch of the last one ends; the log
+            start offset, the high watermark and the last stable offset; the leader epochs with their first offsets;
+            the aborted transactions: producer, first offset, offset of the marker.
+        """
+        with without_warnings():
+            log = Log(self._logs[topic, partition].path)
+            segments = log.segments
+            end = visible_end(log)
+            offsets = log.local_log_start_offset, end, stable_end(log, skips=True)
+            epochs = [(one.epoch, one.start_offset) for one in _epochs(log)]
+            path = segments[0].path.rpartition("/")[0] if segments else log.path
+            return path, [one.base_offset for one in segments], log.extent.end_position, offsets, epochs, _aborted(log)
+
+    def offset_for_time(self, topic: str, partition: int, timestamp: int, end: int) -> tuple[int, int, int]:
+        """Return the offset, the timestamp and the leader epoch of the first record at or above a time; -1: none."""
+        with without_warnings():
+            found = answer(Log(self._logs[topic, partition].path), timestamp, end)
+        return found.offset, found.timestamp, -1 if found.leader_epoch is None else found.leader_epoch
+
+    def configs(self, topic: str) -> list[tuple[str, str]]:
+        """Return the own settings of a topic, as far as the metadata are there."""
+        with self._lock, without_warnings():
+            if self._configs is None:
+                self._configs = {}
+                try:
+                    rows = cluster(*self._paths).rows("configs")
+                except (ValueError, CorruptRecordError):
+                    rows = []
+                for row in rows:
+                    if row["resource_type"] == "topic" and row["value"] is not None:
+                        self._configs.setdefault(row["resource"], []).append((row["name"], row["value"]))
+            return self._configs.get(topic, [])
+
+
+def _epochs(log: Log) -> list[LeaderEpoch]:
+    try:
+        return log.leader_epochs
+    except CorruptRecordError:
+        return []
+
+
+def _aborted(log: Log) -> list[tuple[int, int, int]]:
+    """Return the aborted transactions by the indexes, which brokers trust, or by the markers where none fits."""
+    found: list[tuple[int, int, int]] = []
+    for segment in log.segments:
+        if segment.has_transaction_index:
+            entries = fitting(segment)
+            if entries is None:
+                return sorted(transactions(log, log.segments[0].base_offset, log.log_end_offset).aborted, key=_end)
+            found += entries
+    return sorted(found, key=_end)
+
+
+def _end(aborted: tuple[int, int, int]) -> int:
+    return aborted[2]

@@ -1,0 +1,57 @@
+"""`serve`: any Kafka client reads a directory, with no broker."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from brokerless import _native
+from brokerless.serving.directory import ServedDirectory
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterable, Iterator
+
+
+@contextmanager
+def serve(
+    *paths: str | os.PathLike[str],
+    listen: str = "127.0.0.1:0",
+    topics: Iterable[str] | None = None,
+    advertised_host: str | None = None,
+) -> Iterator[str]:
+    """Serve directories to Kafka clients as long as the `with` block runs.
+
+    The directories are only read. A client that would write gets an error.
+
+    Args:
+        paths: log directories, partition directories or `.log` files.
+        listen: host and port to listen at; port 0: a free one.
+        topics: only these topics; None: all.
+        advertised_host: the host that clients are told; None: the address at which they connect.
+
+    Yields:
+        Host and port, for `bootstrap.servers`.
+
+    Raises:
+        FileNotFoundError: a path does not exist.
+        OSError: the port is taken.
+
+    >>> import brokerless as bl
+    >>> with bl.serve(SAMPLE_DIR) as address:
+    ...     print(address.startswith("127.0.0.1:"))
+    True
+    """
+    directory = ServedDirectory(*paths, topics=topics)
+    server = _native.Server(
+        directory,
+        listen,
+        node_id=directory.node_id,
+        advertised=advertised_host,
+        connections=2000,
+        idle_ms=600_000,
+    )
+    try:
+        yield f"{server.host}:{server.port}"
+    finally:
+        server.stop()
