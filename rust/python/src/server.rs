@@ -1,10 +1,12 @@
 //! `Server`: Kafka's protocol in front of a Python object that knows a directory.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use brokerless_serve::{
-    Aborted, Directory, Limits, Partition, Refusal, ResponseError, TimedOffset, Topic, Topics, Uuid,
+    Aborted, Commit, Directory, Limits, Partition, Refusal, ResponseError, TimedOffset, Topic,
+    Topics, Uuid,
 };
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
@@ -16,13 +18,14 @@ pub(crate) struct Server(brokerless_serve::Server);
 #[pymethods]
 impl Server {
     #[new]
-    #[pyo3(signature = (directory, listen, *, node_id, advertised = None, connections, idle_ms))]
+    #[pyo3(signature = (directory, listen, *, node_id, advertised = None, commits = None, connections, idle_ms))]
     fn new(
         py: Python<'_>,
         directory: Py<PyAny>,
         listen: &str,
         node_id: i32,
         advertised: Option<String>,
+        commits: Option<PathBuf>,
         connections: usize,
         idle_ms: u64,
     ) -> PyResult<Self> {
@@ -33,7 +36,7 @@ impl Server {
         };
         let directory = Arc::new(Answers(directory));
         py.detach(|| {
-            brokerless_serve::Server::start(directory, listen, node_id, advertised, limits)
+            brokerless_serve::Server::start(directory, listen, node_id, advertised, commits, limits)
         })
         .map(Self)
         .map_err(|error| PyOSError::new_err(format!("cannot listen on {listen}: {error}")))
@@ -81,7 +84,7 @@ impl Answers {
 }
 
 type PartitionTuple = (
-    std::path::PathBuf,
+    PathBuf,
     Vec<i64>,
     u64,
     (i64, i64, i64),
@@ -153,6 +156,24 @@ impl Directory for Answers {
             timestamp,
             leader_epoch,
         }))
+    }
+
+    fn commits(&self) -> Result<Vec<(String, String, i32, Commit)>, Refusal> {
+        let found: Vec<(String, String, i32, i64, i32, String)> =
+            self.ask(|directory| directory.call_method0("commits")?.extract())?;
+        Ok(found
+            .into_iter()
+            .map(
+                |(group, topic, partition, offset, leader_epoch, metadata)| {
+                    let commit = Commit {
+                        offset,
+                        leader_epoch,
+                        metadata,
+                    };
+                    (group, topic, partition, commit)
+                },
+            )
+            .collect())
     }
 
     fn configs(&self, topic: &str) -> Result<Vec<(String, String)>, Refusal> {

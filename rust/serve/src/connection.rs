@@ -8,8 +8,10 @@ use bytes::{Bytes, BytesMut};
 use kafka_protocol::ResponseError;
 use kafka_protocol::messages::{
     ApiKey, CreateTopicsRequest, DeleteTopicsRequest, DescribeConfigsRequest,
-    DescribeTopicPartitionsRequest, FetchRequest, ListOffsetsRequest, MetadataRequest,
-    OffsetForLeaderEpochRequest, ProduceRequest,
+    DescribeGroupsRequest, DescribeTopicPartitionsRequest, FetchRequest, FindCoordinatorRequest,
+    HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest, ListGroupsRequest, ListOffsetsRequest,
+    MetadataRequest, OffsetCommitRequest, OffsetFetchRequest, OffsetForLeaderEpochRequest,
+    ProduceRequest, SyncGroupRequest,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -17,6 +19,7 @@ use tokio::time::timeout;
 
 use crate::directory::Refusal;
 use crate::fetch::{Bounds, read, respond, respond_error};
+use crate::groups::coordinator;
 use crate::metadata;
 use crate::offsets;
 use crate::refused;
@@ -35,7 +38,7 @@ pub(crate) async fn serve_connection(
     shared: &Arc<Shared>,
 ) -> io::Result<()> {
     socket.set_nodelay(true)?;
-    let local = socket.local_addr()?;
+    let (local, host) = (socket.local_addr()?, socket.peer_addr()?.ip().to_string());
     let address = Address {
         node_id: shared.node_id,
         host: shared
@@ -55,7 +58,7 @@ pub(crate) async fn serve_connection(
             Ok(Ok(None)) | Err(_) => return Ok(()),
             Ok(Err(error)) => return Err(error),
         };
-        let reply = match answer(shared, &address, frame).await {
+        let reply = match answer(shared, &address, &host, frame).await {
             Ok(Some(reply)) => reply.finish().map_err(broken)?,
             Ok(None) => continue,
             Err(error) => return Err(broken(error)),
@@ -110,6 +113,7 @@ async fn send(socket: &mut TcpStream, parts: Vec<Part>) -> io::Result<()> {
 async fn answer(
     shared: &Arc<Shared>,
     address: &Address,
+    host: &str,
     frame: Bytes,
 ) -> Result<Option<Reply>, Broken> {
     let request = match Request::parse(frame) {
@@ -166,6 +170,65 @@ async fn answer(
             let body: OffsetForLeaderEpochRequest = request.body()?;
             let found = blocking(shared, move |shared| {
                 offsets::ends_of_epochs(&shared.partitions, &body)
+            });
+            request.reply(&found.await?)
+        }
+        ApiKey::FindCoordinator => {
+            let body: FindCoordinatorRequest = request.body()?;
+            request.reply(&coordinator::find(&body, address, version))
+        }
+        ApiKey::JoinGroup => {
+            let body: JoinGroupRequest = request.body()?;
+            let joined = shared
+                .coordinator
+                .join(&body, version, &request.client_id, host);
+            request.reply(&joined.await)
+        }
+        ApiKey::SyncGroup => {
+            let body: SyncGroupRequest = request.body()?;
+            request.reply(&shared.coordinator.sync(&body, version).await)
+        }
+        ApiKey::Heartbeat => {
+            let body: HeartbeatRequest = request.body()?;
+            request.reply(&shared.coordinator.heartbeat(&body))
+        }
+        ApiKey::LeaveGroup => {
+            let body: LeaveGroupRequest = request.body()?;
+            request.reply(&shared.coordinator.leave(&body, version))
+        }
+        ApiKey::OffsetCommit => {
+            let body: OffsetCommitRequest = request.body()?;
+            let done = blocking(shared, move |shared| {
+                Ok(shared
+                    .coordinator
+                    .commit(shared.partitions.directory(), &body))
+            });
+            request.reply(&done.await?)
+        }
+        ApiKey::OffsetFetch => {
+            let body: OffsetFetchRequest = request.body()?;
+            let found = blocking(shared, move |shared| {
+                shared
+                    .coordinator
+                    .committed(shared.partitions.directory(), &body, version)
+            });
+            request.reply(&found.await?)
+        }
+        ApiKey::ListGroups => {
+            let body: ListGroupsRequest = request.body()?;
+            let found = blocking(shared, move |shared| {
+                shared
+                    .coordinator
+                    .list(shared.partitions.directory(), &body, version)
+            });
+            request.reply(&found.await?)
+        }
+        ApiKey::DescribeGroups => {
+            let body: DescribeGroupsRequest = request.body()?;
+            let found = blocking(shared, move |shared| {
+                shared
+                    .coordinator
+                    .describe(shared.partitions.directory(), &body, version)
             });
             request.reply(&found.await?)
         }

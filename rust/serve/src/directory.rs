@@ -28,6 +28,9 @@ pub trait Directory: Send + Sync + 'static {
         end: i64,
     ) -> Result<Option<TimedOffset>, Refusal>;
 
+    /// What groups have committed: group, topic, partition.
+    fn commits(&self) -> Result<Vec<(String, String, i32, Commit)>, Refusal>;
+
     /// The own settings of a topic: names and values.
     fn configs(&self, topic: &str) -> Result<Vec<(String, String)>, Refusal>;
 }
@@ -125,6 +128,27 @@ pub struct TimedOffset {
     pub timestamp: i64,
     /// The leader epoch there; -1: not known.
     pub leader_epoch: i32,
+}
+
+/// What a group has committed for a partition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Commit {
+    /// The next offset to read; -1: none is committed.
+    pub offset: i64,
+    /// The leader epoch of the record before it; -1: not known.
+    pub leader_epoch: i32,
+    /// What the client wrote beside it.
+    pub metadata: String,
+}
+
+impl Default for Commit {
+    fn default() -> Self {
+        Self {
+            offset: -1,
+            leader_epoch: -1,
+            metadata: String::new(),
+        }
+    }
 }
 
 /// Why a directory has no answer.

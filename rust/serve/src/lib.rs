@@ -5,12 +5,14 @@
 //! - `server`, `connection`: sockets, limits, and one request after the other on each connection.
 //! - `wire`: frames, headers, and the versions that are spoken.
 //! - `metadata`, `offsets`, `fetch`, `refused`: the answers, by request.
+//! - `groups`: consumer groups: members, assignments and commits.
 //! - `session`: what incremental fetches have been told already (KIP-227).
 //! - `segment`: a position in a file for an offset. `send_file`: from a file to a socket.
 
 mod connection;
 mod directory;
 mod fetch;
+mod groups;
 mod metadata;
 mod offsets;
 mod partitions;
@@ -21,7 +23,7 @@ mod server;
 mod session;
 mod wire;
 
-pub use directory::{Aborted, Directory, Partition, Refusal, TimedOffset, Topic, Topics};
+pub use directory::{Aborted, Commit, Directory, Partition, Refusal, TimedOffset, Topic, Topics};
 pub use kafka_protocol::ResponseError;
 pub use server::{Limits, Server};
 pub use uuid::Uuid;

@@ -2,10 +2,11 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener as StdListener};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::net::TcpListener;
 use tokio::runtime::Builder;
@@ -13,8 +14,13 @@ use tokio::sync::{Semaphore, watch};
 
 use crate::connection::serve_connection;
 use crate::directory::Directory;
+use crate::groups::commits::Commits;
+use crate::groups::coordinator::Coordinator;
 use crate::partitions::Partitions;
 use crate::session::Sessions;
+
+/// How often groups are looked at for silent members.
+const TICK: Duration = Duration::from_millis(100);
 
 /// Limits that keep one client from the others.
 #[derive(Debug, Clone, Copy)]
@@ -55,6 +61,7 @@ pub(crate) struct Address {
 pub(crate) struct Shared {
     pub(crate) partitions: Partitions,
     pub(crate) sessions: Sessions,
+    pub(crate) coordinator: Coordinator,
     pub(crate) limits: Limits,
     pub(crate) node_id: i32,
     /// The host that clients are told; None: the address at which they connected.
@@ -72,7 +79,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts a server on threads of its own.
+    /// Starts a server on threads of its own. `commits` is a file for what groups commit; None: only memory.
     ///
     /// # Errors
     ///
@@ -82,6 +89,7 @@ impl Server {
         listen: &str,
         node_id: i32,
         advertised: Option<String>,
+        commits: Option<PathBuf>,
         limits: Limits,
     ) -> io::Result<Self> {
         let listener = StdListener::bind(listen)?;
@@ -91,6 +99,7 @@ impl Server {
         let shared = Arc::new(Shared {
             partitions: Partitions::new(directory),
             sessions: Sessions::new(limits.sessions),
+            coordinator: Coordinator::new(Commits::new(commits)),
             limits,
             node_id,
             advertised,
@@ -140,9 +149,14 @@ async fn accept(listener: StdListener, shared: Arc<Shared>, mut stopped: watch::
     let Ok(listener) = TcpListener::from_std(listener) else {
         return;
     };
+    let mut ticks = tokio::time::interval(TICK);
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
+            _ = ticks.tick() => {
+                shared.coordinator.expire(Instant::now());
+                continue;
+            }
             _ = stopped.changed() => return,
         };
         match accepted {

@@ -14,6 +14,7 @@ from brokerless.log.offset_range import stable_end, visible_end
 from brokerless.log.offsets_for_times import answer
 from brokerless.log_dir.log_dirs import LogDirs
 from brokerless.state.cluster import cluster
+from brokerless.state.offset_commits import commits
 
 if TYPE_CHECKING:
     import os
@@ -87,6 +88,28 @@ class ServedDirectory:
         with without_warnings():
             found = answer(Log(self._logs[topic, partition].path), timestamp, end)
         return found.offset, found.timestamp, -1 if found.leader_epoch is None else found.leader_epoch
+
+    def commits(self) -> list[tuple[str, str, int, int, int, str]]:
+        """Return what groups have committed: group, topic, partition, offset, leader epoch, metadata."""
+        with without_warnings():
+            try:
+                found = commits(*self._paths, history=False, lag=False).read_all()
+            except ValueError:
+                # No directory has __consumer_offsets.
+                return []
+        rows = found.select(["group", "topic", "partition", "offset", "leader_epoch", "metadata"]).to_pylist()
+        return [
+            (
+                row["group"],
+                row["topic"],
+                row["partition"],
+                row["offset"],
+                -1 if row["leader_epoch"] is None else row["leader_epoch"],
+                row["metadata"] or "",
+            )
+            for row in rows
+            if row["topic"] is not None and row["offset"] is not None
+        ]
 
     def configs(self, topic: str) -> list[tuple[str, str]]:
         """Return the own settings of a topic, as far as the metadata are there."""

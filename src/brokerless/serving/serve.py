@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,6 @@ from brokerless import _native
 from brokerless.serving.directory import ServedDirectory
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Iterable, Iterator
 
 
@@ -19,6 +19,7 @@ def serve(
     listen: str = "127.0.0.1:0",
     topics: Iterable[str] | None = None,
     advertised_host: str | None = None,
+    commits: str | os.PathLike[str] | None = None,
 ) -> Iterator[str]:
     """Serve directories to Kafka clients as long as the `with` block runs.
 
@@ -29,6 +30,8 @@ def serve(
         listen: host and port to listen at; port 0: a free one.
         topics: only these topics; None: all.
         advertised_host: the host that clients are told; None: the address at which they connect.
+        commits: a file for the offsets that groups commit; None: they are forgotten at the end. Groups begin where the
+            directory's `__consumer_offsets` have them, or this file.
 
     Yields:
         Host and port, for `bootstrap.servers`.
@@ -48,6 +51,7 @@ def serve(
         listen,
         node_id=directory.node_id,
         advertised=advertised_host,
+        commits=None if commits is None else os.path.abspath(os.fspath(commits)),
         connections=2000,
         idle_ms=600_000,
     )

@@ -1,0 +1,198 @@
+//! What groups have committed: in the directory before, and to this server since.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use kafka_protocol::ResponseError;
+
+use crate::directory::{Commit, Directory, Refusal};
+use crate::partitions::lock;
+
+/// The most commits that are kept.
+const MOST: usize = 1_000_000;
+
+type OfGroup = BTreeMap<(String, i32), Commit>;
+
+/// The commits of all groups.
+pub(crate) struct Commits {
+    known: Mutex<Option<BTreeMap<String, OfGroup>>>,
+    file: Option<PathBuf>,
+}
+
+impl Commits {
+    /// `file` keeps what is committed here; None: it is forgotten when the server stops.
+    pub(crate) fn new(file: Option<PathBuf>) -> Self {
+        Self {
+            known: Mutex::default(),
+            file,
+        }
+    }
+
+    /// Calls `work` with the commits of all groups. The first call reads the directory's, and those of the file.
+    fn with<T>(
+        &self,
+        directory: &dyn Directory,
+        work: impl FnOnce(&mut BTreeMap<String, OfGroup>) -> Result<T, Refusal>,
+    ) -> Result<T, Refusal> {
+        let mut known = lock(&self.known);
+        let all = match &mut *known {
+            Some(all) => all,
+            None => {
+                let mut all: BTreeMap<String, OfGroup> = BTreeMap::new();
+                let seeded = directory.commits()?;
+                let kept = self.file.as_deref().map_or_else(|| Ok(Vec::new()), read);
+                let kept = kept.map_err(|error| {
+                    Refusal::new(ResponseError::CoordinatorLoadInProgress, error.to_string())
+                })?;
+                for (group, topic, partition, commit) in seeded.into_iter().chain(kept) {
+                    all.entry(group)
+                        .or_default()
+                        .insert((topic, partition), commit);
+                }
+                known.insert(all)
+            }
+        };
+        work(all)
+    }
+
+    /// The names of all groups.
+    pub(crate) fn groups(&self, directory: &dyn Directory) -> Result<Vec<String>, Refusal> {
+        self.with(directory, |all| Ok(all.keys().cloned().collect()))
+    }
+
+    /// The commits of a group.
+    pub(crate) fn of_group(
+        &self,
+        directory: &dyn Directory,
+        group: &str,
+    ) -> Result<OfGroup, Refusal> {
+        self.with(directory, |all| {
+            Ok(all.get(group).cloned().unwrap_or_default())
+        })
+    }
+
+    /// Keeps commits of a group, durably if there is a file.
+    pub(crate) fn commit(
+        &self,
+        directory: &dyn Directory,
+        group: &str,
+        commits: Vec<(String, i32, Commit)>,
+    ) -> Result<(), Refusal> {
+        self.with(directory, |all| {
+            let count: usize = all.values().map(BTreeMap::len).sum();
+            if count + commits.len() > MOST {
+                return Err(Refusal::new(
+                    ResponseError::CoordinatorNotAvailable,
+                    format!("more than {MOST} commits"),
+                ));
+            }
+            let of_group = all.entry(group.to_owned()).or_default();
+            for (topic, partition, commit) in commits {
+                of_group.insert((topic, partition), commit);
+            }
+            match &self.file {
+                None => Ok(()),
+                Some(file) => write(file, all).map_err(|error| {
+                    Refusal::new(
+                        ResponseError::CoordinatorNotAvailable,
+                        format!("{}: {error}", file.display()),
+                    )
+                }),
+            }
+        })
+    }
+}
+
+type Line = (String, String, i32, Commit);
+
+/// Reads the file: a line for each commit, with tabs between its fields.
+fn read(path: &Path) -> io::Result<Vec<Line>> {
+    let text = match fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(error),
+    };
+    text.lines()
+        .enumerate()
+        .map(|(number, line)| {
+            parsed(line).ok_or_else(|| {
+                io::Error::new(
+                    io::ErrorKind::InvalidData,
+                    format!("{}: line {} is no commit", path.display(), number + 1),
+                )
+            })
+        })
+        .collect()
+}
+
+fn parsed(line: &str) -> Option<Line> {
+    let mut fields = line.split('\t');
+    let mut text = || unescaped(fields.next()?);
+    let (group, topic) = (text()?, text()?);
+    let partition = text()?.parse().ok()?;
+    let offset = text()?.parse().ok()?;
+    let leader_epoch = text()?.parse().ok()?;
+    let metadata = text()?;
+    let commit = Commit {
+        offset,
+        leader_epoch,
+        metadata,
+    };
+    fields
+        .next()
+        .is_none()
+        .then_some((group, topic, partition, commit))
+}
+
+/// Replaces the file as a whole: whoever reads it finds the old lines or the new ones.
+fn write(path: &Path, all: &BTreeMap<String, OfGroup>) -> io::Result<()> {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(".new");
+    let new = path.with_file_name(name);
+    let mut file = io::BufWriter::new(fs::File::create(&new)?);
+    for (group, of_group) in all {
+        for ((topic, partition), commit) in of_group {
+            writeln!(
+                file,
+                "{}\t{}\t{partition}\t{}\t{}\t{}",
+                escaped(group),
+                escaped(topic),
+                commit.offset,
+                commit.leader_epoch,
+                escaped(&commit.metadata)
+            )?;
+        }
+    }
+    file.into_inner()
+        .map_err(io::IntoInnerError::into_error)?
+        .sync_all()?;
+    fs::rename(&new, path)
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('\\', "\\\\")
+        .replace('\t', "\\t")
+        .replace('\n', "\\n")
+        .replace('\r', "\\r")
+}
+
+fn unescaped(text: &str) -> Option<String> {
+    let mut found = String::with_capacity(text.len());
+    let mut letters = text.chars();
+    while let Some(letter) = letters.next() {
+        found.push(match letter {
+            '\\' => match letters.next()? {
+                '\\' => '\\',
+                't' => '\t',
+                'n' => '\n',
+                'r' => '\r',
+                _ => return None,
+            },
+            other => other,
+        });
+    }
+    Some(found)
+}

@@ -1,0 +1,593 @@
+//! The requests of groups and their answers.
+
+use std::collections::HashMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use kafka_protocol::ResponseError;
+use kafka_protocol::messages::describe_groups_response::{DescribedGroup, DescribedGroupMember};
+use kafka_protocol::messages::find_coordinator_response::Coordinator as Place;
+use kafka_protocol::messages::join_group_response::JoinGroupResponseMember;
+use kafka_protocol::messages::leave_group_response::MemberResponse;
+use kafka_protocol::messages::list_groups_response::ListedGroup;
+use kafka_protocol::messages::offset_commit_response::{
+    OffsetCommitResponsePartition, OffsetCommitResponseTopic,
+};
+use kafka_protocol::messages::offset_fetch_response::{
+    OffsetFetchResponseGroup, OffsetFetchResponsePartition, OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic, OffsetFetchResponseTopics,
+};
+use kafka_protocol::messages::{
+    BrokerId, DescribeGroupsRequest, DescribeGroupsResponse, FindCoordinatorRequest,
+    FindCoordinatorResponse, GroupId, HeartbeatRequest, HeartbeatResponse, JoinGroupRequest,
+    JoinGroupResponse, LeaveGroupRequest, LeaveGroupResponse, ListGroupsRequest,
+    ListGroupsResponse, OffsetCommitRequest, OffsetCommitResponse, OffsetFetchRequest,
+    OffsetFetchResponse, SyncGroupRequest, SyncGroupResponse, TopicName,
+};
+use kafka_protocol::protocol::StrBytes;
+
+use crate::directory::{Commit, Directory, Refusal};
+use crate::groups::commits::Commits;
+use crate::groups::group::{Answer, Assigned, Group, Joined, Joining, NotJoined, State};
+use crate::partitions::lock;
+use crate::server::Address;
+
+/// The most groups with members.
+const MOST_GROUPS: usize = 10_000;
+/// As `group.min.session.timeout.ms` and `group.max.session.timeout.ms` of a broker.
+const SESSION_MS: std::ops::RangeInclusive<i32> = 6_000..=1_800_000;
+/// The type of a key that stands for a group (`FindCoordinatorRequest.CoordinatorType`).
+const GROUP: i8 = 0;
+/// The generation of a client that assigns partitions itself.
+const NO_GENERATION: i32 = -1;
+
+/// All groups.
+pub(crate) struct Coordinator {
+    groups: Mutex<HashMap<String, Group>>,
+    pub(crate) commits: Commits,
+    ids: AtomicU64,
+}
+
+impl Coordinator {
+    pub(crate) fn new(commits: Commits) -> Self {
+        Self {
+            groups: Mutex::default(),
+            commits,
+            ids: AtomicU64::new(0),
+        }
+    }
+
+    /// Ends what took too long, and forgets groups without members.
+    pub(crate) fn expire(&self, now: Instant) {
+        lock(&self.groups).retain(|_, group| {
+            group.expire(now);
+            !group.is_gone()
+        });
+    }
+
+    /// Calls `work` with a group that has members.
+    fn known<T>(
+        &self,
+        group: &GroupId,
+        work: impl FnOnce(&mut Group) -> Result<T, ResponseError>,
+    ) -> Result<T, ResponseError> {
+        check_id(group)?;
+        match lock(&self.groups).get_mut(group.as_str()) {
+            Some(group) => work(group),
+            None => Err(ResponseError::UnknownMemberId),
+        }
+    }
+
+    fn new_id(&self, client_id: &str) -> String {
+        // Ids of an earlier run must not be mistaken for those of this one.
+        let number = self.ids.fetch_add(1, Ordering::Relaxed);
+        let unique = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), number);
+        format!("{client_id}-{unique:016x}{number:08x}")
+    }
+
+    pub(crate) async fn join(
+        &self,
+        request: &JoinGroupRequest,
+        version: i16,
+        client_id: &str,
+        host: &str,
+    ) -> JoinGroupResponse {
+        let refused = |not: NotJoined| {
+            let response = JoinGroupResponse::default()
+                .with_error_code(not.error.code())
+                .with_generation_id(-1)
+                .with_member_id(
+                    not.member_id
+                        .map_or_else(|| request.member_id.clone(), StrBytes::from_string),
+                );
+            match version >= 7 {
+                true => response.with_protocol_name(None),
+                false => response.with_protocol_name(Some(StrBytes::new())),
+            }
+        };
+        let answer = match self.begin_to_join(request, version, client_id, host) {
+            Ok(answer) => answer,
+            Err(not) => return refused(not),
+        };
+        let joined = match answer {
+            Answer::Now(joined) => joined,
+            Answer::Later(joined) => joined.await.unwrap_or(Err(ResponseError::UnknownMemberId)),
+        };
+        match joined {
+            Ok(joined) => join_response(joined, version),
+            Err(error) => refused(NotJoined {
+                error,
+                member_id: None,
+            }),
+        }
+    }
+
+    fn begin_to_join(
+        &self,
+        request: &JoinGroupRequest,
+        version: i16,
+        client_id: &str,
+        host: &str,
+    ) -> Result<Answer<Joined>, NotJoined> {
+        let refuse = |error| NotJoined {
+            error,
+            member_id: None,
+        };
+        check_id(&request.group_id).map_err(refuse)?;
+        if !SESSION_MS.contains(&request.session_timeout_ms) {
+            return Err(refuse(ResponseError::InvalidSessionTimeout));
+        }
+        let rebalance_ms = match version {
+            0 => request.session_timeout_ms,
+            _ => request.rebalance_timeout_ms,
+        };
+        let joining = Joining {
+            member_id: request.member_id.to_string(),
+            instance_id: request.group_instance_id.as_ref().map(ToString::to_string),
+            client_id: client_id.to_owned(),
+            host: host.to_owned(),
+            session_timeout: ms(request.session_timeout_ms),
+            rebalance_timeout: ms(rebalance_ms.max(0)),
+            protocol_type: request.protocol_type.to_string(),
+            protocols: request
+                .protocols
+                .iter()
+                .map(|one| (one.name.to_string(), one.metadata.clone()))
+                .collect(),
+            takes_id_first: version >= 4,
+        };
+        let mut groups = lock(&self.groups);
+        let is_new = !groups.contains_key(request.group_id.as_str());
+        if is_new && (!request.member_id.is_empty() || groups.len() >= MOST_GROUPS) {
+            return Err(refuse(match request.member_id.is_empty() {
+                true => ResponseError::CoordinatorNotAvailable,
+                false => ResponseError::UnknownMemberId,
+            }));
+        }
+        let group = groups
+            .entry(request.group_id.to_string())
+            .or_insert_with(Group::new);
+        let id = match &joining.instance_id {
+            Some(instance) => self.new_id(instance),
+            None => self.new_id(client_id),
+        };
+        group.join(joining, id, Instant::now())
+    }
+
+    pub(crate) async fn sync(&self, request: &SyncGroupRequest, version: i16) -> SyncGroupResponse {
+        let begun = self.known(&request.group_id, |group| {
+            let differs = |wanted: &Option<StrBytes>, known: Option<&str>| {
+                wanted
+                    .as_deref()
+                    .is_some_and(|wanted| Some(wanted) != known)
+            };
+            if differs(&request.protocol_type, Some(&group.protocol_type))
+                || differs(&request.protocol_name, group.protocol.as_deref())
+            {
+                return Err(ResponseError::InconsistentGroupProtocol);
+            }
+            let assignments = request
+                .assignments
+                .iter()
+                .map(|one| (one.member_id.to_string(), one.assignment.clone()))
+                .collect();
+            Ok(group.sync(
+                &request.member_id,
+                request.group_instance_id.as_deref(),
+                request.generation_id,
+                assignments,
+                Instant::now(),
+            ))
+        });
+        let found: Result<Assigned, ResponseError> = match begun {
+            Ok(Answer::Now(found)) => found,
+            Ok(Answer::Later(found)) => found.await.unwrap_or(Err(ResponseError::UnknownMemberId)),
+            Err(error) => Err(error),
+        };
+        match found {
+            Err(error) => SyncGroupResponse::default().with_error_code(error.code()),
+            Ok(found) => {
+                let response = SyncGroupResponse::default().with_assignment(found.assignment);
+                match version >= 5 {
+                    false => response,
+                    true => response
+                        .with_protocol_type(Some(StrBytes::from_string(found.protocol_type)))
+                        .with_protocol_name(found.protocol.map(StrBytes::from_string)),
+                }
+            }
+        }
+    }
+
+    pub(crate) fn heartbeat(&self, request: &HeartbeatRequest) -> HeartbeatResponse {
+        let answer = self.known(&request.group_id, |group| {
+            group.heartbeat(
+                &request.member_id,
+                request.group_instance_id.as_deref(),
+                request.generation_id,
+                Instant::now(),
+            )
+        });
+        HeartbeatResponse::default().with_error_code(code(answer))
+    }
+
+    pub(crate) fn leave(&self, request: &LeaveGroupRequest, version: i16) -> LeaveGroupResponse {
+        let leave = |id: &str, instance: Option<&str>| {
+            code(self.known(&request.group_id, |group| {
+                group.leave(id, instance, Instant::now())
+            }))
+        };
+        if version < 3 {
+            return LeaveGroupResponse::default().with_error_code(leave(&request.member_id, None));
+        }
+        if let Err(error) = check_id(&request.group_id) {
+            return LeaveGroupResponse::default().with_error_code(error.code());
+        }
+        let members = request.members.iter().map(|member| {
+            MemberResponse::default()
+                .with_member_id(member.member_id.clone())
+                .with_group_instance_id(member.group_instance_id.clone())
+                .with_error_code(leave(
+                    &member.member_id,
+                    member.group_instance_id.as_deref(),
+                ))
+        });
+        LeaveGroupResponse::default().with_members(members.collect())
+    }
+
+    /// Keeps offsets. This blocks.
+    pub(crate) fn commit(
+        &self,
+        directory: &dyn Directory,
+        request: &OffsetCommitRequest,
+    ) -> OffsetCommitResponse {
+        let answer = self
+            .check_commit(request)
+            .map_err(|error| error.code())
+            .and_then(|()| {
+                let commits = request.topics.iter().flat_map(|topic| {
+                    topic.partitions.iter().map(|one| {
+                        let commit = Commit {
+                            offset: one.committed_offset,
+                            leader_epoch: one.committed_leader_epoch,
+                            metadata: one
+                                .committed_metadata
+                                .as_deref()
+                                .unwrap_or_default()
+                                .to_owned(),
+                        };
+                        (topic.name.to_string(), one.partition_index, commit)
+                    })
+                });
+                self.commits
+                    .commit(directory, &request.group_id, commits.collect())
+                    .map_err(|refusal| refusal.error.code())
+            });
+        let error = answer.err().unwrap_or(0);
+        let topics = request.topics.iter().map(|topic| {
+            let partitions = topic.partitions.iter().map(|one| {
+                OffsetCommitResponsePartition::default()
+                    .with_partition_index(one.partition_index)
+                    .with_error_code(error)
+            });
+            OffsetCommitResponseTopic::default()
+                .with_name(topic.name.clone())
+                .with_partitions(partitions.collect())
+        });
+        OffsetCommitResponse::default().with_topics(topics.collect())
+    }
+
+    fn check_commit(&self, request: &OffsetCommitRequest) -> Result<(), ResponseError> {
+        check_id(&request.group_id)?;
+        let generation = request.generation_id_or_member_epoch;
+        match lock(&self.groups).get(request.group_id.as_str()) {
+            Some(group) if !group.members.is_empty() => match generation == NO_GENERATION {
+                // Partitions that the group has assigned are not another client's to commit.
+                true => Err(ResponseError::UnknownMemberId),
+                false => {
+                    group.check(
+                        &request.member_id,
+                        request.group_instance_id.as_deref(),
+                        Some(generation),
+                    )?;
+                    match group.state {
+                        State::CompletingRebalance => Err(ResponseError::RebalanceInProgress),
+                        _ => Ok(()),
+                    }
+                }
+            },
+            _ if generation == NO_GENERATION => Ok(()),
+            _ => Err(ResponseError::IllegalGeneration),
+        }
+    }
+
+    /// Returns committed offsets. This blocks.
+    pub(crate) fn committed(
+        &self,
+        directory: &dyn Directory,
+        request: &OffsetFetchRequest,
+        version: i16,
+    ) -> Result<OffsetFetchResponse, Refusal> {
+        if version < 8 {
+            let wanted = request.topics.as_ref().map(|topics| {
+                topics
+                    .iter()
+                    .map(|topic| (topic.name.clone(), topic.partition_indexes.clone()))
+                    .collect()
+            });
+            let found = self.of_group(directory, &request.group_id, wanted)?;
+            let topics = found.into_iter().map(|(name, partitions)| {
+                let partitions = partitions.into_iter().map(|(partition, commit)| {
+                    let response = OffsetFetchResponsePartition::default()
+                        .with_partition_index(partition)
+                        .with_committed_offset(commit.offset)
+                        .with_metadata(Some(StrBytes::from_string(commit.metadata)));
+                    match version < 5 {
+                        true => response,
+                        false => response.with_committed_leader_epoch(commit.leader_epoch),
+                    }
+                });
+                OffsetFetchResponseTopic::default()
+                    .with_name(name)
+                    .with_partitions(partitions.collect())
+            });
+            return Ok(OffsetFetchResponse::default().with_topics(topics.collect()));
+        }
+        let mut groups = Vec::with_capacity(request.groups.len());
+        for group in &request.groups {
+            let wanted = group.topics.as_ref().map(|topics| {
+                topics
+                    .iter()
+                    .map(|topic| (topic.name.clone(), topic.partition_indexes.clone()))
+                    .collect()
+            });
+            let found = self.of_group(directory, &group.group_id, wanted)?;
+            let topics = found.into_iter().map(|(name, partitions)| {
+                let partitions = partitions.into_iter().map(|(partition, commit)| {
+                    OffsetFetchResponsePartitions::default()
+                        .with_partition_index(partition)
+                        .with_committed_offset(commit.offset)
+                        .with_committed_leader_epoch(commit.leader_epoch)
+                        .with_metadata(Some(StrBytes::from_string(commit.metadata)))
+                });
+                OffsetFetchResponseTopics::default()
+                    .with_name(name)
+                    .with_partitions(partitions.collect())
+            });
+            groups.push(
+                OffsetFetchResponseGroup::default()
+                    .with_group_id(group.group_id.clone())
+                    .with_topics(topics.collect()),
+            );
+        }
+        Ok(OffsetFetchResponse::default().with_groups(groups))
+    }
+
+    fn of_group(
+        &self,
+        directory: &dyn Directory,
+        group: &GroupId,
+        wanted: Option<Vec<(TopicName, Vec<i32>)>>,
+    ) -> Result<Vec<(TopicName, Vec<(i32, Commit)>)>, Refusal> {
+        let mut known = self.commits.of_group(directory, group)?;
+        if let Some(wanted) = wanted {
+            return Ok(wanted
+                .into_iter()
+                .map(|(name, partitions)| {
+                    let found = partitions.into_iter().map(|partition| {
+                        let commit = known.remove(&(name.to_string(), partition));
+                        (partition, commit.unwrap_or_default())
+                    });
+                    let found = found.collect();
+                    (name, found)
+                })
+                .collect());
+        }
+        let mut all: Vec<(TopicName, Vec<(i32, Commit)>)> = Vec::new();
+        for ((topic, partition), commit) in known {
+            match all.last_mut() {
+                Some((last, partitions)) if last.as_str() == topic => {
+                    partitions.push((partition, commit))
+                }
+                _ => all.push((
+                    TopicName(StrBytes::from_string(topic)),
+                    vec![(partition, commit)],
+                )),
+            }
+        }
+        Ok(all)
+    }
+
+    /// Returns all groups. This blocks.
+    pub(crate) fn list(
+        &self,
+        directory: &dyn Directory,
+        request: &ListGroupsRequest,
+        version: i16,
+    ) -> Result<ListGroupsResponse, Refusal> {
+        let idle = self.commits.groups(directory)?;
+        let live = lock(&self.groups);
+        let states = live
+            .iter()
+            .map(|(name, group)| (name.clone(), group.protocol_type.clone(), group.state))
+            .chain(
+                idle.into_iter()
+                    .filter(|name| !live.contains_key(name))
+                    .map(|name| (name, "consumer".to_owned(), State::Empty)),
+            );
+        let is_wanted = |filter: &[StrBytes], name: &str| {
+            filter.is_empty()
+                || filter
+                    .iter()
+                    .any(|wanted| wanted.eq_ignore_ascii_case(name))
+        };
+        let groups = states
+            .filter(|(_, _, state)| is_wanted(&request.states_filter, state.name()))
+            .filter(|_| is_wanted(&request.types_filter, "classic"))
+            .map(|(name, protocol_type, state)| {
+                let listed = ListedGroup::default()
+                    .with_group_id(GroupId(StrBytes::from_string(name)))
+                    .with_protocol_type(StrBytes::from_string(protocol_type));
+                match version {
+                    ..4 => listed,
+                    4 => listed.with_group_state(StrBytes::from_static_str(state.name())),
+                    _ => listed
+                        .with_group_state(StrBytes::from_static_str(state.name()))
+                        .with_group_type(StrBytes::from_static_str("classic")),
+                }
+            })
+            .collect();
+        Ok(ListGroupsResponse::default().with_groups(groups))
+    }
+
+    /// Returns groups with their members. This blocks.
+    pub(crate) fn describe(
+        &self,
+        directory: &dyn Directory,
+        request: &DescribeGroupsRequest,
+        version: i16,
+    ) -> Result<DescribeGroupsResponse, Refusal> {
+        let idle = self.commits.groups(directory)?;
+        let live = lock(&self.groups);
+        let groups = request.groups.iter().map(|id| {
+            let described = DescribedGroup::default().with_group_id(id.clone());
+            match live.get(id.as_str()) {
+                None if idle.binary_search_by(|name| name.as_str().cmp(id)).is_ok() => described
+                    .with_group_state(StrBytes::from_static_str(State::Empty.name()))
+                    .with_protocol_type(StrBytes::from_static_str("consumer")),
+                None => {
+                    let dead = described.with_group_state(StrBytes::from_static_str("Dead"));
+                    match version >= 6 {
+                        false => dead,
+                        true => dead
+                            .with_error_code(ResponseError::GroupIdNotFound.code())
+                            .with_error_message(Some(StrBytes::from_string(format!(
+                                "Group {} not found.",
+                                id.as_str()
+                            )))),
+                    }
+                }
+                Some(group) => {
+                    let members = group.members.iter().map(|(id, member)| {
+                        let described = DescribedGroupMember::default()
+                            .with_member_id(StrBytes::from_string(id.clone()))
+                            .with_client_id(StrBytes::from_string(member.client_id.clone()))
+                            .with_client_host(StrBytes::from_string(format!("/{}", member.host)))
+                            .with_member_metadata(group.wishes(member))
+                            .with_member_assignment(member.assignment.clone());
+                        match version >= 4 {
+                            false => described,
+                            true => described.with_group_instance_id(
+                                member.instance_id.clone().map(StrBytes::from_string),
+                            ),
+                        }
+                    });
+                    described
+                        .with_group_state(StrBytes::from_static_str(group.state.name()))
+                        .with_protocol_type(StrBytes::from_string(group.protocol_type.clone()))
+                        .with_protocol_data(StrBytes::from_string(
+                            group.protocol.clone().unwrap_or_default(),
+                        ))
+                        .with_members(members.collect())
+                }
+            }
+        });
+        Ok(DescribeGroupsResponse::default().with_groups(groups.collect()))
+    }
+}
+
+/// Returns where groups are coordinated: here.
+pub(crate) fn find(
+    request: &FindCoordinatorRequest,
+    address: &Address,
+    version: i16,
+) -> FindCoordinatorResponse {
+    // Transactions write, and share groups change what is delivered.
+    let error = match request.key_type {
+        GROUP => 0,
+        1 => ResponseError::TransactionalIdAuthorizationFailed.code(),
+        _ => ResponseError::InvalidRequest.code(),
+    };
+    let (node, host, port) = match error {
+        0 => (address.node_id, address.host.as_str(), address.port.into()),
+        _ => (-1, "", -1),
+    };
+    let host = StrBytes::from_string(host.to_owned());
+    if version < 4 {
+        return FindCoordinatorResponse::default()
+            .with_error_code(error)
+            .with_node_id(BrokerId(node))
+            .with_host(host)
+            .with_port(port);
+    }
+    let coordinators = request.coordinator_keys.iter().map(|key| {
+        Place::default()
+            .with_key(key.clone())
+            .with_error_code(error)
+            .with_node_id(BrokerId(node))
+            .with_host(host.clone())
+            .with_port(port)
+    });
+    FindCoordinatorResponse::default().with_coordinators(coordinators.collect())
+}
+
+fn join_response(joined: Joined, version: i16) -> JoinGroupResponse {
+    let members = joined.members.into_iter().map(|(id, instance, metadata)| {
+        let member = JoinGroupResponseMember::default()
+            .with_member_id(StrBytes::from_string(id))
+            .with_metadata(metadata);
+        match version >= 5 {
+            false => member,
+            true => member.with_group_instance_id(instance.map(StrBytes::from_string)),
+        }
+    });
+    let response = JoinGroupResponse::default()
+        .with_generation_id(joined.generation)
+        .with_protocol_name(joined.protocol.map(StrBytes::from_string))
+        .with_leader(StrBytes::from_string(joined.leader))
+        .with_member_id(StrBytes::from_string(joined.member_id))
+        .with_members(members.collect());
+    let response = match version >= 7 {
+        false => response,
+        true => response.with_protocol_type(Some(StrBytes::from_string(joined.protocol_type))),
+    };
+    match version >= 9 {
+        false => response,
+        true => response.with_skip_assignment(joined.skip_assignment),
+    }
+}
+
+fn check_id(group: &GroupId) -> Result<(), ResponseError> {
+    match group.is_empty() {
+        true => Err(ResponseError::InvalidGroupId),
+        false => Ok(()),
+    }
+}
+
+fn code(answer: Result<(), ResponseError>) -> i16 {
+    answer.err().map_or(0, |error| error.code())
+}
+
+fn ms(count: i32) -> Duration {
+    Duration::from_millis(u64::try_from(count).unwrap_or(0))
+}
