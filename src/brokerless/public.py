@@ -39,6 +39,7 @@ from brokerless.log_dir.writer import (
 from brokerless.produce.producer import Producer as Producer
 from brokerless.reporting.report import Report as Report, report as report
 from brokerless.rewriting.run import RewriteResult as RewriteResult, rewrite as rewrite
+from brokerless.serving.serve import serve as serve
 from brokerless.state.cluster import cluster as cluster
 from brokerless.state.groups import groups as groups
 from brokerless.state.offset_commits import commits as commits

@@ -120,7 +120,8 @@ impl Directory for Answers {
                     .extract()
             })?;
         let (log_start_offset, high_watermark, last_stable_offset) = offsets;
-        Ok(Partition {
+        Ok(Some(Partition {
+            state,
             path,
             base_offsets,
             end_position,
@@ -136,7 +137,7 @@ impl Directory for Answers {
                     last_offset,
                 })
                 .collect(),
-        })
+        }))
     }
 
     fn offset_for_time(

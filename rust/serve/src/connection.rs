@@ -31,6 +31,8 @@ use crate::wire::{Broken, Part, Reply, Request};
 const STEP: usize = 1 << 16;
 /// How often a fetch that waits looks again.
 const LOOK: Duration = Duration::from_millis(100);
+/// So many times as long as it looks, it rests.
+const REST: u32 = 20;
 
 /// Serves a connection until it is closed, breaks the protocol, or is silent too long.
 pub(crate) async fn serve_connection(
@@ -290,15 +292,17 @@ async fn fetch(shared: &Arc<Shared>, request: &Request) -> Result<Reply, Broken>
     let wait = Duration::from_millis(u64::try_from(body.max_wait_ms).unwrap_or(0));
     let deadline = Instant::now() + wait.min(shared.limits.idle);
     loop {
-        let reading = Arc::clone(&fetching);
+        let (reading, begun) = (Arc::clone(&fetching), Instant::now());
         let found = blocking(shared, move |shared| {
             Ok(read(&shared.partitions, &reading, bounds))
         })
         .await?;
+        let looked = begun.elapsed();
         let left = deadline.saturating_duration_since(Instant::now());
         if found.bytes >= least || found.has_error || fetching.wanted.is_empty() || left.is_zero() {
             return respond(reply, &fetching, found, version);
         }
-        tokio::time::sleep(left.min(LOOK)).await;
+        // To look at thousands of partitions takes time: a server that waits stays at rest.
+        tokio::time::sleep(left.min(LOOK.max(looked * REST))).await;
     }
 }

@@ -14,8 +14,13 @@ pub trait Directory: Send + Sync + 'static {
     /// All topics, sorted by name.
     fn topics(&self) -> Result<Arc<Topics>, Refusal>;
 
-    /// A partition as it is now.
-    fn partition(&self, topic: &str, partition: i32) -> Result<Partition, Refusal>;
+    /// A partition as it is now; None: its state is still `known`.
+    fn partition(
+        &self,
+        topic: &str,
+        partition: i32,
+        known: Option<u64>,
+    ) -> Result<Option<Partition>, Refusal>;
 
     /// The first record at or above a timestamp in ms; None: there is none below `end`.
     ///
@@ -90,6 +95,8 @@ pub struct Topic {
 /// A partition at one moment.
 #[derive(Debug, Clone, Default)]
 pub struct Partition {
+    /// A number that changes when the partition does.
+    pub state: u64,
     /// The directory of its segments.
     pub path: PathBuf,
     /// The first offset of each segment, ascending.

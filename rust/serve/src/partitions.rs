@@ -3,20 +3,29 @@
 use std::collections::HashMap;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use kafka_protocol::ResponseError;
 
 use crate::directory::{Aborted, Directory, Partition, Refusal};
 use crate::segment::Segment;
 
+/// A partition is looked at again after this time: a broker may write to it.
+const FRESH: Duration = Duration::from_millis(100);
 /// So many segments stay open. Each needs two file descriptors.
 const MOST_OPEN: usize = 256;
 
 /// A cache in front of a directory. All calls may block.
 pub(crate) struct Partitions {
     directory: Arc<dyn Directory>,
-    known: Mutex<HashMap<(String, i32), Arc<Partition>>>,
+    known: Mutex<HashMap<(String, i32), Known>>,
     open: Mutex<Vec<Opened>>,
+}
+
+#[derive(Clone)]
+struct Known {
+    partition: Arc<Partition>,
+    at: Instant,
 }
 
 struct Opened {
@@ -37,15 +46,32 @@ impl Partitions {
         &*self.directory
     }
 
-    /// Returns a partition of a topic that exists.
+    /// Returns a partition of a topic that exists, as it was at most [`FRESH`] ago.
     pub(crate) fn get(&self, topic: &str, number: i32) -> Result<Arc<Partition>, Refusal> {
         let key = (topic.to_owned(), number);
-        if let Some(found) = lock(&self.known).get(&key) {
-            return Ok(Arc::clone(found));
-        }
+        let known = lock(&self.known).get(&key).cloned();
+        let state = match &known {
+            Some(known) if known.at.elapsed() < FRESH => return Ok(Arc::clone(&known.partition)),
+            known => known.as_ref().map(|known| known.partition.state),
+        };
         // Not under the lock: it reads files.
-        let found = Arc::new(self.directory.partition(topic, number)?);
-        Ok(Arc::clone(lock(&self.known).entry(key).or_insert(found)))
+        let found = self.directory.partition(topic, number, state)?;
+        let partition = match (found, known) {
+            (Some(found), _) => Arc::new(found),
+            (None, Some(known)) => known.partition,
+            (None, None) => {
+                return Err(Refusal::new(
+                    ResponseError::UnknownServerError,
+                    "no state of a partition",
+                ));
+            }
+        };
+        let known = Known {
+            partition: Arc::clone(&partition),
+            at: Instant::now(),
+        };
+        lock(&self.known).insert(key, known);
+        Ok(partition)
     }
 
     /// Returns the segment of a partition with an offset, or the first one behind it; None: there is none.

@@ -35,6 +35,7 @@ from brokerless.cli.repair import repair
 from brokerless.cli.report import report
 from brokerless.cli.rescue import rescue
 from brokerless.cli.retain import retain
+from brokerless.cli.serve import serve
 from brokerless.cli.spark import spark
 from brokerless.cli.transactions import transactions
 from brokerless.cli.truncate import truncate
@@ -67,6 +68,7 @@ def cli() -> None:
     brokerless producers data --topic orders             who writes to a topic
     brokerless cluster topics data                       topics, settings, access rights, ...; what changed
     brokerless report data --output report.html          all of it on one page
+    brokerless serve data                                any Kafka client reads it
     brokerless produce data --topic orders --input F     records into a topic
     brokerless recover data                              after a crash: what a broker does when it starts
     brokerless repair data --to DIR                      keep every sound batch around damage

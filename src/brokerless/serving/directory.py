@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import base64
+import os
 import threading
 from typing import TYPE_CHECKING
 
 from brokerless.errors import CorruptRecordError, without_warnings
+from brokerless.io.remote import is_remote
 from brokerless.layout import checkpoints, file_names
 from brokerless.log.aborted_transactions import fitting, transactions
 from brokerless.log.log import Log
@@ -17,10 +19,12 @@ from brokerless.state.cluster import cluster
 from brokerless.state.offset_commits import commits
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Iterable
 
     from brokerless.log.log import LeaderEpoch
+
+
+_Partition = tuple[str, list[int], int, tuple[int, int, int], list[tuple[int, int]], list[tuple[int, int, int]]]
 
 
 class ServedDirectory:
@@ -38,6 +42,8 @@ class ServedDirectory:
         self._logs = {(log.topic or "", log.partition or 0): log for log in logs if log.topic is not None}
         self._paths = paths
         self._lock = threading.Lock()
+        # The last segment of each partition that was asked for.
+        self._last: dict[tuple[str, int], str] = {}
         self._configs: dict[str, list[tuple[str, str]]] | None = None
         ids = [root.cluster_id for root in found.roots if root.is_there and root.cluster_id is not None]
         self.cluster_id = ids[0] if ids else checkpoints.random_id()
@@ -62,26 +68,48 @@ class ServedDirectory:
             return None
         return None if text is None else base64.urlsafe_b64decode(f"{text}==")
 
-    def partition(
-        self, topic: str, partition: int
-    ) -> tuple[
-        str, list[int], int, tuple[int, int, int], list[tuple[int, int]], list[tuple[int, int, int]]
-    ]:
+    def partition(self, topic: str, partition: int, known: int | None) -> tuple[int, _Partition] | None:
         """Return a partition as it is now.
 
+        Args:
+            topic: the topic.
+            partition: its number.
+            known: the state that the server knows; None: none.
+
         Returns:
-            Its directory; the base offset of each segment; where the last sound batch of the last one ends; the log
-            start offset, the high watermark and the last stable offset; the leader epochs with their first offsets;
-            the aborted transactions: producer, first offset, offset of the marker.
+            None if the state is the known one; else the state, and a tuple: the directory; the base offset of each
+            segment; where the last sound batch of the last one ends; the log start offset, the high watermark and the
+            last stable offset; the leader epochs with their first offsets; the aborted transactions: producer, first
+            offset, offset of the marker.
         """
+        listed = self._logs[topic, partition]
+        state = self._state(listed)
+        if state == known:
+            return None
         with without_warnings():
-            log = Log(self._logs[topic, partition].path)
+            log = Log(listed.path)
             segments = log.segments
+            self._last[topic, partition] = segments[-1].path if segments else log.path
             end = visible_end(log)
             offsets = log.local_log_start_offset, end, stable_end(log, skips=True)
             epochs = [(one.epoch, one.start_offset) for one in _epochs(log)]
-            path = segments[0].path.rpartition("/")[0] if segments else log.path
-            return path, [one.base_offset for one in segments], log.extent.end_position, offsets, epochs, _aborted(log)
+            path = os.path.dirname(segments[0].path) if segments else log.path
+            bases = [one.base_offset for one in segments]
+            return state, (path, bases, log.extent.end_position, offsets, epochs, _aborted(log))
+
+    def _state(self, log: Log) -> int:
+        """Return a number that changes with each segment, append and high watermark."""
+        if is_remote(log.path):
+            return 0
+        last = self._last.get((log.topic or "", log.partition or 0), log.path)
+        found = []
+        for path in (log.path, last, f"{log.root.path}/{checkpoints.HIGH_WATERMARKS}"):
+            try:
+                status = os.stat(path)
+            except OSError:
+                continue
+            found += [status.st_mtime_ns, status.st_size]
+        return hash(tuple(found)) & ((1 << 63) - 1)
 
     def offset_for_time(self, topic: str, partition: int, timestamp: int, end: int) -> tuple[int, int, int]:
         """Return the offset, the timestamp and the leader epoch of the first record at or above a time; -1: none."""
