@@ -60,6 +60,7 @@ __all__ = [
     "report",
     "rescue",
     "rewrite",
+    "serve",
     "transactions",
 ]
 

@@ -112,13 +112,21 @@ impl Directory for Answers {
         Ok(Arc::new(Topics::new(topics.collect())))
     }
 
-    fn partition(&self, topic: &str, partition: i32) -> Result<Partition, Refusal> {
-        let (path, base_offsets, end_position, offsets, epochs, aborted): PartitionTuple = self
-            .ask(|directory| {
-                directory
-                    .call_method1("partition", (topic, partition))?
-                    .extract()
-            })?;
+    fn partition(
+        &self,
+        topic: &str,
+        partition: i32,
+        known: Option<u64>,
+    ) -> Result<Option<Partition>, Refusal> {
+        let found: Option<(u64, PartitionTuple)> = self.ask(|directory| {
+            directory
+                .call_method1("partition", (topic, partition, known))?
+                .extract()
+        })?;
+        let Some((state, (path, base_offsets, end_position, offsets, epochs, aborted))) = found
+        else {
+            return Ok(None);
+        };
         let (log_start_offset, high_watermark, last_stable_offset) = offsets;
         Ok(Some(Partition {
             state,
