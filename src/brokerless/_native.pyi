@@ -61,6 +61,7 @@ __all__ = [
     "SegmentState",
     "SegmentVerdicts",
     "SegmentWrite",
+    "Server",
     "Soundness",
     "SpaceEstimate",
     "SplitReader",
@@ -1763,6 +1764,39 @@ class SegmentOutput:
     @property
     def next_offset(self) -> int:
         """The offset after the last batch; the base offset if there is none."""
+
+@final
+class Server:
+    """A server of Kafka's protocol, on threads of its own, until `stop`.
+
+    Args:
+        directory: answers for a directory: see `serving.directory.ServedDirectory`. Several threads call it.
+        listen: host and port; port 0: a free one.
+        node_id: the id of the one broker that clients see.
+        advertised: the host that clients are told; None: the address at which they connect.
+        commits: a file for what groups commit; None: memory.
+
+    Raises:
+        OSError: it cannot listen there.
+    """
+
+    def __new__(
+        cls,
+        directory: object,
+        listen: str,
+        *,
+        node_id: int,
+        advertised: str | None = None,
+        commits: str | None = None,
+    ) -> Self: ...
+    @property
+    def host(self) -> str:
+        """The address at which it listens."""
+    @property
+    def port(self) -> int:
+        """The port at which it listens."""
+    def stop(self) -> None:
+        """Close all connections, and wait for the threads."""
 
 @final
 class SegmentRecovery:

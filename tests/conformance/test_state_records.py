@@ -64,6 +64,9 @@ def test_the_tables_are_those_of_the_jars():
     command = [sys.executable, messages.TOOL, *libraries]
     made = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert made == (ROOT / "rust/core/src/state/messages.rs").read_text()
+    command.insert(2, "--requests")
+    made = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert made == (ROOT / "rust/core/src/state/requests.rs").read_text()
 
 
 def test_the_golden_records_are_what_kafka_writes():

@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use brokerless_serve::{
     Aborted, Commit, Directory, Limits, Partition, Refusal, ResponseError, TimedOffset, Topic,
@@ -18,7 +17,7 @@ pub(crate) struct Server(brokerless_serve::Server);
 #[pymethods]
 impl Server {
     #[new]
-    #[pyo3(signature = (directory, listen, *, node_id, advertised = None, commits = None, connections, idle_ms))]
+    #[pyo3(signature = (directory, listen, *, node_id, advertised = None, commits = None))]
     fn new(
         py: Python<'_>,
         directory: Py<PyAny>,
@@ -26,14 +25,8 @@ impl Server {
         node_id: i32,
         advertised: Option<String>,
         commits: Option<PathBuf>,
-        connections: usize,
-        idle_ms: u64,
     ) -> PyResult<Self> {
-        let limits = Limits {
-            connections,
-            idle: Duration::from_millis(idle_ms),
-            ..Limits::default()
-        };
+        let limits = Limits::default();
         let directory = Arc::new(Answers(directory));
         py.detach(|| {
             brokerless_serve::Server::start(directory, listen, node_id, advertised, commits, limits)
@@ -83,6 +76,8 @@ impl Answers {
     }
 }
 
+type TopicTuple = (String, Option<[u8; 16]>, Vec<i32>, bool);
+
 type PartitionTuple = (
     PathBuf,
     Vec<i64>,
@@ -99,7 +94,7 @@ impl Directory for Answers {
     }
 
     fn topics(&self) -> Result<Arc<Topics>, Refusal> {
-        let found: Vec<(String, Option<[u8; 16]>, Vec<i32>, bool)> =
+        let found: Vec<TopicTuple> =
             self.ask(|directory| directory.call_method0("topics")?.extract())?;
         let topics = found
             .into_iter()

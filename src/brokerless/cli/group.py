@@ -86,7 +86,7 @@ def cli() -> None:
 
 
 for command in (
-    *(ls, read, offsets, dump, check, finding, groups, transactions, producers, cluster, report),
+    *(ls, read, offsets, dump, check, finding, groups, transactions, producers, cluster, report, serve),
     *(produce, recover, repair, rescue, retain, truncate, compact, explain, convert, erase, spark),
 ):
     cli.add_command(command)

@@ -13,7 +13,11 @@ from brokerless.cli.options import existing_path
 @click.command(short_help="Let any Kafka client read directories, with no broker.")
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=existing_path)
 @click.option("--listen", metavar="HOST:PORT", default="127.0.0.1:9092", show_default=True, help="Where to listen.")
-@click.option("--advertise", metavar="HOST", help="The host that clients are told.  [default: where they connect]")
+@click.option(
+    "--advertise",
+    metavar="HOST",
+    help="The host of the server for clients.  [default: the one at which they connect]",
+)
 @click.option("--topic", "topics", multiple=True, help="Only this topic. Repeatable.")
 @click.option(
     "--commits",

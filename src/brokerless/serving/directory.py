@@ -21,7 +21,7 @@ from brokerless.state.offset_commits import commits
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from brokerless.log.log import LeaderEpoch
+    from brokerless.layout.checkpoints import LeaderEpoch
 
 
 _Partition = tuple[str, list[int], int, tuple[int, int, int], list[tuple[int, int]], list[tuple[int, int, int]]]

@@ -52,8 +52,6 @@ def serve(
         node_id=directory.node_id,
         advertised=advertised_host,
         commits=None if commits is None else os.path.abspath(os.fspath(commits)),
-        connections=2000,
-        idle_ms=600_000,
     )
     try:
         yield f"{server.host}:{server.port}"

@@ -1,6 +1,6 @@
 //! Requests, as the message definitions in its jars describe them.
 //!
-//! Made by `tools/messages --requests` from the jars of Kafka 2.8.2, 3.9.2, 4.0.2, 4.1.0, 4.4.0. Do not edit:
+//! Made by `tools/messages --requests` from the jars of Kafka 2.8.2, 3.2.3, 3.4.1, 3.9.2, 4.0.2, 4.1.0, 4.4.0. Do not edit:
 //! run it again.
 
 use crate::state::schema::Kind::{

@@ -42,6 +42,9 @@ const GROUP: i8 = 0;
 /// The generation of a client that assigns partitions itself.
 const NO_GENERATION: i32 = -1;
 
+/// What is committed for the partitions of a topic.
+type OfTopic = (TopicName, Vec<(i32, Commit)>);
+
 /// All groups.
 pub(crate) struct Coordinator {
     groups: Mutex<HashMap<String, Group>>,
@@ -388,7 +391,7 @@ impl Coordinator {
         directory: &dyn Directory,
         group: &GroupId,
         wanted: Option<Vec<(TopicName, Vec<i32>)>>,
-    ) -> Result<Vec<(TopicName, Vec<(i32, Commit)>)>, Refusal> {
+    ) -> Result<Vec<OfTopic>, Refusal> {
         let mut known = self.commits.of_group(directory, group)?;
         if let Some(wanted) = wanted {
             return Ok(wanted
@@ -403,7 +406,7 @@ impl Coordinator {
                 })
                 .collect());
         }
-        let mut all: Vec<(TopicName, Vec<(i32, Commit)>)> = Vec::new();
+        let mut all: Vec<OfTopic> = Vec::new();
         for ((topic, partition), commit) in known {
             match all.last_mut() {
                 Some((last, partitions)) if last.as_str() == topic => {

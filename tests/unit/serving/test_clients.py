@@ -1,0 +1,111 @@
+"""A consumer that nobody here wrote reads a directory as it reads a broker."""
+
+import asyncio
+
+import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka.errors import KafkaError
+
+import brokerless as bl
+
+COUNT = 400
+
+
+@pytest.fixture
+def data(tmp_path):
+    with bl.create_log_dir(tmp_path / "data") as log_dir:
+        log_dir.create_topic("orders", partitions=4)
+    for partition in range(4):
+        with bl.Producer(tmp_path / "data", "orders") as producer:
+            rows = [{"value": b"%d" % at, "partition": partition} for at in range(partition, COUNT, 4)]
+            producer.send(rows)
+    return tmp_path / "data"
+
+
+async def read(consumer, count, got=None):
+    """Return the values of so many records."""
+    got = [] if got is None else got
+    while len(got) < count:
+        found = await consumer.getmany(timeout_ms=500)
+        got += [int(record.value) for records in found.values() for record in records]
+    return got
+
+
+def consumer(address, **options):
+    return AIOKafkaConsumer(bootstrap_servers=address, auto_offset_reset="earliest", **options)
+
+
+def test_a_consumer_reads_all_records(data):
+    async def run(address):
+        async with consumer(address) as one:
+            one.assign([TopicPartition("orders", partition) for partition in range(4)])
+            return await read(one, COUNT)
+
+    with bl.serve(data) as address:
+        assert sorted(asyncio.run(run(address))) == list(range(COUNT))
+
+
+def test_a_group_goes_on_where_it_was(data, tmp_path):
+    async def run(address, count):
+        async with consumer(address, group_id="g", max_poll_records=50, enable_auto_commit=False) as one:
+            one.subscribe(["orders"])
+            got = []
+            while len(got) < count:
+                found = await one.getmany(timeout_ms=500)
+                got += [int(record.value) for records in found.values() for record in records]
+                await one.commit()
+            return got
+
+    commits = tmp_path / "commits"
+    with bl.serve(data, commits=commits) as address:
+        first = asyncio.run(run(address, 100))
+    with bl.serve(data, commits=commits) as address:
+        rest = asyncio.run(run(address, COUNT - len(first)))
+    assert sorted(first + rest) == list(range(COUNT))
+
+
+def test_members_of_a_group_share_the_partitions_and_take_over_those_of_one_that_leaves(data):
+    async def run(address):
+        options = {"group_id": "g", "enable_auto_commit": False, "session_timeout_ms": 6000}
+        members = [consumer(address, **options, heartbeat_interval_ms=200) for _ in range(3)]
+        for member in members:
+            member.subscribe(["orders"])
+        await asyncio.gather(*(member.start() for member in members))
+        counts = sorted(len(member.assignment()) for member in members)
+        async with asyncio.timeout(30):
+            while counts != [1, 1, 2]:
+                await asyncio.gather(*(member.getmany(timeout_ms=100) for member in members))
+                counts = sorted(len(member.assignment()) for member in members)
+            await members[0].stop()
+            while sum(len(member.assignment()) for member in members[1:]) < 4:
+                await asyncio.gather(*(member.getmany(timeout_ms=100) for member in members[1:]))
+        await asyncio.gather(*(member.stop() for member in members[1:]))
+
+    with bl.serve(data) as address:
+        asyncio.run(run(address))
+
+
+def test_a_producer_is_refused_and_nothing_changes(data):
+    async def run(address):
+        async with AIOKafkaProducer(bootstrap_servers=address) as producer:
+            await producer.send_and_wait("orders", b"new", partition=0)
+
+    before = {path: path.read_bytes() for path in data.rglob("*") if path.is_file()}
+    with bl.serve(data) as address, pytest.raises(KafkaError):
+        asyncio.run(run(address))
+    assert {path: path.read_bytes() for path in data.rglob("*") if path.is_file()} == before
+
+
+def test_records_that_are_written_meanwhile_arrive(data):
+    async def run(address):
+        async with consumer(address) as one:
+            one.assign([TopicPartition("orders", 0)])
+            first = await read(one, COUNT // 4)
+            with bl.Producer(data, "orders") as producer:
+                producer.send([{"value": b"1000", "partition": 0}])
+            async with asyncio.timeout(20):
+                return first, await read(one, 1)
+
+    with bl.serve(data) as address:
+        first, later = asyncio.run(run(address))
+    assert (len(first), later) == (COUNT // 4, [1000])
