@@ -103,7 +103,7 @@ def promised_end(log: Log) -> Promise | None:
     is_clean = log.root.is_clean
     starts: list[int] = []
     # A read works without epochs.
-    with suppress(CorruptRecordError):
+    with suppress(CorruptRecordError, OSError):
         starts = [epoch.start_offset for epoch in log.leader_epochs]
     promises = Promises(log.recovery_point, log.high_watermark, log.snapshots, starts)
     return promises.above(log.log_end_offset, name=log.name, is_certain=is_clean)

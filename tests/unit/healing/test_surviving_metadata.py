@@ -342,3 +342,10 @@ def test_what_formatting_wrote_to_a_second_disk_says_nothing(tmp_path):
         log_dir.create_topic("t")
     (tmp_path / "d/bootstrap.checkpoint").write_bytes(_native.kraft_snapshot([], 0))
     assert surviving(tmp_path / "d") is None
+
+
+def test_leader_epochs_that_cannot_be_read_hide_no_metadata(tmp_path):
+    path = root(tmp_path / "d", voters=[1])
+    log_of(path, [(1, ["a"])])
+    (path / METADATA / "leader-epoch-checkpoint").mkdir()
+    assert names(surviving(path)) == ["a"]
