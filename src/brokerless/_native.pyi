@@ -1773,7 +1773,7 @@ class Server:
         directory: answers for a directory: see `serving.directory.ServedDirectory`. Several threads call it.
         listen: host and port; port 0: a free one.
         node_id: the id of the one broker that clients see.
-        advertised: the host that clients are told; None: the address at which they connect.
+        advertised: the server's host for clients; None: the address at which they connect.
         commits: a file for what groups commit; None: memory.
 
     Raises:

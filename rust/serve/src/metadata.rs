@@ -230,7 +230,7 @@ fn unknown(name: &str) -> DescribeTopicPartitionsResponseTopic {
         .with_name(Some(TopicName(StrBytes::from_string(name.to_owned()))))
 }
 
-/// The own settings of topics. Of a broker, nothing is known.
+/// The own settings of topics. The directory knows no settings of its broker.
 pub(crate) fn configs(
     partitions: &Partitions,
     request: &DescribeConfigsRequest,

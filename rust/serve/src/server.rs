@@ -64,7 +64,7 @@ pub(crate) struct Shared {
     pub(crate) coordinator: Coordinator,
     pub(crate) limits: Limits,
     pub(crate) node_id: i32,
-    /// The host that clients are told; None: the address at which they connected.
+    /// The host for clients; None: the address at which they connected.
     pub(crate) advertised: Option<String>,
     pub(crate) open: AtomicUsize,
     /// Reads of files at once.

@@ -29,7 +29,7 @@ def serve(
         paths: log directories, partition directories or `.log` files.
         listen: host and port to listen at; port 0: a free one.
         topics: only these topics; None: all.
-        advertised_host: the host that clients are told; None: the address at which they connect.
+        advertised_host: the server's host for clients; None: the address at which they connect.
         commits: a file for the offsets that groups commit; None: they are forgotten at the end. Groups begin where the
             directory's `__consumer_offsets` have them, or this file.
 

@@ -147,7 +147,7 @@ fn parsed(line: &str) -> Option<Line> {
         .then_some((group, topic, partition, commit))
 }
 
-/// Replaces the file as a whole: whoever reads it finds the old lines or the new ones.
+/// Replaces the file as a whole: a reader finds the old lines or the new ones.
 fn write(path: &Path, all: &BTreeMap<String, OfGroup>) -> io::Result<()> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".new");
