@@ -161,7 +161,11 @@ def salvage(
         pieces, found.epochs, found.keeps_epochs_file = epochs.pieces, epochs.changed, epochs.by_file
         ranges += [_not_believed(log, piece) for piece in epochs.dropped]
         ranges.sort(key=lambda one: one.start_offset)
-    markers = with_markers(log, pieces, ranges)
+    # Nothing is made up at the end of the log, also where the end is known.
+    last = pieces[-1].next_offset if pieces else 0
+    markers = with_markers(
+        log, pieces, [replace(one, end_offset=None) if one.start_offset >= last else one for one in ranges]
+    )
     pieces, found.markers, found.doubts = markers.pieces, markers.added, markers.doubts
     # What an earlier repair lost is not lost again.
     found.ranges = [one for one in ranges if one.state != "lost" or not _is_known(one, known)]
