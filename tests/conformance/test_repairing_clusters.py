@@ -66,7 +66,7 @@ def leaders(client, broker):
 
 
 def elect_damaged(client, broker):
-    """Let the damaged node, which is the preferred leader of all topics, lead: clusters do so by themselves."""
+    """Elect the damaged node, which is the preferred leader of all topics. Clusters do so by themselves."""
     arguments = ["--election-type", "preferred", "--all-topic-partitions"]
     client.state(broker, "tool", main="org.apache.kafka.tools.LeaderElectionCommand", arguments=arguments)
     assert leaders(client, broker) == dict.fromkeys(TOPICS, DAMAGED)

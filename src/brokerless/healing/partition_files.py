@@ -103,7 +103,7 @@ def _is_kept(name: str, snapshots_from: int) -> bool:
     """Return whether a file beside the batches is copied. What is not copied is made again."""
     if name.endswith((*file_names.STATES, ".tmp")) or name.startswith(file_names.SET_ASIDE):
         return False
-    if name == lost_offsets.FILE:
+    if name == lost_offsets.FILE or file_names.is_fatal(name):
         return False
     offset = file_names.live_base_offset(name)
     if offset is None:

@@ -780,3 +780,12 @@ def test_a_sound_replica_that_is_being_moved_stays(data, tmp_path):
     damage.flip_bit(first(data), SIZE * 5 + 100)
     bl.repair(data, tmp_path / "to")
     assert content(data / name) == content(tmp_path / "to" / name)
+
+
+def test_a_file_at_which_a_broker_stops_is_not_in_the_result(data, tmp_path):
+    (data / "t-0" / f"{'9' * 20}.log").touch()
+    (data / checkpoints.CLEAN_SHUTDOWN).unlink()
+    damage.flip_bit(first(data), SIZE * 5 + 100)
+    bl.repair(data, tmp_path / "to")
+    assert offsets(tmp_path / "to") == [at for at in range(40) if at != 5]
+    assert not (tmp_path / "to/t-0" / f"{'9' * 20}.log").exists()
