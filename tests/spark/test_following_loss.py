@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -82,6 +84,12 @@ def test_a_log_that_was_made_anew_or_is_gone_is_loss(path):
         assert values(following, options, start, following.latest(start)) == [b"0"]
 
 
+def pause_with(monkeypatch, happens):
+    """Let something happen while the stream waits, and not while another thread of PySpark sleeps."""
+    pausing = SimpleNamespace(sleep=lambda _: happens(), monotonic=time.monotonic)
+    monkeypatch.setattr("brokerless.spark.stream.follower.time", pausing)
+
+
 @pytest.fixture
 def shorter(path):
     """Return a function that puts an older copy of a topic with one partition in its place, or the newer one again."""
@@ -121,7 +129,7 @@ def test_a_checkpoint_that_goes_back_is_loss(path):
 def test_a_log_that_is_half_there_for_an_instant_is_looked_at_again(path, shorter, monkeypatch):
     following, _ = follower(path, startingOffsets="earliest")
     start = following.latest(following.initial())
-    monkeypatch.setattr("brokerless.spark.stream.follower.time.sleep", lambda _: shorter(10))
+    pause_with(monkeypatch, lambda: shorter(10))
     for spoil in (lambda: shorter(4), lambda: shutil.rmtree(path / "t-0"), lambda: shutil.rmtree(path)):
         spoil()
         assert following.latest(start) == start
@@ -137,9 +145,7 @@ def test_a_partition_on_its_way_between_two_directories_of_a_broker_is_looked_at
     parsed = Options.parse({"paths": json.dumps([str(first), str(second)]), "startingOffsets": "earliest"})
     following = Follower(parsed.for_stream(is_admission_controlled=True))
     shutil.copytree(first / "t-0", second / "t-0")
-    monkeypatch.setattr(
-        "brokerless.spark.stream.follower.time.sleep", lambda _: shutil.rmtree(first / "t-0", ignore_errors=True)
-    )
+    pause_with(monkeypatch, lambda: shutil.rmtree(first / "t-0", ignore_errors=True))
     assert following.latest({}) == {"t": {"0": 4}, "u": {"0": 4}}
 
 

@@ -167,14 +167,14 @@ def test_many_reads_and_writes_leave_nothing_behind(spark, tmp_path):
         return [link for link in links if str(tmp_path / "d") in link]
 
     def libraries():
-        return Path(f"/proc/{java}/maps").read_text().count("libbrokerless_jvm")
+        return [line for line in Path(f"/proc/{java}/maps").read_text().splitlines() if "libbrokerless_jvm" in line]
 
     once()
     before = libraries()
-    assert before > 0
+    assert before
     for _ in range(20):
         once()
     assert descriptors() == []
     assert libraries() == before
-    temporary = spark._jvm.java.lang.System.getProperty("java.io.tmpdir")
-    assert not list(Path(temporary).glob("brokerless*libbrokerless_jvm*"))
+    # A process that is killed while it loads its library leaves one behind: others' files say nothing of this one.
+    assert all(line.endswith(" (deleted)") for line in before)
