@@ -34,7 +34,7 @@ check: setup  ## the quick loop: formats and ruff's rules, the core's tests with
 	cargo test --profile checked --quiet $(CRATES) --lib $(CORE_TESTS)
 	.venv/bin/python -m pytest tests/unit -m "not slow" --hypothesis-profile=dev $(AT_ONCE) worksteal
 
-CRATES := --package brokerless-core --package brokerless-jvm
+CRATES := --package brokerless-core --package brokerless-jvm --package brokerless-serve
 CORE_TESTS := $(addprefix --test ,$(filter-out data support,$(basename $(notdir $(wildcard rust/core/tests/*)))))
 
 test: test-core test-oldest test-python test-jar  ## the whole suite; golden reads and streams also on the oldest Spark, and reads also in the JVM

@@ -38,7 +38,7 @@ pub(crate) fn list_offsets(
     version: i16,
 ) -> Result<ListOffsetsResponse, Refusal> {
     let topics = partitions.directory().topics()?;
-    let is_committed = request.isolation_level == 1;
+    let is_committed = request.isolation_level == 1 || partitions.shown.only_committed;
     let of_topic = |topic: &kafka_protocol::messages::list_offsets_request::ListOffsetsTopic| {
         let found = topic
             .partitions

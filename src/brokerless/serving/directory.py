@@ -7,7 +7,9 @@ import os
 import threading
 from typing import TYPE_CHECKING
 
+from brokerless.arguments import to_ms
 from brokerless.errors import CorruptRecordError, without_warnings
+from brokerless.io import storage
 from brokerless.io.remote import is_remote
 from brokerless.layout import checkpoints, file_names
 from brokerless.log.aborted_transactions import fitting, transactions
@@ -21,10 +23,19 @@ from brokerless.state.offset_commits import commits
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from brokerless.arguments import Time
     from brokerless.layout.checkpoints import LeaderEpoch
 
 
-_Partition = tuple[str, list[int], int, tuple[int, int, int], list[tuple[int, int]], list[tuple[int, int, int]]]
+_Partition = tuple[
+    str,
+    list[int],
+    list[tuple[int, str]],
+    int,
+    tuple[int, int, int],
+    list[tuple[int, int]],
+    list[tuple[int, int, int]],
+]
 
 
 class ServedDirectory:
@@ -33,15 +44,24 @@ class ServedDirectory:
     Args:
         paths: log directories, partition directories or `.log` files, as for `LogDirs`.
         topics: only these topics; None: all.
+        until: the offset at which every partition ends, or a datetime or ISO 8601 text: records from the first one at
+            or after that time on do not exist. None: there is no such end.
     """
 
-    def __init__(self, *paths: str | os.PathLike[str], topics: Iterable[str] | None = None) -> None:
+    def __init__(
+        self,
+        *paths: str | os.PathLike[str],
+        topics: Iterable[str] | None = None,
+        until: Time | None = None,
+    ) -> None:
         with without_warnings():
             found = LogDirs(*paths)
             logs = found.logs(topics)
         self._logs = {(log.topic or "", log.partition or 0): log for log in logs if log.topic is not None}
         self._paths = paths
         self._lock = threading.Lock()
+        self._until_offset = until if isinstance(until, int) else None
+        self._until_ms = None if until is None or isinstance(until, int) else to_ms("until", until)
         # The last segment of each partition that was asked for.
         self._last: dict[tuple[str, int], str] = {}
         self._configs: dict[str, list[tuple[str, str]]] | None = None
@@ -78,9 +98,9 @@ class ServedDirectory:
 
         Returns:
             None if the state is the known one; else the state, and a tuple: the directory; the base offset of each
-            segment; where the last sound batch of the last one ends; the log start offset, the high watermark and the
-            last stable offset; the leader epochs with their first offsets; the aborted transactions: producer, first
-            offset, offset of the marker.
+            segment; the names of `.log` files that differ from it; where the last sound batch of the last one ends; the
+            log start offset, the high watermark and the last stable offset; the leader epochs with their first offsets;
+            the aborted transactions: producer, first offset, offset of the marker.
         """
         listed = self._logs[topic, partition]
         state = self._state(listed)
@@ -90,12 +110,25 @@ class ServedDirectory:
             log = Log(listed.path)
             segments = log.segments
             self._last[topic, partition] = segments[-1].path if segments else log.path
-            end = visible_end(log)
-            offsets = log.local_log_start_offset, end, stable_end(log, skips=True)
+            end = self._end(log)
+            offsets = log.local_log_start_offset, end, min(end, stable_end(log, skips=True))
             epochs = [(one.epoch, one.start_offset) for one in _epochs(log)]
             path = os.path.dirname(segments[0].path) if segments else log.path
             bases = [one.base_offset for one in segments]
-            return state, (path, bases, log.extent.end_position, offsets, epochs, _aborted(log))
+            # A segment that a cleaner was about to put in its place.
+            names = [(one.base_offset, os.path.basename(one.path)) for one in segments]
+            others = [(base, name) for base, name in names if name != file_names.segment_file(base, file_names.LOG)]
+            return state, (path, bases, others, log.extent.end_position, offsets, epochs, _aborted(log))
+
+    def _end(self, log: Log) -> int:
+        """Return where the log ends for consumers."""
+        end = visible_end(log)
+        if self._until_offset is not None:
+            end = min(end, self._until_offset)
+        elif self._until_ms is not None:
+            found = answer(log, self._until_ms, end)
+            end = found.offset if found.offset >= 0 else end
+        return max(end, log.local_log_start_offset)
 
     def _state(self, log: Log) -> int:
         """Return a number that changes with each segment, append and high watermark."""
@@ -138,6 +171,15 @@ class ServedDirectory:
             for row in rows
             if row["topic"] is not None and row["offset"] is not None
         ]
+
+    def size(self, path: str) -> int:
+        """Return the length of a file in an object store."""
+        return storage.size(path)
+
+    def read(self, path: str, position: int, length: int) -> bytes:
+        """Return bytes of a file in an object store, fewer at its end."""
+        with storage.File(path) as file:
+            return file.read(position, length)
 
     def configs(self, topic: str) -> list[tuple[str, str]]:
         """Return the own settings of a topic, as far as the metadata are there."""
