@@ -7,12 +7,13 @@ use std::time::{Duration, Instant};
 use bytes::{Bytes, BytesMut};
 use kafka_protocol::ResponseError;
 use kafka_protocol::messages::{
-    ApiKey, CreateTopicsRequest, DeleteTopicsRequest, DescribeConfigsRequest,
-    DescribeGroupsRequest, DescribeTopicPartitionsRequest, FetchRequest, FindCoordinatorRequest,
-    HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest, ListGroupsRequest, ListOffsetsRequest,
-    MetadataRequest, OffsetCommitRequest, OffsetFetchRequest, OffsetForLeaderEpochRequest,
-    ProduceRequest, SaslAuthenticateRequest, SaslAuthenticateResponse, SaslHandshakeRequest,
-    SaslHandshakeResponse, SyncGroupRequest,
+    ApiKey, ConsumerGroupDescribeRequest, ConsumerGroupHeartbeatRequest, CreateTopicsRequest,
+    DeleteTopicsRequest, DescribeConfigsRequest, DescribeGroupsRequest,
+    DescribeTopicPartitionsRequest, FetchRequest, FindCoordinatorRequest, HeartbeatRequest,
+    JoinGroupRequest, LeaveGroupRequest, ListGroupsRequest, ListOffsetsRequest, MetadataRequest,
+    OffsetCommitRequest, OffsetFetchRequest, OffsetForLeaderEpochRequest, ProduceRequest,
+    SaslAuthenticateRequest, SaslAuthenticateResponse, SaslHandshakeRequest, SaslHandshakeResponse,
+    SyncGroupRequest,
 };
 use kafka_protocol::protocol::StrBytes;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -288,6 +289,26 @@ async fn answer(
         ApiKey::LeaveGroup => {
             let body: LeaveGroupRequest = request.body()?;
             request.reply(&shared.coordinator.leave(&body, version))
+        }
+        ApiKey::ConsumerGroupHeartbeat => {
+            let body: ConsumerGroupHeartbeatRequest = request.body()?;
+            let (client_id, host) = (request.client_id.clone(), host.clone());
+            let answer = blocking(shared, move |shared| {
+                let directory = shared.partitions.directory();
+                let coordinator = &shared.coordinator;
+                coordinator.consumer_heartbeat(directory, &body, version, &client_id, &host)
+            });
+            request.reply(&answer.await?)
+        }
+        ApiKey::ConsumerGroupDescribe => {
+            let body: ConsumerGroupDescribeRequest = request.body()?;
+            let found = blocking(shared, move |shared| {
+                let directory = shared.partitions.directory();
+                shared
+                    .coordinator
+                    .consumer_describe(directory, &body, version)
+            });
+            request.reply(&found.await?)
         }
         ApiKey::OffsetCommit => {
             let body: OffsetCommitRequest = request.body()?;
