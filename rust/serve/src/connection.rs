@@ -37,6 +37,8 @@ use crate::wire::{Broken, Part, Reply, Request};
 
 /// What a frame grows by at first while it arrives: nothing is allocated for a length that a client only announces.
 const STEP: usize = 1 << 12;
+/// How long a request may take to arrive: what has come of it takes memory.
+const ARRIVAL: Duration = Duration::from_secs(10);
 /// How often a fetch that waits looks again.
 const LOOK: Duration = Duration::from_millis(100);
 /// So many times as long as it looks, it rests.
@@ -145,12 +147,12 @@ async fn read_frame(
         .ok()
         .filter(|length| *length <= shared.limits.request_bytes)
         .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "a request is too large"))?;
-    timeout(shared.limits.transfer, async {
+    timeout(ARRIVAL, async {
         let mut frame = BytesMut::new();
         while frame.len() < length {
             let at = frame.len();
             let step = at.max(STEP).min(length - at);
-            if !share.grow_for_request(step) {
+            if !share.grow(step) {
                 return Err(no_memory());
             }
             frame.resize(at + step, 0);
@@ -158,7 +160,10 @@ async fn read_frame(
                 socket.read_exact(rest).await?;
             }
         }
-        Ok(Some(frame.freeze()))
+        match share.grow_to_decode(length) {
+            true => Ok(Some(frame.freeze())),
+            false => Err(no_memory()),
+        }
     })
     .await?
 }

@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// A decoded request takes so many times its bytes, at most: a partition of a fetch has 16 bytes at least, and takes
 /// some 200 with what is found for it.
 const DECODED: usize = 16;
+/// Parts above this size share half of the budget: clients with large requests do not keep the others out.
+const SMALL: usize = 256 << 10;
 
 /// A budget. What does not fit is refused, and its connection closed: to wait would let one client hold the others up.
 #[derive(Debug)]
@@ -47,9 +49,12 @@ impl Memory {
 }
 
 impl Share {
-    /// Takes more, for bytes as they are; returns whether there was enough.
+    /// Takes more; returns whether there was enough.
     pub(crate) fn grow(&mut self, bytes: usize) -> bool {
-        let most = self.memory.most;
+        let most = match self.bytes.saturating_add(bytes) > SMALL {
+            true => self.memory.most / 2,
+            false => self.memory.most,
+        };
         let taken = self
             .memory
             .used
@@ -62,8 +67,8 @@ impl Share {
         taken.is_ok()
     }
 
-    /// Takes more, for a request that will be decoded; returns whether there was enough.
-    pub(crate) fn grow_for_request(&mut self, bytes: usize) -> bool {
+    /// Takes what a request of so many bytes takes when it is decoded; returns whether there was enough.
+    pub(crate) fn grow_to_decode(&mut self, bytes: usize) -> bool {
         self.grow(bytes.saturating_mul(DECODED))
     }
 }
@@ -77,6 +82,16 @@ impl Drop for Share {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn large_parts_leave_room_for_small_ones() {
+        let memory = Memory::new(4 * SMALL);
+        let (mut large, mut small) = (memory.share(), memory.share());
+        assert!(large.grow(2 * SMALL) && !large.grow(1));
+        assert!(small.grow(SMALL) && !small.grow(1));
+        let mut other = memory.share();
+        assert!(other.grow(SMALL) && !memory.share().grow(1));
+    }
 
     #[test]
     fn what_does_not_fit_is_refused_until_others_give_back() {

@@ -44,7 +44,7 @@ pub struct Limits {
     pub memory_bytes: usize,
     /// How long a connection may be silent between two requests.
     pub idle: Duration,
-    /// How long a request may take to arrive, and a reply to be taken.
+    /// How long a reply may take to be taken, as far as it is in memory.
     pub transfer: Duration,
     /// Clients with incremental fetches at once; further ones fetch without.
     pub sessions: usize,
