@@ -159,18 +159,16 @@ impl Partition {
         }
     }
 
-    /// Refuses a client whose leader epoch is another one (KIP-320). -1: the client does not say.
+    /// Refuses a client that knows a later leader (KIP-320). -1: the client does not say.
+    ///
+    /// Metadata tell no leader epochs, and librdkafka sends 0 then: nobody is fenced for an earlier one.
     pub(crate) fn check_epoch(&self, of_client: i32) -> Result<(), Refusal> {
         let epoch = self.leader_epoch();
-        if of_client < 0 || epoch < 0 || of_client == epoch {
+        if epoch < 0 || of_client <= epoch {
             return Ok(());
         }
-        let error = match of_client < epoch {
-            true => ResponseError::FencedLeaderEpoch,
-            false => ResponseError::UnknownLeaderEpoch,
-        };
         Err(Refusal::new(
-            error,
+            ResponseError::UnknownLeaderEpoch,
             format!("leader epoch {of_client}, the directory has {epoch}"),
         ))
     }

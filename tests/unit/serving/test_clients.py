@@ -5,6 +5,8 @@ import asyncio
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.errors import KafkaError
+from confluent_kafka import Consumer
+from confluent_kafka import TopicPartition as Place
 
 import brokerless as bl
 
@@ -109,3 +111,15 @@ def test_records_that_are_written_meanwhile_arrive(data):
     with bl.serve(data) as address:
         first, later = asyncio.run(run(address))
     assert (len(first), later) == (COUNT // 4, [1000])
+
+
+def test_librdkafka_reads_a_log_that_has_had_several_leaders(golden):
+    """It claims leader epoch 0 where the metadata tell none; to fence it would keep it waiting for ever."""
+    path = golden / "logs" / "kafka-4.1" / "leader-epochs-0"
+    assert bl.Log(path).leader_epochs[-1].epoch > 0
+    with bl.serve(path) as address:
+        consumer = Consumer({"bootstrap.servers": address, "group.id": "g", "log_level": 0})
+        consumer.assign([Place("leader-epochs", 0, 0)])
+        records = consumer.consume(1, 20)
+        consumer.close()
+    assert [record.offset() for record in records] == [0]

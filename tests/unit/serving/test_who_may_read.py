@@ -89,7 +89,7 @@ def test_a_file_without_users_is_refused(data, tmp_path, content, reason):
 
 def test_a_key_that_is_none_is_refused(data, certificates):
     (certificate, _), _ = certificates
-    with pytest.raises(OSError, match="certificate.pem"), bl.serve(data, tls=(certificate, certificate)):
+    with pytest.raises(OSError, match=r"certificate\.pem"), bl.serve(data, tls=(certificate, certificate)):
         pass
 
 
