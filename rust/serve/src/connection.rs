@@ -1,6 +1,7 @@
 //! A connection: one request after the other, as a broker takes them.
 
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -47,12 +48,38 @@ const REST: u32 = 20;
 const AFTER_A_WRONG_PASSWORD: Duration = Duration::from_millis(100);
 
 /// A connection, as far as its requests are concerned.
-struct Peer {
+pub(crate) struct Peer {
     /// The server as this client sees it.
     address: Address,
     host: String,
     client: Client,
     login: Login,
+}
+
+impl Peer {
+    pub(crate) fn new(shared: &Shared, local: SocketAddr, remote: SocketAddr) -> Self {
+        let (host, port) = match &shared.advertised {
+            None => (local.ip().to_string(), None),
+            Some((host, port)) => (host.clone(), *port),
+        };
+        Self {
+            address: Address {
+                node_id: shared.node_id,
+                host,
+                port: port.unwrap_or_else(|| local.port()),
+            },
+            host: remote.ip().to_string(),
+            client: Client {
+                address: remote.to_string(),
+                client_id: String::new(),
+                user: None,
+            },
+            login: match &shared.users {
+                None => Login::Done,
+                Some(_) => Login::Asked,
+            },
+        }
+    }
 }
 
 /// Whether a client has said who it is.
@@ -67,27 +94,7 @@ enum Login {
 pub(crate) async fn serve_connection(socket: TcpStream, shared: &Arc<Shared>) -> io::Result<()> {
     socket.set_nodelay(true)?;
     let (local, remote) = (socket.local_addr()?, socket.peer_addr()?);
-    let (host, port) = match &shared.advertised {
-        None => (local.ip().to_string(), None),
-        Some((host, port)) => (host.clone(), *port),
-    };
-    let mut peer = Peer {
-        address: Address {
-            node_id: shared.node_id,
-            host,
-            port: port.unwrap_or_else(|| local.port()),
-        },
-        host: remote.ip().to_string(),
-        client: Client {
-            address: remote.to_string(),
-            client_id: String::new(),
-            user: None,
-        },
-        login: match &shared.users {
-            None => Login::Done,
-            Some(_) => Login::Asked,
-        },
-    };
+    let mut peer = Peer::new(shared, local, remote);
     let mut socket = match &shared.tls {
         None => Socket::Plain(socket),
         Some(acceptor) => {
@@ -191,7 +198,7 @@ async fn send(socket: &mut Socket, shared: &Shared, parts: Vec<Part>) -> io::Res
 }
 
 /// Returns the reply to a request; None: the client wants none.
-async fn answer(
+pub(crate) async fn answer(
     shared: &Arc<Shared>,
     peer: &mut Peer,
     frame: Bytes,

@@ -4,6 +4,7 @@
 //!
 //! - `server`, `connection`: limits, and one request after the other on each connection.
 //! - `socket`, `sasl`: encryption, and who a client is. `memory`: what all requests and replies may take.
+//! - `answerer`: a connection without a socket.
 //! - `read_log`, `counters`: who read what, and how much.
 //! - `wire`: frames, headers, and the versions that are spoken.
 //! - `metadata`, `offsets`, `fetch`, `refused`: the answers, by request.
@@ -12,6 +13,7 @@
 //! - `segment`, `segment_file`: a position in a file for an offset. `records`: what is sent of a segment.
 //! - `send_file`: from a file to a socket.
 
+mod answerer;
 mod connection;
 mod counters;
 mod directory;
@@ -33,6 +35,7 @@ mod session;
 mod socket;
 mod wire;
 
+pub use answerer::Answerer;
 pub use bytes::Bytes;
 pub use counters::Count;
 pub use directory::{Aborted, Commit, Directory, Partition, Refusal, TimedOffset, Topic, Topics};

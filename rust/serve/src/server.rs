@@ -121,6 +121,27 @@ pub(crate) struct Shared {
     pub(crate) readers: Semaphore,
 }
 
+impl Shared {
+    pub(crate) fn new(directory: Arc<dyn Directory>, options: Options) -> io::Result<Self> {
+        let limits = options.limits;
+        let memory = Memory::new(limits.memory_bytes);
+        Ok(Self {
+            partitions: Partitions::new(directory, options.shown, Arc::clone(&memory)),
+            sessions: Sessions::new(limits.sessions),
+            coordinator: Coordinator::new(Commits::new(options.commits)),
+            limits,
+            memory,
+            counters: Counters::default(),
+            tls: options.tls.as_ref().map(socket::acceptor).transpose()?,
+            users: options.users.map(Users::new).transpose()?,
+            read_log: options.read_log.as_deref().map(ReadLog::open).transpose()?,
+            node_id: options.node_id,
+            advertised: options.advertised.map(host_and_port),
+            readers: Semaphore::new(READERS),
+        })
+    }
+}
+
 /// A running server. Dropping it stops it.
 pub struct Server {
     address: SocketAddr,
@@ -136,27 +157,10 @@ impl Server {
     ///
     /// It cannot listen there, or a file of the options cannot be used.
     pub fn start(directory: Arc<dyn Directory>, options: Options) -> io::Result<Self> {
-        let limits = options.limits;
-        let memory = Memory::new(limits.memory_bytes);
-        let shared = Arc::new(Shared {
-            partitions: Partitions::new(directory, options.shown, Arc::clone(&memory)),
-            sessions: Sessions::new(limits.sessions),
-            coordinator: Coordinator::new(Commits::new(options.commits)),
-            limits,
-            memory,
-            counters: Counters::default(),
-            tls: options.tls.as_ref().map(socket::acceptor).transpose()?,
-            users: options.users.map(Users::new).transpose()?,
-            read_log: options.read_log.as_deref().map(ReadLog::open).transpose()?,
-            node_id: options.node_id,
-            advertised: options.advertised.map(host_and_port),
-            readers: Semaphore::new(READERS),
-        });
-        let listener = StdListener::bind(&options.listen).map_err(|error| {
-            io::Error::new(
-                error.kind(),
-                format!("cannot listen on {}: {error}", options.listen),
-            )
+        let listen = options.listen.clone();
+        let shared = Arc::new(Shared::new(directory, options)?);
+        let listener = StdListener::bind(&listen).map_err(|error| {
+            io::Error::new(error.kind(), format!("cannot listen on {listen}: {error}"))
         })?;
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
