@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import os
+import re
 import threading
+import time
 from typing import TYPE_CHECKING
 
 from brokerless.arguments import to_ms
@@ -38,8 +40,13 @@ _Partition = tuple[
 ]
 
 
+# A change this soon after another one may leave a directory's modification time as it is.
+_COARSEST_CLOCK_NS = 2_000_000_000
+_PARTITION = re.compile(r".+-\d+")
+
+
 class ServedDirectory:
-    """The topics of some log directories, for a server.
+    """The topics of some log directories, for a server. Topics and partitions that come or go later are noticed.
 
     Args:
         paths: log directories, partition directories or `.log` files, as for `LogDirs`.
@@ -54,12 +61,14 @@ class ServedDirectory:
         topics: Iterable[str] | None = None,
         until: Time | None = None,
     ) -> None:
+        self._paths = paths
+        self._wanted = None if topics is None else list(topics)
+        self._local = [os.fspath(path) for path in paths if not is_remote(os.fspath(path))]
+        self._times, self._names = self._modified(), self._listed()
         with without_warnings():
             found = LogDirs(*paths)
-            logs = found.logs(topics)
-        self._logs = {(log.topic or "", log.partition or 0): log for log in logs if log.topic is not None}
-        self._paths = paths
-        self._lock = threading.Lock()
+            self._logs = _by_partition(found.logs(self._wanted))
+        self._lock, self._listing = threading.Lock(), threading.Lock()
         self._until_offset = until if isinstance(until, int) else None
         self._until_ms = None if until is None or isinstance(until, int) else to_ms("until", until)
         # The last segment of each partition that was asked for.
@@ -72,21 +81,57 @@ class ServedDirectory:
 
     def topics(self) -> list[tuple[str, bytes | None, list[int], bool]]:
         """Return the name, the id, the partitions of each topic, and whether it is one of Kafka's own."""
+        self._list_again()
+        logs = self._logs
         by_topic: dict[str, list[int]] = {}
-        for topic, partition in sorted(self._logs):
+        for topic, partition in sorted(logs):
             if topic != file_names.METADATA_TOPIC:
                 by_topic.setdefault(topic, []).append(partition)
         return [
-            (topic, self._id(topic, numbers[0]), numbers, file_names.is_internal(topic))
+            (topic, _id(logs[topic, numbers[0]]), numbers, file_names.is_internal(topic))
             for topic, numbers in by_topic.items()
         ]
 
-    def _id(self, topic: str, partition: int) -> bytes | None:
-        try:
-            text = self._logs[topic, partition].topic_id
-        except CorruptRecordError:
-            return None
-        return None if text is None else base64.urlsafe_b64decode(f"{text}==")
+    def _list_again(self) -> None:
+        """List the partitions again if one came or went."""
+        with self._listing:
+            times = self._modified()
+            if times is not None and times == self._times:
+                return
+            names = self._listed()
+            if names != self._names:
+                with without_warnings():
+                    try:
+                        found = LogDirs(*self._paths)
+                    except FileNotFoundError:
+                        # A directory is away, such as while a disk is mounted again: the next look may find it.
+                        return
+                    wanted = None if self._wanted is None else set(self._wanted).intersection(found.topics())
+                    self._logs = _by_partition(found.logs(wanted))
+                with self._lock:
+                    self._configs = None
+            self._times, self._names = times, names
+
+    def _modified(self) -> tuple[int, ...] | None:
+        """Return when entries of the directories came or went the last time; None: only just."""
+        found = []
+        for path in self._local:
+            try:
+                found.append(os.stat(path).st_mtime_ns)
+            except OSError:
+                found.append(0)
+        is_new = any(time.time_ns() - at < _COARSEST_CLOCK_NS for at in found)
+        return None if is_new else tuple(found)
+
+    def _listed(self) -> list[set[str]]:
+        """Return the names of the directories' partitions. A broker also writes checkpoints beside them."""
+        found = []
+        for path in self._local:
+            try:
+                found.append(set(filter(_PARTITION.fullmatch, os.listdir(path))))
+            except OSError:
+                found.append(set())
+        return found
 
     def partition(self, topic: str, partition: int, known: int | None) -> tuple[int, _Partition] | None:
         """Return a partition as it is now.
@@ -194,6 +239,18 @@ class ServedDirectory:
                     if row["resource_type"] == "topic" and row["value"] is not None:
                         self._configs.setdefault(row["resource"], []).append((row["name"], row["value"]))
             return self._configs.get(topic, [])
+
+
+def _by_partition(logs: list[Log]) -> dict[tuple[str, int], Log]:
+    return {(log.topic, log.partition or 0): log for log in logs if log.topic is not None}
+
+
+def _id(log: Log) -> bytes | None:
+    try:
+        text = log.topic_id
+    except CorruptRecordError:
+        return None
+    return None if text is None else base64.urlsafe_b64decode(f"{text}==")
 
 
 def _epochs(log: Log) -> list[LeaderEpoch]:

@@ -7,6 +7,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.errors import KafkaError
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as Place
+from confluent_kafka.admin import AdminClient
 
 import brokerless as bl
 
@@ -123,3 +124,10 @@ def test_librdkafka_reads_a_log_that_has_had_several_leaders(golden):
         records = consumer.consume(1, 20)
         consumer.close()
     assert [record.offset() for record in records] == [0]
+
+
+def test_librdkafka_lists_all_topics(data):
+    """Its request has three bytes behind its end, which brokers ignore."""
+    with bl.serve(data) as address:
+        topics = AdminClient({"bootstrap.servers": address, "log_level": 0}).list_topics(timeout=20).topics
+    assert {name: len(topic.partitions) for name, topic in topics.items()} == {"orders": 4}
