@@ -1,11 +1,11 @@
 //! `Server`: Kafka's protocol in front of a Python object that knows a directory.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use brokerless_serve::{
-    Aborted, Commit, Directory, Limits, Partition, Refusal, ResponseError, TimedOffset, Topic,
-    Topics, Uuid,
+    Aborted, Commit, Directory, Limits, Looked, Partition, Refusal, ResponseError, TimedOffset,
+    Topic, Topics, Uuid, Watched,
 };
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
@@ -27,7 +27,10 @@ impl Server {
         commits: Option<PathBuf>,
     ) -> PyResult<Self> {
         let limits = Limits::default();
-        let directory = Arc::new(Answers(directory));
+        let directory = Arc::new(Answers {
+            directory,
+            topics: OnceLock::new(),
+        });
         py.detach(|| {
             brokerless_serve::Server::start(directory, listen, node_id, advertised, commits, limits)
         })
@@ -51,7 +54,11 @@ impl Server {
 }
 
 /// The Python object, `serving.directory.ServedDirectory`.
-struct Answers(Py<PyAny>);
+struct Answers {
+    directory: Py<PyAny>,
+    /// They are listed once.
+    topics: OnceLock<Arc<Topics>>,
+}
 
 impl Answers {
     fn ask<T>(
@@ -59,7 +66,7 @@ impl Answers {
         ask: impl for<'py> FnOnce(&Bound<'py, PyAny>) -> PyResult<T>,
     ) -> Result<T, Refusal> {
         Python::attach(|py| {
-            ask(self.0.bind(py)).map_err(|error| {
+            ask(self.directory.bind(py)).map_err(|error| {
                 let kind = error
                     .get_type(py)
                     .name()
@@ -78,6 +85,8 @@ impl Answers {
 
 type TopicTuple = (String, Option<[u8; 16]>, Vec<i32>, bool);
 
+type StatusTuple = (String, i64, i64);
+
 type PartitionTuple = (
     PathBuf,
     Vec<i64>,
@@ -94,6 +103,9 @@ impl Directory for Answers {
     }
 
     fn topics(&self) -> Result<Arc<Topics>, Refusal> {
+        if let Some(known) = self.topics.get() {
+            return Ok(Arc::clone(known));
+        }
         let found: Vec<TopicTuple> =
             self.ask(|directory| directory.call_method0("topics")?.extract())?;
         let topics = found
@@ -104,7 +116,8 @@ impl Directory for Answers {
                 partitions,
                 is_internal,
             });
-        Ok(Arc::new(Topics::new(topics.collect())))
+        let topics = Arc::new(Topics::new(topics.collect()));
+        Ok(Arc::clone(self.topics.get_or_init(|| topics)))
     }
 
     fn partition(
@@ -112,18 +125,37 @@ impl Directory for Answers {
         topic: &str,
         partition: i32,
         known: Option<u64>,
-    ) -> Result<Option<Partition>, Refusal> {
-        let found: Option<(u64, PartitionTuple)> = self.ask(|directory| {
+    ) -> Result<Looked, Refusal> {
+        let (state, own, shared, found): (
+            u64,
+            Vec<StatusTuple>,
+            Vec<StatusTuple>,
+            Option<PartitionTuple>,
+        ) = self.ask(|directory| {
             directory
                 .call_method1("partition", (topic, partition, known))?
                 .extract()
         })?;
-        let Some((state, (path, base_offsets, end_position, offsets, epochs, aborted))) = found
-        else {
-            return Ok(None);
+        let watched = |files: Vec<StatusTuple>| {
+            files
+                .into_iter()
+                .map(|(path, modified, size)| Watched {
+                    path,
+                    modified,
+                    size,
+                })
+                .collect()
+        };
+        let (own, shared) = (watched(own), watched(shared));
+        let Some((path, base_offsets, end_position, offsets, epochs, aborted)) = found else {
+            return Ok(Looked {
+                partition: None,
+                own,
+                shared,
+            });
         };
         let (log_start_offset, high_watermark, last_stable_offset) = offsets;
-        Ok(Some(Partition {
+        let partition = Partition {
             state,
             path,
             base_offsets,
@@ -140,7 +172,12 @@ impl Directory for Answers {
                     last_offset,
                 })
                 .collect(),
-        }))
+        };
+        Ok(Looked {
+            partition: Some(partition),
+            own,
+            shared,
+        })
     }
 
     fn offset_for_time(

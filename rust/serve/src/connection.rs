@@ -299,10 +299,15 @@ async fn fetch(shared: &Arc<Shared>, request: &Request) -> Result<Reply, Broken>
         .await?;
         let looked = begun.elapsed();
         let left = deadline.saturating_duration_since(Instant::now());
-        if found.bytes >= least || found.has_error || fetching.wanted.is_empty() || left.is_zero() {
+        let is_done = found.bytes >= least || found.has_error || fetching.wanted.is_empty();
+        // To look at thousands of partitions takes time: a server that waits stays at rest.
+        let rest = LOOK.max(looked * REST);
+        if !is_done {
+            tokio::time::sleep(left.min(rest)).await;
+        }
+        // At the end of its wait a client asks again, and that looks again.
+        if is_done || left <= rest {
             return respond(reply, &fetching, found, version);
         }
-        // To look at thousands of partitions takes time: a server that waits stays at rest.
-        tokio::time::sleep(left.min(LOOK.max(looked * REST))).await;
     }
 }

@@ -18,6 +18,9 @@ const FLEXIBLE: i16 = 12;
 /// The first version that names topics by their ids.
 const WITH_IDS: i16 = 13;
 
+/// The most files in a response: they are open until it is sent. A client gets the others' records with the next one.
+const MOST_FILES: usize = 256;
+
 /// How much a client wants.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Bounds {
@@ -69,8 +72,12 @@ pub(crate) fn read(partitions: &Partitions, fetching: &Fetching, bounds: Bounds)
             return found;
         }
     };
+    let mut files = 0;
     for (place, (key, wanted)) in fetching.wanted.iter().enumerate() {
-        let left = bounds.max_bytes.saturating_sub(found.bytes);
+        let left = match files < MOST_FILES {
+            true => bounds.max_bytes.saturating_sub(found.bytes),
+            false => 0,
+        };
         let answer = resolved(&topics, key).and_then(|topic| {
             let partition = partitions.get(topic, key.partition)?;
             // One batch at least, however large, or a client would never get beyond it (KIP-74).
@@ -86,6 +93,7 @@ pub(crate) fn read(partitions: &Partitions, fetching: &Fetching, bounds: Bounds)
         match answer {
             Ok((data, records)) => {
                 found.bytes += records.as_ref().map_or(0, |range| range.length);
+                files += usize::from(records.is_some());
                 found.has_error |= data.diverging_epoch != EpochEndOffset::default();
                 let data = data.with_partition_index(key.partition);
                 found.answers.push(Answer {

@@ -7,6 +7,7 @@
 //! - `metadata`, `offsets`, `fetch`, `refused`: the answers, by request.
 //! - `groups`: consumer groups: members, assignments and commits.
 //! - `session`: what incremental fetches have been told already (KIP-227).
+//! - `partitions`: what was read of partitions, as long as the files in `watched` do not change.
 //! - `segment`: a position in a file for an offset. `send_file`: from a file to a socket.
 
 mod connection;
@@ -21,9 +22,13 @@ mod segment;
 mod send_file;
 mod server;
 mod session;
+mod watched;
 mod wire;
 
-pub use directory::{Aborted, Commit, Directory, Partition, Refusal, TimedOffset, Topic, Topics};
+pub use directory::{
+    Aborted, Commit, Directory, Looked, Partition, Refusal, TimedOffset, Topic, Topics,
+};
 pub use kafka_protocol::ResponseError;
 pub use server::{Limits, Server};
 pub use uuid::Uuid;
+pub use watched::Watched;
