@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use brokerless_serve::{
-    Answerer, Bytes, Commit, Directory, Limits, Options, Partition, Refusal, ResponseError, Shown,
-    TimedOffset, Topic, Topics, Uuid,
+    Answerer, Bytes, Commit, Directory, Limits, Looked, Options, Partition, Refusal, ResponseError,
+    Shown, TimedOffset, Topic, Topics, Uuid,
 };
 
 /// A directory of two topics, whose segments cannot be read.
@@ -25,15 +25,20 @@ impl Directory for TwoTopics {
         Ok(Arc::new(Topics::new(vec![topic("t", 1), topic("u", 2)])))
     }
 
-    fn partition(&self, _: &str, _: i32, _: Option<u64>) -> Result<Option<Partition>, Refusal> {
-        Ok(Some(Partition {
+    fn partition(&self, _: &str, _: i32, _: Option<u64>) -> Result<Looked, Refusal> {
+        let partition = Partition {
             path: "/nowhere".to_owned(),
             base_offsets: vec![0],
             high_watermark: 10,
             last_stable_offset: 5,
             epochs: vec![(0, 0), (2, 5)],
             ..Partition::default()
-        }))
+        };
+        Ok(Looked {
+            partition: Some(partition),
+            own: Vec::new(),
+            shared: Vec::new(),
+        })
     }
 
     fn offset_for_time(

@@ -117,6 +117,11 @@ class Segment:
         return self.next_base_offset is None
 
     @property
+    def is_swapped(self) -> bool:
+        """Whether its `.log` still has the name of a file that a cleaner is about to put in place."""
+        return bool(self._swapped & file_names.LOG)
+
+    @property
     def limit_offset(self) -> int:
         """The offset below which all of its batches must end."""
         return self.end_offset(NO_END)
