@@ -11,9 +11,16 @@ from confluent_kafka.admin import AdminClient
 
 import brokerless as bl
 from brokerless.testing import Kafka
+from guides import blocks
 
 pytest_plugins = ["pytester"]
 
+GUIDE = "docs/guides/serving.md"
+ANOTHER = """
+def test_each_test_has_its_own(kafka):
+    import brokerless
+    assert brokerless.LogDirs(kafka.directory).topics() == []
+"""
 ROWS = [{"key": f"{number}", "value": f"{number}"} for number in range(20)]
 
 
@@ -43,27 +50,17 @@ def read(kafka, topic, count, **settings):
 
 def test_a_test_is_as_its_documentation_says(pytester):
     """The fixture is there with one line, and a consumer of the application gets the rows."""
-    pytester.makeconftest('pytest_plugins = ["brokerless.testing"]')
-    pytester.makepyfile(
-        """
-        from confluent_kafka import Consumer
-
-        def test_orders(kafka):
-            kafka.create_topic("orders", partitions=2)
-            kafka.send("orders", [{"key": "a", "value": "1"}])
-            consumer = Consumer({"bootstrap.servers": kafka.bootstrap_servers, "group.id": "g",
-                                 "auto.offset.reset": "earliest"})
-            consumer.subscribe(["orders"])
-            assert consumer.poll(10).value() == b"1"
-            consumer.close()
-
-        def test_each_test_has_its_own(kafka):
-            assert kafka.bootstrap_servers
-            import brokerless
-            assert brokerless.LogDirs(kafka.directory).topics() == []
-        """
-    )
+    conftest, test = (block for block in blocks(GUIDE, "python") if "pytest_plugins" in block or "def test_" in block)
+    pytester.makeconftest(conftest)
+    pytester.makepyfile(f"{test}\n\n{ANOTHER}")
     pytester.runpytest_subprocess("-p", "no:randomly", "-p", "no:cacheprovider").assert_outcomes(passed=2)
+
+
+def test_the_recipe_for_confluent_kafka(kafka, capsys):
+    kafka.send("orders", ROWS[:3])
+    (block,) = [block for block in blocks(GUIDE, "python") if block.startswith("from") and "127.0.0.1:9092" in block]
+    exec(block.replace("127.0.0.1:9092", kafka.bootstrap_servers), {})
+    assert capsys.readouterr().out.splitlines() == [f"0 {at} b'{at}'" for at in range(3)]
 
 
 def test_a_topic_that_is_made_after_the_start_is_found_at_once(kafka):

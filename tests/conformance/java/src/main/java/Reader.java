@@ -36,7 +36,7 @@ class Reader {
     }
 
     static KafkaConsumer<byte[], byte[]> consumer(JsonNode command, Map<String, Object> more) {
-        Map<String, Object> properties = new HashMap<>(more);
+        Map<String, Object> properties = new HashMap<>();
         properties.put("bootstrap.servers", command.get("at").asText());
         properties.put("isolation.level", command.get("isolation").asText());
         properties.put("key.deserializer", ByteArrayDeserializer.class);
@@ -48,6 +48,7 @@ class Reader {
         if (command.hasNonNull("group")) {
             properties.put("group.id", command.get("group").asText());
         }
+        properties.putAll(more);
         return new KafkaConsumer<>(properties);
     }
 
