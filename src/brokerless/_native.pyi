@@ -82,10 +82,12 @@ __all__ = [
     "json_lines",
     "json_rows",
     "kraft_snapshot",
+    "open_transactions",
     "place_headers",
     "producer_snapshot",
     "row_schema",
     "scan",
+    "segment_files",
     "skip_equal",
     "state_records",
     "survey",
@@ -951,6 +953,21 @@ class TransactionIndex:
         Raises:
             CorruptRecordError: it fails.
         """
+
+def open_transactions(data: _Data) -> list[tuple[int, int]]:
+    """Return the producer and the first offset of each transaction that is open in a `.snapshot`.
+
+    Raises:
+        CorruptRecordError: version, CRC or length is wrong.
+    """
+
+def segment_files(names: list[str], kinds: dict[str, int]) -> tuple[dict[int, int], list[str]]:
+    """Return the kinds of a segment's files by offset, ascending, and all names that are no such file.
+
+    Args:
+        names: the names in a partition directory.
+        kinds: the bit of each extension, without its dot.
+    """
 
 def producer_snapshot(data: _Data) -> pa.RecordBatch:
     """Return the producers in a `.snapshot`.

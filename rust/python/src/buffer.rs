@@ -1,22 +1,37 @@
 //! Bytes from Python: any contiguous buffer, borrowed without a copy.
 //!
 //! pyarrow takes the buffer and lends it through the Arrow C data interface. So no pointer is handled here, and the
-//! interpreter lock can be released. The caller must not write to the buffer during the call.
+//! interpreter lock can be released. The caller must not write to the buffer during the call. pyarrow takes longer to
+//! load than all else together: until something else needs it, `bytes` are held as such, and little else is copied.
 
 use arrow_buffer::Buffer;
 use arrow_data::ArrayData;
 use arrow_pyarrow::FromPyArrow;
+use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
 use pyo3::sync::PyOnceLock;
+use pyo3::types::PyBytes;
 
 /// A contiguous buffer as an argument.
 #[derive(Debug)]
-pub(crate) struct Bytes(Buffer);
+pub(crate) enum Bytes {
+    Lent(Buffer),
+    Held(PyBackedBytes),
+    Copied(Vec<u8>),
+}
+
+/// What is copied at most before pyarrow is loaded.
+const MOST_COPIED: usize = 1 << 20;
 
 impl Bytes {
     pub(crate) fn as_slice(&self) -> &[u8] {
-        self.0.as_slice()
+        match self {
+            Self::Lent(buffer) => buffer.as_slice(),
+            Self::Held(bytes) => bytes,
+            Self::Copied(bytes) => bytes,
+        }
     }
 }
 
@@ -24,10 +39,21 @@ impl<'py> FromPyObject<'_, 'py> for Bytes {
     type Error = PyErr;
 
     fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        let pyarrow = Pyarrow::get(object.py())?;
-        let buffer = pyarrow.py_buffer.bind(object.py()).call1((object,))?;
-        let borrowed = borrow(object.py(), vec![buffer])?;
-        Ok(Self(borrowed.into_iter().next().unwrap_or_default()))
+        let py = object.py();
+        if let Ok(bytes) = object.cast::<PyBytes>() {
+            return Ok(Self::Held(bytes.to_owned().into()));
+        }
+        if PYARROW.get(py).is_none()
+            && let Ok(buffer) = PyBuffer::<u8>::get(&object)
+            && buffer.is_c_contiguous()
+            && buffer.item_count() <= MOST_COPIED
+        {
+            return Ok(Self::Copied(buffer.to_vec(py)?));
+        }
+        let pyarrow = Pyarrow::get(py)?;
+        let buffer = pyarrow.py_buffer.bind(py).call1((object,))?;
+        let borrowed = borrow(py, vec![buffer])?;
+        Ok(Self::Lent(borrowed.into_iter().next().unwrap_or_default()))
     }
 }
 
@@ -78,9 +104,10 @@ pub(crate) struct Pyarrow {
     pub(crate) extension_array: Py<PyAny>,
 }
 
+static PYARROW: PyOnceLock<Pyarrow> = PyOnceLock::new();
+
 impl Pyarrow {
     pub(crate) fn get(py: Python<'_>) -> PyResult<&Self> {
-        static PYARROW: PyOnceLock<Pyarrow> = PyOnceLock::new();
         PYARROW.get_or_try_init(py, || {
             let pyarrow = py.import("pyarrow")?;
             let py_buffer = pyarrow.getattr("py_buffer")?;

@@ -18,6 +18,7 @@ mod equal_batches;
 mod erasure;
 mod error;
 mod file;
+mod file_names;
 mod find_batch;
 mod find_timestamp;
 mod hand_over;
@@ -142,6 +143,11 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
         producer_snapshot::producer_snapshot,
         module
     )?)?;
+    module.add_function(wrap_pyfunction!(
+        producer_snapshot::open_transactions,
+        module
+    )?)?;
+    module.add_function(wrap_pyfunction!(file_names::segment_files, module)?)?;
     module.add_function(wrap_pyfunction!(
         producers::highest_cluster_producer_id,
         module

@@ -18,6 +18,19 @@ pub(crate) fn producer_snapshot(py: Python<'_>, data: Bytes) -> PyResult<Bound<'
     producer_table(py, &producers)
 }
 
+/// Returns the transactions that are open in a snapshot, without Arrow, which takes long to load.
+#[pyfunction]
+pub(crate) fn open_transactions(py: Python<'_>, data: Bytes) -> PyResult<Vec<(i64, i64)>> {
+    let producers = py
+        .detach(|| brokerless_core::producer_snapshot(data.as_slice()))
+        .map_err(|error| to_py(py, error))?;
+    let begun = producers
+        .iter()
+        .filter(|producer| producer.current_txn_first_offset >= 0)
+        .map(|producer| (producer.producer_id, producer.current_txn_first_offset));
+    Ok(begun.collect())
+}
+
 /// One row for each producer. No other code has this schema.
 pub(crate) fn producer_table<'py>(
     py: Python<'py>,

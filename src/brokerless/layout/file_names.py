@@ -18,6 +18,8 @@ import re
 from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
+from brokerless import _native
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
@@ -40,6 +42,7 @@ _BY_OFFSET = (".log", ".index", ".timeindex", ".txnindex")
 
 # Kafka's metadata log. It belongs to the Raft layer and is not loaded with the topics.
 METADATA_TOPIC = "__cluster_metadata"
+OFFSETS_TOPIC = "__consumer_offsets"
 # The cache of tiered storage (RemoteIndexCache.DIR_NAME).
 REMOTE_INDEXES = "remote-log-index-cache"
 """The directory of a tiered broker that is no partition."""
@@ -50,7 +53,7 @@ MOST_PARTITIONS = 100_000
 # Kafka's Topic.INTERNAL_TOPICS, its metadata log, and the default topic of remote log metadata.
 _INTERNAL = {
     METADATA_TOPIC,
-    "__consumer_offsets",
+    OFFSETS_TOPIC,
     "__remote_log_metadata",
     "__share_group_state",
     "__transaction_state",
@@ -288,18 +291,16 @@ def live_files(names: Iterable[str], next_offset_of: Callable[[str], int]) -> Li
 
     `next_offset_of` returns the offset after the last batch of a `.log.swap` file, by name.
     """
-    plain: dict[int, int] = {}
+    plain, others = _native.segment_files(list(names), _KINDS)
     swapped: dict[int, int] = {}
     deleted = set()
     cleaned = 1 << 63
-    for name in names:
+    for name in others:
         parsed = _parse(name)
         if parsed is None:
             continue
         offset, kind, state = parsed
-        if state == "":
-            plain[offset] = plain.get(offset, 0) | kind
-        elif state == SWAP:
+        if state == SWAP:
             swapped[offset] = swapped.get(offset, 0) | kind
         elif state == CLEANED:
             cleaned = min(cleaned, offset)

@@ -250,6 +250,9 @@ def _open_at(log: Log, end_offset: int, walked: _Walked | None) -> _Walked:
         # The one at the start of a tiered log's local part counts: what is before it is remote.
         if log.log_start_offset < offset <= end_offset:
             open_transactions = _snapshot(log, offset)
+            if open_transactions == [] and offset == end_offset and log.extent.damage is None:
+                # After a clean shutdown: nothing is behind it.
+                return _Walked([], [], [])
             if open_transactions is not None:
                 return _walk(log, _floor(segments, offset), open_transactions, end_offset, offset)
     return walked or _walk(log, 0, _snapshot(log, segments[0].base_offset) or [], end_offset)
@@ -411,18 +414,13 @@ def _position_of(segment: Segment, file: storage.File, offset: int, end: int) ->
 
 def _snapshot(log: Log, offset: int) -> _Open | None:
     """Return the transactions open at `offset` from the snapshot of that offset; None if it is absent or unreadable."""
-    import pyarrow as pa  # noqa: PLC0415 - slow to import at every start of the command
-    import pyarrow.compute as pc  # noqa: PLC0415 - slow to import at every start of the command
-
     at = bisect_left(log.snapshots, offset)
     if log.snapshots[at : at + 1] != [offset]:
         return None
     try:
-        producers = _native.producer_snapshot(storage.read_all(log.snapshot_path(offset)))
+        return _native.open_transactions(storage.read_all(log.snapshot_path(offset)))
     except (OSError, BrokerlessError):
         return None
-    producers = producers.filter(pc.greater_equal(producers["current_txn_first_offset"], pa.scalar(0, pa.int64())))
-    return tuples(producers, "producer_id", "current_txn_first_offset")
 
 
 def _first_unstable(log: Log, open_transactions: _Open) -> int | None:

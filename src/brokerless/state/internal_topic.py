@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from brokerless import _native
 from brokerless.errors import BrokerlessError, CorruptRecordError, UnsupportedFormatError
+from brokerless.layout import file_names
 from brokerless.log.aborted_transactions import transactions
 from brokerless.log.end_offsets import end_offsets
 from brokerless.log_dir.log_dirs import sorted_replicas
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from brokerless.log.log import Log
     from brokerless.log_dir.log_dirs import LogDirs
 
-OFFSETS_TOPIC = "__consumer_offsets"
+OFFSETS_TOPIC = file_names.OFFSETS_TOPIC
 TRANSACTIONS_TOPIC = "__transaction_state"
 REMOTE_LOG_METADATA_TOPIC = "__remote_log_metadata"
 _ROW = ["key", "value", "offset", "timestamp"]

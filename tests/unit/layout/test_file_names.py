@@ -32,7 +32,13 @@ def test_all_kinds():
 
 @pytest.mark.parametrize(
     "other",
-    ["5.log", "abc.log", "00000000000000000005.log.bak", "00000000000000000005", "99999999999999999999.log", ".log"],
+    [
+        *("5.log", "abc.log", "00000000000000000005.log.bak", "00000000000000000005", "99999999999999999999.log"),
+        *(".log", "+0000000000000000005.log", "-0000000000000000005.log", "000000000000000000005.log"),
+        *("09223372036854775808.log", "00000000000000000005.LOG", "00000000000000000005log", ""),
+        pytest.param("0000000000000000000\u0665.log", id="a digit of another script"),
+        pytest.param("00000000000000000005.log\udcff", id="no UTF-8"),
+    ],
 )
 def test_what_kafka_did_not_name_is_no_segment(other):
     assert live(other) == ({}, {}, [], [])
