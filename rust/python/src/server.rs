@@ -1,11 +1,11 @@
 //! `Server`: Kafka's protocol in front of a Python object that knows a directory.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use brokerless_serve::{
-    Aborted, Bytes, Commit, Directory, Limits, Options, Partition, Refusal, ResponseError, Shown,
-    TimedOffset, Tls, Topic, Topics, Uuid,
+    Aborted, Bytes, Commit, Directory, Limits, Looked, Options, Partition, Refusal, ResponseError,
+    Shown, TimedOffset, Tls, Topic, Topics, Uuid, Watched,
 };
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
@@ -56,7 +56,10 @@ impl Server {
                 ..defaults
             },
         };
-        let directory = Arc::new(Answers(directory));
+        let directory = Arc::new(Answers {
+            directory,
+            topics: OnceLock::new(),
+        });
         py.detach(|| brokerless_serve::Server::start(directory, options))
             .map(Self)
             .map_err(|error| PyOSError::new_err(error.to_string()))
@@ -84,7 +87,11 @@ impl Server {
 }
 
 /// The Python object, `serving.directory.ServedDirectory`.
-struct Answers(Py<PyAny>);
+struct Answers {
+    directory: Py<PyAny>,
+    /// They are listed once.
+    topics: OnceLock<Arc<Topics>>,
+}
 
 impl Answers {
     fn ask<T>(
@@ -92,7 +99,7 @@ impl Answers {
         ask: impl for<'py> FnOnce(&Bound<'py, PyAny>) -> PyResult<T>,
     ) -> Result<T, Refusal> {
         Python::attach(|py| {
-            ask(self.0.bind(py)).map_err(|error| {
+            ask(self.directory.bind(py)).map_err(|error| {
                 let kind = error
                     .get_type(py)
                     .name()
@@ -119,6 +126,8 @@ type CountTuple = (
     u64,
 );
 
+type StatusTuple = (String, i64, i64);
+
 type PartitionTuple = (
     String,
     Vec<i64>,
@@ -136,6 +145,9 @@ impl Directory for Answers {
     }
 
     fn topics(&self) -> Result<Arc<Topics>, Refusal> {
+        if let Some(known) = self.topics.get() {
+            return Ok(Arc::clone(known));
+        }
         let found: Vec<TopicTuple> =
             self.ask(|directory| directory.call_method0("topics")?.extract())?;
         let topics = found
@@ -146,7 +158,8 @@ impl Directory for Answers {
                 partitions,
                 is_internal,
             });
-        Ok(Arc::new(Topics::new(topics.collect())))
+        let topics = Arc::new(Topics::new(topics.collect()));
+        Ok(Arc::clone(self.topics.get_or_init(|| topics)))
     }
 
     fn partition(
@@ -154,21 +167,38 @@ impl Directory for Answers {
         topic: &str,
         partition: i32,
         known: Option<u64>,
-    ) -> Result<Option<Partition>, Refusal> {
-        let found: Option<(u64, PartitionTuple)> = self.ask(|directory| {
+    ) -> Result<Looked, Refusal> {
+        let (state, own, shared, found): (
+            u64,
+            Vec<StatusTuple>,
+            Vec<StatusTuple>,
+            Option<PartitionTuple>,
+        ) = self.ask(|directory| {
             directory
                 .call_method1("partition", (topic, partition, known))?
                 .extract()
         })?;
-        let Some((
-            state,
-            (path, base_offsets, other_names, end_position, offsets, epochs, aborted),
-        )) = found
+        let watched = |files: Vec<StatusTuple>| {
+            files
+                .into_iter()
+                .map(|(path, modified, size)| Watched {
+                    path,
+                    modified,
+                    size,
+                })
+                .collect()
+        };
+        let (own, shared) = (watched(own), watched(shared));
+        let Some((path, base_offsets, other_names, end_position, offsets, epochs, aborted)) = found
         else {
-            return Ok(None);
+            return Ok(Looked {
+                partition: None,
+                own,
+                shared,
+            });
         };
         let (log_start_offset, high_watermark, last_stable_offset) = offsets;
-        Ok(Some(Partition {
+        let partition = Partition {
             state,
             path,
             base_offsets,
@@ -186,7 +216,12 @@ impl Directory for Answers {
                     last_offset,
                 })
                 .collect(),
-        }))
+        };
+        Ok(Looked {
+            partition: Some(partition),
+            own,
+            shared,
+        })
     }
 
     fn offset_for_time(

@@ -6,6 +6,8 @@ use bytes::Bytes;
 use kafka_protocol::ResponseError;
 use uuid::Uuid;
 
+use crate::watched::Watched;
+
 /// The answers of a directory. Each call may block: it reads files.
 pub trait Directory: Send + Sync + 'static {
     /// The cluster's id.
@@ -14,13 +16,9 @@ pub trait Directory: Send + Sync + 'static {
     /// All topics, sorted by name.
     fn topics(&self) -> Result<Arc<Topics>, Refusal>;
 
-    /// A partition as it is now; None: its state is still `known`.
-    fn partition(
-        &self,
-        topic: &str,
-        partition: i32,
-        known: Option<u64>,
-    ) -> Result<Option<Partition>, Refusal>;
+    /// A partition as it is now.
+    fn partition(&self, topic: &str, partition: i32, known: Option<u64>)
+    -> Result<Looked, Refusal>;
 
     /// The first record at or above a timestamp in ms; None: there is none below `end`.
     ///
@@ -96,6 +94,17 @@ pub struct Topic {
     pub partitions: Vec<i32>,
     /// Whether it is one of Kafka's own.
     pub is_internal: bool,
+}
+
+/// What a look at a partition found.
+#[derive(Debug, Clone)]
+pub struct Looked {
+    /// The partition; None: its state is still the known one.
+    pub partition: Option<Partition>,
+    /// The partition's files that change with it. Without any, and none that are shared, it never changes.
+    pub own: Vec<Watched>,
+    /// Files that change with it and with others.
+    pub shared: Vec<Watched>,
 }
 
 /// A partition at one moment.

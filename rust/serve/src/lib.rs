@@ -9,6 +9,7 @@
 //! - `metadata`, `offsets`, `fetch`, `refused`: the answers, by request.
 //! - `groups`: consumer groups: members, assignments and commits.
 //! - `session`: what incremental fetches have been told already (KIP-227).
+//! - `partitions`: what was read of partitions, as long as the files in `watched` do not change.
 //! - `segment`, `segment_file`: a position in a file for an offset. `records`: what is sent of a segment.
 //! - `send_file`: from a file to a socket.
 
@@ -31,12 +32,16 @@ mod send_file;
 mod server;
 mod session;
 mod socket;
+mod watched;
 mod wire;
 
 pub use bytes::Bytes;
 pub use counters::Count;
-pub use directory::{Aborted, Commit, Directory, Partition, Refusal, TimedOffset, Topic, Topics};
+pub use directory::{
+    Aborted, Commit, Directory, Looked, Partition, Refusal, TimedOffset, Topic, Topics,
+};
 pub use kafka_protocol::ResponseError;
 pub use records::Shown;
 pub use server::{Limits, Options, Server, Tls};
 pub use uuid::Uuid;
+pub use watched::Watched;

@@ -11,6 +11,7 @@ use crate::directory::{Aborted, Directory, Partition, Refusal};
 use crate::memory::Memory;
 use crate::records::Shown;
 use crate::segment::Segment;
+use crate::watched::{Dependencies, Groups};
 
 /// A partition is looked at again after this time: a broker may write to it.
 const FRESH: Duration = Duration::from_millis(100);
@@ -26,11 +27,12 @@ pub(crate) struct Partitions {
     pub(crate) memory: Arc<Memory>,
     known: Mutex<HashMap<(String, i32), Known>>,
     open: Mutex<Vec<Opened>>,
+    groups: Groups,
 }
 
-#[derive(Clone)]
 struct Known {
     partition: Arc<Partition>,
+    dependencies: Arc<Dependencies>,
     at: Instant,
 }
 
@@ -47,6 +49,7 @@ impl Partitions {
             memory,
             known: Mutex::default(),
             open: Mutex::default(),
+            groups: Groups::default(),
         }
     }
 
@@ -57,25 +60,42 @@ impl Partitions {
     /// Returns a partition of a topic that exists, as it was at most [`FRESH`] ago.
     pub(crate) fn get(&self, topic: &str, number: i32) -> Result<Arc<Partition>, Refusal> {
         let key = (topic.to_owned(), number);
-        let known = lock(&self.known).get(&key).cloned();
-        let state = match &known {
+        let known = match lock(&self.known).get(&key) {
             Some(known) if known.at.elapsed() < FRESH => return Ok(Arc::clone(&known.partition)),
-            known => known.as_ref().map(|known| known.partition.state),
+            known => known.map(|known| {
+                (
+                    Arc::clone(&known.partition),
+                    Arc::clone(&known.dependencies),
+                )
+            }),
         };
         // Not under the lock: it reads files.
-        let found = self.directory.partition(topic, number, state)?;
-        let partition = match (found, known) {
-            (Some(found), _) => Arc::new(found),
-            (None, Some(known)) => known.partition,
-            (None, None) => {
-                return Err(Refusal::new(
-                    ResponseError::UnknownServerError,
-                    "no state of a partition",
-                ));
+        let (partition, dependencies) = match known {
+            Some((partition, dependencies)) if dependencies.are_same(FRESH) => {
+                (partition, dependencies)
+            }
+            known => {
+                let state = known.as_ref().map(|(partition, _)| partition.state);
+                let looked = self.directory.partition(topic, number, state)?;
+                let dependencies = Dependencies {
+                    own: looked.own,
+                    group: self.groups.of(looked.shared),
+                };
+                match (looked.partition, known) {
+                    (Some(found), _) => (Arc::new(found), Arc::new(dependencies)),
+                    (None, Some((partition, _))) => (partition, Arc::new(dependencies)),
+                    (None, None) => {
+                        return Err(Refusal::new(
+                            ResponseError::UnknownServerError,
+                            "no state of a partition",
+                        ));
+                    }
+                }
             }
         };
         let known = Known {
             partition: Arc::clone(&partition),
+            dependencies,
             at: Instant::now(),
         };
         lock(&self.known).insert(key, known);

@@ -1,6 +1,6 @@
 //! What incremental fetches have been told already (KIP-227, `FetchSession` and `FetchManager` of Kafka).
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -80,7 +80,7 @@ impl Fetching {
     /// Notes what the response says of partitions: the high watermark and the log start. `with_records` come last in
     /// the next response, so that each has its turn.
     pub(crate) fn tell(&self, told: &[(&Key, (i64, i64))], with_records: &[&Key]) {
-        let Some(session) = &self.session else {
+        let Some(session) = self.session.as_ref().filter(|_| !told.is_empty()) else {
             return;
         };
         let mut state = lock(&session.state);
@@ -89,11 +89,12 @@ impl Fetching {
                 wanted.told = Some(*values);
             }
         }
-        for key in with_records {
-            if let Some((key, wanted)) = state.partitions.shift_remove_entry(*key) {
-                state.partitions.insert(key, wanted);
-            }
-        }
+        // In one pass: there may be ten thousand partitions, each with a few records.
+        let with_records: HashSet<&Key> = with_records.iter().copied().collect();
+        let (last, first): (Vec<_>, Vec<_>) = std::mem::take(&mut state.partitions)
+            .into_iter()
+            .partition(|(key, _)| with_records.contains(key));
+        state.partitions = first.into_iter().chain(last).collect();
     }
 }
 

@@ -5,20 +5,21 @@ from __future__ import annotations
 import base64
 import os
 import threading
+import time
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from brokerless.arguments import to_ms
 from brokerless.errors import CorruptRecordError, without_warnings
 from brokerless.io import storage
 from brokerless.io.remote import is_remote
-from brokerless.layout import checkpoints, file_names
+from brokerless.layout import checkpoints, commit_journal, file_names
+from brokerless.layout.log_dir_files import LogDirFiles
 from brokerless.log.aborted_transactions import fitting, transactions
 from brokerless.log.log import Log
 from brokerless.log.offset_range import stable_end, visible_end
 from brokerless.log.offsets_for_times import answer
 from brokerless.log_dir.log_dirs import LogDirs
-from brokerless.state.cluster import cluster
-from brokerless.state.offset_commits import commits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -27,6 +28,17 @@ if TYPE_CHECKING:
     from brokerless.layout.checkpoints import LeaderEpoch
 
 
+# How long what a root's own files say is taken as what they say now, in seconds. The lock has no modification time.
+_FRESH = 0.05
+_OF_ROOT = (
+    checkpoints.HIGH_WATERMARKS,
+    checkpoints.LOG_START_OFFSETS,
+    checkpoints.RECOVERY_POINTS,
+    checkpoints.FIRST_DIRTY_OFFSETS,
+    checkpoints.CLEAN_SHUTDOWN,
+)
+
+_Status = tuple[str, int, int]
 _Partition = tuple[
     str,
     list[int],
@@ -59,9 +71,11 @@ class ServedDirectory:
             logs = found.logs(topics)
         self._logs = {(log.topic or "", log.partition or 0): log for log in logs if log.topic is not None}
         self._paths = paths
+        self._has_commits = file_names.OFFSETS_TOPIC in found.topics()
         self._lock = threading.Lock()
         self._until_offset = until if isinstance(until, int) else None
         self._until_ms = None if until is None or isinstance(until, int) else to_ms("until", until)
+        self._roots: dict[str, _Root] = {}
         # The last segment of each partition that was asked for.
         self._last: dict[tuple[str, int], str] = {}
         self._configs: dict[str, list[tuple[str, str]]] | None = None
@@ -88,7 +102,9 @@ class ServedDirectory:
             return None
         return None if text is None else base64.urlsafe_b64decode(f"{text}==")
 
-    def partition(self, topic: str, partition: int, known: int | None) -> tuple[int, _Partition] | None:
+    def partition(
+        self, topic: str, partition: int, known: int | None
+    ) -> tuple[int, list[_Status], list[_Status], _Partition | None]:
         """Return a partition as it is now.
 
         Args:
@@ -97,28 +113,38 @@ class ServedDirectory:
             known: the state that the server knows; None: none.
 
         Returns:
-            None if the state is the known one; else the state, and a tuple: the directory; the base offset of each
-            segment; the names of `.log` files that differ from it; where the last sound batch of the last one ends; the
-            log start offset, the high watermark and the last stable offset; the leader epochs with their first offsets;
-            the aborted transactions: producer, first offset, offset of the marker.
+            The state; the partition's own files that change with it, each with its modification time and size; those
+            of its log directory; and None if the state is the known one, else a tuple: the directory; the base offset
+            of each segment; the names of `.log` files that differ from it; where the last sound batch of the last one
+            ends; the log start offset, the high watermark and the last stable offset; the leader epochs with their
+            first offsets; the aborted transactions: producer, first offset, offset of the marker.
         """
-        listed = self._logs[topic, partition]
-        state = self._state(listed)
-        if state == known:
-            return None
+        key = topic, partition
+        path = self._logs[key].path
+        root = self._root(self._logs[key].root.path)
+        own = [] if is_remote(path) else [_status(path)]
+        if own and (last := self._last.get(key)) is not None:
+            own.append(_status(last))
+            state = root.state_of(key, own)
+            if state == known:
+                return state, own, root.watched, None
         with without_warnings():
-            log = Log(listed.path)
+            log = Log(commit_journal.active_path(path), root=root)
             segments = log.segments
-            self._last[topic, partition] = segments[-1].path if segments else log.path
+            if own:
+                # Before the end of the segment is looked up: a broker may append meanwhile.
+                self._last[key] = segments[-1].path if segments else log.path
+                own = [own[0], _status(self._last[key])]
             end = self._end(log)
             offsets = log.local_log_start_offset, end, min(end, stable_end(log, skips=True))
             epochs = [(one.epoch, one.start_offset) for one in _epochs(log)]
-            path = os.path.dirname(segments[0].path) if segments else log.path
+            directory = os.path.dirname(segments[0].path) if segments else log.path
             bases = [one.base_offset for one in segments]
             # A segment that a cleaner was about to put in its place.
             names = [(one.base_offset, os.path.basename(one.path)) for one in segments]
             others = [(base, name) for base, name in names if name != file_names.segment_file(base, file_names.LOG)]
-            return state, (path, bases, others, log.extent.end_position, offsets, epochs, _aborted(log))
+            found = directory, bases, others, log.extent.end_position, offsets, epochs, _aborted(log)
+        return root.state_of(key, own), own, root.watched, found
 
     def _end(self, log: Log) -> int:
         """Return where the log ends for consumers."""
@@ -130,19 +156,17 @@ class ServedDirectory:
             end = found.offset if found.offset >= 0 else end
         return max(end, log.local_log_start_offset)
 
-    def _state(self, log: Log) -> int:
-        """Return a number that changes with each segment, append and high watermark."""
-        if is_remote(log.path):
-            return 0
-        last = self._last.get((log.topic or "", log.partition or 0), log.path)
-        found = []
-        for path in (log.path, last, f"{log.root.path}/{checkpoints.HIGH_WATERMARKS}"):
-            try:
-                status = os.stat(path)
-            except OSError:
-                continue
-            found += [status.st_mtime_ns, status.st_size]
-        return hash(tuple(found)) & ((1 << 63) - 1)
+    def _root(self, path: str) -> _Root:
+        """Return the own files of a log directory as they are now. All partitions share what was read of them."""
+        known = self._roots.get(path)
+        if known is not None and time.monotonic() - known.since < _FRESH:
+            return known
+        found = _Root(path)
+        if known is not None and (known.watched, known.is_locked) == (found.watched, found.is_locked):
+            known.since = found.since
+            return known
+        self._roots[path] = found
+        return found
 
     def offset_for_time(self, topic: str, partition: int, timestamp: int, end: int) -> tuple[int, int, int]:
         """Return the offset, the timestamp and the leader epoch of the first record at or above a time; -1: none."""
@@ -152,6 +176,10 @@ class ServedDirectory:
 
     def commits(self) -> list[tuple[str, str, int, int, int, str]]:
         """Return what groups have committed: group, topic, partition, offset, leader epoch, metadata."""
+        if not self._has_commits:
+            return []
+        from brokerless.state.offset_commits import commits  # noqa: PLC0415 - loads Arrow, which takes longest
+
         with without_warnings():
             try:
                 found = commits(*self._paths, history=False, lag=False).read_all()
@@ -183,6 +211,8 @@ class ServedDirectory:
 
     def configs(self, topic: str) -> list[tuple[str, str]]:
         """Return the own settings of a topic, as far as the metadata are there."""
+        from brokerless.state.cluster import cluster  # noqa: PLC0415 - loads Arrow, which takes longest
+
         with self._lock, without_warnings():
             if self._configs is None:
                 self._configs = {}
@@ -194,6 +224,39 @@ class ServedDirectory:
                     if row["resource_type"] == "topic" and row["value"] is not None:
                         self._configs.setdefault(row["resource"], []).append((row["name"], row["value"]))
             return self._configs.get(topic, [])
+
+
+class _Root(LogDirFiles):
+    """The own files of a log directory at one moment.
+
+    Attributes:
+        since: when they were last found to be the same.
+        watched: the files, each with its modification time and size.
+    """
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self.since = time.monotonic()
+        self.watched = [] if is_remote(path) else [_status(f"{path}/{name}") for name in _OF_ROOT]
+
+    @cached_property
+    def is_locked(self) -> bool:
+        """Whether a live broker or another writer held the lock at that moment."""
+        return super().is_locked
+
+    def state_of(self, partition: tuple[str, int], own: list[_Status]) -> int:
+        """Return a number that changes with what a reader sees of a partition."""
+        checkpointed = self.log_start_offsets.get(partition), self.high_watermarks.get(partition)
+        return hash((tuple(own), checkpointed, self.is_locked, self.is_clean)) & ((1 << 63) - 1)
+
+
+def _status(path: str) -> _Status:
+    """Return the path with its modification time in ns and its size, each -1 if there is no such file."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return path, -1, -1
+    return path, status.st_mtime_ns, status.st_size
 
 
 def _epochs(log: Log) -> list[LeaderEpoch]:

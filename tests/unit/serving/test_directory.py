@@ -1,0 +1,75 @@
+"""What a server asks of a directory stays cheap, however many partitions there are."""
+
+import subprocess
+import sys
+
+import pytest
+
+import brokerless as bl
+from brokerless.layout import checkpoints
+from brokerless.serving.directory import ServedDirectory
+from building import NOW, batch
+
+# Arrow takes longer to load than all else together.
+FIRST_RECORD = """
+import sys
+from brokerless.serving.directory import ServedDirectory
+directory = ServedDirectory(sys.argv[1])
+directory.topics()
+state, own, shared, found = directory.partition("t", 0, None)
+assert found[3] == (0, 1, 1), found
+assert directory.commits() == []
+assert "pyarrow" not in sys.modules
+"""
+
+
+@pytest.fixture
+def data(tmp_path):
+    with bl.create_log_dir(tmp_path / "data") as log_dir:
+        log_dir.create_topic("t", partitions=3)
+        for partition in range(3):
+            log_dir.log("t", partition).append(batch(0, [b"v"], timestamp=NOW))
+    return tmp_path / "data"
+
+
+def test_a_first_record_needs_no_arrow(data):
+    subprocess.run([sys.executable, "-c", FIRST_RECORD, str(data)], check=True)
+
+
+def test_a_partition_that_has_not_changed_is_not_read_again(data):
+    directory = ServedDirectory(data)
+    state, own, shared, found = directory.partition("t", 0, None)
+    assert found is not None
+    assert directory.partition("t", 0, state) == (state, own, shared, None)
+
+
+def test_a_partition_that_has_grown_is_read_again(data):
+    directory = ServedDirectory(data)
+    state, own, *_ = directory.partition("t", 0, None)
+    with bl.Producer(data, "t") as producer:
+        producer.send([{"value": b"w", "partition": 0}])
+    changed, later, _, found = directory.partition("t", 0, state)
+    assert found[3] == (0, 2, 2)
+    assert changed != state
+    assert later != own
+
+
+def test_a_checkpoint_is_read_once_for_all_partitions(data, monkeypatch):
+    read = []
+    parse = checkpoints.parse_offset_checkpoint
+    monkeypatch.setattr(checkpoints, "parse_offset_checkpoint", lambda content: read.append(content) or parse(content))
+    directory = ServedDirectory(data)
+    for partition in range(3):
+        directory.partition("t", partition, None)
+    names = (checkpoints.RECOVERY_POINTS, checkpoints.LOG_START_OFFSETS, checkpoints.HIGH_WATERMARKS)
+    assert sorted(read) == sorted((data / name).read_bytes() for name in names)
+
+
+def test_a_log_start_that_moves_is_noticed(data):
+    directory = ServedDirectory(data)
+    state, *_ = directory.partition("t", 1, None)
+    others, *_ = directory.partition("t", 2, None)
+    (data / checkpoints.LOG_START_OFFSETS).write_text("0\n1\nt 1 1\n")
+    directory._roots[str(data)].since = 0
+    assert directory.partition("t", 1, state)[3][3] == (1, 1, 1)
+    assert directory.partition("t", 2, others)[3] is None
