@@ -21,6 +21,7 @@ PARTS = {
     "compact": "compact",
     "state": "state",
     "check": "check",
+    "serve": "serve",
 }
 
 
