@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, TypeVar
 
 import click
@@ -194,6 +193,8 @@ def _note(texts: Iterable[str]) -> None:
 
 def _ahead(rows: Iterator[_T]) -> Iterator[_T]:
     """Decode one batch ahead in a second thread: both decoding and writing release the interpreter lock."""
+    from concurrent.futures import ThreadPoolExecutor
+
     with ThreadPoolExecutor(1) as thread:
         following = thread.submit(next, rows, None)
         while (batch := following.result()) is not None:

@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import tempfile
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Self
 
 from brokerless.io import remote
@@ -219,6 +217,8 @@ def remove_all(paths: Iterable[str]) -> None:
     Raises:
         FileNotFoundError: one of them does not exist. The others are removed.
     """
+    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - slow to import at every start of the command
+
     with ThreadPoolExecutor(_REMOVERS) as removers:
         removals = [removers.submit(remove, path) for path in paths]
     for removal in removals:
@@ -254,6 +254,8 @@ def atomic_write(path: str, content: bytes) -> None:
 @contextlib.contextmanager
 def stored(url: str) -> Iterator[IO[bytes]]:
     """Yield a local file to write. After the `with` block, store it as one object, unless the block raised."""
+    import tempfile  # noqa: PLC0415 - slow to import at every start of the command
+
     with tempfile.NamedTemporaryFile() as local:
         yield local
         local.flush()

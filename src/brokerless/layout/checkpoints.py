@@ -12,7 +12,6 @@ import binascii
 import io
 import json
 import re
-import uuid
 from typing import TYPE_CHECKING, NamedTuple
 
 from brokerless.errors import CorruptRecordError
@@ -163,6 +162,8 @@ def format_partition_metadata(topic_id: str) -> bytes:
 
 def random_id() -> str:
     """Return a new id for a topic, a cluster or a directory: 22 characters of URL-safe base64, as Kafka makes them."""
+    import uuid  # noqa: PLC0415 - slow to import at every start of the command
+
     while True:
         text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         # A leading "-" would look like an option on a command line (Uuid.randomUuid).

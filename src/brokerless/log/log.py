@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import html
 import os
 import warnings
 from bisect import bisect_left
@@ -105,6 +104,8 @@ class Log:
         return f"<{' '.join(['Log', repr(self.name)[1:-1], *self._summary()])}>"
 
     def _repr_html_(self) -> str:
+        import html  # noqa: PLC0415 - slow to import at every start of the command
+
         rows = "".join(f"<li>{html.escape(fact)}</li>" for fact in self._summary())
         return f"<b>{html.escape(self.name)}</b><ul>{rows}<li><code>{html.escape(self.path)}</code></li></ul>"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import os
 import warnings
 from collections import Counter
@@ -85,6 +84,8 @@ class LogDirs:
         return f"LogDirs({', '.join(map(repr, self._paths))})"
 
     def _repr_html_(self) -> str:
+        import html  # noqa: PLC0415 - slow to import at every start of the command
+
         partitions = Counter(replicas[0].topic for replicas in self._by_partition)
         rows = "".join(f"<tr><td>{html.escape(topic)}</td><td>{partitions[topic]}</td></tr>" for topic in self.topics())
         return f"<b>{html.escape(repr(self))}</b><table><tr><th>topic</th><th>partitions</th></tr>{rows}</table>"
