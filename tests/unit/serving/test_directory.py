@@ -17,7 +17,7 @@ from brokerless.serving.directory import ServedDirectory
 directory = ServedDirectory(sys.argv[1])
 directory.topics()
 state, own, shared, found = directory.partition("t", 0, None)
-assert found[3] == (0, 1, 1), found
+assert found[4] == (0, 1, 1), found
 assert directory.commits() == []
 assert "pyarrow" not in sys.modules
 """
@@ -49,7 +49,7 @@ def test_a_partition_that_has_grown_is_read_again(data):
     with bl.Producer(data, "t") as producer:
         producer.send([{"value": b"w", "partition": 0}])
     changed, later, _, found = directory.partition("t", 0, state)
-    assert found[3] == (0, 2, 2)
+    assert found[4] == (0, 2, 2)
     assert changed != state
     assert later != own
 
@@ -71,5 +71,5 @@ def test_a_log_start_that_moves_is_noticed(data):
     others, *_ = directory.partition("t", 2, None)
     (data / checkpoints.LOG_START_OFFSETS).write_text("0\n1\nt 1 1\n")
     directory._roots[str(data)].since = 0
-    assert directory.partition("t", 1, state)[3][3] == (1, 1, 1)
+    assert directory.partition("t", 1, state)[3][4] == (1, 1, 1)
     assert directory.partition("t", 2, others)[3] is None
