@@ -486,14 +486,18 @@ async fn fetch(shared: &Arc<Shared>, request: &Request, client: &Client) -> Resu
         .await?;
         let looked = begun.elapsed();
         let left = deadline.saturating_duration_since(Instant::now());
-        let is_done = found.bytes >= least || found.has_error || fetching.wanted.is_empty();
+        let is_done = found.bytes >= least
+            || found.has_error
+            || fetching.wanted.is_empty()
+            || left.is_zero()
+            || shared.memory.is_short();
         // To look at thousands of partitions takes time: a server that waits stays at rest.
         let rest = LOOK.max(looked * REST);
         if !is_done {
             tokio::time::sleep(left.min(rest)).await;
         }
         // At the end of its wait a client asks again, and that looks again.
-        if is_done || left <= rest || shared.memory.is_short() {
+        if is_done || left <= rest {
             if shared.read_log.is_some() && !found.reads.is_empty() {
                 note(shared, client, found.reads.clone()).await?;
             }

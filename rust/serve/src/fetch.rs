@@ -100,6 +100,7 @@ pub(crate) fn read(partitions: &Partitions, fetching: &Fetching, bounds: Bounds)
         match answer {
             Ok((data, records)) => {
                 if !records.is_empty() {
+                    files += 1;
                     let bytes = records.iter().map(Part::length).sum();
                     found.bytes += bytes;
                     files += 1;

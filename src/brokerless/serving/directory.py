@@ -29,6 +29,16 @@ if TYPE_CHECKING:
     from brokerless.layout.checkpoints import LeaderEpoch
 
 
+# How long what a root's own files say is taken as what they say now, in seconds. The lock has no modification time.
+_FRESH = 0.05
+_OF_ROOT = (
+    checkpoints.HIGH_WATERMARKS,
+    checkpoints.LOG_START_OFFSETS,
+    checkpoints.RECOVERY_POINTS,
+    checkpoints.FIRST_DIRTY_OFFSETS,
+    checkpoints.CLEAN_SHUTDOWN,
+)
+
 _Partition = tuple[
     str,
     list[int],
@@ -54,7 +64,6 @@ _OF_ROOT = (
 )
 
 _Status = tuple[str, int, int]
-
 
 
 class ServedDirectory:
