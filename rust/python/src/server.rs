@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use brokerless_serve::{
-    Aborted, Commit, Directory, Limits, Partition, Refusal, ResponseError, TimedOffset, Topic,
-    Topics, Uuid,
+    Aborted, Commit, Directory, KnownGroup, Limits, Partition, Refusal, ResponseError, TimedOffset,
+    Topic, Topics, Uuid,
 };
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
@@ -162,6 +162,23 @@ impl Directory for Answers {
         }))
     }
 
+    fn leader_epochs(&self, topic: &str) -> Result<Vec<i32>, Refusal> {
+        self.ask(|directory| directory.call_method1("leader_epochs", (topic,))?.extract())
+    }
+
+    fn groups(&self) -> Result<Vec<KnownGroup>, Refusal> {
+        let found: Vec<(String, String, Vec<(String, i32)>)> =
+            self.ask(|directory| directory.call_method0("groups")?.extract())?;
+        Ok(found
+            .into_iter()
+            .map(|(name, protocol_type, pending)| KnownGroup {
+                name,
+                protocol_type,
+                pending,
+            })
+            .collect())
+    }
+
     fn commits(&self) -> Result<Vec<(String, String, i32, Commit)>, Refusal> {
         let found: Vec<(String, String, i32, i64, i32, String)> =
             self.ask(|directory| directory.call_method0("commits")?.extract())?;
@@ -180,7 +197,7 @@ impl Directory for Answers {
             .collect())
     }
 
-    fn configs(&self, topic: &str) -> Result<Vec<(String, String)>, Refusal> {
-        self.ask(|directory| directory.call_method1("configs", (topic,))?.extract())
+    fn configs(&self, kind: &str, name: &str) -> Result<Vec<(String, String)>, Refusal> {
+        self.ask(|directory| directory.call_method1("configs", (kind, name))?.extract())
     }
 }

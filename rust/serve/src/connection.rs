@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 use bytes::{Bytes, BytesMut};
 use kafka_protocol::ResponseError;
 use kafka_protocol::messages::{
-    ApiKey, CreateTopicsRequest, DeleteTopicsRequest, DescribeConfigsRequest,
-    DescribeGroupsRequest, DescribeTopicPartitionsRequest, FetchRequest, FindCoordinatorRequest,
-    HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest, ListGroupsRequest, ListOffsetsRequest,
-    MetadataRequest, OffsetCommitRequest, OffsetFetchRequest, OffsetForLeaderEpochRequest,
-    ProduceRequest, SyncGroupRequest,
+    ApiKey, ApiVersionsRequest, CreateTopicsRequest, DeleteTopicsRequest, DescribeClusterRequest,
+    DescribeConfigsRequest, DescribeGroupsRequest, DescribeTopicPartitionsRequest, FetchRequest,
+    FindCoordinatorRequest, HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest,
+    ListGroupsRequest, ListOffsetsRequest, MetadataRequest, OffsetCommitRequest,
+    OffsetFetchRequest, OffsetForLeaderEpochRequest, ProduceRequest, SyncGroupRequest,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -127,7 +127,7 @@ async fn answer(
         }) if api_key == ApiKey::ApiVersions as i16 => {
             // In version 0, which each client can read (KIP-511).
             let mut reply = Reply::new(0, correlation_id)?;
-            let body = metadata::api_versions(ResponseError::UnsupportedVersion.code());
+            let body = metadata::api_versions(Some(ResponseError::UnsupportedVersion));
             crate::wire::encode(&body, 0, reply.buffer())?;
             return Ok(Some(reply));
         }
@@ -135,8 +135,15 @@ async fn answer(
     };
     let version = request.version;
     let reply = match request.api {
-        ApiKey::ApiVersions => request.reply(&metadata::api_versions(0)),
-        ApiKey::Fetch => fetch(shared, &request).await,
+        ApiKey::ApiVersions => {
+            let body: ApiVersionsRequest = request.body()?;
+            let error = match metadata::is_named_well(&body, version) {
+                true => None,
+                false => Some(ResponseError::InvalidRequest),
+            };
+            request.reply(&metadata::api_versions(error))
+        }
+        ApiKey::Fetch => fetch(shared, address, &request).await,
         ApiKey::Metadata => {
             let body: MetadataRequest = request.body()?;
             let address = address.clone();
@@ -145,7 +152,10 @@ async fn answer(
             });
             request.reply(&found.await?)
         }
-        ApiKey::DescribeCluster => request.reply(&metadata::cluster(&shared.partitions, address)),
+        ApiKey::DescribeCluster => {
+            let body: DescribeClusterRequest = request.body()?;
+            request.reply(&metadata::cluster(&shared.partitions, address, &body))
+        }
         ApiKey::DescribeTopicPartitions => {
             let body: DescribeTopicPartitionsRequest = request.body()?;
             let address = address.clone();
@@ -156,8 +166,9 @@ async fn answer(
         }
         ApiKey::DescribeConfigs => {
             let body: DescribeConfigsRequest = request.body()?;
+            let address = address.clone();
             let found = blocking(shared, move |shared| {
-                metadata::configs(&shared.partitions, &body)
+                metadata::configs(&shared.partitions, &address, &body)
             });
             request.reply(&found.await?)
         }
@@ -201,9 +212,9 @@ async fn answer(
         ApiKey::OffsetCommit => {
             let body: OffsetCommitRequest = request.body()?;
             let done = blocking(shared, move |shared| {
-                Ok(shared
+                shared
                     .coordinator
-                    .commit(shared.partitions.directory(), &body))
+                    .commit(shared.partitions.directory(), &body, version)
             });
             request.reply(&done.await?)
         }
@@ -253,7 +264,7 @@ async fn answer(
             let body: DeleteTopicsRequest = request.body()?;
             request.reply(&refused::delete_topics(&body, version))
         }
-        other => Err(Broken::Bytes(format!("no answer to {other:?}"))),
+        _ => refused::reply(&request),
     };
     reply.map(Some)
 }
@@ -272,7 +283,11 @@ async fn blocking<T: Send + 'static>(
     }
 }
 
-async fn fetch(shared: &Arc<Shared>, request: &Request) -> Result<Reply, Broken> {
+async fn fetch(
+    shared: &Arc<Shared>,
+    address: &Address,
+    request: &Request,
+) -> Result<Reply, Broken> {
     let version = request.version;
     let body: FetchRequest = request.body()?;
     let reply = Reply::new(i16::from(version >= 12), request.correlation_id)?;
@@ -300,7 +315,7 @@ async fn fetch(shared: &Arc<Shared>, request: &Request) -> Result<Reply, Broken>
         let looked = begun.elapsed();
         let left = deadline.saturating_duration_since(Instant::now());
         if found.bytes >= least || found.has_error || fetching.wanted.is_empty() || left.is_zero() {
-            return respond(reply, &fetching, found, version);
+            return respond(reply, &fetching, found, address, version);
         }
         // To look at thousands of partitions takes time: a server that waits stays at rest.
         tokio::time::sleep(left.min(LOOK.max(looked * REST))).await;

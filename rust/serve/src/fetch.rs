@@ -1,15 +1,20 @@
 //! Records: batches as they lie, from their files.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::{BufMut, BytesMut};
 use kafka_protocol::ResponseError;
-use kafka_protocol::messages::ProducerId;
-use kafka_protocol::messages::fetch_response::{AbortedTransaction, EpochEndOffset, PartitionData};
+use kafka_protocol::messages::fetch_response::{
+    AbortedTransaction, EpochEndOffset, LeaderIdAndEpoch, NodeEndpoint, PartitionData,
+};
+use kafka_protocol::messages::{BrokerId, ProducerId};
+use kafka_protocol::protocol::StrBytes;
 use uuid::Uuid;
 
 use crate::directory::{Partition, Refusal, Topics};
 use crate::partitions::{Partitions, storage};
+use crate::server::Address;
 use crate::session::{Fetching, Key, Wanted};
 use crate::wire::{Broken, FileRange, Reply, encode};
 
@@ -17,6 +22,8 @@ use crate::wire::{Broken, FileRange, Reply, encode};
 const FLEXIBLE: i16 = 12;
 /// The first version that names topics by their ids.
 const WITH_IDS: i16 = 13;
+/// The first version that tells a client where the leader is (KIP-951).
+const WITH_ENDPOINTS: i16 = 16;
 
 /// How much a client wants.
 #[derive(Debug, Clone, Copy)]
@@ -40,6 +47,8 @@ struct Answer {
     place: usize,
     data: PartitionData,
     records: Option<FileRange>,
+    /// The epoch of the leader, for a client that has an old one (KIP-951).
+    leader_epoch: Option<i32>,
 }
 
 /// Refuses a partition that is not there.
@@ -69,19 +78,29 @@ pub(crate) fn read(partitions: &Partitions, fetching: &Fetching, bounds: Bounds)
             return found;
         }
     };
+    // As those of a broker, answers for partitions that are not there come last.
+    let mut not_there = Vec::new();
+    let mut leaders = HashMap::new();
     for (place, (key, wanted)) in fetching.wanted.iter().enumerate() {
         let left = bounds.max_bytes.saturating_sub(found.bytes);
-        let answer = resolved(&topics, key).and_then(|topic| {
-            let partition = partitions.get(topic, key.partition)?;
+        let topic = match resolved(&topics, key) {
+            Ok(topic) => topic,
+            Err(refusal) => {
+                let mut answer = refused(place, key, &refusal);
+                answer.data.aborted_transactions = Some(Vec::new());
+                not_there.push(answer);
+                found.refusals.push((key.clone(), refusal));
+                continue;
+            }
+        };
+        let answer = partitions.get(topic, key.partition).and_then(|partition| {
             // One batch at least, however large, or a client would never get beyond it (KIP-74).
             let must = found.bytes == 0;
-            of_partition(
-                partitions,
-                &partition,
-                wanted,
-                (left, must),
-                bounds.is_committed,
-            )
+            let limits = (left, must);
+            let answer = of_partition(partitions, &partition, wanted, limits, bounds.is_committed);
+            answer.inspect_err(|_| {
+                leaders.insert(place, partition.leader_epoch());
+            })
         });
         match answer {
             Ok((data, records)) => {
@@ -92,15 +111,23 @@ pub(crate) fn read(partitions: &Partitions, fetching: &Fetching, bounds: Bounds)
                     place,
                     data,
                     records,
+                    leader_epoch: None,
                 });
             }
             Err(refusal) => {
                 found.has_error = true;
-                found.answers.push(refused(place, key, &refusal));
+                let mut answer = refused(place, key, &refusal);
+                if refusal.error == ResponseError::FencedLeaderEpoch {
+                    answer.leader_epoch = leaders.remove(&place);
+                }
+                found.answers.push(answer);
                 found.refusals.push((key.clone(), refusal));
             }
         }
     }
+    // Nothing else is there to wait for.
+    found.has_error |= not_there.len() == fetching.wanted.len();
+    found.answers.append(&mut not_there);
     found
 }
 
@@ -124,11 +151,13 @@ fn refused(place: usize, key: &Key, refusal: &Refusal) -> Answer {
         .with_partition_index(key.partition)
         .with_error_code(refusal.error.code())
         .with_high_watermark(-1)
-        .with_last_stable_offset(-1);
+        .with_last_stable_offset(-1)
+        .with_aborted_transactions(None);
     Answer {
         place,
         data,
         records: None,
+        leader_epoch: None,
     }
 }
 
@@ -235,7 +264,12 @@ fn records(
             false => segment.end,
         };
         let available = stop.saturating_sub(first.position);
-        let wanted = if must { limit.max(first.size) } else { limit };
+        let wanted = match limit < first.size {
+            false => limit,
+            // Not a part of the first batch: a client could not use it.
+            true if must => first.size,
+            true => 0,
+        };
         let length = available.min(wanted);
         if length == 0 {
             return Ok(None);
@@ -258,9 +292,10 @@ pub(crate) fn respond(
     mut reply: Reply,
     fetching: &Fetching,
     found: Found,
+    address: &Address,
     version: i16,
 ) -> Result<Reply, Broken> {
-    let shown: Vec<Answer> = found
+    let mut shown: Vec<Answer> = found
         .answers
         .into_iter()
         .filter(|answer| {
@@ -276,6 +311,15 @@ pub(crate) fn respond(
                 || !is_known
         })
         .collect();
+    let mut has_leader = false;
+    for answer in shown.iter_mut().filter(|_| version >= WITH_ENDPOINTS) {
+        if let Some(epoch) = answer.leader_epoch {
+            answer.data.current_leader = LeaderIdAndEpoch::default()
+                .with_leader_id(BrokerId(address.node_id))
+                .with_leader_epoch(epoch);
+            has_leader = true;
+        }
+    }
     let key_of = |answer: &Answer| fetching.wanted.get(answer.place).map(|(key, _)| key);
     let told: Vec<_> = shown
         .iter()
@@ -315,8 +359,27 @@ pub(crate) fn respond(
         }
         put_no_tags(reply.buffer(), version);
     }
-    put_no_tags(reply.buffer(), version);
+    match has_leader {
+        false => put_no_tags(reply.buffer(), version),
+        true => put_endpoint(reply.buffer(), address, version)?,
+    }
     Ok(reply)
+}
+
+/// Writes the only tagged field of a response: where the leaders are.
+fn put_endpoint(buffer: &mut BytesMut, address: &Address, version: i16) -> Result<(), Broken> {
+    let endpoint = NodeEndpoint::default()
+        .with_node_id(BrokerId(address.node_id))
+        .with_host(StrBytes::from_string(address.host.clone()))
+        .with_port(address.port.into());
+    let mut field = BytesMut::new();
+    put_varint(&mut field, 2);
+    encode(&endpoint, version, &mut field)?;
+    for number in [1, 0, field.len()] {
+        put_varint(buffer, number);
+    }
+    buffer.put_slice(&field);
+    Ok(())
 }
 
 /// Writes a response that says what is wrong with the session.

@@ -16,7 +16,8 @@ from brokerless.log.offset_range import stable_end, visible_end
 from brokerless.log.offsets_for_times import answer
 from brokerless.log_dir.log_dirs import LogDirs
 from brokerless.state.cluster import cluster
-from brokerless.state.offset_commits import commits
+from brokerless.state.groups import group_rows
+from brokerless.state.offset_commits import commits, pending_commits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -40,11 +41,16 @@ class ServedDirectory:
             found = LogDirs(*paths)
             logs = found.logs(topics)
         self._logs = {(log.topic or "", log.partition or 0): log for log in logs if log.topic is not None}
+        self._numbers: dict[str, list[int]] = {}
+        for topic, partition in sorted(self._logs):
+            self._numbers.setdefault(topic, []).append(partition)
         self._paths = paths
         self._lock = threading.Lock()
         # The last segment of each partition that was asked for.
         self._last: dict[tuple[str, int], str] = {}
-        self._configs: dict[str, list[tuple[str, str]]] | None = None
+        # The leader epoch of each partition that was asked for, as it was last read.
+        self._epochs: dict[tuple[str, int], int] = {}
+        self._configs: dict[tuple[str, str], list[tuple[str, str]]] | None = None
         ids = [root.cluster_id for root in found.roots if root.is_there and root.cluster_id is not None]
         self.cluster_id = ids[0] if ids else checkpoints.random_id()
         nodes = [root.node_id for root in found.roots if root.is_there and root.node_id is not None]
@@ -52,13 +58,10 @@ class ServedDirectory:
 
     def topics(self) -> list[tuple[str, bytes | None, list[int], bool]]:
         """Return the name, the id, the partitions of each topic, and whether it is one of Kafka's own."""
-        by_topic: dict[str, list[int]] = {}
-        for topic, partition in sorted(self._logs):
-            if topic != file_names.METADATA_TOPIC:
-                by_topic.setdefault(topic, []).append(partition)
         return [
             (topic, self._id(topic, numbers[0]), numbers, file_names.is_internal(topic))
-            for topic, numbers in by_topic.items()
+            for topic, numbers in self._numbers.items()
+            if topic != file_names.METADATA_TOPIC
         ]
 
     def _id(self, topic: str, partition: int) -> bytes | None:
@@ -93,6 +96,7 @@ class ServedDirectory:
             end = visible_end(log)
             offsets = log.local_log_start_offset, end, stable_end(log, skips=True)
             epochs = [(one.epoch, one.start_offset) for one in _epochs(log)]
+            self._epochs[topic, partition] = epochs[-1][0] if epochs else -1
             path = os.path.dirname(segments[0].path) if segments else log.path
             bases = [one.base_offset for one in segments]
             return state, (path, bases, log.extent.end_position, offsets, epochs, _aborted(log))
@@ -117,6 +121,41 @@ class ServedDirectory:
             found = answer(Log(self._logs[topic, partition].path), timestamp, end)
         return found.offset, found.timestamp, -1 if found.leader_epoch is None else found.leader_epoch
 
+    def leader_epochs(self, topic: str) -> list[int]:
+        """Return the leader epoch of each partition of a topic, in their order; -1: not known.
+
+        Each is read once, and again when the server looks at the partition. Without a disk that would take too long.
+        """
+        found = []
+        for partition in self._numbers.get(topic, ()):
+            epoch = self._epochs.get((topic, partition))
+            if epoch is None:
+                log = self._logs[topic, partition]
+                epochs = [] if is_remote(log.path) else _epochs(log)
+                epoch = self._epochs[topic, partition] = epochs[-1].epoch if epochs else -1
+            found.append(epoch)
+        return found
+
+    def groups(self) -> list[tuple[str, str, list[tuple[str, int]]]]:
+        """Return the groups that a coordinator left.
+
+        Returns:
+            The name of each; its protocol type, "" if it only commits offsets; and the partitions whose offsets are in
+            a transaction that has not ended.
+        """
+        with without_warnings():
+            try:
+                rows = group_rows(*self._paths)
+                pending = pending_commits(*self._paths)
+            except ValueError:
+                # No directory has __consumer_offsets.
+                return []
+        return [
+            (row["group"], row["protocol_type"] or "", pending.get(row["group"], []))
+            for row in rows
+            if row["type"] != "share"
+        ]
+
     def commits(self) -> list[tuple[str, str, int, int, int, str]]:
         """Return what groups have committed: group, topic, partition, offset, leader epoch, metadata."""
         with without_warnings():
@@ -139,8 +178,13 @@ class ServedDirectory:
             if row["topic"] is not None and row["offset"] is not None
         ]
 
-    def configs(self, topic: str) -> list[tuple[str, str]]:
-        """Return the own settings of a topic, as far as the metadata are there."""
+    def configs(self, kind: str, name: str) -> list[tuple[str, str]]:
+        """Return what was set for a resource, as far as the metadata are there. Secrets are left out.
+
+        Args:
+            kind: "topic" or "broker".
+            name: the topic, or the broker's id; "" stands for all brokers.
+        """
         with self._lock, without_warnings():
             if self._configs is None:
                 self._configs = {}
@@ -149,9 +193,10 @@ class ServedDirectory:
                 except (ValueError, CorruptRecordError):
                     rows = []
                 for row in rows:
-                    if row["resource_type"] == "topic" and row["value"] is not None:
-                        self._configs.setdefault(row["resource"], []).append((row["name"], row["value"]))
-            return self._configs.get(topic, [])
+                    if row["value"] is not None and not row["is_sensitive"]:
+                        place = row["resource_type"], row["resource"]
+                        self._configs.setdefault(place, []).append((row["name"], row["value"]))
+            return self._configs.get((kind, name), [])
 
 
 def _epochs(log: Log) -> list[LeaderEpoch]:
