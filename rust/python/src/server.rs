@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use brokerless_serve::{
-    Aborted, Bytes, Commit, Directory, Limits, Looked, Options, Partition, Refusal, ResponseError,
-    Shown, TimedOffset, Tls, Topic, Topics, Uuid, Watched,
+    Aborted, Bytes, Commit, Directory, KnownGroup, Limits, Looked, Options, Partition, Refusal,
+    ResponseError, Shown, TimedOffset, Tls, Topic, Topics, Uuid, Watched,
 };
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
@@ -253,6 +253,23 @@ impl Directory for Answers {
         }))
     }
 
+    fn leader_epochs(&self, topic: &str) -> Result<Vec<i32>, Refusal> {
+        self.ask(|directory| directory.call_method1("leader_epochs", (topic,))?.extract())
+    }
+
+    fn groups(&self) -> Result<Vec<KnownGroup>, Refusal> {
+        let found: Vec<(String, String, Vec<(String, i32)>)> =
+            self.ask(|directory| directory.call_method0("groups")?.extract())?;
+        Ok(found
+            .into_iter()
+            .map(|(name, protocol_type, pending)| KnownGroup {
+                name,
+                protocol_type,
+                pending,
+            })
+            .collect())
+    }
+
     fn commits(&self) -> Result<Vec<(String, String, i32, Commit)>, Refusal> {
         let found: Vec<(String, String, i32, i64, i32, String)> =
             self.ask(|directory| directory.call_method0("commits")?.extract())?;
@@ -271,8 +288,8 @@ impl Directory for Answers {
             .collect())
     }
 
-    fn configs(&self, topic: &str) -> Result<Vec<(String, String)>, Refusal> {
-        self.ask(|directory| directory.call_method1("configs", (topic,))?.extract())
+    fn configs(&self, kind: &str, name: &str) -> Result<Vec<(String, String)>, Refusal> {
+        self.ask(|directory| directory.call_method1("configs", (kind, name))?.extract())
     }
 
     fn size(&self, path: &str) -> Result<u64, Refusal> {

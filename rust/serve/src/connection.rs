@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 use bytes::{Bytes, BytesMut};
 use kafka_protocol::ResponseError;
 use kafka_protocol::messages::{
-    ApiKey, ConsumerGroupDescribeRequest, ConsumerGroupHeartbeatRequest, CreateTopicsRequest,
-    DeleteTopicsRequest, DescribeConfigsRequest, DescribeGroupsRequest,
-    DescribeTopicPartitionsRequest, FetchRequest, FindCoordinatorRequest, HeartbeatRequest,
-    JoinGroupRequest, LeaveGroupRequest, ListGroupsRequest, ListOffsetsRequest, MetadataRequest,
-    OffsetCommitRequest, OffsetFetchRequest, OffsetForLeaderEpochRequest, ProduceRequest,
-    SaslAuthenticateRequest, SaslAuthenticateResponse, SaslHandshakeRequest, SaslHandshakeResponse,
-    SyncGroupRequest,
+    ApiKey, ApiVersionsRequest, ConsumerGroupDescribeRequest, ConsumerGroupHeartbeatRequest,
+    CreateTopicsRequest, DeleteTopicsRequest, DescribeClusterRequest, DescribeConfigsRequest,
+    DescribeGroupsRequest, DescribeTopicPartitionsRequest, FetchRequest, FindCoordinatorRequest,
+    HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest, ListGroupsRequest, ListOffsetsRequest,
+    MetadataRequest, OffsetCommitRequest, OffsetFetchRequest, OffsetForLeaderEpochRequest,
+    ProduceRequest, SaslAuthenticateRequest, SaslAuthenticateResponse, SaslHandshakeRequest,
+    SaslHandshakeResponse, SyncGroupRequest,
 };
 use kafka_protocol::protocol::StrBytes;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -212,7 +212,7 @@ pub(crate) async fn answer(
         }) if api_key == ApiKey::ApiVersions as i16 => {
             // In version 0, which each client can read (KIP-511).
             let mut reply = Reply::new(0, correlation_id)?;
-            let body = metadata::api_versions(ResponseError::UnsupportedVersion.code());
+            let body = metadata::api_versions(Some(ResponseError::UnsupportedVersion));
             crate::wire::encode(&body, 0, reply.buffer())?;
             return Ok(Some(reply));
         }
@@ -226,7 +226,14 @@ pub(crate) async fn answer(
     peer.client.client_id.clone_from(&request.client_id);
     let (address, host) = (&peer.address, &peer.host);
     let reply = match request.api {
-        ApiKey::ApiVersions => request.reply(&metadata::api_versions(0)),
+        ApiKey::ApiVersions => {
+            let body: ApiVersionsRequest = request.body()?;
+            let error = match metadata::is_named_well(&body, version) {
+                true => None,
+                false => Some(ResponseError::InvalidRequest),
+            };
+            request.reply(&metadata::api_versions(error))
+        }
         ApiKey::SaslHandshake => {
             let body = SaslHandshakeResponse::default()
                 .with_error_code(ResponseError::UnsupportedSaslMechanism.code());
@@ -240,7 +247,7 @@ pub(crate) async fn answer(
                 )));
             request.reply(&body)
         }
-        ApiKey::Fetch => fetch(shared, &request, &peer.client).await,
+        ApiKey::Fetch => fetch(shared, address, &request, &peer.client).await,
         ApiKey::Metadata => {
             let body: MetadataRequest = request.body()?;
             let address = address.clone();
@@ -249,7 +256,10 @@ pub(crate) async fn answer(
             });
             request.reply(&found.await?)
         }
-        ApiKey::DescribeCluster => request.reply(&metadata::cluster(&shared.partitions, address)),
+        ApiKey::DescribeCluster => {
+            let body: DescribeClusterRequest = request.body()?;
+            request.reply(&metadata::cluster(&shared.partitions, address, &body))
+        }
         ApiKey::DescribeTopicPartitions => {
             let body: DescribeTopicPartitionsRequest = request.body()?;
             let address = address.clone();
@@ -260,8 +270,9 @@ pub(crate) async fn answer(
         }
         ApiKey::DescribeConfigs => {
             let body: DescribeConfigsRequest = request.body()?;
+            let address = address.clone();
             let found = blocking(shared, move |shared| {
-                metadata::configs(&shared.partitions, &body)
+                metadata::configs(&shared.partitions, &address, &body)
             });
             request.reply(&found.await?)
         }
@@ -325,9 +336,9 @@ pub(crate) async fn answer(
         ApiKey::OffsetCommit => {
             let body: OffsetCommitRequest = request.body()?;
             let done = blocking(shared, move |shared| {
-                Ok(shared
+                shared
                     .coordinator
-                    .commit(shared.partitions.directory(), &body))
+                    .commit(shared.partitions.directory(), &body, version)
             });
             request.reply(&done.await?)
         }
@@ -377,7 +388,7 @@ pub(crate) async fn answer(
             let body: DeleteTopicsRequest = request.body()?;
             request.reply(&refused::delete_topics(&body, version))
         }
-        other => Err(Broken::Bytes(format!("no answer to {other:?}"))),
+        _ => refused::reply(&request),
     };
     reply.map(Some)
 }
@@ -385,7 +396,7 @@ pub(crate) async fn answer(
 /// Answers a client that has not said who it is. Until then, it gets nothing else.
 async fn log_in(shared: &Arc<Shared>, peer: &mut Peer, request: &Request) -> Result<Reply, Broken> {
     match request.api {
-        ApiKey::ApiVersions => request.reply(&metadata::api_versions(0)),
+        ApiKey::ApiVersions => request.reply(&metadata::api_versions(None)),
         ApiKey::SaslHandshake => {
             let body: SaslHandshakeRequest = request.body()?;
             let begun = shared
@@ -459,7 +470,12 @@ async fn blocking<T: Send + 'static>(
     }
 }
 
-async fn fetch(shared: &Arc<Shared>, request: &Request, client: &Client) -> Result<Reply, Broken> {
+async fn fetch(
+    shared: &Arc<Shared>,
+    address: &Address,
+    request: &Request,
+    client: &Client,
+) -> Result<Reply, Broken> {
     let version = request.version;
     let body: FetchRequest = request.body()?;
     let reply = Reply::new(i16::from(version >= 12), request.correlation_id)?;
@@ -501,7 +517,7 @@ async fn fetch(shared: &Arc<Shared>, request: &Request, client: &Client) -> Resu
             if shared.read_log.is_some() && !found.reads.is_empty() {
                 note(shared, client, found.reads.clone()).await?;
             }
-            return respond(reply, &fetching, found, version);
+            return respond(reply, &fetching, found, address, version);
         }
     }
 }

@@ -31,11 +31,17 @@ pub trait Directory: Send + Sync + 'static {
         end: i64,
     ) -> Result<Option<TimedOffset>, Refusal>;
 
+    /// The leader epoch of each partition of a topic, in the order of [`Topic::partitions`]; -1: not known.
+    fn leader_epochs(&self, topic: &str) -> Result<Vec<i32>, Refusal>;
+
+    /// The groups that a coordinator left, with what it knew of them.
+    fn groups(&self) -> Result<Vec<KnownGroup>, Refusal>;
+
     /// What groups have committed: group, topic, partition.
     fn commits(&self) -> Result<Vec<(String, String, i32, Commit)>, Refusal>;
 
-    /// The own settings of a topic: names and values.
-    fn configs(&self, topic: &str) -> Result<Vec<(String, String)>, Refusal>;
+    /// What was set for a "topic", or for a "broker" by its id ("": for all brokers): names and values.
+    fn configs(&self, kind: &str, name: &str) -> Result<Vec<(String, String)>, Refusal>;
 
     /// The bytes of a file that is on no local disk.
     fn size(&self, path: &str) -> Result<u64, Refusal>;
@@ -152,6 +158,17 @@ pub struct TimedOffset {
     pub timestamp: i64,
     /// The leader epoch there; -1: not known.
     pub leader_epoch: i32,
+}
+
+/// A group that a coordinator left.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct KnownGroup {
+    /// Its name.
+    pub name: String,
+    /// The type of its protocol; empty if it only committed offsets.
+    pub protocol_type: String,
+    /// Partitions whose offsets were sent in a transaction that has not ended.
+    pub pending: Vec<(String, i32)>,
 }
 
 /// What a group has committed for a partition.

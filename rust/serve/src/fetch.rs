@@ -1,11 +1,15 @@
 //! Records: batches as they lie, from their files.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::{BufMut, BytesMut};
 use kafka_protocol::ResponseError;
-use kafka_protocol::messages::ProducerId;
-use kafka_protocol::messages::fetch_response::{AbortedTransaction, EpochEndOffset, PartitionData};
+use kafka_protocol::messages::fetch_response::{
+    AbortedTransaction, EpochEndOffset, LeaderIdAndEpoch, NodeEndpoint, PartitionData,
+};
+use kafka_protocol::messages::{BrokerId, ProducerId};
+use kafka_protocol::protocol::StrBytes;
 use uuid::Uuid;
 
 use crate::directory::{Partition, Refusal, Topics};
@@ -13,6 +17,7 @@ use crate::partitions::{Partitions, storage};
 use crate::read_log::Read;
 use crate::records::Range;
 use crate::segment::Segment;
+use crate::server::Address;
 use crate::session::{Fetching, Key, Wanted};
 use crate::wire::{Broken, Part, Reply, encode};
 
@@ -20,6 +25,8 @@ use crate::wire::{Broken, Part, Reply, encode};
 const FLEXIBLE: i16 = 12;
 /// The first version that names topics by their ids.
 const WITH_IDS: i16 = 13;
+/// The first version that tells a client where the leader is (KIP-951).
+const WITH_ENDPOINTS: i16 = 16;
 
 /// The most files in a response: they are open until it is sent. A client gets the others' records with the next one.
 const MOST_FILES: usize = 256;
@@ -48,6 +55,8 @@ struct Answer {
     place: usize,
     data: PartitionData,
     records: Vec<Part>,
+    /// The epoch of the leader, for a client that has an old one (KIP-951).
+    leader_epoch: Option<i32>,
 }
 
 /// Refuses a partition that is not there.
@@ -77,25 +86,33 @@ pub(crate) fn read(partitions: &Partitions, fetching: &Fetching, bounds: Bounds)
             return found;
         }
     };
+    // As those of a broker, answers for partitions that are not there come last.
+    let mut not_there = Vec::new();
+    let mut leaders = HashMap::new();
     let mut files = 0;
     for (place, (key, wanted)) in fetching.wanted.iter().enumerate() {
         let left = match files < MOST_FILES {
             true => bounds.max_bytes.saturating_sub(found.bytes),
             false => 0,
         };
-        let mut name = "";
-        let answer = resolved(&topics, key).and_then(|topic| {
-            name = topic;
-            let partition = partitions.get(topic, key.partition)?;
+        let topic = match resolved(&topics, key) {
+            Ok(topic) => topic,
+            Err(refusal) => {
+                let mut answer = refused(place, key, &refusal);
+                answer.data.aborted_transactions = Some(Vec::new());
+                not_there.push(answer);
+                found.refusals.push((key.clone(), refusal));
+                continue;
+            }
+        };
+        let answer = partitions.get(topic, key.partition).and_then(|partition| {
             // One batch at least, however large, or a client would never get beyond it (KIP-74).
             let must = found.bytes == 0;
-            of_partition(
-                partitions,
-                &partition,
-                wanted,
-                (left, must),
-                bounds.is_committed,
-            )
+            let limits = (left, must);
+            let answer = of_partition(partitions, &partition, wanted, limits, bounds.is_committed);
+            answer.inspect_err(|_| {
+                leaders.insert(place, partition.leader_epoch());
+            })
         });
         match answer {
             Ok((data, records)) => {
@@ -105,7 +122,7 @@ pub(crate) fn read(partitions: &Partitions, fetching: &Fetching, bounds: Bounds)
                     found.bytes += bytes;
                     files += 1;
                     found.reads.push(Read {
-                        topic: name.to_owned(),
+                        topic: topic.to_owned(),
                         partition: key.partition,
                         offset: wanted.fetch_offset,
                         bytes,
@@ -117,15 +134,23 @@ pub(crate) fn read(partitions: &Partitions, fetching: &Fetching, bounds: Bounds)
                     place,
                     data,
                     records,
+                    leader_epoch: None,
                 });
             }
             Err(refusal) => {
                 found.has_error = true;
-                found.answers.push(refused(place, key, &refusal));
+                let mut answer = refused(place, key, &refusal);
+                if refusal.error == ResponseError::FencedLeaderEpoch {
+                    answer.leader_epoch = leaders.remove(&place);
+                }
+                found.answers.push(answer);
                 found.refusals.push((key.clone(), refusal));
             }
         }
     }
+    // Nothing else is there to wait for.
+    found.has_error |= not_there.len() == fetching.wanted.len();
+    found.answers.append(&mut not_there);
     found
 }
 
@@ -149,11 +174,13 @@ fn refused(place: usize, key: &Key, refusal: &Refusal) -> Answer {
         .with_partition_index(key.partition)
         .with_error_code(refusal.error.code())
         .with_high_watermark(-1)
-        .with_last_stable_offset(-1);
+        .with_last_stable_offset(-1)
+        .with_aborted_transactions(None);
     Answer {
         place,
         data,
         records: Vec::new(),
+        leader_epoch: None,
     }
 }
 
@@ -286,7 +313,12 @@ fn records(
             false => segment.end,
         };
         let available = stop.saturating_sub(first.position);
-        let wanted = if must { limit.max(first.size) } else { limit };
+        let wanted = match limit < first.size {
+            false => limit,
+            // Not a part of the first batch: a client could not use it.
+            true if must => first.size,
+            true => 0,
+        };
         let length = available.min(wanted);
         if length == 0 {
             return Ok(None);
@@ -306,9 +338,10 @@ pub(crate) fn respond(
     mut reply: Reply,
     fetching: &Fetching,
     found: Found,
+    address: &Address,
     version: i16,
 ) -> Result<Reply, Broken> {
-    let shown: Vec<Answer> = found
+    let mut shown: Vec<Answer> = found
         .answers
         .into_iter()
         .filter(|answer| {
@@ -324,6 +357,15 @@ pub(crate) fn respond(
                 || !is_known
         })
         .collect();
+    let mut has_leader = false;
+    for answer in shown.iter_mut().filter(|_| version >= WITH_ENDPOINTS) {
+        if let Some(epoch) = answer.leader_epoch {
+            answer.data.current_leader = LeaderIdAndEpoch::default()
+                .with_leader_id(BrokerId(address.node_id))
+                .with_leader_epoch(epoch);
+            has_leader = true;
+        }
+    }
     let key_of = |answer: &Answer| fetching.wanted.get(answer.place).map(|(key, _)| key);
     let told: Vec<_> = shown
         .iter()
@@ -363,8 +405,27 @@ pub(crate) fn respond(
         }
         put_no_tags(reply.buffer(), version);
     }
-    put_no_tags(reply.buffer(), version);
+    match has_leader {
+        false => put_no_tags(reply.buffer(), version),
+        true => put_endpoint(reply.buffer(), address, version)?,
+    }
     Ok(reply)
+}
+
+/// Writes the only tagged field of a response: where the leaders are.
+fn put_endpoint(buffer: &mut BytesMut, address: &Address, version: i16) -> Result<(), Broken> {
+    let endpoint = NodeEndpoint::default()
+        .with_node_id(BrokerId(address.node_id))
+        .with_host(StrBytes::from_string(address.host.clone()))
+        .with_port(address.port.into());
+    let mut field = BytesMut::new();
+    put_varint(&mut field, 2);
+    encode(&endpoint, version, &mut field)?;
+    for number in [1, 0, field.len()] {
+        put_varint(buffer, number);
+    }
+    buffer.put_slice(&field);
+    Ok(())
 }
 
 /// Writes a response that says what is wrong with the session.

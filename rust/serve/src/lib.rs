@@ -8,6 +8,7 @@
 //! - `read_log`, `counters`: who read what, and how much.
 //! - `wire`: frames, headers, and the versions that are spoken.
 //! - `metadata`, `offsets`, `fetch`, `refused`: the answers, by request.
+//! - `settings`: what topics have, with Kafka's defaults.
 //! - `groups`: consumer groups: members, assignments and commits.
 //! - `session`: what incremental fetches have been told already (KIP-227).
 //! - `partitions`: what was read of partitions, as long as the files in `watched` do not change.
@@ -33,6 +34,7 @@ mod segment_file;
 mod send_file;
 mod server;
 mod session;
+mod settings;
 mod socket;
 mod watched;
 mod wire;
@@ -41,7 +43,7 @@ pub use answerer::Answerer;
 pub use bytes::Bytes;
 pub use counters::Count;
 pub use directory::{
-    Aborted, Commit, Directory, Looked, Partition, Refusal, TimedOffset, Topic, Topics,
+    Aborted, Commit, Directory, KnownGroup, Looked, Partition, Refusal, TimedOffset, Topic, Topics,
 };
 pub use kafka_protocol::ResponseError;
 pub use records::Shown;

@@ -1,5 +1,10 @@
 //! Offsets: by a timestamp, at both ends, and at the end of a leader epoch.
 
+use std::collections::HashMap;
+
+use kafka_protocol::ResponseError;
+use kafka_protocol::indexmap::IndexMap;
+use kafka_protocol::messages::list_offsets_request::ListOffsetsPartition;
 use kafka_protocol::messages::list_offsets_response::{
     ListOffsetsPartitionResponse, ListOffsetsTopicResponse,
 };
@@ -8,16 +13,24 @@ use kafka_protocol::messages::offset_for_leader_epoch_response::{
 };
 use kafka_protocol::messages::{
     ListOffsetsRequest, ListOffsetsResponse, OffsetForLeaderEpochRequest,
-    OffsetForLeaderEpochResponse,
+    OffsetForLeaderEpochResponse, TopicName,
 };
 
-use crate::directory::{Partition, Refusal};
+use crate::directory::{Partition, Refusal, Topics};
 use crate::fetch::existing;
 use crate::partitions::Partitions;
 
-// The timestamps that stand for others (`ListOffsetsRequest`).
+// The timestamps that stand for others, each with the first version that has it (`ListOffsetsRequest`).
 const LATEST: i64 = -1;
 const EARLIEST: i64 = -2;
+const SINCE: &[(i64, i16)] = &[
+    (LATEST, 1),
+    (EARLIEST, 1),
+    (-3, 7),
+    (-4, 8),
+    (-5, 9),
+    (-6, 11),
+];
 
 struct Found {
     offset: i64,
@@ -39,55 +52,86 @@ pub(crate) fn list_offsets(
 ) -> Result<ListOffsetsResponse, Refusal> {
     let topics = partitions.directory().topics()?;
     let is_committed = request.isolation_level == 1 || partitions.shown.only_committed;
-    let of_topic = |topic: &kafka_protocol::messages::list_offsets_request::ListOffsetsTopic| {
-        let found = topic
-            .partitions
-            .iter()
-            .map(|one| {
-                let answer = existing(&topics, &topic.name, one.partition_index)
-                    .and_then(|()| partitions.get(&topic.name, one.partition_index))
-                    .and_then(|found| {
-                        found.check_epoch(one.current_leader_epoch)?;
-                        let place = (topic.name.as_str(), one.partition_index);
-                        offset(partitions, &found, place, one.timestamp, is_committed)
-                    });
-                let (error, found) = match answer {
-                    Ok(found) => (0, found),
-                    Err(refusal) => (refusal.error.code(), NONE),
-                };
-                let response = ListOffsetsPartitionResponse::default()
-                    .with_partition_index(one.partition_index)
-                    .with_error_code(error)
-                    .with_offset(found.offset)
-                    .with_timestamp(found.timestamp);
+    let mut times_asked: HashMap<(&str, i32), usize> = HashMap::new();
+    for topic in &request.topics {
+        for one in &topic.partitions {
+            *times_asked
+                .entry((topic.name.as_str(), one.partition_index))
+                .or_default() += 1;
+        }
+    }
+    // Topics and partitions are answered once, however often they are asked for.
+    let mut answers: IndexMap<&TopicName, IndexMap<i32, ListOffsetsPartitionResponse>> =
+        IndexMap::new();
+    for topic in &request.topics {
+        let of_topic = answers.entry(&topic.name).or_default();
+        for one in &topic.partitions {
+            let place = (topic.name.as_str(), one.partition_index);
+            let answer = match times_asked.get(&place) {
+                Some(1) => offset(partitions, &topics, place, one, version, is_committed),
+                _ => Err(Refusal::new(
+                    ResponseError::InvalidRequest,
+                    "a partition twice in a request",
+                )),
+            };
+            let (error, found) = match answer {
+                Ok(found) => (0, found),
+                Err(refusal) => (refusal.error.code(), NONE),
+            };
+            let response = ListOffsetsPartitionResponse::default()
+                .with_partition_index(one.partition_index)
+                .with_error_code(error)
+                .with_offset(found.offset)
+                .with_timestamp(found.timestamp);
+            of_topic.insert(
+                one.partition_index,
                 match version < 4 {
                     true => response,
                     false => response.with_leader_epoch(found.epoch),
-                }
-            })
-            .collect();
+                },
+            );
+        }
+    }
+    let answers = answers.into_iter().map(|(name, of_topic)| {
         ListOffsetsTopicResponse::default()
-            .with_name(topic.name.clone())
-            .with_partitions(found)
-    };
-    Ok(ListOffsetsResponse::default().with_topics(request.topics.iter().map(of_topic).collect()))
+            .with_name(name.clone())
+            .with_partitions(of_topic.into_values().collect())
+    });
+    Ok(ListOffsetsResponse::default().with_topics(answers.collect()))
 }
 
 fn offset(
     partitions: &Partitions,
-    partition: &Partition,
+    topics: &Topics,
     (topic, number): (&str, i32),
-    timestamp: i64,
+    asked: &ListOffsetsPartition,
+    version: i16,
     is_committed: bool,
 ) -> Result<Found, Refusal> {
-    let at = |offset: i64| Found {
-        offset,
-        timestamp: -1,
-        epoch: epoch_at(partition, offset),
-    };
+    let timestamp = asked.timestamp;
+    let is_known = SINCE
+        .iter()
+        .any(|(special, since)| *special == timestamp && version >= *since);
+    if timestamp < 0 && !is_known {
+        return Err(Refusal::new(
+            ResponseError::UnsupportedVersion,
+            format!("timestamp {timestamp} in version {version}"),
+        ));
+    }
+    existing(topics, topic, number)?;
+    let partition = partitions.get(topic, number)?;
+    partition.check_epoch(asked.current_leader_epoch)?;
     Ok(match timestamp {
-        LATEST => at(partition.visible_end(is_committed)),
-        EARLIEST => at(partition.log_start_offset),
+        LATEST => Found {
+            offset: partition.visible_end(is_committed),
+            timestamp: -1,
+            epoch: partition.leader_epoch(),
+        },
+        EARLIEST => Found {
+            offset: partition.log_start_offset,
+            timestamp: -1,
+            epoch: epoch_at(&partition, partition.log_start_offset),
+        },
         _ => {
             let end = partition.visible_end(is_committed);
             partitions

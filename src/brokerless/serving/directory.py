@@ -89,6 +89,7 @@ class ServedDirectory:
         with without_warnings():
             found = LogDirs(*paths)
             self._logs = _by_partition(found.logs(self._wanted))
+        self._numbers = _by_topic(self._logs)
         self._number = 0
         self._lock, self._listing = threading.Lock(), threading.Lock()
         self._until_offset = until if isinstance(until, int) else None
@@ -97,7 +98,9 @@ class ServedDirectory:
         self._roots: dict[str, _Root] = {}
         # The last segment of each partition that was asked for.
         self._last: dict[tuple[str, int], str] = {}
-        self._configs: dict[str, list[tuple[str, str]]] | None = None
+        # The leader epoch of each partition that was asked for, as it was last read.
+        self._epochs: dict[tuple[str, int], int] = {}
+        self._configs: dict[tuple[str, str], list[tuple[str, str]]] | None = None
         ids = [root.cluster_id for root in found.roots if root.is_there and root.cluster_id is not None]
         self.cluster_id = ids[0] if ids else checkpoints.random_id()
         nodes = [root.node_id for root in found.roots if root.is_there and root.node_id is not None]
@@ -114,16 +117,13 @@ class ServedDirectory:
             and whether it is one of Kafka's own.
         """
         self._list_again()
-        logs, number = self._logs, self._number
+        logs, numbers_of, number = self._logs, self._numbers, self._number
         if number == known:
             return None
-        by_topic: dict[str, list[int]] = {}
-        for topic, partition in sorted(logs):
-            if topic != file_names.METADATA_TOPIC:
-                by_topic.setdefault(topic, []).append(partition)
         return number, [
             (topic, _id(logs[topic, numbers[0]]), numbers, file_names.is_internal(topic))
-            for topic, numbers in by_topic.items()
+            for topic, numbers in numbers_of.items()
+            if topic != file_names.METADATA_TOPIC
         ]
 
     def _list_again(self) -> None:
@@ -142,6 +142,7 @@ class ServedDirectory:
                         return
                     wanted = None if self._wanted is None else set(self._wanted).intersection(found.topics())
                     self._logs = _by_partition(found.logs(wanted))
+                    self._numbers = _by_topic(self._logs)
                     self._number += 1
                 with self._lock:
                     self._configs = None
@@ -204,6 +205,7 @@ class ServedDirectory:
             end = self._end(log)
             offsets = log.local_log_start_offset, end, min(end, stable_end(log, skips=True))
             epochs = [(one.epoch, one.start_offset) for one in _epochs(log)]
+            self._epochs[key] = epochs[-1][0] if epochs else -1
             directory = os.path.dirname(segments[0].path) if segments else log.path
             bases = [one.base_offset for one in segments]
             # A segment that a cleaner was about to put in its place.
@@ -238,6 +240,46 @@ class ServedDirectory:
         with without_warnings():
             found = answer(Log(self._logs[topic, partition].path), timestamp, end)
         return found.offset, found.timestamp, -1 if found.leader_epoch is None else found.leader_epoch
+
+    def leader_epochs(self, topic: str) -> list[int]:
+        """Return the leader epoch of each partition of a topic, in their order; -1: not known.
+
+        Each is read once, and again when the server looks at the partition. Without a disk that would take too long.
+        """
+        found = []
+        for partition in self._numbers.get(topic, ()):
+            epoch = self._epochs.get((topic, partition))
+            if epoch is None:
+                log = self._logs[topic, partition]
+                epochs = [] if is_remote(log.path) else _epochs(log)
+                epoch = self._epochs[topic, partition] = epochs[-1].epoch if epochs else -1
+            found.append(epoch)
+        return found
+
+    def groups(self) -> list[tuple[str, str, list[tuple[str, int]]]]:
+        """Return the groups that a coordinator left.
+
+        Returns:
+            The name of each; its protocol type, "" if it only commits offsets; and the partitions whose offsets are in
+            a transaction that has not ended.
+        """
+        if not self._has_commits:
+            return []
+        from brokerless.state.groups import group_rows  # noqa: PLC0415 - loads Arrow, which takes longest
+        from brokerless.state.offset_commits import pending_commits  # noqa: PLC0415 - as well
+
+        with without_warnings():
+            try:
+                rows = group_rows(*self._paths)
+                pending = pending_commits(*self._paths)
+            except ValueError:
+                # No directory has __consumer_offsets.
+                return []
+        return [
+            (row["group"], row["protocol_type"] or "", pending.get(row["group"], []))
+            for row in rows
+            if row["type"] != "share"
+        ]
 
     def commits(self) -> list[tuple[str, str, int, int, int, str]]:
         """Return what groups have committed: group, topic, partition, offset, leader epoch, metadata."""
@@ -274,8 +316,13 @@ class ServedDirectory:
         with storage.File(path) as file:
             return file.read(position, length)
 
-    def configs(self, topic: str) -> list[tuple[str, str]]:
-        """Return the own settings of a topic, as far as the metadata are there."""
+    def configs(self, kind: str, name: str) -> list[tuple[str, str]]:
+        """Return what was set for a resource, as far as the metadata are there. Secrets are left out.
+
+        Args:
+            kind: "topic" or "broker".
+            name: the topic, or the broker's id; "" stands for all brokers.
+        """
         from brokerless.state.cluster import cluster  # noqa: PLC0415 - loads Arrow, which takes longest
 
         with self._lock, without_warnings():
@@ -286,13 +333,21 @@ class ServedDirectory:
                 except (ValueError, CorruptRecordError):
                     rows = []
                 for row in rows:
-                    if row["resource_type"] == "topic" and row["value"] is not None:
-                        self._configs.setdefault(row["resource"], []).append((row["name"], row["value"]))
-            return self._configs.get(topic, [])
+                    if row["value"] is not None and not row["is_sensitive"]:
+                        place = row["resource_type"], row["resource"]
+                        self._configs.setdefault(place, []).append((row["name"], row["value"]))
+            return self._configs.get((kind, name), [])
 
 
 def _by_partition(logs: list[Log]) -> dict[tuple[str, int], Log]:
     return {(log.topic, log.partition or 0): log for log in logs if log.topic is not None}
+
+
+def _by_topic(logs: dict[tuple[str, int], Log]) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for topic, partition in sorted(logs):
+        found.setdefault(topic, []).append(partition)
+    return found
 
 
 def _id(log: Log) -> bytes | None:

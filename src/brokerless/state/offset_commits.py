@@ -129,6 +129,19 @@ def commits_of(log: Log, *, at: int | None = None, history: bool = True) -> Iter
         warnings.warn(f"{log.name}: {count} commits are not understood, and left out: {why}", stacklevel=2)
 
 
+def pending_commits(*paths: str | os.PathLike[str]) -> dict[str, list[tuple[str, int]]]:
+    """Return the topics and partitions, by group, whose offsets are in a transaction that has not ended."""
+    found: dict[str, list[tuple[str, int]]] = {}
+    for log in logs_of(LogDirs(*paths), OFFSETS_TOPIC):
+        pending: list[pa.RecordBatch] = []
+        latest_records(log, pending=pending)
+        decoder = _native.OffsetCommits()
+        for rows in pending:
+            for row in decoder.decode(rows["key"], rows["value"]).select(["group", "topic", "partition"]).to_pylist():
+                found.setdefault(row["group"], []).append((row["topic"], row["partition"]))
+    return found
+
+
 class Lags:
     """The lags of commits, from the logs of their partitions.
 

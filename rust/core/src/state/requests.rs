@@ -581,6 +581,168 @@ pub(crate) static OFFSET_FOR_LEADER_EPOCH_REQUEST: Schema = Schema {
     fields: OFFSET_FOR_LEADER_EPOCH_REQUEST_FIELDS,
 };
 
+const ADD_PARTITIONS_TO_TXN_REQUEST_ADD_PARTITIONS_TO_TXN_TRANSACTION_ADD_PARTITIONS_TO_TXN_TOPIC_FIELDS: &[Field] = &[
+    field("name", String, since(0)),
+    field("partitions", Array(&Int32), since(0)),
+];
+
+const ADD_PARTITIONS_TO_TXN_REQUEST_ADD_PARTITIONS_TO_TXN_TRANSACTION_FIELDS: &[Field] = &[
+    field("transactionalId", String, since(4)),
+    field("producerId", Int64, since(4)),
+    field("producerEpoch", Int16, since(4)),
+    field("verifyOnly", Bool, since(4)),
+    field("topics", Array(&Struct(ADD_PARTITIONS_TO_TXN_REQUEST_ADD_PARTITIONS_TO_TXN_TRANSACTION_ADD_PARTITIONS_TO_TXN_TOPIC_FIELDS)), since(4)),
+];
+
+const ADD_PARTITIONS_TO_TXN_REQUEST_ADD_PARTITIONS_TO_TXN_TOPIC_FIELDS: &[Field] = &[
+    field("name", String, since(0)),
+    field("partitions", Array(&Int32), since(0)),
+];
+
+const ADD_PARTITIONS_TO_TXN_REQUEST_FIELDS: &[Field] = &[
+    field(
+        "transactions",
+        Array(&Struct(
+            ADD_PARTITIONS_TO_TXN_REQUEST_ADD_PARTITIONS_TO_TXN_TRANSACTION_FIELDS,
+        )),
+        since(4),
+    ),
+    field("v3AndBelowTransactionalId", String, between(0, 3)),
+    field("v3AndBelowProducerId", Int64, between(0, 3)),
+    field("v3AndBelowProducerEpoch", Int16, between(0, 3)),
+    field(
+        "v3AndBelowTopics",
+        Array(&Struct(
+            ADD_PARTITIONS_TO_TXN_REQUEST_ADD_PARTITIONS_TO_TXN_TOPIC_FIELDS,
+        )),
+        between(0, 3),
+    ),
+];
+
+/// `AddPartitionsToTxnRequest.json`.
+pub(crate) static ADD_PARTITIONS_TO_TXN_REQUEST: Schema = Schema {
+    name: "AddPartitionsToTxnRequest",
+    versions: between(0, 5),
+    flexible: since(3),
+    fields: ADD_PARTITIONS_TO_TXN_REQUEST_FIELDS,
+};
+
+const ADD_OFFSETS_TO_TXN_REQUEST_FIELDS: &[Field] = &[
+    field("transactionalId", String, since(0)),
+    field("producerId", Int64, since(0)),
+    field("producerEpoch", Int16, since(0)),
+    field("groupId", String, since(0)),
+];
+
+/// `AddOffsetsToTxnRequest.json`.
+pub(crate) static ADD_OFFSETS_TO_TXN_REQUEST: Schema = Schema {
+    name: "AddOffsetsToTxnRequest",
+    versions: between(0, 4),
+    flexible: since(3),
+    fields: ADD_OFFSETS_TO_TXN_REQUEST_FIELDS,
+};
+
+const END_TXN_REQUEST_FIELDS: &[Field] = &[
+    field("transactionalId", String, since(0)),
+    field("producerId", Int64, since(0)),
+    field("producerEpoch", Int16, since(0)),
+    field("committed", Bool, since(0)),
+];
+
+/// `EndTxnRequest.json`.
+pub(crate) static END_TXN_REQUEST: Schema = Schema {
+    name: "EndTxnRequest",
+    versions: between(0, 5),
+    flexible: since(3),
+    fields: END_TXN_REQUEST_FIELDS,
+};
+
+const TXN_OFFSET_COMMIT_REQUEST_TXN_OFFSET_COMMIT_REQUEST_TOPIC_TXN_OFFSET_COMMIT_REQUEST_PARTITION_FIELDS: &[Field] = &[
+    field("partitionIndex", Int32, since(0)),
+    field("committedOffset", Int64, since(0)),
+    field("committedLeaderEpoch", Int32, since(2)),
+    field("committedMetadata", String, since(0)).nullable(since(0)),
+];
+
+const TXN_OFFSET_COMMIT_REQUEST_TXN_OFFSET_COMMIT_REQUEST_TOPIC_FIELDS: &[Field] = &[
+    field("name", String, between(0, 5)),
+    field("topicId", Uuid, since(6)),
+    field("partitions", Array(&Struct(TXN_OFFSET_COMMIT_REQUEST_TXN_OFFSET_COMMIT_REQUEST_TOPIC_TXN_OFFSET_COMMIT_REQUEST_PARTITION_FIELDS)), since(0)),
+];
+
+const TXN_OFFSET_COMMIT_REQUEST_FIELDS: &[Field] = &[
+    field("transactionalId", String, since(0)),
+    field("groupId", String, since(0)),
+    field("producerId", Int64, since(0)),
+    field("producerEpoch", Int16, since(0)),
+    field("generationIdOrMemberEpoch", Int32, since(3)),
+    field("memberId", String, since(3)),
+    field("groupInstanceId", String, since(3)).nullable(since(3)),
+    field(
+        "topics",
+        Array(&Struct(
+            TXN_OFFSET_COMMIT_REQUEST_TXN_OFFSET_COMMIT_REQUEST_TOPIC_FIELDS,
+        )),
+        since(0),
+    ),
+];
+
+/// `TxnOffsetCommitRequest.json`.
+pub(crate) static TXN_OFFSET_COMMIT_REQUEST: Schema = Schema {
+    name: "TxnOffsetCommitRequest",
+    versions: between(0, 6),
+    flexible: since(3),
+    fields: TXN_OFFSET_COMMIT_REQUEST_FIELDS,
+};
+
+const CREATE_ACLS_REQUEST_ACL_CREATION_FIELDS: &[Field] = &[
+    field("resourceType", Int8, since(0)),
+    field("resourceName", String, since(0)),
+    field("resourcePatternType", Int8, since(1)),
+    field("principal", String, since(0)),
+    field("host", String, since(0)),
+    field("operation", Int8, since(0)),
+    field("permissionType", Int8, since(0)),
+];
+
+const CREATE_ACLS_REQUEST_FIELDS: &[Field] = &[field(
+    "creations",
+    Array(&Struct(CREATE_ACLS_REQUEST_ACL_CREATION_FIELDS)),
+    since(0),
+)];
+
+/// `CreateAclsRequest.json`.
+pub(crate) static CREATE_ACLS_REQUEST: Schema = Schema {
+    name: "CreateAclsRequest",
+    versions: between(1, 3),
+    flexible: since(2),
+    fields: CREATE_ACLS_REQUEST_FIELDS,
+};
+
+const DELETE_ACLS_REQUEST_DELETE_ACLS_FILTER_FIELDS: &[Field] = &[
+    field("resourceTypeFilter", Int8, since(0)),
+    field("resourceNameFilter", String, since(0)).nullable(since(0)),
+    field("patternTypeFilter", Int8, since(1)),
+    field("principalFilter", String, since(0)).nullable(since(0)),
+    field("hostFilter", String, since(0)).nullable(since(0)),
+    field("operation", Int8, since(0)),
+    field("permissionType", Int8, since(0)),
+];
+
+const DELETE_ACLS_REQUEST_FIELDS: &[Field] = &[field(
+    "filters",
+    Array(&Struct(DELETE_ACLS_REQUEST_DELETE_ACLS_FILTER_FIELDS)),
+    since(0),
+)];
+
+/// `DeleteAclsRequest.json`.
+pub(crate) static DELETE_ACLS_REQUEST: Schema = Schema {
+    name: "DeleteAclsRequest",
+    versions: between(1, 3),
+    flexible: since(2),
+    fields: DELETE_ACLS_REQUEST_FIELDS,
+};
+
 const DESCRIBE_CONFIGS_REQUEST_DESCRIBE_CONFIGS_RESOURCE_FIELDS: &[Field] = &[
     field("resourceType", Int8, since(0)),
     field("resourceName", String, since(0)),
@@ -877,6 +1039,12 @@ pub(crate) static REQUESTS: &[(i16, &Schema)] = &[
     (21, &DELETE_RECORDS_REQUEST),
     (22, &INIT_PRODUCER_ID_REQUEST),
     (23, &OFFSET_FOR_LEADER_EPOCH_REQUEST),
+    (24, &ADD_PARTITIONS_TO_TXN_REQUEST),
+    (25, &ADD_OFFSETS_TO_TXN_REQUEST),
+    (26, &END_TXN_REQUEST),
+    (28, &TXN_OFFSET_COMMIT_REQUEST),
+    (30, &CREATE_ACLS_REQUEST),
+    (31, &DELETE_ACLS_REQUEST),
     (32, &DESCRIBE_CONFIGS_REQUEST),
     (33, &ALTER_CONFIGS_REQUEST),
     (36, &SASL_AUTHENTICATE_REQUEST),

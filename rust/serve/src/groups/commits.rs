@@ -1,6 +1,6 @@
 //! What groups have committed: in the directory before, and to this server since.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -14,11 +14,22 @@ use crate::partitions::lock;
 /// The most commits that are kept.
 const MOST: usize = 1_000_000;
 
-type OfGroup = BTreeMap<(String, i32), Commit>;
+pub(crate) type OfGroup = BTreeMap<(String, i32), Commit>;
+
+/// What is known of a group besides its members.
+#[derive(Debug, Default)]
+struct Kept {
+    protocol_type: String,
+    commits: OfGroup,
+    /// Partitions whose offsets are in a transaction that never ends here.
+    pending: BTreeSet<(String, i32)>,
+}
+
+type Groups = BTreeMap<String, Kept>;
 
 /// The commits of all groups.
 pub(crate) struct Commits {
-    known: Mutex<Option<BTreeMap<String, OfGroup>>>,
+    known: Mutex<Option<Groups>>,
     file: Option<PathBuf>,
 }
 
@@ -35,13 +46,18 @@ impl Commits {
     fn with<T>(
         &self,
         directory: &dyn Directory,
-        work: impl FnOnce(&mut BTreeMap<String, OfGroup>) -> Result<T, Refusal>,
+        work: impl FnOnce(&mut Groups) -> Result<T, Refusal>,
     ) -> Result<T, Refusal> {
         let mut known = lock(&self.known);
         let all = match &mut *known {
             Some(all) => all,
             None => {
-                let mut all: BTreeMap<String, OfGroup> = BTreeMap::new();
+                let mut all = Groups::new();
+                for group in directory.groups()? {
+                    let kept = all.entry(group.name).or_default();
+                    kept.protocol_type = group.protocol_type;
+                    kept.pending = group.pending.into_iter().collect();
+                }
                 let seeded = directory.commits()?;
                 let kept = self.file.as_deref().map_or_else(|| Ok(Vec::new()), read);
                 let kept = kept.map_err(|error| {
@@ -50,6 +66,7 @@ impl Commits {
                 for (group, topic, partition, commit) in seeded.into_iter().chain(kept) {
                     all.entry(group)
                         .or_default()
+                        .commits
                         .insert((topic, partition), commit);
                 }
                 known.insert(all)
@@ -58,40 +75,60 @@ impl Commits {
         work(all)
     }
 
-    /// The names of all groups.
-    pub(crate) fn groups(&self, directory: &dyn Directory) -> Result<Vec<String>, Refusal> {
-        self.with(directory, |all| Ok(all.keys().cloned().collect()))
+    /// The names of all groups, and the types of their protocols.
+    pub(crate) fn groups(
+        &self,
+        directory: &dyn Directory,
+    ) -> Result<BTreeMap<String, String>, Refusal> {
+        self.with(directory, |all| {
+            Ok(all
+                .iter()
+                .map(|(name, kept)| (name.clone(), kept.protocol_type.clone()))
+                .collect())
+        })
     }
 
-    /// The commits of a group.
+    /// Whether there is a group.
+    pub(crate) fn has(&self, directory: &dyn Directory, group: &str) -> Result<bool, Refusal> {
+        self.with(directory, |all| Ok(all.contains_key(group)))
+    }
+
+    /// The commits of a group, and its partitions whose offsets are in a transaction.
     pub(crate) fn of_group(
         &self,
         directory: &dyn Directory,
         group: &str,
-    ) -> Result<OfGroup, Refusal> {
+    ) -> Result<(OfGroup, BTreeSet<(String, i32)>), Refusal> {
         self.with(directory, |all| {
-            Ok(all.get(group).cloned().unwrap_or_default())
+            Ok(all
+                .get(group)
+                .map(|kept| (kept.commits.clone(), kept.pending.clone()))
+                .unwrap_or_default())
         })
     }
 
-    /// Keeps commits of a group, durably if there is a file.
+    /// Keeps commits of a group, durably if there is a file. `protocol_type` is that of its members, if it has any.
     pub(crate) fn commit(
         &self,
         directory: &dyn Directory,
         group: &str,
+        protocol_type: Option<String>,
         commits: Vec<(String, i32, Commit)>,
     ) -> Result<(), Refusal> {
         self.with(directory, |all| {
-            let count: usize = all.values().map(BTreeMap::len).sum();
+            let count: usize = all.values().map(|kept| kept.commits.len()).sum();
             if count + commits.len() > MOST {
                 return Err(Refusal::new(
                     ResponseError::CoordinatorNotAvailable,
                     format!("more than {MOST} commits"),
                 ));
             }
-            let of_group = all.entry(group.to_owned()).or_default();
+            let kept = all.entry(group.to_owned()).or_default();
+            if let Some(protocol_type) = protocol_type {
+                kept.protocol_type = protocol_type;
+            }
             for (topic, partition, commit) in commits {
-                of_group.insert((topic, partition), commit);
+                kept.commits.insert((topic, partition), commit);
             }
             match &self.file {
                 None => Ok(()),
@@ -148,13 +185,13 @@ fn parsed(line: &str) -> Option<Line> {
 }
 
 /// Replaces the file as a whole: a reader finds the old lines or the new ones.
-fn write(path: &Path, all: &BTreeMap<String, OfGroup>) -> io::Result<()> {
+fn write(path: &Path, all: &Groups) -> io::Result<()> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".new");
     let new = path.with_file_name(name);
     let mut file = io::BufWriter::new(fs::File::create(&new)?);
-    for (group, of_group) in all {
-        for ((topic, partition), commit) in of_group {
+    for (group, kept) in all {
+        for ((topic, partition), commit) in &kept.commits {
             writeln!(
                 file,
                 "{}\t{}\t{partition}\t{}\t{}\t{}",

@@ -28,23 +28,25 @@ use kafka_protocol::messages::{
 use kafka_protocol::protocol::StrBytes;
 
 use crate::directory::{Commit, Directory, Refusal};
+use crate::fetch::existing;
 use crate::groups::commits::Commits;
 use crate::groups::consumer_group::ConsumerGroup;
 use crate::groups::group::{Answer, Assigned, Group, Joined, Joining, NotJoined, State};
+use crate::metadata::{INVALID, ON_GROUPS};
 use crate::partitions::lock;
+use crate::refused::READ_ONLY;
 use crate::server::Address;
 
 /// The most groups with members.
 pub(super) const MOST_GROUPS: usize = 10_000;
 /// As `group.min.session.timeout.ms` and `group.max.session.timeout.ms` of a broker.
 const SESSION_MS: std::ops::RangeInclusive<i32> = 6_000..=1_800_000;
+/// As `offset.metadata.max.bytes` of a broker.
+const MOST_METADATA: usize = 4096;
 /// The type of a key that stands for a group (`FindCoordinatorRequest.CoordinatorType`).
 const GROUP: i8 = 0;
-/// The generation of a client that assigns partitions itself.
-const NO_GENERATION: i32 = -1;
-
-/// What is committed for the partitions of a topic.
-type OfTopic = (TopicName, Vec<(i32, Commit)>);
+/// What is committed for the partitions of a topic, each with an error.
+type OfTopic = (TopicName, Vec<(i32, Commit, i16)>);
 
 /// All groups.
 pub(crate) struct Coordinator {
@@ -172,6 +174,7 @@ impl Coordinator {
                 .map(|one| (one.name.to_string(), one.metadata.clone()))
                 .collect(),
             takes_id_first: version >= 4,
+            skips_assignment: version >= 9,
         };
         if lock(&self.consumer_groups).contains_key(request.group_id.as_str()) {
             return Err(refuse(ResponseError::InconsistentGroupProtocol));
@@ -195,6 +198,11 @@ impl Coordinator {
     }
 
     pub(crate) async fn sync(&self, request: &SyncGroupRequest, version: i16) -> SyncGroupResponse {
+        let is_missing = request.protocol_type.is_none() || request.protocol_name.is_none();
+        if version >= 5 && is_missing {
+            return SyncGroupResponse::default()
+                .with_error_code(ResponseError::InconsistentGroupProtocol.code());
+        }
         let begun = self.known(&request.group_id, |group| {
             let differs = |wanted: &Option<StrBytes>, known: Option<&str>| {
                 wanted
@@ -279,67 +287,94 @@ impl Coordinator {
         &self,
         directory: &dyn Directory,
         request: &OffsetCommitRequest,
-    ) -> OffsetCommitResponse {
-        let answer = self
-            .check_commit(request)
-            .map_err(|error| error.code())
-            .and_then(|()| {
-                let commits = request.topics.iter().flat_map(|topic| {
-                    topic.partitions.iter().map(|one| {
-                        let commit = Commit {
-                            offset: one.committed_offset,
-                            leader_epoch: one.committed_leader_epoch,
-                            metadata: one
-                                .committed_metadata
-                                .as_deref()
-                                .unwrap_or_default()
-                                .to_owned(),
-                        };
-                        (topic.name.to_string(), one.partition_index, commit)
-                    })
+        version: i16,
+    ) -> Result<OffsetCommitResponse, Refusal> {
+        let topics = directory.topics()?;
+        let mut commits = Vec::new();
+        let mut response: Vec<OffsetCommitResponseTopic> = request
+            .topics
+            .iter()
+            .map(|topic| {
+                let partitions = topic.partitions.iter().map(|one| {
+                    let metadata = one.committed_metadata.as_deref().unwrap_or_default();
+                    let error = match existing(&topics, &topic.name, one.partition_index) {
+                        Err(refusal) => refusal.error.code(),
+                        Ok(()) if metadata.len() > MOST_METADATA => {
+                            ResponseError::OffsetMetadataTooLarge.code()
+                        }
+                        Ok(()) => {
+                            let commit = Commit {
+                                offset: one.committed_offset,
+                                leader_epoch: one.committed_leader_epoch,
+                                metadata: metadata.to_owned(),
+                            };
+                            commits.push((topic.name.to_string(), one.partition_index, commit));
+                            0
+                        }
+                    };
+                    OffsetCommitResponsePartition::default()
+                        .with_partition_index(one.partition_index)
+                        .with_error_code(error)
                 });
+                OffsetCommitResponseTopic::default()
+                    .with_name(topic.name.clone())
+                    .with_partitions(partitions.collect())
+            })
+            .collect();
+        let is_known = self.commits.has(directory, &request.group_id)?;
+        let kept = self
+            .check_commit(request, version, is_known)
+            .and_then(|protocol_type| {
                 self.commits
-                    .commit(directory, &request.group_id, commits.collect())
-                    .map_err(|refusal| refusal.error.code())
+                    .commit(directory, &request.group_id, protocol_type, commits)
+                    .map_err(|refusal| refusal.error)
             });
-        let error = answer.err().unwrap_or(0);
-        let topics = request.topics.iter().map(|topic| {
-            let partitions = topic.partitions.iter().map(|one| {
-                OffsetCommitResponsePartition::default()
-                    .with_partition_index(one.partition_index)
-                    .with_error_code(error)
-            });
-            OffsetCommitResponseTopic::default()
-                .with_name(topic.name.clone())
-                .with_partitions(partitions.collect())
-        });
-        OffsetCommitResponse::default().with_topics(topics.collect())
+        if let Err(error) = kept {
+            let partitions = response
+                .iter_mut()
+                .flat_map(|topic| topic.partitions.iter_mut());
+            for one in partitions
+                .filter(|one| one.error_code != ResponseError::UnknownTopicOrPartition.code())
+            {
+                one.error_code = error.code();
+            }
+        }
+        Ok(OffsetCommitResponse::default().with_topics(response))
     }
 
-    fn check_commit(&self, request: &OffsetCommitRequest) -> Result<(), ResponseError> {
-        check_id(&request.group_id)?;
+    /// Checks whose commit it is. Returns the type of the members' protocol, if the group has members.
+    ///
+    /// As `OffsetMetadataManager.validateOffsetCommit`.
+    fn check_commit(
+        &self,
+        request: &OffsetCommitRequest,
+        version: i16,
+        is_known: bool,
+    ) -> Result<Option<String>, ResponseError> {
         let generation = request.generation_id_or_member_epoch;
         if let Some(group) = lock(&self.consumer_groups).get(request.group_id.as_str()) {
-            return group.check(&request.member_id, generation);
+            return group
+                .check(&request.member_id, generation)
+                .map(|()| Some("consumer".to_owned()));
         }
+        let instance = request.group_instance_id.as_deref();
         match lock(&self.groups).get(request.group_id.as_str()) {
-            Some(group) if !group.members.is_empty() => match generation == NO_GENERATION {
-                // Partitions that the group has assigned are not another client's to commit.
-                true => Err(ResponseError::UnknownMemberId),
-                false => {
-                    group.check(
-                        &request.member_id,
-                        request.group_instance_id.as_deref(),
-                        Some(generation),
-                    )?;
-                    match group.state {
-                        State::CompletingRebalance => Err(ResponseError::RebalanceInProgress),
-                        _ => Ok(()),
-                    }
+            Some(group) if !group.members.is_empty() => {
+                if generation < 0 && request.member_id.is_empty() && instance.is_none() {
+                    // Partitions that the group has assigned are not another client's to commit.
+                    return Err(ResponseError::UnknownMemberId);
                 }
-            },
-            _ if generation == NO_GENERATION => Ok(()),
-            _ => Err(ResponseError::IllegalGeneration),
+                group.check(&request.member_id, instance, Some(generation))?;
+                match group.state {
+                    State::CompletingRebalance => Err(ResponseError::RebalanceInProgress),
+                    _ => Ok(Some(group.protocol_type.clone())),
+                }
+            }
+            _ if generation < 0 => Ok(None),
+            Some(_) => Err(ResponseError::UnknownMemberId),
+            None if is_known => Err(ResponseError::UnknownMemberId),
+            None if version >= 9 => Err(ResponseError::GroupIdNotFound),
+            None => Err(ResponseError::IllegalGeneration),
         }
     }
 
@@ -357,11 +392,13 @@ impl Coordinator {
                     .map(|topic| (topic.name.clone(), topic.partition_indexes.clone()))
                     .collect()
             });
-            let found = self.of_group(directory, &request.group_id, wanted)?;
+            let found =
+                self.of_group(directory, &request.group_id, wanted, request.require_stable)?;
             let topics = found.into_iter().map(|(name, partitions)| {
-                let partitions = partitions.into_iter().map(|(partition, commit)| {
+                let partitions = partitions.into_iter().map(|(partition, commit, error)| {
                     let response = OffsetFetchResponsePartition::default()
                         .with_partition_index(partition)
+                        .with_error_code(error)
                         .with_committed_offset(commit.offset)
                         .with_metadata(Some(StrBytes::from_string(commit.metadata)));
                     match version < 5 {
@@ -383,11 +420,13 @@ impl Coordinator {
                     .map(|topic| (topic.name.clone(), topic.partition_indexes.clone()))
                     .collect()
             });
-            let found = self.of_group(directory, &group.group_id, wanted)?;
+            let found =
+                self.of_group(directory, &group.group_id, wanted, request.require_stable)?;
             let topics = found.into_iter().map(|(name, partitions)| {
-                let partitions = partitions.into_iter().map(|(partition, commit)| {
+                let partitions = partitions.into_iter().map(|(partition, commit, error)| {
                     OffsetFetchResponsePartitions::default()
                         .with_partition_index(partition)
+                        .with_error_code(error)
                         .with_committed_offset(commit.offset)
                         .with_committed_leader_epoch(commit.leader_epoch)
                         .with_metadata(Some(StrBytes::from_string(commit.metadata)))
@@ -410,15 +449,27 @@ impl Coordinator {
         directory: &dyn Directory,
         group: &GroupId,
         wanted: Option<Vec<(TopicName, Vec<i32>)>>,
+        requires_stable: bool,
     ) -> Result<Vec<OfTopic>, Refusal> {
-        let mut known = self.commits.of_group(directory, group)?;
+        let (mut known, pending) = self.commits.of_group(directory, group)?;
+        let checked = |place: &(String, i32), commit: Commit| match requires_stable
+            && pending.contains(place)
+        {
+            true => (
+                place.1,
+                Commit::default(),
+                ResponseError::UnstableOffsetCommit.code(),
+            ),
+            false => (place.1, commit, 0),
+        };
         if let Some(wanted) = wanted {
             return Ok(wanted
                 .into_iter()
                 .map(|(name, partitions)| {
                     let found = partitions.into_iter().map(|partition| {
-                        let commit = known.remove(&(name.to_string(), partition));
-                        (partition, commit.unwrap_or_default())
+                        let place = (name.to_string(), partition);
+                        let commit = known.remove(&place);
+                        checked(&place, commit.unwrap_or_default())
                     });
                     let found = found.collect();
                     (name, found)
@@ -426,15 +477,11 @@ impl Coordinator {
                 .collect());
         }
         let mut all: Vec<OfTopic> = Vec::new();
-        for ((topic, partition), commit) in known {
+        for (place, commit) in known {
+            let found = checked(&place, commit);
             match all.last_mut() {
-                Some((last, partitions)) if last.as_str() == topic => {
-                    partitions.push((partition, commit))
-                }
-                _ => all.push((
-                    TopicName(StrBytes::from_string(topic)),
-                    vec![(partition, commit)],
-                )),
+                Some((last, partitions)) if last.as_str() == place.0 => partitions.push(found),
+                _ => all.push((TopicName(StrBytes::from_string(place.0)), vec![found])),
             }
         }
         Ok(all)
@@ -469,8 +516,8 @@ impl Coordinator {
             )
             .chain(
                 idle.into_iter()
-                    .filter(|name| !is_live(name))
-                    .map(|name| (name, consumer(), State::Empty.name(), "classic")),
+                    .filter(|(name, _)| !is_live(name))
+                    .map(|(name, of)| (name, of, State::Empty.name(), "classic")),
             );
         let is_wanted = |filter: &[StrBytes], name: &str| {
             filter.is_empty()
@@ -508,10 +555,17 @@ impl Coordinator {
         let live = lock(&self.groups);
         let groups = request.groups.iter().map(|id| {
             let described = DescribedGroup::default().with_group_id(id.clone());
-            match live.get(id.as_str()) {
-                None if idle.binary_search_by(|name| name.as_str().cmp(id)).is_ok() => described
+            let described = match request.include_authorized_operations {
+                false => described,
+                true => described.with_authorized_operations(ON_GROUPS),
+            };
+            let live = live.get(id.as_str());
+            match live.filter(|group| !group.members.is_empty()) {
+                None if idle.contains_key(id.as_str()) => described
                     .with_group_state(StrBytes::from_static_str(State::Empty.name()))
-                    .with_protocol_type(StrBytes::from_static_str("consumer")),
+                    .with_protocol_type(StrBytes::from_string(
+                        idle.get(id.as_str()).cloned().unwrap_or_default(),
+                    )),
                 None => {
                     let dead = described.with_group_state(StrBytes::from_static_str("Dead"));
                     match version >= 6 {
@@ -530,7 +584,10 @@ impl Coordinator {
                             .with_member_id(StrBytes::from_string(id.clone()))
                             .with_client_id(StrBytes::from_string(member.client_id.clone()))
                             .with_client_host(StrBytes::from_string(format!("/{}", member.host)))
-                            .with_member_metadata(group.wishes(member))
+                            .with_member_metadata(match group.state {
+                                State::Stable => group.wishes(member),
+                                _ => bytes::Bytes::new(),
+                            })
                             .with_member_assignment(member.assignment.clone());
                         match version >= 4 {
                             false => described,
@@ -542,9 +599,12 @@ impl Coordinator {
                     described
                         .with_group_state(StrBytes::from_static_str(group.state.name()))
                         .with_protocol_type(StrBytes::from_string(group.protocol_type.clone()))
-                        .with_protocol_data(StrBytes::from_string(
-                            group.protocol.clone().unwrap_or_default(),
-                        ))
+                        .with_protocol_data(match (group.state, &group.protocol) {
+                            (State::Stable, Some(protocol)) => {
+                                StrBytes::from_string(protocol.clone())
+                            }
+                            _ => StrBytes::new(),
+                        })
                         .with_members(members.collect())
                 }
             }
@@ -560,10 +620,16 @@ pub(crate) fn find(
     version: i16,
 ) -> FindCoordinatorResponse {
     // Transactions write, and share groups change what is delivered.
-    let error = match request.key_type {
-        GROUP => 0,
-        1 => ResponseError::TransactionalIdAuthorizationFailed.code(),
-        _ => ResponseError::InvalidRequest.code(),
+    let (error, message) = match request.key_type {
+        GROUP => (0, None),
+        1 => (
+            ResponseError::TransactionalIdAuthorizationFailed.code(),
+            Some(READ_ONLY),
+        ),
+        _ => (
+            ResponseError::InvalidRequest.code(),
+            Some(StrBytes::from_static_str(INVALID)),
+        ),
     };
     let (node, host, port) = match error {
         0 => (address.node_id, address.host.as_str(), address.port.into()),
@@ -571,16 +637,23 @@ pub(crate) fn find(
     };
     let host = StrBytes::from_string(host.to_owned());
     if version < 4 {
-        return FindCoordinatorResponse::default()
+        let response = FindCoordinatorResponse::default()
             .with_error_code(error)
             .with_node_id(BrokerId(node))
             .with_host(host)
             .with_port(port);
+        return match version {
+            0 => response,
+            _ => response.with_error_message(Some(
+                message.unwrap_or_else(|| StrBytes::from_static_str("NONE")),
+            )),
+        };
     }
     let coordinators = request.coordinator_keys.iter().map(|key| {
         Place::default()
             .with_key(key.clone())
             .with_error_code(error)
+            .with_error_message(Some(message.clone().unwrap_or_default()))
             .with_node_id(BrokerId(node))
             .with_host(host.clone())
             .with_port(port)

@@ -67,6 +67,8 @@ pub(crate) struct Joining {
     pub(crate) protocols: Vec<(String, Bytes)>,
     /// Whether the client understands that it gets an id first (KIP-394).
     pub(crate) takes_id_first: bool,
+    /// Whether the client understands that it has nothing to assign (KIP-814).
+    pub(crate) skips_assignment: bool,
 }
 
 /// An answer that may come later.
@@ -224,19 +226,27 @@ impl Group {
         id: String,
         now: Instant,
     ) -> Answer<Joined> {
+        let skips_assignment = joining.skips_assignment;
         let mut member = Member::new(joining, now);
         if let Some(mut old) = self.members.shift_remove(former) {
             old.fence();
             let is_same = old.protocols == member.protocols;
             member.assignment = old.assignment;
             self.members.insert(id.clone(), member);
-            let was_leader = self.leader.as_deref() == Some(former);
+            let former_leader = self.leader.clone();
+            let was_leader = former_leader.as_deref() == Some(former);
             if was_leader {
                 self.leader = Some(id.clone());
             }
             if self.state == State::Stable && is_same {
                 let mut joined = self.joined(&id);
-                joined.skip_assignment = was_leader;
+                if skips_assignment {
+                    joined.skip_assignment = was_leader;
+                } else {
+                    // A leader that is another member assigns nothing.
+                    joined.members = Vec::new();
+                    joined.leader = former_leader.unwrap_or_default();
+                }
                 return Answer::Now(Ok(joined));
             }
         } else {

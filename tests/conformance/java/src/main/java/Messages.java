@@ -54,7 +54,7 @@ public final class Messages {
   }
 
   /** With bytes in place of {"base64": text}: the converters take no text for them. */
-  private static JsonNode typed(JsonNode node) throws IOException {
+  static JsonNode typed(JsonNode node) throws IOException {
     if (node.isArray()) {
       ArrayNode array = JsonNodeFactory.instance.arrayNode();
       for (JsonNode element : node) {
