@@ -34,7 +34,7 @@ check: setup  ## the quick loop: formats and ruff's rules, the core's tests with
 	cargo test --profile checked --quiet $(CRATES) --lib $(CORE_TESTS)
 	.venv/bin/python -m pytest tests/unit -m "not slow" --hypothesis-profile=dev $(AT_ONCE) worksteal
 
-CRATES := --package brokerless-core --package brokerless-jvm
+CRATES := --package brokerless-core --package brokerless-jvm --package brokerless-serve
 CORE_TESTS := $(addprefix --test ,$(filter-out data support,$(basename $(notdir $(wildcard rust/core/tests/*)))))
 
 test: test-core test-oldest test-python test-jar  ## the whole suite; golden reads and streams also on the oldest Spark, and reads also in the JVM
@@ -93,12 +93,13 @@ docs: setup  ## site/
 
 # Kafka as it is released, and the small client that drives it. 2.8 is the last that writes formats 0 and 1.
 KAFKA := mvn -q -B -f tests/conformance/java/pom.xml dependency:copy-dependencies -DexcludeArtifactIds=slf4j-log4j12
-# Of these the broker alone: the newest one's tools are not in the registry.
+# Of these the broker alone, and of the newest one the tools.
 OTHER_RELEASES := 3.9.2 4.0.2 4.4.0
 # Of these only the definitions of metadata records that later releases lack: tools/messages reads them.
 METADATA_RELEASES := 3.2.3 3.4.1
-build/conformance/.fetched: $(shell find tests/conformance -name pom.xml -o -name '*.java')
+build/conformance/.fetched: $(shell find tests/conformance -name pom.xml -o -name '*.java' -o -path '*/go/*')
 	@tools/prerequisites maven
+	if tools/prerequisites go; then cd tests/conformance/go && CGO_ENABLED=0 go build -trimpath -o $(CURDIR)/build/conformance/franz-go .; fi
 	mvn -q -B -f tests/conformance/s3/pom.xml dependency:copy-dependencies -DoutputDirectory=$(CURDIR)/build/conformance/s3/lib
 	mvn -q -B -f tests/conformance/connector/pom.xml dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory=$(CURDIR)/build/conformance/connector/lib
 	mvn -q -B -f tests/conformance/tables/pom.xml dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory=$(CURDIR)/build/conformance/tables/lib
@@ -106,6 +107,8 @@ build/conformance/.fetched: $(shell find tests/conformance -name pom.xml -o -nam
 	$(KAFKA) -Dkafka.version=2.8.2 -Djackson.version=2.10.5.1 -Dbuild=$(CURDIR)/build/conformance/2.8.2 -DoutputDirectory=$(CURDIR)/build/conformance/2.8.2/lib
 	mvn -q -B -f tests/conformance/tiered/pom.xml dependency:copy-dependencies -DoutputDirectory=$(CURDIR)/build/conformance/4.1.0/lib
 	for version in $(OTHER_RELEASES); do mvn -q -B -f tests/conformance/broker/pom.xml dependency:copy-dependencies -Dkafka.version=$$version -DoutputDirectory=$(CURDIR)/build/conformance/$$version/lib || exit 1; done
+	mvn -q -B dependency:copy -Dartifact=org.apache.kafka:kafka-tools:4.4.0 -DoutputDirectory=$(CURDIR)/build/conformance/4.4.0/lib
+	mvn -q -B dependency:copy -Dartifact=org.apache.kafka:connect-file:4.1.0 -DoutputDirectory=$(CURDIR)/build/conformance/4.1.0/lib
 	for version in $(METADATA_RELEASES); do mvn -q -B dependency:copy -Dartifact=org.apache.kafka:kafka-metadata:$$version -DoutputDirectory=$(CURDIR)/build/conformance/messages/$$version || exit 1; done
 	touch $@
 

@@ -1773,11 +1773,18 @@ class Server:
         directory: answers for a directory: see `serving.directory.ServedDirectory`. Several threads call it.
         listen: host and port; port 0: a free one.
         node_id: the id of the one broker that clients see.
-        advertised: the server's host for clients; None: the address at which they connect.
+        advertised: the server's host for clients, or host and port; None: the address at which they connect.
         commits: a file for what groups commit; None: memory.
+        tls: the files of a certificate and its key; None: nothing is encrypted.
+        users: users with their passwords; None: nobody is asked.
+        read_log: a file for lines that say who read what; None: none.
+        as_v2: whether records of v0 and v1 are sent as v2.
+        only_committed: whether all clients get committed records only.
+        max_connections: connections at once; None: 2000.
+        max_memory_bytes: what requests and replies may take; None: 128 MiB.
 
     Raises:
-        OSError: it cannot listen there.
+        OSError: it cannot listen there, or a file cannot be used.
     """
 
     def __new__(
@@ -1788,7 +1795,16 @@ class Server:
         node_id: int,
         advertised: str | None = None,
         commits: str | None = None,
+        tls: tuple[str, str] | None = None,
+        users: list[tuple[str, str]] | None = None,
+        read_log: str | None = None,
+        as_v2: bool = False,
+        only_committed: bool = False,
+        max_connections: int | None = None,
+        max_memory_bytes: int | None = None,
     ) -> Self: ...
+    def counts(self) -> list[tuple[str, str, bool, tuple[str, str] | None, int]]:
+        """Return its counters: name, what it counts, whether it may fall, a label with its value, the number."""
     @property
     def host(self) -> str:
         """The address at which it listens."""

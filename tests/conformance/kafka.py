@@ -25,7 +25,7 @@ START_SECONDS = STOP_SECONDS = 240
 # A broker that was killed is let in again once its session is over: properties that end it soon. For a cluster of one:
 # where another one can lead, a busy machine would change the leader.
 AFTER_A_KILL = {"broker_session_timeout_ms": 2000, "broker_heartbeat_interval_ms": 200}
-# What most tests run on, and the newest release: its tools are not in the registry.
+# What most tests run on, and the newest release.
 DEFAULT, NEWEST = "4.1.0", "4.4.0"
 RELEASES = (DEFAULT, NEWEST)
 # The oldest that a new cluster can be made for, and the one that it is made for by default.
@@ -382,19 +382,48 @@ def _write_properties(path, properties):
     return path
 
 
-class Client:
-    """Kafka's own clients and its dump tool, in one process for all brokers. Each call of a client takes a broker."""
+class Program:
+    """A program that takes jobs as lines of JSON, and answers each with lines, the last one with "done" or "error"."""
 
-    def __init__(self):
-        command = [*JAVA, SAY_LITTLE, "-cp", class_path(DEFAULT), "Client"]
+    def __init__(self, *command):
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
-        self._process = subprocess.Popen(command, text=True, **pipes)
+        self._process = subprocess.Popen([*map(str, command)], text=True, **pipes)
 
     def close(self):
         self._process.stdin.close()
         self._process.stdout.close()
         self._process.kill()
         self._process.wait()
+
+    def answer(self, do, **arguments):
+        """Return the rows of a job, and its error or None."""
+        self._process.stdin.write(json.dumps({"do": do, **arguments}) + "\n")
+        self._process.stdin.flush()
+        rows = []
+        while line := self._process.stdout.readline():
+            row = json.loads(line)
+            if "error" in row or "done" in row:
+                return rows, row.get("error")
+            rows.append(row)
+        raise AssertionError(f"the client died: {do} {arguments}")
+
+    def call(self, do, **arguments):
+        """Return the rows of a job."""
+        rows, error = self.answer(do, **arguments)
+        if error is not None:
+            raise AssertionError(f"{do} {arguments}: {error}")
+        return rows
+
+
+class Client(Program):
+    """Kafka's own clients and its dump tool, in one process for all brokers. Each call of a client takes a broker.
+
+    `version`: the release of the clients; those of another one than the default can do the jobs of `Reader.java` and
+    `Tool.java`.
+    """
+
+    def __init__(self, version=DEFAULT):
+        super().__init__(*client_command(version))
 
     def create(self, broker, topic, partitions=1, replicas=(), **configs):
         """Create a topic; `replicas`: the nodes of each partition, the leader first; `configs`: Kafka's, `.` as `_`."""
@@ -462,21 +491,16 @@ class Client:
         return self._call(broker, do, **arguments)
 
     def _call(self, broker, do, **arguments):
-        rows, error = self._answer(broker, do, **arguments)
-        if error is not None:
-            raise AssertionError(f"{do} {arguments}: {error}")
-        return rows
+        return self.call(do, at=broker and broker.at, **arguments)
 
     def _answer(self, broker, do, **arguments):
-        self._process.stdin.write(json.dumps({"do": do, "at": broker and broker.at, **arguments}) + "\n")
-        self._process.stdin.flush()
-        rows = []
-        while line := self._process.stdout.readline():
-            row = json.loads(line)
-            if "error" in row or "done" in row:
-                return rows, row.get("error")
-            rows.append(row)
-        raise AssertionError(f"the client died: {do} {arguments}")
+        return self.answer(do, at=broker and broker.at, **arguments)
+
+
+def client_command(version):
+    """Return the command of `Client.java`, on the jars of a release."""
+    classes = f"{BUILD / DEFAULT / 'classes'}:{BUILD / version / 'lib'}/*"
+    return [*JAVA, SAY_LITTLE, "-cp", classes, "Client"]
 
 
 def as_consumed(log_dir, topic, isolation_level="read_uncommitted", **options):

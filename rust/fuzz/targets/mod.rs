@@ -13,6 +13,7 @@ mod decode;
 mod dump;
 mod indexes;
 mod rewrite;
+mod serve;
 mod spark;
 mod state;
 mod survey;
@@ -39,7 +40,7 @@ const fn target(name: &'static str, seeds: &'static str, run: fn(&[u8])) -> Targ
     Target { name, seeds, run }
 }
 
-pub(crate) const TARGETS: [Target; 25] = [
+pub(crate) const TARGETS: [Target; 26] = [
     target("walk", "log", walk::walk),
     target("decode", "log", decode::decode),
     target("records", "records", decode::records),
@@ -65,6 +66,7 @@ pub(crate) const TARGETS: [Target; 25] = [
     target("task", "task", spark::task),
     target("write_task", "write_task", spark::write_task),
     target("rows", "rows", spark::rows),
+    target("requests", "requests", serve::requests),
 ];
 
 /// Runs the target of a name.

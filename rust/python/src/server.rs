@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use brokerless_serve::{
-    Aborted, Commit, Directory, KnownGroup, Limits, Partition, Refusal, ResponseError, TimedOffset,
-    Topic, Topics, Uuid,
+    Aborted, Bytes, Commit, Directory, KnownGroup, Limits, Options, Partition, Refusal,
+    ResponseError, Shown, TimedOffset, Tls, Topic, Topics, Uuid,
 };
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
@@ -17,22 +17,49 @@ pub(crate) struct Server(brokerless_serve::Server);
 #[pymethods]
 impl Server {
     #[new]
-    #[pyo3(signature = (directory, listen, *, node_id, advertised = None, commits = None))]
+    #[pyo3(signature = (
+        directory, listen, *, node_id, advertised = None, commits = None, tls = None, users = None, read_log = None,
+        as_v2 = false, only_committed = false, max_connections = None, max_memory_bytes = None
+    ))]
+    #[allow(clippy::too_many_arguments)]
     fn new(
         py: Python<'_>,
         directory: Py<PyAny>,
-        listen: &str,
+        listen: String,
         node_id: i32,
         advertised: Option<String>,
         commits: Option<PathBuf>,
+        tls: Option<(PathBuf, PathBuf)>,
+        users: Option<Vec<(String, String)>>,
+        read_log: Option<PathBuf>,
+        as_v2: bool,
+        only_committed: bool,
+        max_connections: Option<usize>,
+        max_memory_bytes: Option<usize>,
     ) -> PyResult<Self> {
-        let limits = Limits::default();
+        let defaults = Limits::default();
+        let options = Options {
+            listen,
+            node_id,
+            advertised,
+            commits,
+            tls: tls.map(|(certificate, key)| Tls { certificate, key }),
+            users,
+            read_log,
+            shown: Shown {
+                as_v2,
+                only_committed,
+            },
+            limits: Limits {
+                connections: max_connections.unwrap_or(defaults.connections),
+                memory_bytes: max_memory_bytes.unwrap_or(defaults.memory_bytes),
+                ..defaults
+            },
+        };
         let directory = Arc::new(Answers(directory));
-        py.detach(|| {
-            brokerless_serve::Server::start(directory, listen, node_id, advertised, commits, limits)
-        })
-        .map(Self)
-        .map_err(|error| PyOSError::new_err(format!("cannot listen on {listen}: {error}")))
+        py.detach(|| brokerless_serve::Server::start(directory, options))
+            .map(Self)
+            .map_err(|error| PyOSError::new_err(error.to_string()))
     }
 
     #[getter]
@@ -43,6 +70,12 @@ impl Server {
     #[getter]
     fn host(&self) -> String {
         self.0.address().ip().to_string()
+    }
+
+    fn counts(&self) -> Vec<CountTuple> {
+        let all = self.0.counts().into_iter();
+        all.map(|one| (one.name, one.help, one.is_gauge, one.label, one.value))
+            .collect()
     }
 
     fn stop(&mut self, py: Python<'_>) {
@@ -78,9 +111,18 @@ impl Answers {
 
 type TopicTuple = (String, Option<[u8; 16]>, Vec<i32>, bool);
 
+type CountTuple = (
+    &'static str,
+    &'static str,
+    bool,
+    Option<(&'static str, String)>,
+    u64,
+);
+
 type PartitionTuple = (
-    PathBuf,
+    String,
     Vec<i64>,
+    Vec<(i64, String)>,
     u64,
     (i64, i64, i64),
     Vec<(i32, i64)>,
@@ -118,7 +160,10 @@ impl Directory for Answers {
                 .call_method1("partition", (topic, partition, known))?
                 .extract()
         })?;
-        let Some((state, (path, base_offsets, end_position, offsets, epochs, aborted))) = found
+        let Some((
+            state,
+            (path, base_offsets, other_names, end_position, offsets, epochs, aborted),
+        )) = found
         else {
             return Ok(None);
         };
@@ -127,6 +172,7 @@ impl Directory for Answers {
             state,
             path,
             base_offsets,
+            other_names,
             end_position,
             log_start_offset,
             high_watermark,
@@ -199,5 +245,16 @@ impl Directory for Answers {
 
     fn configs(&self, kind: &str, name: &str) -> Result<Vec<(String, String)>, Refusal> {
         self.ask(|directory| directory.call_method1("configs", (kind, name))?.extract())
+    }
+
+    fn size(&self, path: &str) -> Result<u64, Refusal> {
+        self.ask(|directory| directory.call_method1("size", (path,))?.extract())
+    }
+
+    fn read(&self, path: &str, position: u64, length: usize) -> Result<Bytes, Refusal> {
+        self.ask(|directory| {
+            let found = directory.call_method1("read", (path, position, length))?;
+            Ok(Bytes::copy_from_slice(found.extract::<&[u8]>()?))
+        })
     }
 }

@@ -1,71 +1,124 @@
 //! A connection: one request after the other, as a broker takes them.
 
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use kafka_protocol::ResponseError;
 use kafka_protocol::messages::{
-    ApiKey, ApiVersionsRequest, CreateTopicsRequest, DeleteTopicsRequest, DescribeClusterRequest,
-    DescribeConfigsRequest, DescribeGroupsRequest, DescribeTopicPartitionsRequest, FetchRequest,
-    FindCoordinatorRequest, HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest,
-    ListGroupsRequest, ListOffsetsRequest, MetadataRequest, OffsetCommitRequest,
-    OffsetFetchRequest, OffsetForLeaderEpochRequest, ProduceRequest, SyncGroupRequest,
+    ApiKey, ApiVersionsRequest, ConsumerGroupDescribeRequest, ConsumerGroupHeartbeatRequest,
+    CreateTopicsRequest, DeleteTopicsRequest, DescribeClusterRequest, DescribeConfigsRequest,
+    DescribeGroupsRequest, DescribeTopicPartitionsRequest, FetchRequest, FindCoordinatorRequest,
+    HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest, ListGroupsRequest, ListOffsetsRequest,
+    MetadataRequest, OffsetCommitRequest, OffsetFetchRequest, OffsetForLeaderEpochRequest,
+    ProduceRequest, SaslAuthenticateRequest, SaslAuthenticateResponse, SaslHandshakeRequest,
+    SaslHandshakeResponse, SyncGroupRequest,
 };
+use kafka_protocol::protocol::StrBytes;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
+use crate::counters::Counters;
 use crate::directory::Refusal;
 use crate::fetch::{Bounds, read, respond, respond_error};
 use crate::groups::coordinator;
+use crate::memory::Share;
 use crate::metadata;
 use crate::offsets;
+use crate::partitions::storage;
+use crate::read_log::{Client, Read};
 use crate::refused;
-use crate::send_file::send_file;
+use crate::sasl::{Authenticating, MECHANISMS, Step};
 use crate::server::{Address, Shared};
+use crate::socket::Socket;
 use crate::wire::{Broken, Part, Reply, Request};
 
-/// What a frame grows by while it arrives: nothing is allocated for a length that a client only announces.
-const STEP: usize = 1 << 16;
+/// What a frame grows by at first while it arrives: nothing is allocated for a length that a client only announces.
+const STEP: usize = 1 << 12;
+/// How long a request may take to arrive: what has come of it takes memory.
+const ARRIVAL: Duration = Duration::from_secs(10);
 /// How often a fetch that waits looks again.
 const LOOK: Duration = Duration::from_millis(100);
 /// So many times as long as it looks, it rests.
 const REST: u32 = 20;
+/// How long a client waits for the answer to a wrong password, as `connection.failed.authentication.delay.ms`.
+const AFTER_A_WRONG_PASSWORD: Duration = Duration::from_millis(100);
+
+/// A connection, as far as its requests are concerned.
+pub(crate) struct Peer {
+    /// The server as this client sees it.
+    address: Address,
+    host: String,
+    client: Client,
+    login: Login,
+}
+
+impl Peer {
+    pub(crate) fn new(shared: &Shared, local: SocketAddr, remote: SocketAddr) -> Self {
+        let (host, port) = match &shared.advertised {
+            None => (local.ip().to_string(), None),
+            Some((host, port)) => (host.clone(), *port),
+        };
+        Self {
+            address: Address {
+                node_id: shared.node_id,
+                host,
+                port: port.unwrap_or_else(|| local.port()),
+            },
+            host: remote.ip().to_string(),
+            client: Client {
+                address: remote.to_string(),
+                client_id: String::new(),
+                user: None,
+            },
+            login: match &shared.users {
+                None => Login::Done,
+                Some(_) => Login::Asked,
+            },
+        }
+    }
+}
+
+/// Whether a client has said who it is.
+enum Login {
+    /// Nobody is asked, or it has.
+    Done,
+    Asked,
+    Begun(Box<Authenticating>),
+}
 
 /// Serves a connection until it is closed, breaks the protocol, or is silent too long.
-pub(crate) async fn serve_connection(
-    mut socket: TcpStream,
-    shared: &Arc<Shared>,
-) -> io::Result<()> {
+pub(crate) async fn serve_connection(socket: TcpStream, shared: &Arc<Shared>) -> io::Result<()> {
     socket.set_nodelay(true)?;
-    let (local, host) = (socket.local_addr()?, socket.peer_addr()?.ip().to_string());
-    let address = Address {
-        node_id: shared.node_id,
-        host: shared
-            .advertised
-            .clone()
-            .unwrap_or_else(|| local.ip().to_string()),
-        port: local.port(),
+    let (local, remote) = (socket.local_addr()?, socket.peer_addr()?);
+    let mut peer = Peer::new(shared, local, remote);
+    let mut socket = match &shared.tls {
+        None => Socket::Plain(socket),
+        Some(acceptor) => {
+            let encrypted = timeout(shared.limits.transfer, acceptor.accept(socket)).await??;
+            Socket::Encrypted(Box::new(encrypted))
+        }
     };
     loop {
-        let frame = match timeout(
-            shared.limits.idle,
-            read_frame(&mut socket, shared.limits.request_bytes),
-        )
-        .await
-        {
-            Ok(Ok(Some(frame))) => frame,
-            Ok(Ok(None)) | Err(_) => return Ok(()),
-            Ok(Err(error)) => return Err(error),
+        let mut share = shared.memory.share();
+        let Some(frame) = read_frame(&mut socket, shared, &mut share).await? else {
+            return Ok(());
         };
-        let reply = match answer(shared, &address, &host, frame).await {
-            Ok(Some(reply)) => reply.finish().map_err(broken)?,
-            Ok(None) => continue,
-            Err(error) => return Err(broken(error)),
+        let Some(reply) = answer(shared, &mut peer, frame).await.map_err(broken)? else {
+            continue;
         };
-        timeout(shared.limits.idle, send(&mut socket, reply)).await??;
+        let parts = reply.finish().map_err(broken)?;
+        let in_memory = parts.iter().map(|part| match part {
+            Part::Bytes(bytes) => bytes.len(),
+            Part::Held(..) | Part::File(_) => 0,
+        });
+        if !share.grow(in_memory.sum()) {
+            return Err(no_memory());
+        }
+        send(&mut socket, shared, parts).await?;
     }
 }
 
@@ -79,43 +132,75 @@ fn broken(error: Broken) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, text)
 }
 
-async fn read_frame(socket: &mut TcpStream, most: usize) -> io::Result<Option<Bytes>> {
+fn no_memory() -> io::Error {
+    let text = "requests and replies take all memory that they may take";
+    io::Error::new(io::ErrorKind::OutOfMemory, text)
+}
+
+/// Reads a frame without its length; None: the client is done, or silent too long.
+async fn read_frame(
+    socket: &mut Socket,
+    shared: &Shared,
+    share: &mut Share,
+) -> io::Result<Option<Bytes>> {
     let mut length = [0; 4];
-    match socket.read_exact(&mut length).await {
-        Ok(_) => {}
-        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
-        Err(error) => return Err(error),
+    match timeout(shared.limits.idle, socket.read_exact(&mut length)).await {
+        Ok(Ok(_)) => {}
+        Ok(Err(error)) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+        Ok(Err(error)) => return Err(error),
+        Err(_) => return Ok(None),
     }
     let length = usize::try_from(i32::from_be_bytes(length))
         .ok()
-        .filter(|length| *length <= most)
+        .filter(|length| *length <= shared.limits.request_bytes)
         .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "a request is too large"))?;
-    let mut frame = BytesMut::new();
-    while frame.len() < length {
-        let at = frame.len();
-        frame.resize(length.min(at + STEP), 0);
-        if let Some(rest) = frame.get_mut(at..) {
-            socket.read_exact(rest).await?;
+    timeout(ARRIVAL, async {
+        let mut frame = BytesMut::new();
+        while frame.len() < length {
+            let at = frame.len();
+            let step = at.max(STEP).min(length - at);
+            if !share.grow(step) {
+                return Err(no_memory());
+            }
+            frame.resize(at + step, 0);
+            if let Some(rest) = frame.get_mut(at..) {
+                socket.read_exact(rest).await?;
+            }
         }
-    }
-    Ok(Some(frame.freeze()))
+        match share.grow_to_decode(length) {
+            true => Ok(Some(frame.freeze())),
+            false => Err(no_memory()),
+        }
+    })
+    .await?
 }
 
-async fn send(socket: &mut TcpStream, parts: Vec<Part>) -> io::Result<()> {
+async fn send(socket: &mut Socket, shared: &Shared, parts: Vec<Part>) -> io::Result<()> {
     for part in parts {
+        let length = part.length();
         match part {
-            Part::Bytes(bytes) => socket.write_all(&bytes).await?,
-            Part::File(range) => send_file(socket, &range).await?,
+            Part::Bytes(bytes) => {
+                timeout(shared.limits.transfer, socket.write_all(&bytes)).await??;
+            }
+            // The memory is given back behind it.
+            Part::Held(bytes, _share) => {
+                timeout(shared.limits.transfer, socket.write_all(&bytes)).await??;
+                Counters::add(&shared.counters.record_bytes, length);
+            }
+            Part::File(range) => {
+                socket.send_file(&range).await?;
+                Counters::add(&shared.counters.record_bytes, length);
+            }
         }
+        Counters::add(&shared.counters.sent_bytes, length);
     }
-    socket.flush().await
+    timeout(shared.limits.transfer, socket.flush()).await?
 }
 
 /// Returns the reply to a request; None: the client wants none.
-async fn answer(
+pub(crate) async fn answer(
     shared: &Arc<Shared>,
-    address: &Address,
-    host: &str,
+    peer: &mut Peer,
     frame: Bytes,
 ) -> Result<Option<Reply>, Broken> {
     let request = match Request::parse(frame) {
@@ -133,17 +218,29 @@ async fn answer(
         }
         Err(error) => return Err(error),
     };
+    shared.counters.request(request.api);
     let version = request.version;
+    if !matches!(peer.login, Login::Done) {
+        return log_in(shared, peer, &request).await.map(Some);
+    }
+    peer.client.client_id.clone_from(&request.client_id);
+    let (address, host) = (&peer.address, &peer.host);
     let reply = match request.api {
-        ApiKey::ApiVersions => {
-            let body: ApiVersionsRequest = request.body()?;
-            let error = match metadata::is_named_well(&body, version) {
-                true => None,
-                false => Some(ResponseError::InvalidRequest),
-            };
-            request.reply(&metadata::api_versions(error))
+        ApiKey::ApiVersions => api_versions(&request),
+        ApiKey::SaslHandshake => {
+            let body = SaslHandshakeResponse::default()
+                .with_error_code(ResponseError::UnsupportedSaslMechanism.code());
+            request.reply(&body)
         }
-        ApiKey::Fetch => fetch(shared, address, &request).await,
+        ApiKey::SaslAuthenticate => {
+            let body = SaslAuthenticateResponse::default()
+                .with_error_code(ResponseError::IllegalSaslState.code())
+                .with_error_message(Some(StrBytes::from_static_str(
+                    "the server asks nobody for a password, or has asked already",
+                )));
+            request.reply(&body)
+        }
+        ApiKey::Fetch => fetch(shared, address, &request, &peer.client).await,
         ApiKey::Metadata => {
             let body: MetadataRequest = request.body()?;
             let address = address.clone();
@@ -209,6 +306,26 @@ async fn answer(
             let body: LeaveGroupRequest = request.body()?;
             request.reply(&shared.coordinator.leave(&body, version))
         }
+        ApiKey::ConsumerGroupHeartbeat => {
+            let body: ConsumerGroupHeartbeatRequest = request.body()?;
+            let (client_id, host) = (request.client_id.clone(), host.clone());
+            let answer = blocking(shared, move |shared| {
+                let directory = shared.partitions.directory();
+                let coordinator = &shared.coordinator;
+                coordinator.consumer_heartbeat(directory, &body, version, &client_id, &host)
+            });
+            request.reply(&answer.await?)
+        }
+        ApiKey::ConsumerGroupDescribe => {
+            let body: ConsumerGroupDescribeRequest = request.body()?;
+            let found = blocking(shared, move |shared| {
+                let directory = shared.partitions.directory();
+                shared
+                    .coordinator
+                    .consumer_describe(directory, &body, version)
+            });
+            request.reply(&found.await?)
+        }
         ApiKey::OffsetCommit => {
             let body: OffsetCommitRequest = request.body()?;
             let done = blocking(shared, move |shared| {
@@ -269,6 +386,78 @@ async fn answer(
     reply.map(Some)
 }
 
+fn api_versions(request: &Request) -> Result<Reply, Broken> {
+    let body: ApiVersionsRequest = request.body()?;
+    let error = match metadata::is_named_well(&body, request.version) {
+        true => None,
+        false => Some(ResponseError::InvalidRequest),
+    };
+    request.reply(&metadata::api_versions(error))
+}
+
+/// Answers a client that has not said who it is. Until then, it gets nothing else.
+async fn log_in(shared: &Arc<Shared>, peer: &mut Peer, request: &Request) -> Result<Reply, Broken> {
+    match request.api {
+        ApiKey::ApiVersions => api_versions(request),
+        ApiKey::SaslHandshake => {
+            let body: SaslHandshakeRequest = request.body()?;
+            let begun = shared
+                .users
+                .as_ref()
+                .and_then(|users| users.begin(&body.mechanism));
+            let error = match begun {
+                Some(begun) => {
+                    peer.login = Login::Begun(Box::new(begun));
+                    0
+                }
+                None => ResponseError::UnsupportedSaslMechanism.code(),
+            };
+            let names = MECHANISMS
+                .iter()
+                .map(|name| StrBytes::from_static_str(name));
+            let body = SaslHandshakeResponse::default()
+                .with_error_code(error)
+                .with_mechanisms(names.collect());
+            request.reply(&body)
+        }
+        ApiKey::SaslAuthenticate => {
+            let body: SaslAuthenticateRequest = request.body()?;
+            let Login::Begun(login) = std::mem::replace(&mut peer.login, Login::Asked) else {
+                return Err(Broken::Bytes("a password before a mechanism".to_owned()));
+            };
+            // To compare a password takes time that others need.
+            let (login, step) = blocking(shared, move |_| {
+                let mut login = login;
+                let step = login.step(&body.auth_bytes);
+                Ok((login, step))
+            })
+            .await?;
+            let response = SaslAuthenticateResponse::default();
+            match step {
+                Step::GoOn(bytes) => {
+                    peer.login = Login::Begun(login);
+                    request.reply(&response.with_auth_bytes(bytes.into()))
+                }
+                Step::Done(user, bytes) => {
+                    peer.login = Login::Done;
+                    peer.client.user = Some(user);
+                    request.reply(&response.with_auth_bytes(bytes.into()))
+                }
+                Step::Refused => {
+                    Counters::add(&shared.counters.not_authenticated, 1);
+                    tokio::time::sleep(AFTER_A_WRONG_PASSWORD).await;
+                    let text = "Authentication failed: invalid user or password";
+                    let response = response
+                        .with_error_code(ResponseError::SaslAuthenticationFailed.code())
+                        .with_error_message(Some(StrBytes::from_static_str(text)));
+                    request.reply(&response)
+                }
+            }
+        }
+        other => Err(Broken::Bytes(format!("{other:?} before a password"))),
+    }
+}
+
 /// Runs what reads files on a thread that may block.
 async fn blocking<T: Send + 'static>(
     shared: &Arc<Shared>,
@@ -287,6 +476,7 @@ async fn fetch(
     shared: &Arc<Shared>,
     address: &Address,
     request: &Request,
+    client: &Client,
 ) -> Result<Reply, Broken> {
     let version = request.version;
     let body: FetchRequest = request.body()?;
@@ -314,10 +504,24 @@ async fn fetch(
         .await?;
         let looked = begun.elapsed();
         let left = deadline.saturating_duration_since(Instant::now());
-        if found.bytes >= least || found.has_error || fetching.wanted.is_empty() || left.is_zero() {
+        let is_enough = found.bytes >= least || found.has_error || fetching.wanted.is_empty();
+        if is_enough || left.is_zero() || shared.memory.is_short() {
+            if shared.read_log.is_some() && !found.reads.is_empty() {
+                note(shared, client, found.reads.clone()).await?;
+            }
             return respond(reply, &fetching, found, address, version);
         }
         // To look at thousands of partitions takes time: a server that waits stays at rest.
         tokio::time::sleep(left.min(LOOK.max(looked * REST))).await;
     }
+}
+
+/// Notes who reads. Nobody reads without that.
+async fn note(shared: &Arc<Shared>, client: &Client, reads: Vec<Read>) -> Result<(), Broken> {
+    let client = client.clone();
+    blocking(shared, move |shared| match &shared.read_log {
+        None => Ok(()),
+        Some(log) => log.note(&client, &reads).map_err(storage),
+    })
+    .await
 }

@@ -1,8 +1,8 @@
 //! What a server asks a directory for.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use kafka_protocol::ResponseError;
 use uuid::Uuid;
 
@@ -44,6 +44,12 @@ pub trait Directory: Send + Sync + 'static {
 
     /// What was set for a "topic", or for a "broker" by its id ("": for all brokers): names and values.
     fn configs(&self, kind: &str, name: &str) -> Result<Vec<(String, String)>, Refusal>;
+
+    /// The bytes of a file that is on no local disk.
+    fn size(&self, path: &str) -> Result<u64, Refusal>;
+
+    /// Bytes of a file that is on no local disk; fewer at its end.
+    fn read(&self, path: &str, position: u64, length: usize) -> Result<Bytes, Refusal>;
 }
 
 /// The topics of a directory.
@@ -103,10 +109,12 @@ pub struct Topic {
 pub struct Partition {
     /// A number that changes when the partition does.
     pub state: u64,
-    /// The directory of its segments.
-    pub path: PathBuf,
+    /// The directory of its segments: a path, or a URL that only [`Directory::read`] understands.
+    pub path: String,
     /// The first offset of each segment, ascending.
     pub base_offsets: Vec<i64>,
+    /// The names of those `.log` files that have another one than their first offset has.
+    pub other_names: Vec<(i64, String)>,
     /// Where the last sound batch of the last segment ends.
     pub end_position: u64,
     /// The first offset that a consumer may fetch.

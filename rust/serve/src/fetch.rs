@@ -14,9 +14,12 @@ use uuid::Uuid;
 
 use crate::directory::{Partition, Refusal, Topics};
 use crate::partitions::{Partitions, storage};
+use crate::read_log::Read;
+use crate::records::Range;
+use crate::segment::Segment;
 use crate::server::Address;
 use crate::session::{Fetching, Key, Wanted};
-use crate::wire::{Broken, FileRange, Reply, encode};
+use crate::wire::{Broken, Part, Reply, encode};
 
 /// The first version with compact lengths and tagged fields.
 const FLEXIBLE: i16 = 12;
@@ -38,6 +41,8 @@ pub(crate) struct Found {
     answers: Vec<Answer>,
     pub(crate) bytes: u64,
     pub(crate) has_error: bool,
+    /// What is read.
+    pub(crate) reads: Vec<Read>,
     /// Refusals, for the log of the server.
     pub(crate) refusals: Vec<(Key, Refusal)>,
 }
@@ -46,7 +51,7 @@ pub(crate) struct Found {
 struct Answer {
     place: usize,
     data: PartitionData,
-    records: Option<FileRange>,
+    records: Vec<Part>,
     /// The epoch of the leader, for a client that has an old one (KIP-951).
     leader_epoch: Option<i32>,
 }
@@ -83,7 +88,7 @@ pub(crate) fn read(partitions: &Partitions, fetching: &Fetching, bounds: Bounds)
     let mut leaders = HashMap::new();
     for (place, (key, wanted)) in fetching.wanted.iter().enumerate() {
         let left = bounds.max_bytes.saturating_sub(found.bytes);
-        let topic = match resolved(&topics, key) {
+        let name = match resolved(&topics, key) {
             Ok(topic) => topic,
             Err(refusal) => {
                 let mut answer = refused(place, key, &refusal);
@@ -93,7 +98,7 @@ pub(crate) fn read(partitions: &Partitions, fetching: &Fetching, bounds: Bounds)
                 continue;
             }
         };
-        let answer = partitions.get(topic, key.partition).and_then(|partition| {
+        let answer = partitions.get(name, key.partition).and_then(|partition| {
             // One batch at least, however large, or a client would never get beyond it (KIP-74).
             let must = found.bytes == 0;
             let limits = (left, must);
@@ -104,7 +109,16 @@ pub(crate) fn read(partitions: &Partitions, fetching: &Fetching, bounds: Bounds)
         });
         match answer {
             Ok((data, records)) => {
-                found.bytes += records.as_ref().map_or(0, |range| range.length);
+                if !records.is_empty() {
+                    let bytes = records.iter().map(Part::length).sum();
+                    found.bytes += bytes;
+                    found.reads.push(Read {
+                        topic: name.to_owned(),
+                        partition: key.partition,
+                        offset: wanted.fetch_offset,
+                        bytes,
+                    });
+                }
                 found.has_error |= data.diverging_epoch != EpochEndOffset::default();
                 let data = data.with_partition_index(key.partition);
                 found.answers.push(Answer {
@@ -156,12 +170,12 @@ fn refused(place: usize, key: &Key, refusal: &Refusal) -> Answer {
     Answer {
         place,
         data,
-        records: None,
+        records: Vec::new(),
         leader_epoch: None,
     }
 }
 
-type OfPartition = (PartitionData, Option<FileRange>);
+type OfPartition = (PartitionData, Vec<Part>);
 
 fn of_partition(
     partitions: &Partitions,
@@ -171,8 +185,16 @@ fn of_partition(
     is_committed: bool,
 ) -> Result<OfPartition, Refusal> {
     partition.check_epoch(wanted.current_leader_epoch)?;
+    // A client that shows aborted records is not sent any, if only committed ones may be seen.
+    let drops_aborted = partitions.shown.only_committed && !is_committed;
+    let end = partition.visible_end(is_committed || drops_aborted);
+    let high_watermark = if drops_aborted {
+        end
+    } else {
+        partition.high_watermark
+    };
     let data = PartitionData::default()
-        .with_high_watermark(partition.high_watermark)
+        .with_high_watermark(high_watermark)
         .with_last_stable_offset(partition.last_stable_offset)
         .with_log_start_offset(partition.log_start_offset)
         .with_aborted_transactions(is_committed.then(Vec::new));
@@ -191,7 +213,7 @@ fn of_partition(
             let diverging = EpochEndOffset::default()
                 .with_epoch(epoch)
                 .with_end_offset(end);
-            return Ok((data.with_diverging_epoch(diverging), None));
+            return Ok((data.with_diverging_epoch(diverging), Vec::new()));
         }
     }
     let offset = wanted.fetch_offset;
@@ -204,13 +226,38 @@ fn of_partition(
             ),
         ));
     }
-    let end = partition.visible_end(is_committed);
     let limit = left.min(u64::try_from(wanted.max_bytes).unwrap_or(0));
     if offset >= end || (limit == 0 && !must) {
-        return Ok((data, None));
+        return Ok((data, Vec::new()));
     }
-    let Some((range, upper)) = records(partitions, partition, offset, end, (limit, must))? else {
-        return Ok((data, None));
+    let mut from = offset;
+    let (parts, upper) = loop {
+        let found = records(partitions, partition, from, end, (limit, must))?;
+        let Some((segment, range)) = found else {
+            return Ok((data, Vec::new()));
+        };
+        let shown = partitions.shown;
+        let sent = shown
+            .records(
+                &partitions.memory,
+                partition,
+                &segment,
+                range,
+                drops_aborted,
+            )
+            .map_err(storage)?;
+        let Some(sent) = sent else {
+            return Ok((data, Vec::new()));
+        };
+        let next_base = partition.next_base(segment.base_offset);
+        match next_base.filter(|base| *base < end && sent.parts.is_empty()) {
+            Some(base) => from = base,
+            None => {
+                let upper = segment.offset_at(sent.end).map_err(storage)?;
+                let upper = upper.or(next_base).unwrap_or(partition.high_watermark);
+                break (sent.parts, upper);
+            }
+        }
     };
     let data = match is_committed {
         false => data,
@@ -223,30 +270,23 @@ fn of_partition(
             data.with_aborted_transactions(Some(aborted.collect()))
         }
     };
-    Ok((data, Some(range)))
+    Ok((data, parts))
 }
 
-/// Returns the bytes of a segment from the batch with an offset on, and the offset that the next bytes begin with.
+/// Returns a segment, and where its batches lie from the one with an offset on.
 fn records(
     partitions: &Partitions,
     partition: &Arc<Partition>,
     offset: i64,
     end: i64,
     (limit, must): (u64, bool),
-) -> Result<Option<(FileRange, i64)>, Refusal> {
+) -> Result<Option<(Arc<Segment>, Range)>, Refusal> {
     let mut from = offset;
     loop {
         let Some(segment) = partitions.segment(partition, from)? else {
             return Ok(None);
         };
-        let next_base = partition
-            .base_offsets
-            .get(
-                partition
-                    .base_offsets
-                    .partition_point(|base| *base <= segment.base_offset),
-            )
-            .copied();
+        let next_base = partition.next_base(segment.base_offset);
         let Some(first) = segment.place(offset).map_err(storage)? else {
             // A cleaner may have left nothing behind the offset in this segment.
             match next_base.filter(|base| *base < end) {
@@ -274,16 +314,13 @@ fn records(
         if length == 0 {
             return Ok(None);
         }
-        let behind = segment
-            .offset_at(first.position + length)
-            .map_err(storage)?;
-        let range = FileRange {
-            file: Arc::clone(&segment.file),
+        let range = Range {
             position: first.position,
             length,
+            first: first.size,
+            stop,
         };
-        let upper = behind.or(next_base).unwrap_or(partition.high_watermark);
-        return Ok(Some((range, upper)));
+        return Ok(Some((segment, range)));
     }
 }
 
@@ -305,7 +342,7 @@ pub(crate) fn respond(
                 .get(answer.place)
                 .is_some_and(|(_, wanted)| wanted.knows(told));
             !fetching.is_incremental
-                || answer.records.is_some()
+                || !answer.records.is_empty()
                 || answer.data.error_code != 0
                 || answer.data.diverging_epoch != EpochEndOffset::default()
                 || !is_known
@@ -332,7 +369,7 @@ pub(crate) fn respond(
         .collect();
     let with_records: Vec<_> = shown
         .iter()
-        .filter(|one| one.records.is_some())
+        .filter(|one| !one.records.is_empty())
         .filter_map(key_of)
         .collect();
     fetching.tell(&told, &with_records);
@@ -422,18 +459,19 @@ fn put_partition(reply: &mut Reply, answer: Answer, version: i16) -> Result<(), 
         version,
         buffer,
     )?;
-    let Some(range) = answer.records else {
+    if answer.records.is_empty() {
         return Ok(());
-    };
+    }
     // Empty records end the fields: a length, and with compact lengths the number of tagged fields, which is 0.
     let length = buffer.len().saturating_sub(if is_flexible { 2 } else { 4 });
     buffer.truncate(length);
-    let size = usize::try_from(range.length).unwrap_or(usize::MAX);
+    let size: u64 = answer.records.iter().map(Part::length).sum();
+    let size = usize::try_from(size).unwrap_or(usize::MAX);
     match is_flexible {
         true => put_varint(buffer, size.saturating_add(1)),
         false => buffer.put_i32(i32::try_from(size).unwrap_or(i32::MAX)),
     }
-    reply.file(range);
+    reply.records(answer.records);
     put_no_tags(reply.buffer(), version);
     Ok(())
 }

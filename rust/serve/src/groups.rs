@@ -1,8 +1,11 @@
 //! Consumer groups: who is in them, and what they have committed.
 //!
-//! Members follow the classic protocol: they join, one of them assigns partitions, and all of them send heartbeats
-//! (`GroupMetadataManager` and `ClassicGroup` of Kafka).
+//! Members follow the classic protocol (`group`): they join, one of them assigns partitions, and all of them send
+//! heartbeats (`GroupMetadataManager` and `ClassicGroup` of Kafka). Or the newer one (`consumer_group`, KIP-848).
 
+mod assignors;
 pub(crate) mod commits;
+mod consumer_group;
+mod consumer_requests;
 pub(crate) mod coordinator;
 mod group;

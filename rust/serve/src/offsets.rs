@@ -51,7 +51,7 @@ pub(crate) fn list_offsets(
     version: i16,
 ) -> Result<ListOffsetsResponse, Refusal> {
     let topics = partitions.directory().topics()?;
-    let is_committed = request.isolation_level == 1;
+    let is_committed = request.isolation_level == 1 || partitions.shown.only_committed;
     let mut times_asked: HashMap<(&str, i32), usize> = HashMap::new();
     for topic in &request.topics {
         for one in &topic.partitions {

@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 use kafka_protocol::ResponseError;
 
 use crate::directory::{Aborted, Directory, Partition, Refusal};
+use crate::memory::Memory;
+use crate::records::Shown;
 use crate::segment::Segment;
 
 /// A partition is looked at again after this time: a broker may write to it.
@@ -18,6 +20,10 @@ const MOST_OPEN: usize = 256;
 /// A cache in front of a directory. All calls may block.
 pub(crate) struct Partitions {
     directory: Arc<dyn Directory>,
+    /// How records are shown.
+    pub(crate) shown: Shown,
+    /// For records that go through this process.
+    pub(crate) memory: Arc<Memory>,
     known: Mutex<HashMap<(String, i32), Known>>,
     open: Mutex<Vec<Opened>>,
 }
@@ -34,9 +40,11 @@ struct Opened {
 }
 
 impl Partitions {
-    pub(crate) fn new(directory: Arc<dyn Directory>) -> Self {
+    pub(crate) fn new(directory: Arc<dyn Directory>, shown: Shown, memory: Arc<Memory>) -> Self {
         Self {
             directory,
+            shown,
+            memory,
             known: Mutex::default(),
             open: Mutex::default(),
         }
@@ -101,8 +109,8 @@ impl Partitions {
         drop(open);
         let is_last = place + 1 == partition.base_offsets.len();
         let end = is_last.then_some(partition.end_position);
-        let segment = Segment::open(&partition.path, base_offset, end).map_err(storage)?;
-        let segment = Arc::new(segment);
+        let segment = Segment::open(&self.directory, partition, base_offset, end);
+        let segment = Arc::new(segment.map_err(storage)?);
         let mut open = lock(&self.open);
         if open.len() >= MOST_OPEN {
             open.remove(0);
@@ -135,6 +143,14 @@ impl Partition {
         self.epochs.last().map_or(-1, |(epoch, _)| *epoch)
     }
 
+    /// The first offset of the segment behind one.
+    pub(crate) fn next_base(&self, base_offset: i64) -> Option<i64> {
+        let place = self
+            .base_offsets
+            .partition_point(|base| *base <= base_offset);
+        self.base_offsets.get(place).copied()
+    }
+
     /// The offset behind the last record that a client may see.
     pub(crate) fn visible_end(&self, is_committed: bool) -> i64 {
         match is_committed {
@@ -144,6 +160,8 @@ impl Partition {
     }
 
     /// Refuses a client whose leader epoch is another one (KIP-320). -1: the client does not say.
+    ///
+    /// Metadata tell the epoch, at the latest when a client has been fenced: librdkafka sends 0 where they tell none.
     pub(crate) fn check_epoch(&self, of_client: i32) -> Result<(), Refusal> {
         let epoch = self.leader_epoch();
         if of_client < 0 || epoch < 0 || of_client == epoch {

@@ -1,12 +1,12 @@
 //! A position in a segment for an offset.
 
-use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
-use std::path::Path;
 use std::sync::Arc;
 
 use brokerless_core::{Header, ReadAt};
+
+use crate::directory::{Directory, Partition};
+use crate::segment_file::SegmentFile;
 
 /// What a read of headers reads at once, at most.
 const CHUNK: usize = 1 << 16;
@@ -14,13 +14,12 @@ const CHUNK: usize = 1 << 16;
 const ENTRY: u64 = 8;
 
 /// An open segment.
-#[derive(Debug)]
 pub(crate) struct Segment {
-    pub(crate) file: Arc<File>,
+    pub(crate) file: SegmentFile,
     pub(crate) base_offset: i64,
     /// Where its last sound batch ends, as far as it is known.
     pub(crate) end: u64,
-    index: Option<(File, u64)>,
+    index: Option<(SegmentFile, u64)>,
 }
 
 /// The batch with an offset, or the first one behind it.
@@ -31,15 +30,31 @@ pub(crate) struct Place {
 }
 
 impl Segment {
-    /// Opens a segment. `end` is where its last sound batch ends, if that is known.
-    pub(crate) fn open(directory: &Path, base_offset: i64, end: Option<u64>) -> io::Result<Self> {
-        let file = File::open(directory.join(format!("{base_offset:020}.log")))?;
-        let index = File::open(directory.join(format!("{base_offset:020}.index")))
-            .and_then(|index| Ok((index.metadata()?.len() / ENTRY, index)))
-            .ok();
+    /// Opens a segment of a partition. `end` is where its last sound batch ends, if that is known.
+    pub(crate) fn open(
+        directory: &Arc<dyn Directory>,
+        partition: &Partition,
+        base_offset: i64,
+        end: Option<u64>,
+    ) -> io::Result<Self> {
+        let path = |name: &str| format!("{}/{name}", partition.path);
+        let log = format!("{base_offset:020}.log");
+        let other = partition
+            .other_names
+            .iter()
+            .find(|(base, _)| *base == base_offset);
+        let name = other.map_or(&log, |(_, name)| name);
+        let file = SegmentFile::open(directory, path(name))?;
+        // The index of a file with another name need not be its own.
+        let index = match other {
+            Some(_) => None,
+            None => SegmentFile::open(directory, path(&format!("{base_offset:020}.index")))
+                .and_then(|index| Ok((index.size()? / ENTRY, index)))
+                .ok(),
+        };
         Ok(Self {
             end: end.map_or_else(|| file.size(), Ok)?,
-            file: Arc::new(file),
+            file,
             base_offset,
             index: index.map(|(entries, index)| (index, entries)),
         })
@@ -99,54 +114,62 @@ impl Segment {
     }
 
     fn walk(&self, start: u64, offset: i64) -> io::Result<Option<Place>> {
+        let mut found = None;
+        self.headers(start, self.end, |header| {
+            if header.last_offset() >= offset {
+                found = Some(Place {
+                    position: header.position,
+                    size: header.size() as u64,
+                });
+            }
+            found.is_none()
+        })?;
+        Ok(found)
+    }
+
+    /// Calls `visit` with the headers of batches that begin in a range, until it returns false.
+    pub(crate) fn headers(
+        &self,
+        start: u64,
+        end: u64,
+        mut visit: impl FnMut(&Header) -> bool,
+    ) -> io::Result<()> {
+        let invalid = |error: brokerless_core::Error| {
+            io::Error::new(io::ErrorKind::InvalidData, error.to_string())
+        };
         let mut position = start;
         let mut chunk = Vec::new();
         let mut chunk_at = 0;
-        while position < self.end {
+        while position < end {
             let at = usize::try_from(position.wrapping_sub(chunk_at)).unwrap_or(usize::MAX);
-            let header = match chunk.get(at..).map(|rest| Header::parse(rest, position)) {
-                Some(Ok(Some(header))) => header,
-                Some(Err(error)) => {
-                    return Err(io::Error::new(
-                        io::ErrorKind::InvalidData,
-                        error.to_string(),
-                    ));
-                }
-                _ => {
+            let known = chunk.get(at..).map(|rest| Header::parse(rest, position));
+            let header = match known.transpose().map_err(invalid)?.flatten() {
+                Some(header) => header,
+                None => {
                     chunk.resize(CHUNK, 0);
                     chunk_at = position;
                     let length = self.file.read_at(position, &mut chunk)?;
                     chunk.truncate(length);
-                    match Header::parse(&chunk, position) {
-                        Ok(Some(header)) => header,
-                        Ok(None) => return Ok(None),
-                        Err(error) => {
-                            return Err(io::Error::new(
-                                io::ErrorKind::InvalidData,
-                                error.to_string(),
-                            ));
-                        }
+                    match Header::parse(&chunk, position).map_err(invalid)? {
+                        Some(header) => header,
+                        None => return Ok(()),
                     }
                 }
             };
-            if header.end_position() > self.end {
-                return Ok(None);
-            }
-            if header.last_offset() >= offset {
-                return Ok(Some(Place {
-                    position,
-                    size: header.size() as u64,
-                }));
+            if header.end_position() > self.end || !visit(&header) {
+                return Ok(());
             }
             position = header.end_position();
         }
-        Ok(None)
+        Ok(())
     }
 }
 
-fn entry(index: &File, number: u64) -> io::Result<(i32, u64)> {
+fn entry(index: &SegmentFile, number: u64) -> io::Result<(i32, u64)> {
     let mut bytes = [0; ENTRY as usize];
-    index.read_exact_at(&mut bytes, number * ENTRY)?;
+    if index.read_at(number * ENTRY, &mut bytes)? < bytes.len() {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
     let [a, b, c, d, e, f, g, h] = bytes;
     let position = u32::try_from(i32::from_be_bytes([e, f, g, h])).unwrap_or(u32::MAX);
     Ok((i32::from_be_bytes([a, b, c, d]), position.into()))

@@ -1,31 +1,34 @@
 //! From a file to a socket.
 
 use std::io;
+use std::time::Duration;
 
-use tokio::io::AsyncWriteExt;
+use brokerless_core::ReadAt;
+use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::time::timeout;
 
 use crate::wire::FileRange;
 
 /// What one call sends at most, so that a fast client does not keep a thread from the others.
 const AT_ONCE: u64 = 1 << 20;
 
+/// A copy goes through so many bytes of memory for each connection.
+const COPIED: usize = 16 << 10;
+/// How long a client may take nothing.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
 /// Sends a part of a file.
 ///
 /// # Errors
 ///
-/// The connection is closed, or the file has become shorter.
+/// The client takes nothing for too long, the connection is closed, or the file has become shorter.
 pub(crate) async fn send_file(socket: &mut TcpStream, range: &FileRange) -> io::Result<()> {
-    socket.flush().await?;
     let (mut position, end) = (range.position, range.position + range.length);
     while position < end {
-        match send(socket, range, position, (end - position).min(AT_ONCE)).await? {
-            0 => {
-                return Err(io::Error::new(
-                    io::ErrorKind::UnexpectedEof,
-                    "the file became shorter",
-                ));
-            }
+        let length = (end - position).min(AT_ONCE);
+        match progress(send(socket, range, position, length)).await? {
+            0 => return Err(shorter()),
             count => position += count,
         }
     }
@@ -66,13 +69,48 @@ async fn send(
     position: u64,
     length: u64,
 ) -> io::Result<u64> {
-    use brokerless_core::ReadAt;
+    copy(socket, range, position, length).await
+}
 
-    let mut buffer = vec![0; usize::try_from(length).map_err(io::Error::other)?];
+/// Sends a part of a file to a socket that is more than a descriptor.
+///
+/// # Errors
+///
+/// As for [`send_file`].
+pub(crate) async fn copy_file(
+    socket: &mut (impl AsyncWrite + Unpin),
+    range: &FileRange,
+) -> io::Result<()> {
+    let (mut position, end) = (range.position, range.position + range.length);
+    while position < end {
+        match progress(copy(socket, range, position, end - position)).await? {
+            0 => return Err(shorter()),
+            count => position += count,
+        }
+    }
+    Ok(())
+}
+
+async fn copy(
+    socket: &mut (impl AsyncWrite + Unpin),
+    range: &FileRange,
+    position: u64,
+    length: u64,
+) -> io::Result<u64> {
+    let mut buffer = vec![0; usize::try_from(length).unwrap_or(COPIED).min(COPIED)];
     let count = range.file.read_at(position, &mut buffer)?;
     buffer.truncate(count);
     socket.write_all(&buffer).await?;
     Ok(count as u64)
+}
+
+/// Ends a connection that takes nothing for too long.
+async fn progress<T>(sending: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+    timeout(PATIENCE, sending).await?
+}
+
+fn shorter() -> io::Error {
+    io::Error::new(io::ErrorKind::UnexpectedEof, "the file became shorter")
 }
 
 /// The one call of the system that needs `unsafe`: records leave without a copy in this process.

@@ -8,6 +8,8 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 use kafka_protocol::messages::{ApiKey, RequestHeader, ResponseHeader};
 use kafka_protocol::protocol::{Decodable, Encodable, HeaderVersion, Message};
 
+use crate::memory::Share;
+
 /// The requests that are understood, each with its first and last version.
 pub(crate) const APIS: &[(ApiKey, i16, i16)] = &[
     (ApiKey::Produce, 3, 13),
@@ -23,6 +25,7 @@ pub(crate) const APIS: &[(ApiKey, i16, i16)] = &[
     (ApiKey::SyncGroup, 0, 5),
     (ApiKey::DescribeGroups, 0, 6),
     (ApiKey::ListGroups, 0, 5),
+    (ApiKey::SaslHandshake, 0, 1),
     (ApiKey::ApiVersions, 0, 4),
     (ApiKey::CreateTopics, 2, 7),
     (ApiKey::DeleteTopics, 1, 6),
@@ -37,11 +40,14 @@ pub(crate) const APIS: &[(ApiKey, i16, i16)] = &[
     (ApiKey::DeleteAcls, 1, 3),
     (ApiKey::DescribeConfigs, 1, 4),
     (ApiKey::AlterConfigs, 0, 2),
+    (ApiKey::SaslAuthenticate, 0, 2),
     (ApiKey::CreatePartitions, 0, 3),
     (ApiKey::DeleteGroups, 0, 2),
     (ApiKey::IncrementalAlterConfigs, 0, 1),
     (ApiKey::OffsetDelete, 0, 0),
     (ApiKey::DescribeCluster, 0, 2),
+    (ApiKey::ConsumerGroupHeartbeat, 0, 1),
+    (ApiKey::ConsumerGroupDescribe, 0, 1),
     (ApiKey::DescribeTopicPartitions, 0, 0),
 ];
 
@@ -141,7 +147,19 @@ pub(crate) struct FileRange {
 #[derive(Debug)]
 pub(crate) enum Part {
     Bytes(Bytes),
+    /// Records that take memory until they are sent.
+    Held(Bytes, Share),
     File(FileRange),
+}
+
+impl Part {
+    /// Its bytes.
+    pub(crate) fn length(&self) -> u64 {
+        match self {
+            Self::Bytes(bytes) | Self::Held(bytes, _) => bytes.len() as u64,
+            Self::File(range) => range.length,
+        }
+    }
 }
 
 /// A response, whose records may still be in their files.
@@ -169,23 +187,16 @@ impl Reply {
         &mut self.last
     }
 
-    /// Adds a part of a file.
-    pub(crate) fn file(&mut self, range: FileRange) {
+    /// Adds records.
+    pub(crate) fn records(&mut self, parts: Vec<Part>) {
         self.parts.push(Part::Bytes(self.last.split().freeze()));
-        self.parts.push(Part::File(range));
+        self.parts.extend(parts);
     }
 
     /// Returns the parts, with the length of all in front.
     pub(crate) fn finish(mut self) -> Result<Vec<Part>, Broken> {
         self.parts.push(Part::Bytes(self.last.freeze()));
-        let length: u64 = self
-            .parts
-            .iter()
-            .map(|part| match part {
-                Part::Bytes(bytes) => bytes.len() as u64,
-                Part::File(range) => range.length,
-            })
-            .sum();
+        let length: u64 = self.parts.iter().map(Part::length).sum();
         let length = i32::try_from(length - 4)
             .map_err(|_| Broken::Bytes(format!("a reply of {length} bytes is above 2 GiB")))?;
         if let Some(Part::Bytes(first)) = self.parts.first_mut() {

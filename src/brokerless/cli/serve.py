@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 import threading
+from typing import Any
 
 import click
 
-from brokerless.cli.options import existing_path
+from brokerless.cli.options import LONG_MAX, existing_path, int_from, moment
+
+
+def _offset_or_time(text: str) -> int | str:
+    """Take a number for an offset, and anything else for a time."""
+    if re.fullmatch(r"\d{1,19}", text) and int(text) <= LONG_MAX:
+        return int(text)
+    moment()(text)
+    return text
 
 
 @click.command(short_help="Let any Kafka client read directories, with no broker.")
@@ -15,18 +25,76 @@ from brokerless.cli.options import existing_path
 @click.option("--listen", metavar="HOST:PORT", default="127.0.0.1:9092", show_default=True, help="Where to listen.")
 @click.option(
     "--advertise",
-    metavar="HOST",
-    help="The host of the server for clients.  [default: the one at which they connect]",
+    "advertised",
+    metavar="HOST[:PORT]",
+    help="The address of the server for clients.  [default: the one at which they connect]",
 )
 @click.option("--topic", "topics", multiple=True, help="Only this topic. Repeatable.")
+@click.option(
+    "--until",
+    type=_offset_or_time,
+    metavar="OFFSET|TIME",
+    help="End each partition at this offset, or before the first record at or after this time.",
+)
+@click.option(
+    "--isolation",
+    "isolation_level",
+    type=click.Choice(["read_uncommitted", "read_committed"]),
+    default="read_uncommitted",
+    show_default=True,
+    help="With read_committed, no client gets records that were not committed, whatever it asks for.",
+)
+@click.option(
+    "--message-format",
+    type=click.Choice(["v2"]),
+    help="Send records of v0 and v1 as v2.  [default: as they lie]",
+)
 @click.option(
     "--commits",
     metavar="FILE",
     type=click.Path(dir_okay=False),
     help="Keep what groups commit in this file.  [default: forget it at the end]",
 )
+@click.option(
+    "--tls",
+    nargs=2,
+    metavar="CERTIFICATE KEY",
+    type=click.Path(exists=True, dir_okay=False),
+    help="Encrypt with these files in PEM form.",
+)
+@click.option(
+    "--users",
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False),
+    help="Ask clients for a password (SASL): lines of user:password.",
+)
+@click.option(
+    "--read-log",
+    metavar="FILE",
+    type=click.Path(dir_okay=False),
+    help="Add JSON lines to this file that say who read what.",
+)
+@click.option("--metrics", metavar="HOST:PORT", help="Show counters over HTTP, as Prometheus reads them.")
+@click.option(
+    "--max-connections", type=int_from(1), default=2000, show_default=True, help="Close further ones at once."
+)
+@click.option(
+    "--max-memory",
+    type=int_from(1),
+    default=128,
+    show_default=True,
+    metavar="MIB",
+    help="What all requests and replies may take, in MiB.",
+)
 def serve(
-    paths: tuple[str, ...], listen: str, advertise: str | None, topics: tuple[str, ...], commits: str | None
+    paths: tuple[str, ...],
+    *,
+    listen: str,
+    topics: tuple[str, ...],
+    users: str | None,
+    tls: tuple[str, str] | None,
+    max_memory: int,
+    **options: Any,  # noqa: ANN401 - as given to `serve` of the library
 ) -> None:
     """Serve the log directories PATH to Kafka clients, until it is interrupted.
 
@@ -41,12 +109,23 @@ def serve(
     from brokerless.serving.serve import serve as of_directories
 
     host = listen.rpartition(":")[0].strip("[]")
-    with of_directories(
-        *paths, listen=listen, topics=topics or None, advertised_host=advertise, commits=commits
-    ) as address:
+    server = of_directories(
+        *paths,
+        listen=listen,
+        topics=topics or None,
+        users=users,
+        tls=tls or None,
+        max_memory=max_memory << 20,
+        **options,
+    )
+    with server as address:
         click.echo(f"serving {', '.join(paths)} at {address}", err=True)
-        if not _is_loopback(host):
-            click.echo(f"warning: who reaches {address} can read all of it: nobody is asked for a password", err=True)
+        if not _is_loopback(host) and users is None:
+            click.echo(
+                f"warning: who reaches {address} can read all of it: nobody is asked for a password (--users)", err=True
+            )
+        if not _is_loopback(host) and not tls:
+            click.echo(f"warning: what {address} sends is not encrypted (--tls)", err=True)
         threading.Event().wait()
 
 

@@ -3,4 +3,6 @@
 Modules:
     serve.py        `serve`: the server, as a context manager
     directory.py    what the server asks a directory for
+    users.py        users and passwords
+    metrics.py      counters over HTTP
 """

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import base64
 import os
+import re
 import threading
+import time
 from typing import TYPE_CHECKING
 
+from brokerless.arguments import to_ms
 from brokerless.errors import CorruptRecordError, without_warnings
+from brokerless.io import storage
 from brokerless.io.remote import is_remote
 from brokerless.layout import checkpoints, file_names
 from brokerless.log.aborted_transactions import fitting, transactions
@@ -22,30 +26,53 @@ from brokerless.state.offset_commits import commits, pending_commits
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from brokerless.arguments import Time
     from brokerless.layout.checkpoints import LeaderEpoch
 
 
-_Partition = tuple[str, list[int], int, tuple[int, int, int], list[tuple[int, int]], list[tuple[int, int, int]]]
+_Partition = tuple[
+    str,
+    list[int],
+    list[tuple[int, str]],
+    int,
+    tuple[int, int, int],
+    list[tuple[int, int]],
+    list[tuple[int, int, int]],
+]
+
+
+# A change this soon after another one may leave a directory's modification time as it is.
+_COARSEST_CLOCK_NS = 2_000_000_000
+_PARTITION = re.compile(r".+-\d+")
 
 
 class ServedDirectory:
-    """The topics of some log directories, for a server.
+    """The topics of some log directories, for a server. Topics and partitions that come or go later are noticed.
 
     Args:
         paths: log directories, partition directories or `.log` files, as for `LogDirs`.
         topics: only these topics; None: all.
+        until: the offset at which every partition ends, or a datetime or ISO 8601 text: records from the first one at
+            or after that time on do not exist. None: there is no such end.
     """
 
-    def __init__(self, *paths: str | os.PathLike[str], topics: Iterable[str] | None = None) -> None:
+    def __init__(
+        self,
+        *paths: str | os.PathLike[str],
+        topics: Iterable[str] | None = None,
+        until: Time | None = None,
+    ) -> None:
+        self._paths = paths
+        self._wanted = None if topics is None else list(topics)
+        self._local = [os.fspath(path) for path in paths if not is_remote(os.fspath(path))]
+        self._times, self._names = self._modified(), self._listed()
         with without_warnings():
             found = LogDirs(*paths)
-            logs = found.logs(topics)
-        self._logs = {(log.topic or "", log.partition or 0): log for log in logs if log.topic is not None}
-        self._numbers: dict[str, list[int]] = {}
-        for topic, partition in sorted(self._logs):
-            self._numbers.setdefault(topic, []).append(partition)
-        self._paths = paths
-        self._lock = threading.Lock()
+            self._logs = _by_partition(found.logs(self._wanted))
+        self._numbers = _numbers(self._logs)
+        self._lock, self._listing = threading.Lock(), threading.Lock()
+        self._until_offset = until if isinstance(until, int) else None
+        self._until_ms = None if until is None or isinstance(until, int) else to_ms("until", until)
         # The last segment of each partition that was asked for.
         self._last: dict[tuple[str, int], str] = {}
         # The leader epoch of each partition that was asked for, as it was last read.
@@ -58,18 +85,55 @@ class ServedDirectory:
 
     def topics(self) -> list[tuple[str, bytes | None, list[int], bool]]:
         """Return the name, the id, the partitions of each topic, and whether it is one of Kafka's own."""
+        self._list_again()
+        logs = self._logs
         return [
-            (topic, self._id(topic, numbers[0]), numbers, file_names.is_internal(topic))
+            (topic, _id(logs[topic, numbers[0]]), numbers, file_names.is_internal(topic))
             for topic, numbers in self._numbers.items()
-            if topic != file_names.METADATA_TOPIC
+            if topic != file_names.METADATA_TOPIC and (topic, numbers[0]) in logs
         ]
 
-    def _id(self, topic: str, partition: int) -> bytes | None:
-        try:
-            text = self._logs[topic, partition].topic_id
-        except CorruptRecordError:
-            return None
-        return None if text is None else base64.urlsafe_b64decode(f"{text}==")
+    def _list_again(self) -> None:
+        """List the partitions again if one came or went."""
+        with self._listing:
+            times = self._modified()
+            if times is not None and times == self._times:
+                return
+            names = self._listed()
+            if names != self._names:
+                with without_warnings():
+                    try:
+                        found = LogDirs(*self._paths)
+                    except FileNotFoundError:
+                        # A directory is away, such as while a disk is mounted again: the next look may find it.
+                        return
+                    wanted = None if self._wanted is None else set(self._wanted).intersection(found.topics())
+                    self._logs = _by_partition(found.logs(wanted))
+                self._numbers, self._epochs = _numbers(self._logs), {}
+                with self._lock:
+                    self._configs = None
+            self._times, self._names = times, names
+
+    def _modified(self) -> tuple[int, ...] | None:
+        """Return when entries of the directories came or went the last time; None: only just."""
+        found = []
+        for path in self._local:
+            try:
+                found.append(os.stat(path).st_mtime_ns)
+            except OSError:
+                found.append(0)
+        is_new = any(time.time_ns() - at < _COARSEST_CLOCK_NS for at in found)
+        return None if is_new else tuple(found)
+
+    def _listed(self) -> list[set[str]]:
+        """Return the names of the directories' partitions. A broker also writes checkpoints beside them."""
+        found = []
+        for path in self._local:
+            try:
+                found.append(set(filter(_PARTITION.fullmatch, os.listdir(path))))
+            except OSError:
+                found.append(set())
+        return found
 
     def partition(self, topic: str, partition: int, known: int | None) -> tuple[int, _Partition] | None:
         """Return a partition as it is now.
@@ -81,9 +145,9 @@ class ServedDirectory:
 
         Returns:
             None if the state is the known one; else the state, and a tuple: the directory; the base offset of each
-            segment; where the last sound batch of the last one ends; the log start offset, the high watermark and the
-            last stable offset; the leader epochs with their first offsets; the aborted transactions: producer, first
-            offset, offset of the marker.
+            segment; the names of `.log` files that differ from it; where the last sound batch of the last one ends; the
+            log start offset, the high watermark and the last stable offset; the leader epochs with their first offsets;
+            the aborted transactions: producer, first offset, offset of the marker.
         """
         listed = self._logs[topic, partition]
         state = self._state(listed)
@@ -93,13 +157,26 @@ class ServedDirectory:
             log = Log(listed.path)
             segments = log.segments
             self._last[topic, partition] = segments[-1].path if segments else log.path
-            end = visible_end(log)
-            offsets = log.local_log_start_offset, end, stable_end(log, skips=True)
+            end = self._end(log)
+            offsets = log.local_log_start_offset, end, min(end, stable_end(log, skips=True))
             epochs = [(one.epoch, one.start_offset) for one in _epochs(log)]
             self._epochs[topic, partition] = epochs[-1][0] if epochs else -1
             path = os.path.dirname(segments[0].path) if segments else log.path
             bases = [one.base_offset for one in segments]
-            return state, (path, bases, log.extent.end_position, offsets, epochs, _aborted(log))
+            # A segment that a cleaner was about to put in its place.
+            names = [(one.base_offset, os.path.basename(one.path)) for one in segments]
+            others = [(base, name) for base, name in names if name != file_names.segment_file(base, file_names.LOG)]
+            return state, (path, bases, others, log.extent.end_position, offsets, epochs, _aborted(log))
+
+    def _end(self, log: Log) -> int:
+        """Return where the log ends for consumers."""
+        end = visible_end(log)
+        if self._until_offset is not None:
+            end = min(end, self._until_offset)
+        elif self._until_ms is not None:
+            found = answer(log, self._until_ms, end)
+            end = found.offset if found.offset >= 0 else end
+        return max(end, log.local_log_start_offset)
 
     def _state(self, log: Log) -> int:
         """Return a number that changes with each segment, append and high watermark."""
@@ -126,13 +203,14 @@ class ServedDirectory:
 
         Each is read once, and again when the server looks at the partition. Without a disk that would take too long.
         """
-        found = []
+        found, logs, known = [], self._logs, self._epochs
         for partition in self._numbers.get(topic, ()):
-            epoch = self._epochs.get((topic, partition))
+            epoch = known.get((topic, partition))
             if epoch is None:
-                log = self._logs[topic, partition]
-                epochs = [] if is_remote(log.path) else _epochs(log)
-                epoch = self._epochs[topic, partition] = epochs[-1].epoch if epochs else -1
+                # A new listing may have left it out meanwhile.
+                log = logs.get((topic, partition))
+                epochs = [] if log is None or is_remote(log.path) else _epochs(log)
+                epoch = known[topic, partition] = epochs[-1].epoch if epochs else -1
             found.append(epoch)
         return found
 
@@ -178,6 +256,15 @@ class ServedDirectory:
             if row["topic"] is not None and row["offset"] is not None
         ]
 
+    def size(self, path: str) -> int:
+        """Return the length of a file in an object store."""
+        return storage.size(path)
+
+    def read(self, path: str, position: int, length: int) -> bytes:
+        """Return bytes of a file in an object store, fewer at its end."""
+        with storage.File(path) as file:
+            return file.read(position, length)
+
     def configs(self, kind: str, name: str) -> list[tuple[str, str]]:
         """Return what was set for a resource, as far as the metadata are there. Secrets are left out.
 
@@ -197,6 +284,25 @@ class ServedDirectory:
                         place = row["resource_type"], row["resource"]
                         self._configs.setdefault(place, []).append((row["name"], row["value"]))
             return self._configs.get((kind, name), [])
+
+
+def _by_partition(logs: list[Log]) -> dict[tuple[str, int], Log]:
+    return {(log.topic, log.partition or 0): log for log in logs if log.topic is not None}
+
+
+def _numbers(logs: Iterable[tuple[str, int]]) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for topic, partition in sorted(logs):
+        found.setdefault(topic, []).append(partition)
+    return found
+
+
+def _id(log: Log) -> bytes | None:
+    try:
+        text = log.topic_id
+    except CorruptRecordError:
+        return None
+    return None if text is None else base64.urlsafe_b64decode(f"{text}==")
 
 
 def _epochs(log: Log) -> list[LeaderEpoch]:

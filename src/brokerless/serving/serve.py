@@ -3,57 +3,100 @@
 from __future__ import annotations
 
 import os
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Literal
 
 from brokerless import _native
+from brokerless.arguments import unknown
 from brokerless.serving.directory import ServedDirectory
+from brokerless.serving.metrics import metrics_at
+from brokerless.serving.users import read_users
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from brokerless.arguments import Time
+    from brokerless.log.offset_range import IsolationLevel
+
+_Path = str | os.PathLike[str]
 
 
 @contextmanager
 def serve(
-    *paths: str | os.PathLike[str],
+    *paths: _Path,
     listen: str = "127.0.0.1:0",
+    advertised: str | None = None,
     topics: Iterable[str] | None = None,
-    advertised_host: str | None = None,
-    commits: str | os.PathLike[str] | None = None,
+    until: Time | None = None,
+    isolation_level: IsolationLevel = "read_uncommitted",
+    message_format: Literal["v2"] | None = None,
+    commits: _Path | None = None,
+    tls: tuple[_Path, _Path] | None = None,
+    users: _Path | Mapping[str, str] | None = None,
+    read_log: _Path | None = None,
+    metrics: str | None = None,
+    max_connections: int | None = None,
+    max_memory: int | None = None,
 ) -> Iterator[str]:
     """Serve directories to Kafka clients as long as the `with` block runs.
 
-    The directories are only read. A client that would write gets an error.
+    The directories are only read. A client that would write gets an error. A log that grows is followed.
 
     Args:
-        paths: log directories, partition directories or `.log` files.
+        paths: log directories, partition directories or `.log` files, also in object stores.
         listen: host and port to listen at; port 0: a free one.
+        advertised: the server's host for clients, or its host and port; None: the address at which they connect.
         topics: only these topics; None: all.
-        advertised_host: the server's host for clients; None: the address at which they connect.
+        until: an offset at which each partition ends, or a datetime or ISO 8601 text: nobody sees records from the
+            first one at or after that time on. None: partitions have their own ends.
+        isolation_level: with "read_committed", clients that ask for all records get committed ones only, too.
+        message_format: "v2": records of the formats v0 and v1 are sent as v2. None: records are sent as they lie.
         commits: a file for the offsets that groups commit; None: they are forgotten at the end. Groups begin where the
             directory's `__consumer_offsets` have them, or this file.
+        tls: files in PEM form, a certificate and its private key; None: nothing is encrypted.
+        users: who may read, with passwords (SASL/PLAIN, SCRAM-SHA-256, SCRAM-SHA-512), or a file of lines
+            `user:password`; None: nobody is asked.
+        read_log: a file to which JSON lines are added that say who read what; None: none.
+        metrics: host and port of an HTTP server with counters, as Prometheus reads them; None: none.
+        max_connections: connections at once; None: 2000. Others are closed at once.
+        max_memory: bytes that all requests and replies may take; None: 128 MiB. What does not fit has its connection
+            closed.
 
     Yields:
         Host and port, for `bootstrap.servers`.
 
     Raises:
         FileNotFoundError: a path does not exist.
-        OSError: the port is taken.
+        OSError: the port is taken, or a file cannot be used.
+        ValueError: an argument is wrong.
 
     >>> import brokerless as bl
     >>> with bl.serve(SAMPLE_DIR) as address:
     ...     print(address.startswith("127.0.0.1:"))
     True
     """
-    directory = ServedDirectory(*paths, topics=topics)
+    if isolation_level not in ("read_uncommitted", "read_committed"):
+        raise unknown("isolation level", isolation_level, ["read_uncommitted", "read_committed"])
+    if message_format not in (None, "v2"):
+        raise unknown("message format", message_format, ["v2"])
+    known = None if users is None else read_users(users)
+    directory = ServedDirectory(*paths, topics=topics, until=until)
     server = _native.Server(
         directory,
         listen,
         node_id=directory.node_id,
-        advertised=advertised_host,
+        advertised=advertised,
         commits=None if commits is None else os.path.abspath(os.fspath(commits)),
+        tls=None if tls is None else (os.fspath(tls[0]), os.fspath(tls[1])),
+        users=known,
+        read_log=None if read_log is None else os.fspath(read_log),
+        as_v2=message_format == "v2",
+        only_committed=isolation_level == "read_committed",
+        max_connections=max_connections,
+        max_memory_bytes=max_memory,
     )
-    try:
+    with ExitStack() as stack:
+        stack.callback(server.stop)
+        if metrics is not None:
+            stack.enter_context(metrics_at(metrics, server))
         yield f"{server.host}:{server.port}"
-    finally:
-        server.stop()

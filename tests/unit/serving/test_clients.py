@@ -5,6 +5,9 @@ import asyncio
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.errors import KafkaError
+from confluent_kafka import Consumer
+from confluent_kafka import TopicPartition as Place
+from confluent_kafka.admin import AdminClient
 
 import brokerless as bl
 
@@ -109,3 +112,22 @@ def test_records_that_are_written_meanwhile_arrive(data):
     with bl.serve(data) as address:
         first, later = asyncio.run(run(address))
     assert (len(first), later) == (COUNT // 4, [1000])
+
+
+def test_librdkafka_reads_a_log_that_has_had_several_leaders(golden):
+    """It claims leader epoch 0 where the metadata tell none; to fence it would keep it waiting for ever."""
+    path = golden / "logs" / "kafka-4.1" / "leader-epochs-0"
+    assert bl.Log(path).leader_epochs[-1].epoch > 0
+    with bl.serve(path) as address:
+        consumer = Consumer({"bootstrap.servers": address, "group.id": "g", "log_level": 0})
+        consumer.assign([Place("leader-epochs", 0, 0)])
+        records = consumer.consume(1, 20)
+        consumer.close()
+    assert [record.offset() for record in records] == [0]
+
+
+def test_librdkafka_lists_all_topics(data):
+    """Its request has three bytes behind its end, which brokers ignore."""
+    with bl.serve(data) as address:
+        topics = AdminClient({"bootstrap.servers": address, "log_level": 0}).list_topics(timeout=20).topics
+    assert {name: len(topic.partitions) for name, topic in topics.items()} == {"orders": 4}

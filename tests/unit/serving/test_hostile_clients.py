@@ -70,7 +70,6 @@ def is_closed(address, content):
         pytest.param(request(METADATA, 1, struct.pack(">i", (1 << 31) - 1)), id="two billion topics"),
         pytest.param(request(METADATA, 9, b"\0" + b"\xff\xff\xff\xff\x0f"), id="four billion topics"),
         pytest.param(request(METADATA, 1, struct.pack(">ih", 1, 100) + b"t"), id="a name behind the end"),
-        pytest.param(request(METADATA, 1, struct.pack(">i", 0) + b"more"), id="bytes behind the end"),
         pytest.param(request(FETCH, 4, b"\0\0"), id="half of a fetch"),
     ],
 )

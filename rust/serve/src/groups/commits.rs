@@ -206,7 +206,11 @@ fn write(path: &Path, all: &Groups) -> io::Result<()> {
     file.into_inner()
         .map_err(io::IntoInnerError::into_error)?
         .sync_all()?;
-    fs::rename(&new, path)
+    fs::rename(&new, path)?;
+    let parent = path
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty());
+    fs::File::open(parent.unwrap_or(Path::new(".")))?.sync_all()
 }
 
 fn escaped(text: &str) -> String {

@@ -30,6 +30,7 @@ use kafka_protocol::protocol::StrBytes;
 use crate::directory::{Commit, Directory, Refusal};
 use crate::fetch::existing;
 use crate::groups::commits::Commits;
+use crate::groups::consumer_group::ConsumerGroup;
 use crate::groups::group::{Answer, Assigned, Group, Joined, Joining, NotJoined, State};
 use crate::metadata::{INVALID, ON_GROUPS};
 use crate::partitions::lock;
@@ -37,7 +38,7 @@ use crate::refused::READ_ONLY;
 use crate::server::Address;
 
 /// The most groups with members.
-const MOST_GROUPS: usize = 10_000;
+pub(super) const MOST_GROUPS: usize = 10_000;
 /// As `group.min.session.timeout.ms` and `group.max.session.timeout.ms` of a broker.
 const SESSION_MS: std::ops::RangeInclusive<i32> = 6_000..=1_800_000;
 /// As `offset.metadata.max.bytes` of a broker.
@@ -50,6 +51,7 @@ type OfTopic = (TopicName, Vec<(i32, Commit, i16)>);
 /// All groups.
 pub(crate) struct Coordinator {
     groups: Mutex<HashMap<String, Group>>,
+    pub(super) consumer_groups: Mutex<HashMap<String, ConsumerGroup>>,
     pub(crate) commits: Commits,
     ids: AtomicU64,
 }
@@ -58,6 +60,7 @@ impl Coordinator {
     pub(crate) fn new(commits: Commits) -> Self {
         Self {
             groups: Mutex::default(),
+            consumer_groups: Mutex::default(),
             commits,
             ids: AtomicU64::new(0),
         }
@@ -69,6 +72,16 @@ impl Coordinator {
             group.expire(now);
             !group.is_gone()
         });
+        lock(&self.consumer_groups).retain(|_, group| {
+            group.expire(now);
+            !group.members.is_empty()
+        });
+    }
+
+    /// Whether a group has members of the classic protocol.
+    pub(super) fn has_classic_members(&self, group: &str) -> bool {
+        let groups = lock(&self.groups);
+        groups.get(group).is_some_and(|group| !group.is_gone())
     }
 
     /// Calls `work` with a group that has members.
@@ -163,6 +176,9 @@ impl Coordinator {
             takes_id_first: version >= 4,
             skips_assignment: version >= 9,
         };
+        if lock(&self.consumer_groups).contains_key(request.group_id.as_str()) {
+            return Err(refuse(ResponseError::InconsistentGroupProtocol));
+        }
         let mut groups = lock(&self.groups);
         let is_new = !groups.contains_key(request.group_id.as_str());
         if is_new && (!request.member_id.is_empty() || groups.len() >= MOST_GROUPS) {
@@ -337,6 +353,10 @@ impl Coordinator {
     ) -> Result<Option<String>, ResponseError> {
         let generation = request.generation_id_or_member_epoch;
         let instance = request.group_instance_id.as_deref();
+        if let Some(group) = lock(&self.consumer_groups).get(request.group_id.as_str()) {
+            group.check(&request.member_id, generation)?;
+            return Ok(Some("consumer".to_owned()));
+        }
         match lock(&self.groups).get(request.group_id.as_str()) {
             Some(group) if !group.members.is_empty() => {
                 if generation < 0 && request.member_id.is_empty() && instance.is_none() {
@@ -474,15 +494,28 @@ impl Coordinator {
         version: i16,
     ) -> Result<ListGroupsResponse, Refusal> {
         let idle = self.commits.groups(directory)?;
+        let newer: Vec<(String, &'static str)> = lock(&self.consumer_groups)
+            .iter()
+            .map(|(name, group)| (name.clone(), group.state()))
+            .collect();
         let live = lock(&self.groups);
+        let is_live =
+            |name: &String| live.contains_key(name) || newer.iter().any(|(other, _)| other == name);
+        let consumer = || "consumer".to_owned();
         let states = live
             .iter()
-            .map(|(name, group)| (name.clone(), group.protocol_type.clone(), group.state))
+            .map(|(name, group)| {
+                let (of, state) = (group.protocol_type.clone(), group.state.name());
+                (name.clone(), of, state, "classic")
+            })
             .chain(
-                idle.into_iter()
-                    .filter(|(name, _)| !live.contains_key(name))
-                    .map(|(name, protocol_type)| (name, protocol_type, State::Empty)),
-            );
+                newer
+                    .iter()
+                    .map(|(name, state)| (name.clone(), consumer(), *state, "consumer")),
+            )
+            .chain(idle.into_iter().filter(|(name, _)| !is_live(name)).map(
+                |(name, protocol_type)| (name, protocol_type, State::Empty.name(), "classic"),
+            ));
         let is_wanted = |filter: &[StrBytes], name: &str| {
             filter.is_empty()
                 || filter
@@ -490,18 +523,18 @@ impl Coordinator {
                     .any(|wanted| wanted.eq_ignore_ascii_case(name))
         };
         let groups = states
-            .filter(|(_, _, state)| is_wanted(&request.states_filter, state.name()))
-            .filter(|_| is_wanted(&request.types_filter, "classic"))
-            .map(|(name, protocol_type, state)| {
+            .filter(|(_, _, state, _)| is_wanted(&request.states_filter, state))
+            .filter(|(_, _, _, kind)| is_wanted(&request.types_filter, kind))
+            .map(|(name, protocol_type, state, kind)| {
                 let listed = ListedGroup::default()
                     .with_group_id(GroupId(StrBytes::from_string(name)))
                     .with_protocol_type(StrBytes::from_string(protocol_type));
                 match version {
                     ..4 => listed,
-                    4 => listed.with_group_state(StrBytes::from_static_str(state.name())),
+                    4 => listed.with_group_state(StrBytes::from_static_str(state)),
                     _ => listed
-                        .with_group_state(StrBytes::from_static_str(state.name()))
-                        .with_group_type(StrBytes::from_static_str("classic")),
+                        .with_group_state(StrBytes::from_static_str(state))
+                        .with_group_type(StrBytes::from_static_str(kind)),
                 }
             })
             .collect();
@@ -662,6 +695,6 @@ fn code(answer: Result<(), ResponseError>) -> i16 {
     answer.err().map_or(0, |error| error.code())
 }
 
-fn ms(count: i32) -> Duration {
+pub(super) fn ms(count: i32) -> Duration {
     Duration::from_millis(u64::try_from(count).unwrap_or(0))
 }

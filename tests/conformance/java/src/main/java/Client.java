@@ -62,6 +62,9 @@ public class Client {
                     case "produce" -> produce(command);
                     case "consume" -> consume(command);
                     case "commit" -> commit(command);
+                    case "read" -> Reader.read(command);
+                    case "offsets" -> Reader.offsets(command);
+                    case "member" -> Reader.member(command);
                     case "changeMetadata" -> Metadata.change(command);
                     case "metadata" -> Metadata.ask(command);
                     case "changeToken" -> Tokens.change(command);

@@ -526,19 +526,13 @@ class State {
         }
     }
 
-    static String[] arguments(JsonNode command) {
-        List<String> arguments = new ArrayList<>(List.of("--bootstrap-server", command.get("at").asText()));
-        command.get("arguments").forEach(argument -> arguments.add(argument.asText()));
-        return arguments.toArray(new String[0]);
-    }
-
     /** arguments, for kafka-consumer-groups.sh. A line: what it says. */
     static void consumerGroupTool(JsonNode command) {
         ByteArrayOutputStream said = new ByteArrayOutputStream();
         PrintStream before = System.out;
         System.setOut(new PrintStream(said, true, StandardCharsets.UTF_8));
         try {
-            ConsumerGroupCommand.main(arguments(command));
+            ConsumerGroupCommand.main(Tool.arguments(command));
         } finally {
             System.setOut(before);
         }
@@ -559,7 +553,7 @@ class State {
             }
         });
         try {
-            execute.invoke(null, arguments(command), admin, new PrintStream(said, true, StandardCharsets.UTF_8), Time.SYSTEM);
+            execute.invoke(null, Tool.arguments(command), admin, new PrintStream(said, true, StandardCharsets.UTF_8), Time.SYSTEM);
         } catch (InvocationTargetException error) {
             throw new IllegalStateException(error.getCause());
         } finally {

@@ -4,10 +4,18 @@ import java.io.PrintStream;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.List;
 import org.apache.kafka.common.utils.Exit;
 
-/** Kafka's command-line tools, in this process. */
+/** Kafka's command-line tools, in this process, of each release from 2.8 on. */
 class Tool {
+    static String[] arguments(JsonNode command) {
+        List<String> arguments = new ArrayList<>(List.of("--bootstrap-server", command.get("at").asText()));
+        command.get("arguments").forEach(argument -> arguments.add(argument.asText()));
+        return arguments.toArray(new String[0]);
+    }
+
     /** main, the tool's class; arguments behind those that name the broker. A line: what it says. */
     static void run(JsonNode command) throws Exception {
         Method main = Class.forName(command.get("main").asText()).getMethod("main", String[].class);
@@ -24,7 +32,7 @@ class Tool {
         try {
             scala.Console.withOut(stream, () -> {
                 try {
-                    return main.invoke(null, (Object) State.arguments(command));
+                    return main.invoke(null, (Object) arguments(command));
                 } catch (InvocationTargetException error) {
                     throw new IllegalStateException(error.getCause());
                 } catch (IllegalAccessException error) {

@@ -1,0 +1,121 @@
+//! What a server has done so far.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use crate::wire::APIS;
+
+/// A number that only grows, or says how many there are now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Count {
+    /// The name, without a prefix.
+    pub name: &'static str,
+    /// What it counts.
+    pub help: &'static str,
+    /// Whether it may fall.
+    pub is_gauge: bool,
+    /// A label with its value.
+    pub label: Option<(&'static str, String)>,
+    /// The number.
+    pub value: u64,
+}
+
+/// The counters of a server.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) accepted: AtomicU64,
+    /// Connections above the limit.
+    pub(crate) refused: AtomicU64,
+    /// Connections that broke the protocol or a limit.
+    pub(crate) broken: AtomicU64,
+    /// Clients with a wrong password.
+    pub(crate) not_authenticated: AtomicU64,
+    pub(crate) sent_bytes: AtomicU64,
+    pub(crate) record_bytes: AtomicU64,
+    pub(crate) open: AtomicUsize,
+    requests: Requests,
+}
+
+/// A counter for each of `APIS`.
+#[derive(Debug)]
+struct Requests([AtomicU64; APIS.len()]);
+
+impl Default for Requests {
+    fn default() -> Self {
+        Self(std::array::from_fn(|_| AtomicU64::new(0)))
+    }
+}
+
+impl Counters {
+    pub(crate) fn add(counter: &AtomicU64, count: u64) {
+        counter.fetch_add(count, Ordering::Relaxed);
+    }
+
+    pub(crate) fn request(&self, api: kafka_protocol::messages::ApiKey) {
+        let place = APIS.iter().position(|(known, ..)| *known == api);
+        if let Some(counter) = place.and_then(|place| self.requests.0.get(place)) {
+            Self::add(counter, 1);
+        }
+    }
+
+    pub(crate) fn all(&self, memory: usize) -> Vec<Count> {
+        let count = |name, help, counter: &AtomicU64| Count {
+            name,
+            help,
+            is_gauge: false,
+            label: None,
+            value: counter.load(Ordering::Relaxed),
+        };
+        let gauge = |name, help, value: usize| Count {
+            name,
+            help,
+            is_gauge: true,
+            label: None,
+            value: value as u64,
+        };
+        let mut all = vec![
+            gauge(
+                "connections",
+                "Connections now.",
+                self.open.load(Ordering::Relaxed),
+            ),
+            gauge(
+                "memory_bytes",
+                "Memory that requests and replies take now.",
+                memory,
+            ),
+            count("connections_total", "Connections so far.", &self.accepted),
+            count(
+                "connections_refused_total",
+                "Connections above the limit.",
+                &self.refused,
+            ),
+            count(
+                "connections_broken_total",
+                "Connections that broke the protocol or a limit.",
+                &self.broken,
+            ),
+            count(
+                "authentications_failed_total",
+                "Clients with a wrong user or password.",
+                &self.not_authenticated,
+            ),
+            count(
+                "sent_bytes_total",
+                "Bytes that were sent.",
+                &self.sent_bytes,
+            ),
+            count(
+                "record_bytes_total",
+                "Bytes of records that were sent.",
+                &self.record_bytes,
+            ),
+        ];
+        for ((api, ..), counter) in APIS.iter().zip(&self.requests.0) {
+            all.push(Count {
+                label: Some(("api", format!("{api:?}"))),
+                ..count("requests_total", "Requests so far.", counter)
+            });
+        }
+        all
+    }
+}

@@ -1,0 +1,214 @@
+//! Which member of a consumer group gets which partition (KIP-848): the assignors that brokers have.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use uuid::Uuid;
+
+/// A partition of a topic.
+pub(crate) type TopicPartition = (Uuid, i32);
+/// The partitions of each member.
+pub(crate) type Assignment = BTreeMap<String, BTreeSet<TopicPartition>>;
+
+/// An assignor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Assignor {
+    /// As even as it can be, and with few moves.
+    Uniform,
+    /// Of each topic a range.
+    Range,
+}
+
+impl Assignor {
+    /// The assignor of a name; None: there is no such one.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        match name {
+            "uniform" => Some(Self::Uniform),
+            "range" => Some(Self::Range),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Uniform => "uniform",
+            Self::Range => "range",
+        }
+    }
+
+    /// Assigns all partitions of the topics that members want. `wanted`: the topics of each member. `before`: what they
+    /// had.
+    pub(crate) fn assign(
+        self,
+        topics: &BTreeMap<Uuid, Vec<i32>>,
+        wanted: &BTreeMap<String, BTreeSet<Uuid>>,
+        before: &Assignment,
+    ) -> Assignment {
+        match self {
+            Self::Uniform => uniform(topics, wanted, before),
+            Self::Range => range(topics, wanted),
+        }
+    }
+}
+
+fn uniform(
+    topics: &BTreeMap<Uuid, Vec<i32>>,
+    wanted: &BTreeMap<String, BTreeSet<Uuid>>,
+    before: &Assignment,
+) -> Assignment {
+    let mut assigned: Assignment = wanted
+        .keys()
+        .map(|member| (member.clone(), BTreeSet::new()))
+        .collect();
+    let all: Vec<TopicPartition> = topics
+        .iter()
+        .filter(|(topic, _)| wanted.values().any(|topics| topics.contains(*topic)))
+        .flat_map(|(topic, partitions)| partitions.iter().map(|number| (*topic, *number)))
+        .collect();
+    let most = all.len().div_ceil(wanted.len().max(1));
+    // So many members may have the larger number.
+    let mut larger = match all.len() % wanted.len().max(1) {
+        0 => wanted.len(),
+        rest => rest,
+    };
+    let exists: BTreeSet<TopicPartition> = all.iter().copied().collect();
+    let mut taken = BTreeSet::new();
+    for (member, own) in &mut assigned {
+        let topics = wanted.get(member);
+        for one in before.get(member).into_iter().flatten() {
+            let is_wanted = topics.is_some_and(|topics| topics.contains(&one.0));
+            let has_room = own.len() + 1 < most || (own.len() + 1 == most && larger > 0);
+            if is_wanted && has_room && exists.contains(one) && taken.insert(*one) {
+                own.insert(*one);
+                if own.len() == most {
+                    larger -= 1;
+                }
+            }
+        }
+    }
+    for one in all.iter().filter(|one| !taken.contains(one)) {
+        let least = assigned
+            .iter_mut()
+            .filter(|(member, _)| {
+                wanted
+                    .get(*member)
+                    .is_some_and(|topics| topics.contains(&one.0))
+            })
+            .min_by_key(|(_, own)| own.len());
+        if let Some((_, own)) = least {
+            own.insert(*one);
+        }
+    }
+    assigned
+}
+
+fn range(
+    topics: &BTreeMap<Uuid, Vec<i32>>,
+    wanted: &BTreeMap<String, BTreeSet<Uuid>>,
+) -> Assignment {
+    let mut assigned: Assignment = wanted
+        .keys()
+        .map(|member| (member.clone(), BTreeSet::new()))
+        .collect();
+    for (topic, partitions) in topics {
+        let members: Vec<&String> = wanted
+            .iter()
+            .filter(|(_, topics)| topics.contains(topic))
+            .map(|(member, _)| member)
+            .collect();
+        let mut rest = partitions.as_slice();
+        for (place, member) in members.iter().enumerate() {
+            let count = rest.len().div_ceil(members.len() - place);
+            let (own, behind) = rest.split_at(count.min(rest.len()));
+            rest = behind;
+            assigned
+                .entry((*member).clone())
+                .or_default()
+                .extend(own.iter().map(|number| (*topic, *number)));
+        }
+    }
+    assigned
+}
+
+#[cfg(test)]
+#[allow(clippy::indexing_slicing)]
+mod tests {
+    use super::*;
+
+    const TOPICS: [Uuid; 2] = [Uuid::from_u128(1), Uuid::from_u128(2)];
+
+    fn topics(first: i32, second: i32) -> BTreeMap<Uuid, Vec<i32>> {
+        let counts = [first, second];
+        TOPICS
+            .iter()
+            .zip(counts)
+            .map(|(topic, count)| (*topic, (0..count).collect()))
+            .collect()
+    }
+
+    fn members(names: &[&str]) -> BTreeMap<String, BTreeSet<Uuid>> {
+        names
+            .iter()
+            .map(|name| ((*name).to_owned(), TOPICS.into()))
+            .collect()
+    }
+
+    fn counts(assigned: &Assignment) -> Vec<usize> {
+        assigned.values().map(BTreeSet::len).collect()
+    }
+
+    /// Each partition has one member.
+    fn is_whole(assigned: &Assignment, count: usize) -> bool {
+        let all: BTreeSet<_> = assigned.values().flatten().collect();
+        all.len() == count && counts(assigned).iter().sum::<usize>() == count
+    }
+
+    #[test]
+    fn partitions_are_even_and_stay_where_they_were() {
+        let topics = topics(5, 2);
+        let three =
+            Assignor::Uniform.assign(&topics, &members(&["a", "b", "c"]), &Assignment::new());
+        assert!(is_whole(&three, 7));
+        assert_eq!(counts(&three), [3, 2, 2]);
+        let two = Assignor::Uniform.assign(&topics, &members(&["a", "b"]), &three);
+        assert!(is_whole(&two, 7));
+        assert!(
+            two.iter()
+                .all(|(member, own)| own.is_superset(&three[member]))
+        );
+        let again = Assignor::Uniform.assign(&topics, &members(&["a", "b", "c"]), &two);
+        assert!(is_whole(&again, 7));
+        let kept: usize = two
+            .iter()
+            .map(|(member, own)| own.intersection(&again[member]).count())
+            .sum();
+        assert_eq!((kept, counts(&again)), (5, vec![3, 2, 2]));
+    }
+
+    #[test]
+    fn a_member_gets_only_topics_that_it_wants() {
+        let mut wanted = members(&["a", "b"]);
+        wanted.insert("c".to_owned(), [TOPICS[1]].into());
+        for assignor in [Assignor::Uniform, Assignor::Range] {
+            let assigned = assignor.assign(&topics(4, 3), &wanted, &Assignment::new());
+            assert!(is_whole(&assigned, 7));
+            assert!(assigned["c"].iter().all(|(topic, _)| *topic == TOPICS[1]));
+        }
+    }
+
+    #[test]
+    fn a_range_of_each_topic_goes_to_each_member() {
+        let assigned =
+            Assignor::Range.assign(&topics(5, 1), &members(&["a", "b"]), &Assignment::new());
+        assert_eq!(counts(&assigned), [4, 2]);
+        let first: Vec<i32> = assigned["a"].iter().map(|(_, number)| *number).collect();
+        assert_eq!(first, [0, 1, 2, 0]);
+    }
+
+    #[test]
+    fn without_members_nothing_is_assigned() {
+        for assignor in [Assignor::Uniform, Assignor::Range] {
+            let assigned = assignor.assign(&topics(5, 1), &BTreeMap::new(), &Assignment::new());
+            assert!(assigned.is_empty());
+        }
+    }
+}

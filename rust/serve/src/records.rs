@@ -1,0 +1,231 @@
+//! The records of a range of a segment: as they lie, or as the server was told to show them.
+
+use std::io;
+use std::sync::Arc;
+
+use brokerless_core::{Conversion, Converter, Header, NextBatch, Rewrite, next_batch};
+use bytes::Bytes;
+
+use crate::directory::Partition;
+use crate::memory::Memory;
+use crate::segment::Segment;
+use crate::segment_file::SegmentFile;
+use crate::wire::{FileRange, Part};
+
+/// Records that go through this process take so many bytes at once, unless the first batch is larger.
+const IN_MEMORY: u64 = 1 << 20;
+/// No batch that is larger goes through this process: a broker's `message.max.bytes` is far below.
+const MOST: u64 = 64 << 20;
+/// The largest batch after decompression that is converted.
+const MOST_DECOMPRESSED: usize = 64 << 20;
+
+/// How records are shown.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Shown {
+    /// Batches of v0 and v1 as v2, for clients that read nothing older.
+    pub as_v2: bool,
+    /// To all clients, only records of transactions that were committed, and records without a transaction.
+    pub only_committed: bool,
+}
+
+/// Where records lie: the first batch is whole.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Range {
+    pub(crate) position: u64,
+    pub(crate) length: u64,
+    /// The size of the first batch.
+    pub(crate) first: u64,
+    /// Where the batches end that may be sent.
+    pub(crate) stop: u64,
+}
+
+/// What is sent for a range, and where it ends.
+pub(crate) struct Sent {
+    pub(crate) parts: Vec<Part>,
+    pub(crate) end: u64,
+}
+
+impl Shown {
+    /// Returns what is sent for a range; None: there is no memory for it now. Nothing may be left of a segment without
+    /// aborted records.
+    ///
+    /// `drops_aborted`: the client itself would show records of aborted transactions.
+    pub(crate) fn records(
+        self,
+        memory: &Arc<Memory>,
+        partition: &Partition,
+        segment: &Segment,
+        range: Range,
+        drops_aborted: bool,
+    ) -> io::Result<Option<Sent>> {
+        let mut range = range;
+        if self.as_v2 {
+            let (is_old, end) = same_magic(segment, range)?;
+            range.length = end - range.position;
+            if is_old {
+                return converted(memory, segment, range);
+            }
+        }
+        if !drops_aborted {
+            return as_they_lie(memory, segment, range);
+        }
+        let mut sent = Sent {
+            parts: Vec::new(),
+            end: range.position,
+        };
+        let (ranges, end) = without_aborted(partition, segment, range)?;
+        for range in ranges {
+            match as_they_lie(memory, segment, range)? {
+                None if sent.parts.is_empty() => return Ok(None),
+                None => return Ok(Some(sent)),
+                Some(more) => {
+                    sent.parts.extend(more.parts);
+                    sent.end = more.end;
+                    if more.end < range.position + range.length {
+                        return Ok(Some(sent));
+                    }
+                }
+            }
+        }
+        sent.end = end;
+        Ok(Some(sent))
+    }
+}
+
+fn as_they_lie(memory: &Arc<Memory>, segment: &Segment, range: Range) -> io::Result<Option<Sent>> {
+    if let SegmentFile::Local(file) = &segment.file {
+        let part = Part::File(FileRange {
+            file: Arc::clone(file),
+            position: range.position,
+            length: range.length,
+        });
+        return Ok(Some(Sent {
+            parts: vec![part],
+            end: range.position + range.length,
+        }));
+    }
+    let length = range.length.min(IN_MEMORY.max(range.first));
+    let mut share = memory.share();
+    if !share.grow(bounded(length)?) {
+        return Ok(None);
+    }
+    let bytes = segment.file.read(range.position, bounded(length)?)?;
+    let end = range.position + bytes.len() as u64;
+    Ok(Some(Sent {
+        parts: vec![Part::Held(bytes, share)],
+        end,
+    }))
+}
+
+fn bounded(length: u64) -> io::Result<usize> {
+    match usize::try_from(length) {
+        Ok(size) if length <= MOST => Ok(size),
+        _ => Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            format!("a batch of {length} bytes: at most {MOST} go through this process"),
+        )),
+    }
+}
+
+/// Returns whether the first batch is of magic 0 or 1, and where the batches end that are like it.
+fn same_magic(segment: &Segment, range: Range) -> io::Result<(bool, u64)> {
+    let (mut is_old, mut end) = (None, range.position);
+    segment.headers(range.position, range.position + range.length, |header| {
+        let is_same = *is_old.get_or_insert(header.magic < 2) == (header.magic < 2);
+        if is_same {
+            end = header.end_position();
+        }
+        is_same
+    })?;
+    // The last batch may be cut.
+    Ok((
+        is_old.unwrap_or(false),
+        end.min(range.position + range.length),
+    ))
+}
+
+/// Returns the parts of a range without the batches of aborted transactions, and where the last batch ends.
+///
+/// It goes on behind the range until there is one batch: a client that got none would ask for the same again.
+fn without_aborted(
+    partition: &Partition,
+    segment: &Segment,
+    range: Range,
+) -> io::Result<(Vec<Range>, u64)> {
+    let (limit, mut end) = (range.position + range.length, range.position);
+    let mut kept: Vec<Range> = Vec::new();
+    segment.headers(range.position, range.stop, |header| {
+        let (position, size) = (header.position, header.size() as u64);
+        if position >= limit && !kept.is_empty() {
+            return false;
+        }
+        end = header.end_position();
+        if !is_aborted(partition, header) {
+            match kept.last_mut() {
+                Some(last) if last.position + last.length == position => last.length += size,
+                _ => kept.push(Range {
+                    position,
+                    length: size,
+                    first: size,
+                    stop: range.stop,
+                }),
+            }
+        }
+        true
+    })?;
+    Ok((kept, end))
+}
+
+fn is_aborted(partition: &Partition, header: &Header) -> bool {
+    let (base, last) = (header.base_offset, header.last_offset());
+    header.is_transactional()
+        && !header.is_control()
+        && partition
+            .aborted_in(base, last.saturating_add(1))
+            .any(|one| one.producer_id == header.producer_id && one.first_offset <= base)
+}
+
+/// Returns the whole batches of a range as v2.
+fn converted(memory: &Arc<Memory>, segment: &Segment, range: Range) -> io::Result<Option<Sent>> {
+    let length = bounded(range.length.min(IN_MEMORY.max(range.first)))?;
+    let mut share = memory.share();
+    // The batches before and after.
+    if !share.grow(2 * length) {
+        return Ok(None);
+    }
+    let bytes = segment.file.read(range.position, length)?;
+    let (bytes, taken) = as_v2(&bytes, range.position)?;
+    if bytes.len() > 2 * length && !share.grow(bytes.len() - 2 * length) {
+        return Ok(None);
+    }
+    Ok(Some(Sent {
+        parts: vec![Part::Held(bytes, share)],
+        end: range.position + taken,
+    }))
+}
+
+fn as_v2(bytes: &[u8], position: u64) -> io::Result<(Bytes, u64)> {
+    let invalid = |error: brokerless_core::Error| {
+        io::Error::new(io::ErrorKind::InvalidData, error.to_string())
+    };
+    let conversion = Conversion {
+        magic: Some(2),
+        ..Conversion::default()
+    };
+    let mut converter =
+        Converter::new(conversion, &[], i64::MAX, i64::MAX, MOST_DECOMPRESSED).map_err(invalid)?;
+    let (mut out, mut taken) = (Vec::new(), 0);
+    while let Some(rest) = bytes.get(taken..).filter(|rest| !rest.is_empty()) {
+        let NextBatch::Batch(header, entry) =
+            next_batch(rest, position + taken as u64).map_err(invalid)?
+        else {
+            break;
+        };
+        if converter.entry(&header, entry, &mut out).map_err(invalid)? {
+            out.extend_from_slice(entry);
+        }
+        taken += entry.len();
+    }
+    converter.finish(&mut out).map_err(invalid)?;
+    Ok((out.into(), taken as u64))
+}

@@ -1,0 +1,106 @@
+//! A socket of a client, plain or encrypted.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::server::TlsStream;
+
+use crate::send_file::{copy_file, send_file};
+use crate::server::Tls;
+use crate::wire::FileRange;
+
+/// A socket.
+pub(crate) enum Socket {
+    Plain(TcpStream),
+    Encrypted(Box<TlsStream<TcpStream>>),
+}
+
+/// Returns what encrypts the sockets.
+///
+/// # Errors
+///
+/// The files hold no certificate, or no key that fits it.
+pub(crate) fn acceptor(tls: &Tls) -> io::Result<TlsAcceptor> {
+    let invalid = |path: &std::path::Path, error: &dyn std::fmt::Display| {
+        let text = format!("{}: {error}", path.display());
+        io::Error::new(io::ErrorKind::InvalidInput, text)
+    };
+    let of_certificate = |error: &dyn std::fmt::Display| invalid(&tls.certificate, error);
+    let of_key = |error: &dyn std::fmt::Display| invalid(&tls.key, error);
+    let chain = CertificateDer::pem_file_iter(&tls.certificate)
+        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        .map_err(|error| of_certificate(&error))?;
+    if chain.is_empty() {
+        return Err(of_certificate(&"no certificate in PEM form"));
+    }
+    let key = PrivateKeyDer::from_pem_file(&tls.key).map_err(|error| of_key(&error))?;
+    let config = ServerConfig::builder()
+        .with_no_client_auth()
+        .with_single_cert(chain, key)
+        .map_err(|error| of_key(&error))?;
+    Ok(TlsAcceptor::from(Arc::new(config)))
+}
+
+impl Socket {
+    /// Sends a part of a file.
+    ///
+    /// # Errors
+    ///
+    /// The connection is closed, or the file has become shorter.
+    pub(crate) async fn send_file(&mut self, range: &FileRange) -> io::Result<()> {
+        self.flush().await?;
+        match self {
+            Self::Plain(socket) => send_file(socket, range).await,
+            // The bytes have to be encrypted: they go through this process.
+            Self::Encrypted(_) => copy_file(self, range).await,
+        }
+    }
+}
+
+impl AsyncRead for Socket {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Plain(socket) => Pin::new(socket).poll_read(context, buffer),
+            Self::Encrypted(socket) => Pin::new(socket).poll_read(context, buffer),
+        }
+    }
+}
+
+impl AsyncWrite for Socket {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Self::Plain(socket) => Pin::new(socket).poll_write(context, bytes),
+            Self::Encrypted(socket) => Pin::new(socket).poll_write(context, bytes),
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Plain(socket) => Pin::new(socket).poll_flush(context),
+            Self::Encrypted(socket) => Pin::new(socket).poll_flush(context),
+        }
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Plain(socket) => Pin::new(socket).poll_shutdown(context),
+            Self::Encrypted(socket) => Pin::new(socket).poll_shutdown(context),
+        }
+    }
+}

@@ -1,0 +1,189 @@
+"""A thousand clients that mean harm cost a bounded amount of memory, and keep no other client waiting."""
+
+import hashlib
+import os
+import random
+import re
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import brokerless as bl
+from building import NOW, batch
+
+pytestmark = pytest.mark.slow
+
+API_VERSIONS, METADATA, FETCH, OFFSET_COMMIT = 18, 3, 1, 8
+PARTITIONS = 3000
+"""The most memory above that of a server at rest, as docs/serving.md states it, in MiB."""
+CAP_MIB = 256
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    path = tmp_path_factory.mktemp("served") / "data"
+    with bl.create_log_dir(path) as log_dir:
+        log_dir.create_topic("wide", partitions=PARTITIONS)
+        log_dir.create_topic("t")
+        log_dir.log("t", 0).append(batch(0, [b"v" * 100_000], timestamp=NOW))
+    return path
+
+
+class Process:
+    """`brokerless serve` as a process."""
+
+    def __init__(self, *arguments):
+        command = [sys.executable, "-m", "brokerless", "serve", *map(str, arguments), "--listen", "127.0.0.1:0"]
+        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        line = self.process.stderr.readline()
+        self.address = ("127.0.0.1", int(re.search(r":(\d+)$", line.strip())[1]))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.wait()
+        self.process.stderr.close()
+
+    def memory(self, field="VmRSS"):
+        """Return its memory in MiB."""
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(re.search(rf"{field}:\s+(\d+) kB", status)[1]) // 1024
+
+    def connect(self):
+        return socket.create_connection(self.address, timeout=20)
+
+
+def request(api, version, body, correlation=7):
+    header = struct.pack(">hhih", api, version, correlation, -1)
+    return struct.pack(">i", len(header) + len(body)) + header + body
+
+
+def exactly(connection, count):
+    found = b""
+    while len(found) < count:
+        piece = connection.recv(count - len(found))
+        if not piece:
+            raise ConnectionError("closed")
+        found += piece
+    return found
+
+
+def answer(connection):
+    (length,) = struct.unpack(">i", exactly(connection, 4))
+    return exactly(connection, length)
+
+
+def answers_within(server, seconds):
+    """Whether a well-behaved client gets an answer in time."""
+    begun = time.monotonic()
+    with server.connect() as connection:
+        connection.sendall(request(METADATA, 1, struct.pack(">ih", 1, 1) + b"t"))
+        answer(connection)
+    return time.monotonic() - begun < seconds
+
+
+def metadata_of_all():
+    return request(METADATA, 1, struct.pack(">i", -1))
+
+
+def fetch(partition_count, max_wait):
+    """Return a fetch of one topic with many partitions, that waits."""
+    partitions = b"".join(struct.pack(">iqi", number, 0, 1 << 20) for number in range(partition_count))
+    body = struct.pack(">iiiib", -1, max_wait, 1 << 30, 1 << 30, 0) + struct.pack(">i", 1)
+    return request(FETCH, 4, body + struct.pack(">h", 4) + b"wide" + struct.pack(">i", partition_count) + partitions)
+
+
+ATTACKS = {
+    "garbage": lambda at: random.Random(at).randbytes(200),
+    "half a request": lambda _: metadata_of_all()[:-2],
+    "a length of 2 GiB": lambda _: struct.pack(">i", (1 << 31) - 1) + bytes(1000),
+    "most of a large request": lambda _: struct.pack(">i", 1 << 20) + bytes((1 << 20) - 1),
+    "answers that nobody reads": lambda _: metadata_of_all() * 20,
+    "fetches that wait long": lambda _: fetch(PARTITIONS, 600_000),
+}
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_a_thousand_clients_that_mean_harm(data, name):
+    with Process(data) as server:
+        assert answers_within(server, 20)
+        rest = server.memory()
+        connections = []
+        for at in range(1000):
+            connection = server.connect()
+            connections.append(connection)
+            connection.settimeout(0.5)
+            try:
+                connection.sendall(ATTACKS[name](at))
+            except (OSError, TimeoutError):
+                continue
+        assert answers_within(server, 5)
+        time.sleep(1)
+        assert answers_within(server, 5)
+        assert server.memory("VmHWM") - rest < CAP_MIB
+        for connection in connections:
+            connection.close()
+        assert answers_within(server, 5)
+        assert server.process.poll() is None
+
+
+def test_connections_above_the_limit_are_closed_and_the_others_served(data):
+    with Process(data, "--max-connections", 10) as server:
+        held = [server.connect() for _ in range(10)]
+        assert answer_of(held[0])
+        with server.connect() as further, pytest.raises(OSError):
+            answer_of(further)
+        assert all(answer_of(connection) for connection in held)
+        for connection in held:
+            connection.close()
+
+
+def answer_of(connection):
+    connection.sendall(request(API_VERSIONS, 0, b""))
+    return answer(connection)
+
+
+def content(path):
+    """Return a digest of all that is in a directory."""
+    found = hashlib.sha256()
+    for file in sorted(path.rglob("*")):
+        status = file.lstat()
+        found.update(f"{file}{status.st_size}{status.st_mtime_ns}".encode())
+        if file.is_file():
+            found.update(file.read_bytes())
+    return found.hexdigest()
+
+
+def commit(offset):
+    """Return a commit of a client that assigns partitions itself, version 2."""
+    text = struct.pack(">h", 1) + b"g" + struct.pack(">ih", -1, 0) + struct.pack(">qi", -1, 1)
+    return request(OFFSET_COMMIT, 2, text + struct.pack(">h", 1) + b"t" + struct.pack(">iiqh", 1, 0, offset, 0))
+
+
+def test_a_killed_server_leaves_the_directory_as_it_was_and_whole_commits(data, tmp_path):
+    commits, before = tmp_path / "commits", content(data)
+    chosen, last = random.Random(1), 0
+    for _ in range(8):
+        with Process(data, "--commits", commits) as server, server.connect() as connection:
+            until = time.monotonic() + chosen.uniform(0, 0.2)
+            while time.monotonic() < until:
+                connection.sendall(commit(last + 1))
+                assert answer(connection)[-2:] == b"\0\0"
+                last += 1
+            connection.sendall(commit(last + 1))
+            os.kill(server.process.pid, signal.SIGKILL)
+        fields = commits.read_text().splitlines()[0].split("\t") if last else []
+        if last:
+            assert fields[:3] == ["g", "t", "0"]
+            assert int(fields[3]) in (last, last + 1)
+            last = int(fields[3])
+    assert last > 0
+    assert content(data) == before

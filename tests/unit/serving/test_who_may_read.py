@@ -1,0 +1,122 @@
+"""A server that asks for a password gives nothing without one, and says who read what."""
+
+import json
+import socket
+import ssl
+import urllib.request
+
+import pytest
+import trustme
+from aiokafka.errors import KafkaError
+
+import brokerless as bl
+from consuming import consume
+
+EXPECTED = [(0, 0, b"a"), (0, 1, b"b")]
+
+
+@pytest.fixture
+def data(tmp_path):
+    with bl.create_log_dir(tmp_path / "data") as log_dir:
+        log_dir.create_topic("t")
+    with bl.Producer(tmp_path / "data", "t") as producer:
+        producer.send([{"value": b"a"}, {"value": b"b"}])
+    return tmp_path / "data"
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory):
+    path = tmp_path_factory.mktemp("tls")
+    authority = trustme.CA()
+    own = authority.issue_cert("127.0.0.1")
+    own.cert_chain_pems[0].write_to_path(path / "certificate.pem")
+    own.private_key_pem.write_to_path(path / "key.pem")
+    context = ssl.create_default_context()
+    authority.configure_trust(context)
+    return (path / "certificate.pem", path / "key.pem"), context
+
+
+def credentials(mechanism, password="secret", protocol="SASL_PLAINTEXT"):
+    return {
+        "security_protocol": protocol,
+        "sasl_mechanism": mechanism,
+        "sasl_plain_username": "ann",
+        "sasl_plain_password": password,
+    }
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
+def test_a_user_reads_and_others_do_not(data, mechanism):
+    with bl.serve(data, users={"ann": "secret", "bob": "other"}) as address:
+        assert consume(address, "t", **credentials(mechanism)) == EXPECTED
+        with pytest.raises(KafkaError, match="Authentication failed: invalid user or password"):
+            consume(address, "t", **credentials(mechanism, "other"))
+        with pytest.raises(KafkaError):
+            consume(address, "t")
+
+
+def test_encrypted_records_are_the_same(data, certificates):
+    files, context = certificates
+    with bl.serve(data, tls=files) as address:
+        assert consume(address, "t", security_protocol="SSL", ssl_context=context) == EXPECTED
+        with pytest.raises(KafkaError):
+            consume(address, "t")
+
+
+def test_a_password_is_taken_over_an_encrypted_connection(data, certificates):
+    files, context = certificates
+    with bl.serve(data, tls=files, users={"ann": "secret"}) as address:
+        options = credentials("PLAIN", protocol="SASL_SSL")
+        assert consume(address, "t", ssl_context=context, **options) == EXPECTED
+
+
+def test_users_are_read_from_a_file(data, tmp_path):
+    (tmp_path / "users").write_text("# readers\nann:secret\nbob:a:b\n")
+    with bl.serve(data, users=tmp_path / "users") as address:
+        assert consume(address, "t", **credentials("PLAIN")) == EXPECTED
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [("ann\n", "line 1 is not user:password"), ("", "no user"), ("a:1\na:2\n", "'a' is there twice")],
+)
+def test_a_file_without_users_is_refused(data, tmp_path, content, reason):
+    """A server that asks nobody, since a file was empty, would show all."""
+    (tmp_path / "users").write_text(content)
+    with pytest.raises(ValueError, match=reason), bl.serve(data, users=tmp_path / "users"):
+        pass
+
+
+def test_a_key_that_is_none_is_refused(data, certificates):
+    (certificate, _), _ = certificates
+    with pytest.raises(OSError, match=r"certificate\.pem"), bl.serve(data, tls=(certificate, certificate)):
+        pass
+
+
+def test_a_log_says_who_read_what(data, tmp_path):
+    log = tmp_path / "reads.jsonl"
+    with bl.serve(data, users={"ann": "secret"}, read_log=log) as address:
+        consume(address, "t", client_id="of ann", **credentials("SCRAM-SHA-256"))
+    first, *_ = map(json.loads, log.read_text().splitlines())
+    assert (first["user"], first["client_id"]) == ("ann", "of ann")
+    assert (first["topic"], first["partition"], first["offset"]) == ("t", 0, 0)
+    assert first["bytes"] > 0
+    assert first["client"].startswith("127.0.0.1:")
+
+
+def test_nobody_reads_what_cannot_be_logged(data):
+    with bl.serve(data, read_log="/dev/full") as address, pytest.raises(KafkaError, match="do not come"):
+        consume(address, "t", request_timeout_ms=1000, timeout=3)
+
+
+def test_counters_are_shown_as_prometheus_reads_them(data):
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        at = f"127.0.0.1:{free.getsockname()[1]}"
+    with bl.serve(data, metrics=at) as address:
+        consume(address, "t")
+        with urllib.request.urlopen(f"http://{at}/metrics", timeout=10) as answer:
+            lines = answer.read().decode().splitlines()
+    values = dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
+    assert int(values['brokerless_requests_total{api="Fetch"}']) > 0
+    assert int(values["brokerless_record_bytes_total"]) > 0
+    assert "# TYPE brokerless_connections gauge" in lines
