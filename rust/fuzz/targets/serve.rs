@@ -59,7 +59,19 @@ impl Directory for TwoTopics {
         Ok(vec![("g".to_owned(), "t".to_owned(), 0, Commit::default())])
     }
 
-    fn configs(&self, _: &str) -> Result<Vec<(String, String)>, Refusal> {
+    fn leader_epochs(&self, _: &str) -> Result<Vec<i32>, Refusal> {
+        Ok(vec![2, -1])
+    }
+
+    fn groups(&self) -> Result<Vec<KnownGroup>, Refusal> {
+        Ok(vec![KnownGroup {
+            name: "g".to_owned(),
+            protocol_type: "consumer".to_owned(),
+            pending: vec![("t".to_owned(), 1)],
+        }])
+    }
+
+    fn configs(&self, _: &str, _: &str) -> Result<Vec<(String, String)>, Refusal> {
         Ok(vec![("retention.ms".to_owned(), "1".to_owned())])
     }
 

@@ -393,6 +393,15 @@ pub(crate) async fn answer(
     reply.map(Some)
 }
 
+fn api_versions(request: &Request) -> Result<Reply, Broken> {
+    let body: ApiVersionsRequest = request.body()?;
+    let error = match metadata::is_named_well(&body, request.version) {
+        true => None,
+        false => Some(ResponseError::InvalidRequest),
+    };
+    request.reply(&metadata::api_versions(error))
+}
+
 /// Answers a client that has not said who it is. Until then, it gets nothing else.
 async fn log_in(shared: &Arc<Shared>, peer: &mut Peer, request: &Request) -> Result<Reply, Broken> {
     match request.api {

@@ -32,7 +32,17 @@ pub(crate) struct Counters {
     pub(crate) sent_bytes: AtomicU64,
     pub(crate) record_bytes: AtomicU64,
     pub(crate) open: AtomicUsize,
-    requests: [AtomicU64; APIS.len()],
+    requests: Requests,
+}
+
+/// A counter for each of `APIS`.
+#[derive(Debug)]
+struct Requests([AtomicU64; APIS.len()]);
+
+impl Default for Requests {
+    fn default() -> Self {
+        Self(std::array::from_fn(|_| AtomicU64::new(0)))
+    }
 }
 
 impl Default for Counters {
@@ -57,7 +67,7 @@ impl Counters {
 
     pub(crate) fn request(&self, api: kafka_protocol::messages::ApiKey) {
         let place = APIS.iter().position(|(known, ..)| *known == api);
-        if let Some(counter) = place.and_then(|place| self.requests.get(place)) {
+        if let Some(counter) = place.and_then(|place| self.requests.0.get(place)) {
             Self::add(counter, 1);
         }
     }
@@ -115,7 +125,7 @@ impl Counters {
                 &self.record_bytes,
             ),
         ];
-        for ((api, ..), counter) in APIS.iter().zip(&self.requests) {
+        for ((api, ..), counter) in APIS.iter().zip(&self.requests.0) {
             all.push(Count {
                 label: Some(("api", format!("{api:?}"))),
                 ..count("requests_total", "Requests so far.", counter)

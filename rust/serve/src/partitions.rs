@@ -179,16 +179,20 @@ impl Partition {
         }
     }
 
-    /// Refuses a client that knows a later leader (KIP-320). -1: the client does not say.
+    /// Refuses a client whose leader epoch is another one (KIP-320). -1: the client does not say.
     ///
-    /// Metadata tell no leader epochs, and librdkafka sends 0 then: nobody is fenced for an earlier one.
+    /// Metadata tell the epoch, at the latest when a client has been fenced: librdkafka sends 0 where they tell none.
     pub(crate) fn check_epoch(&self, of_client: i32) -> Result<(), Refusal> {
         let epoch = self.leader_epoch();
-        if epoch < 0 || of_client <= epoch {
+        if of_client < 0 || epoch < 0 || of_client == epoch {
             return Ok(());
         }
+        let error = match of_client < epoch {
+            true => ResponseError::FencedLeaderEpoch,
+            false => ResponseError::UnknownLeaderEpoch,
+        };
         Err(Refusal::new(
-            ResponseError::UnknownLeaderEpoch,
+            error,
             format!("leader epoch {of_client}, the directory has {epoch}"),
         ))
     }

@@ -246,13 +246,14 @@ class ServedDirectory:
 
         Each is read once, and again when the server looks at the partition. Without a disk that would take too long.
         """
-        found = []
+        found, logs, known = [], self._logs, self._epochs
         for partition in self._numbers.get(topic, ()):
-            epoch = self._epochs.get((topic, partition))
+            epoch = known.get((topic, partition))
             if epoch is None:
-                log = self._logs[topic, partition]
-                epochs = [] if is_remote(log.path) else _epochs(log)
-                epoch = self._epochs[topic, partition] = epochs[-1].epoch if epochs else -1
+                # A new listing may have left it out meanwhile.
+                log = logs.get((topic, partition))
+                epochs = [] if log is None or is_remote(log.path) else _epochs(log)
+                epoch = known[topic, partition] = epochs[-1].epoch if epochs else -1
             found.append(epoch)
         return found
 
