@@ -226,14 +226,7 @@ pub(crate) async fn answer(
     peer.client.client_id.clone_from(&request.client_id);
     let (address, host) = (&peer.address, &peer.host);
     let reply = match request.api {
-        ApiKey::ApiVersions => {
-            let body: ApiVersionsRequest = request.body()?;
-            let error = match metadata::is_named_well(&body, version) {
-                true => None,
-                false => Some(ResponseError::InvalidRequest),
-            };
-            request.reply(&metadata::api_versions(error))
-        }
+        ApiKey::ApiVersions => api_versions(&request),
         ApiKey::SaslHandshake => {
             let body = SaslHandshakeResponse::default()
                 .with_error_code(ResponseError::UnsupportedSaslMechanism.code());
@@ -405,7 +398,7 @@ fn api_versions(request: &Request) -> Result<Reply, Broken> {
 /// Answers a client that has not said who it is. Until then, it gets nothing else.
 async fn log_in(shared: &Arc<Shared>, peer: &mut Peer, request: &Request) -> Result<Reply, Broken> {
     match request.api {
-        ApiKey::ApiVersions => request.reply(&metadata::api_versions(None)),
+        ApiKey::ApiVersions => api_versions(request),
         ApiKey::SaslHandshake => {
             let body: SaslHandshakeRequest = request.body()?;
             let begun = shared

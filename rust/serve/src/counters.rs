@@ -20,7 +20,7 @@ pub struct Count {
 }
 
 /// The counters of a server.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) accepted: AtomicU64,
     /// Connections above the limit.
@@ -42,21 +42,6 @@ struct Requests([AtomicU64; APIS.len()]);
 impl Default for Requests {
     fn default() -> Self {
         Self(std::array::from_fn(|_| AtomicU64::new(0)))
-    }
-}
-
-impl Default for Counters {
-    fn default() -> Self {
-        Self {
-            accepted: AtomicU64::default(),
-            refused: AtomicU64::default(),
-            broken: AtomicU64::default(),
-            not_authenticated: AtomicU64::default(),
-            sent_bytes: AtomicU64::default(),
-            record_bytes: AtomicU64::default(),
-            open: AtomicUsize::default(),
-            requests: [const { AtomicU64::new(0) }; APIS.len()],
-        }
     }
 }
 
