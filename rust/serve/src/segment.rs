@@ -8,8 +8,11 @@ use brokerless_core::{Header, ReadAt};
 use crate::directory::{Directory, Partition};
 use crate::segment_file::SegmentFile;
 
-/// What a read of headers reads at once, at most.
+/// What a read of headers reads at once, at most, and at first: an index leads near to the batch.
 const CHUNK: usize = 1 << 16;
+const FIRST_CHUNK: usize = 1 << 9;
+/// So many entries of an index are read at once: the last steps of a search.
+const PAGE: u64 = 512;
 /// An entry of an offset index: a relative offset and a position, int32 each.
 const ENTRY: u64 = 8;
 
@@ -99,9 +102,23 @@ impl Segment {
             return Ok(0);
         };
         let (mut low, mut high) = (0, *entries);
+        let mut page: Option<(u64, Vec<u8>)> = None;
         while low < high {
             let middle = low + (high - low) / 2;
-            let (relative, position) = entry(index, middle)?;
+            if page.is_none() && high - low <= PAGE {
+                let mut bytes = vec![0; usize::try_from((high - low) * ENTRY).unwrap_or(0)];
+                let length = index.read_at(low * ENTRY, &mut bytes)?;
+                bytes.truncate(length);
+                page = Some((low, bytes));
+            }
+            let known = page.as_ref().and_then(|(first, bytes)| {
+                let at = usize::try_from(middle.checked_sub(*first)? * ENTRY).ok()?;
+                bytes.get(at..)?.first_chunk().copied()
+            });
+            let (relative, position) = match known {
+                Some(bytes) => parsed(bytes),
+                None => entry(index, middle)?,
+            };
             // The zeros behind the entries of an active segment.
             let is_entry = middle == 0 || relative > 0;
             if is_entry && position < self.end && is_below(relative, position) {
@@ -146,7 +163,8 @@ impl Segment {
             let header = match known.transpose().map_err(invalid)?.flatten() {
                 Some(header) => header,
                 None => {
-                    chunk.resize(CHUNK, 0);
+                    let more = (4 * chunk.len()).clamp(FIRST_CHUNK, CHUNK);
+                    chunk.resize(more, 0);
                     chunk_at = position;
                     let length = self.file.read_at(position, &mut chunk)?;
                     chunk.truncate(length);
@@ -170,7 +188,10 @@ fn entry(index: &SegmentFile, number: u64) -> io::Result<(i32, u64)> {
     if index.read_at(number * ENTRY, &mut bytes)? < bytes.len() {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
-    let [a, b, c, d, e, f, g, h] = bytes;
+    Ok(parsed(bytes))
+}
+
+fn parsed([a, b, c, d, e, f, g, h]: [u8; ENTRY as usize]) -> (i32, u64) {
     let position = u32::try_from(i32::from_be_bytes([e, f, g, h])).unwrap_or(u32::MAX);
-    Ok((i32::from_be_bytes([a, b, c, d]), position.into()))
+    (i32::from_be_bytes([a, b, c, d]), position.into())
 }
