@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use brokerless_core::ReadAt;
 use bytes::{BufMut, BytesMut};
 use kafka_protocol::ResponseError;
 use kafka_protocol::messages::fetch_response::{
@@ -28,8 +29,11 @@ const WITH_IDS: i16 = 13;
 /// The first version that tells a client where the leader is (KIP-951).
 const WITH_ENDPOINTS: i16 = 16;
 
-/// The most files in a response: they are open until it is sent. A client gets the others' records with the next one.
+/// The most files in a response: they are open until it is sent. What is small is read behind that many.
 const MOST_FILES: usize = 256;
+/// What is small, and how much of it is read for a response.
+const SMALL: u64 = 64 << 10;
+const MOST_COPIED: u64 = 8 << 20;
 
 /// How much a client wants.
 #[derive(Debug, Clone, Copy)]
@@ -89,11 +93,15 @@ pub(crate) fn read(partitions: &Partitions, fetching: &Fetching, bounds: Bounds)
     // As those of a broker, answers for partitions that are not there come last.
     let mut not_there = Vec::new();
     let mut leaders = HashMap::new();
-    let mut files = 0;
+    let (mut files, mut copied) = (0, 0);
     for (place, (key, wanted)) in fetching.wanted.iter().enumerate() {
-        let left = match files < MOST_FILES {
-            true => bounds.max_bytes.saturating_sub(found.bytes),
-            false => 0,
+        let left = bounds.max_bytes.saturating_sub(found.bytes);
+        let is_copied = files >= MOST_FILES;
+        let left = match is_copied {
+            false => left,
+            true if copied < MOST_COPIED => left.min(SMALL),
+            // A client gets the records of the others with the next response.
+            true => 0,
         };
         let topic = match resolved(&topics, key) {
             Ok(topic) => topic,
@@ -115,9 +123,14 @@ pub(crate) fn read(partitions: &Partitions, fetching: &Fetching, bounds: Bounds)
             })
         });
         match answer {
-            Ok((data, records)) => {
+            Ok((data, mut records)) => {
+                if is_copied {
+                    for part in &mut records {
+                        copied += part.length();
+                        hold(partitions, part);
+                    }
+                }
                 if !records.is_empty() {
-                    files += 1;
                     let bytes = records.iter().map(Part::length).sum();
                     found.bytes += bytes;
                     files += 1;
@@ -152,6 +165,22 @@ pub(crate) fn read(partitions: &Partitions, fetching: &Fetching, bounds: Bounds)
     found.has_error |= not_there.len() == fetching.wanted.len();
     found.answers.append(&mut not_there);
     found
+}
+
+/// Reads what is sent, so that its file does not stay open; unless there is no memory for that, or it cannot be read.
+fn hold(partitions: &Partitions, part: &mut Part) {
+    let Part::File(range) = part else { return };
+    let Ok(length) = usize::try_from(range.length) else {
+        return;
+    };
+    let mut share = partitions.memory.share();
+    if !share.grow(length) {
+        return;
+    }
+    let mut bytes = vec![0; length];
+    if range.file.read_at(range.position, &mut bytes).ok() == Some(length) {
+        *part = Part::Held(bytes.into(), share);
+    }
 }
 
 fn resolved<'a>(topics: &'a Topics, key: &'a Key) -> Result<&'a str, Refusal> {
