@@ -6,7 +6,7 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+from confluent_kafka import Consumer, TopicPartition
 
 
 def read(address: str, topic: str, partitions: int, wanted: int) -> tuple[float, int, float]:
@@ -26,7 +26,8 @@ def read(address: str, topic: str, partitions: int, wanted: int) -> tuple[float,
             "log_level": 0,
         }
     )
-    consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in range(partitions)])
+    # Not OFFSET_BEGINNING: as long as it has no broker, librdkafka asks for that only each 500 ms.
+    consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
     while count < wanted:
         found = consumer.consume(10_000 if count else 1, timeout=1)
         records = [record for record in found if record.error() is None]
