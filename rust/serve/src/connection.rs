@@ -464,6 +464,13 @@ async fn blocking<T: Send + 'static>(
     work: impl FnOnce(&Shared) -> Result<T, Refusal> + Send + 'static,
 ) -> Result<T, Broken> {
     let _permit = shared.readers.acquire().await;
+    on_another_thread(shared, work).await
+}
+
+async fn on_another_thread<T: Send + 'static>(
+    shared: &Arc<Shared>,
+    work: impl FnOnce(&Shared) -> Result<T, Refusal> + Send + 'static,
+) -> Result<T, Broken> {
     let shared = Arc::clone(shared);
     match tokio::task::spawn_blocking(move || work(&shared)).await {
         Ok(Ok(found)) => Ok(found),
@@ -498,10 +505,12 @@ async fn fetch(
     let deadline = Instant::now() + wait.min(shared.limits.idle);
     loop {
         let (reading, begun) = (Arc::clone(&fetching), Instant::now());
-        let found = blocking(shared, move |shared| {
+        let permit = shared.fetches.acquire().await;
+        let found = on_another_thread(shared, move |shared| {
             Ok(read(&shared.partitions, &reading, bounds))
         })
         .await?;
+        drop(permit);
         let looked = begun.elapsed();
         let left = deadline.saturating_duration_since(Instant::now());
         let is_done = found.bytes >= least

@@ -28,8 +28,10 @@ use crate::socket;
 
 /// How often groups are looked at for silent members.
 const TICK: Duration = Duration::from_millis(100);
-/// Reads of files at once.
-const READERS: usize = 16;
+/// Fetches that read files at once.
+const FETCHES: usize = 8;
+/// Other requests that read files at once: fetches of many partitions do not keep them waiting.
+const READERS: usize = 8;
 
 /// Limits that keep one client from the others.
 #[derive(Debug, Clone, Copy)]
@@ -117,7 +119,9 @@ pub(crate) struct Shared {
     pub(crate) read_log: Option<ReadLog>,
     pub(crate) node_id: i32,
     pub(crate) advertised: Option<(String, Option<u16>)>,
-    /// Reads of files at once.
+    /// Fetches that read files.
+    pub(crate) fetches: Semaphore,
+    /// Other requests that do.
     pub(crate) readers: Semaphore,
 }
 
@@ -137,6 +141,7 @@ impl Shared {
             read_log: options.read_log.as_deref().map(ReadLog::open).transpose()?,
             node_id: options.node_id,
             advertised: options.advertised.map(host_and_port),
+            fetches: Semaphore::new(FETCHES),
             readers: Semaphore::new(READERS),
         })
     }
