@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use brokerless_serve::{
-    Answerer, Bytes, Commit, Directory, Limits, Looked, Options, Partition, Refusal, ResponseError,
-    Shown, TimedOffset, Topic, Topics, Uuid,
+    Answerer, Bytes, Commit, Directory, KnownGroup, Limits, Looked, Options, Partition, Refusal,
+    ResponseError, Shown, TimedOffset, Topic, Topics, Uuid,
 };
 
 /// A directory of two topics, whose segments cannot be read.

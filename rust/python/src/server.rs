@@ -126,6 +126,8 @@ type CountTuple = (
     u64,
 );
 
+type GroupTuple = (String, String, Vec<(String, i32)>);
+
 type StatusTuple = (String, i64, i64);
 
 type PartitionTuple = (
@@ -258,7 +260,7 @@ impl Directory for Answers {
     }
 
     fn groups(&self) -> Result<Vec<KnownGroup>, Refusal> {
-        let found: Vec<(String, String, Vec<(String, i32)>)> =
+        let found: Vec<GroupTuple> =
             self.ask(|directory| directory.call_method0("groups")?.extract())?;
         Ok(found
             .into_iter()

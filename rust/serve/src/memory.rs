@@ -1,4 +1,4 @@
-//! The memory that requests and replies may take, over all connections.
+//! The memory that requests and replies may take, and what clients leave behind, over all connections.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -42,7 +42,8 @@ pub struct Limits {
     pub request_bytes: usize,
     /// The bytes of the records in a response, whatever the client asks for.
     pub response_bytes: u64,
-    /// The memory of all requests and replies. Records that are sent from their files take none.
+    /// The memory of all requests and replies; half as much is for sessions, groups and commits. Records that are sent
+    /// from their files take none.
     pub memory_bytes: usize,
     /// How long a connection may be silent between two requests.
     pub idle: Duration,
@@ -129,10 +130,12 @@ impl Shared {
     pub(crate) fn new(directory: Arc<dyn Directory>, options: Options) -> io::Result<Self> {
         let limits = options.limits;
         let memory = Memory::new(limits.memory_bytes);
+        // Of its own: clients that leave much behind do not keep the requests of others out.
+        let kept = Memory::new(limits.memory_bytes / 2);
         Ok(Self {
             partitions: Partitions::new(directory, options.shown, Arc::clone(&memory)),
-            sessions: Sessions::new(limits.sessions),
-            coordinator: Coordinator::new(Commits::new(options.commits)),
+            sessions: Sessions::new(limits.sessions, &kept),
+            coordinator: Coordinator::new(Commits::new(options.commits, &kept), &kept),
             limits,
             memory,
             counters: Counters::default(),

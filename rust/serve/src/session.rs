@@ -10,8 +10,11 @@ use kafka_protocol::messages::FetchRequest;
 use kafka_protocol::messages::fetch_request::FetchPartition;
 use uuid::Uuid;
 
+use crate::memory::{Memory, Share};
 use crate::partitions::lock;
 
+/// The memory of a partition in a session, with its topic's name.
+const OF_PARTITION: usize = 512;
 /// The epoch of a request that wants a session.
 const INITIAL: i32 = 0;
 /// The epoch of a request that ends one, or wants none.
@@ -60,6 +63,7 @@ pub(crate) struct Session {
 #[derive(Debug)]
 struct State {
     epoch: i32,
+    share: Share,
     partitions: Partitions,
 }
 
@@ -108,14 +112,16 @@ impl Wanted {
 /// The sessions of all clients.
 pub(crate) struct Sessions {
     most: usize,
+    memory: Arc<Memory>,
     next: AtomicI32,
     known: Mutex<HashMap<i32, Arc<Session>>>,
 }
 
 impl Sessions {
-    pub(crate) fn new(most: usize) -> Self {
+    pub(crate) fn new(most: usize, memory: &Arc<Memory>) -> Self {
         Self {
             most,
+            memory: Arc::clone(memory),
             next: AtomicI32::new(1),
             known: Mutex::default(),
         }
@@ -160,8 +166,14 @@ impl Sessions {
         // The epoch after the greatest one is 1: 0 begins a session.
         state.epoch = state.epoch.checked_add(1).unwrap_or(1);
         for (key, mut wanted) in asked(request) {
-            if let Some(known) = state.partitions.get(&key) {
-                wanted.told = known.told;
+            match state.partitions.get(&key).map(|known| known.told) {
+                Some(told) => wanted.told = told,
+                None if state.share.grow(OF_PARTITION) => {}
+                // The client begins a session anew, or fetches without.
+                None => {
+                    lock(&self.known).remove(&request.session_id);
+                    return Err(ResponseError::FetchSessionIdNotFound);
+                }
             }
             state.partitions.insert(key, wanted);
         }
@@ -185,7 +197,8 @@ impl Sessions {
 
     fn begin(&self, partitions: Partitions, uses_ids: bool) -> Option<Arc<Session>> {
         let mut known = lock(&self.known);
-        if known.len() >= self.most {
+        let mut share = self.memory.share();
+        while known.len() >= self.most || !share.grow(partitions.len() * OF_PARTITION) {
             // One that no request is using; the client of that one begins anew.
             let idle = known
                 .iter()
@@ -204,6 +217,7 @@ impl Sessions {
             uses_ids,
             state: Mutex::new(State {
                 epoch: 1,
+                share,
                 partitions,
             }),
         });

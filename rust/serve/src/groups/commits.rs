@@ -4,15 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use kafka_protocol::ResponseError;
 
 use crate::directory::{Commit, Directory, Refusal};
+use crate::memory::{Memory, Share};
 use crate::partitions::lock;
 
-/// The most commits that are kept.
-const MOST: usize = 1_000_000;
+/// The memory of a commit, besides what clients wrote.
+const OF_COMMIT: usize = 256;
 
 pub(crate) type OfGroup = BTreeMap<(String, i32), Commit>;
 
@@ -31,14 +32,16 @@ type Groups = BTreeMap<String, Kept>;
 pub(crate) struct Commits {
     known: Mutex<Option<Groups>>,
     file: Option<PathBuf>,
+    share: Mutex<Share>,
 }
 
 impl Commits {
     /// `file` keeps what is committed here; None: it is forgotten when the server stops.
-    pub(crate) fn new(file: Option<PathBuf>) -> Self {
+    pub(crate) fn new(file: Option<PathBuf>, memory: &Arc<Memory>) -> Self {
         Self {
             known: Mutex::default(),
             file,
+            share: Mutex::new(memory.share()),
         }
     }
 
@@ -116,11 +119,18 @@ impl Commits {
         commits: Vec<(String, i32, Commit)>,
     ) -> Result<(), Refusal> {
         self.with(directory, |all| {
-            let count: usize = all.values().map(|kept| kept.commits.len()).sum();
-            if count + commits.len() > MOST {
+            let known = all.get(group).map(|kept| &kept.commits);
+            let is_new = |topic: &String, partition: i32| {
+                known.is_none_or(|known| !known.contains_key(&(topic.clone(), partition)))
+            };
+            let more = commits
+                .iter()
+                .filter(|(topic, partition, _)| is_new(topic, *partition))
+                .map(|(topic, _, commit)| OF_COMMIT + topic.len() + commit.metadata.len());
+            if !lock(&self.share).grow(more.sum()) {
                 return Err(Refusal::new(
                     ResponseError::CoordinatorNotAvailable,
-                    format!("more than {MOST} commits"),
+                    "commits take all memory that they may take",
                 ));
             }
             let kept = all.entry(group.to_owned()).or_default();

@@ -11,11 +11,12 @@ use uuid::Uuid;
 
 use crate::directory::Topics;
 use crate::groups::assignors::{Assignment, Assignor, TopicPartition};
+use crate::memory::Share;
 
 /// The most members of a group.
 const MOST_MEMBERS: usize = 1000;
 /// The most bytes of a compiled pattern.
-const MOST_PATTERN: usize = 256 << 10;
+pub(super) const MOST_PATTERN: usize = 256 << 10;
 /// A silent member is out after this time.
 const SESSION: Duration = Duration::from_secs(15);
 /// How often members send heartbeats, in ms.
@@ -26,9 +27,11 @@ const JOINS: i32 = 0;
 const LEAVES_FOR_A_WHILE: i32 = -2;
 
 /// What a heartbeat says.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug)]
 pub(crate) struct Heartbeat {
     pub(crate) member_id: String,
+    /// The memory of what it wants.
+    pub(crate) share: Share,
     pub(crate) epoch: i32,
     pub(crate) instance_id: Option<String>,
     pub(crate) rack_id: Option<String>,
@@ -79,6 +82,7 @@ pub(crate) struct Member {
     pub(crate) assigned: BTreeSet<TopicPartition>,
     revoked: BTreeSet<TopicPartition>,
     rebalance_timeout: Duration,
+    share: Option<Share>,
     deadline: Instant,
     /// Until when it must have given partitions back.
     revocation_deadline: Option<Instant>,
@@ -160,6 +164,9 @@ impl ConsumerGroup {
         member.is_away = false;
         let before = member.assigned.clone();
         let is_changed = member.update(&beat, regex, assignor);
+        if beat.names.is_some() || beat.regex.is_some() {
+            member.share = Some(beat.share);
+        }
         if is_changed || is_new {
             self.epoch = group_epoch + 1;
         }
@@ -232,6 +239,7 @@ impl ConsumerGroup {
             assigned: BTreeSet::new(),
             revoked: BTreeSet::new(),
             rebalance_timeout: timeout,
+            share: None,
             deadline: now + SESSION,
             revocation_deadline: None,
             is_away: false,
@@ -454,6 +462,7 @@ fn pattern(text: &str) -> Result<Option<Regex>, ResponseError> {
 mod tests {
     use super::*;
     use crate::directory::Topic;
+    use crate::memory::Memory;
 
     const ID: Uuid = Uuid::from_u128(7);
 
@@ -468,20 +477,26 @@ mod tests {
 
     fn joins(id: &str) -> Heartbeat {
         Heartbeat {
-            member_id: id.to_owned(),
             rebalance_timeout: Some(Duration::from_secs(30)),
             names: Some(["t".to_owned()].into()),
-            owned: Some(BTreeSet::new()),
-            ..Heartbeat::default()
+            ..beats(id, 0, Some(&BTreeSet::new()))
         }
     }
 
     fn beats(id: &str, epoch: i32, owned: Option<&BTreeSet<TopicPartition>>) -> Heartbeat {
         Heartbeat {
             member_id: id.to_owned(),
+            share: Memory::new(1 << 20).share(),
             epoch,
+            instance_id: None,
+            rack_id: None,
+            client_id: String::new(),
+            host: String::new(),
+            rebalance_timeout: None,
+            names: None,
+            regex: None,
+            assignor: None,
             owned: owned.cloned(),
-            ..Heartbeat::default()
         }
     }
 

@@ -18,10 +18,14 @@ use uuid::Uuid;
 
 use crate::directory::{Directory, Refusal, Topics};
 use crate::groups::assignors::TopicPartition;
-use crate::groups::consumer_group::{Beaten, ConsumerGroup, HEARTBEAT_MS, Heartbeat, Member};
-use crate::groups::coordinator::{Coordinator, MOST_GROUPS, ms};
+use crate::groups::consumer_group::{
+    Beaten, ConsumerGroup, HEARTBEAT_MS, Heartbeat, MOST_PATTERN, Member,
+};
+use crate::groups::coordinator::{Coordinator, MOST_GROUPS, OF_MEMBER, ms};
 use crate::partitions::lock;
 
+/// The memory of a topic's name that a member wants, besides its letters.
+const OF_NAME: usize = 64;
 /// Members are of the newer protocol, not classic ones on their way to it.
 const NEWER: i8 = 1;
 
@@ -74,9 +78,20 @@ impl Coordinator {
             (true, ..) => return Err(ResponseError::InvalidRequest),
             (false, ..) => request.member_id.to_string(),
         };
+        let mut share = self.memory.share();
+        let names = request.subscribed_topic_names.iter().flatten();
+        let names = names.map(|name| OF_NAME + name.len());
+        let pattern = match &request.subscribed_topic_regex {
+            Some(text) if !text.is_empty() => MOST_PATTERN,
+            _ => 0,
+        };
+        if !share.grow(OF_MEMBER + names.sum::<usize>() + pattern) {
+            return Err(ResponseError::CoordinatorNotAvailable);
+        }
         let text = |field: &Option<StrBytes>| field.as_ref().map(ToString::to_string);
         let beat = Heartbeat {
             member_id,
+            share,
             epoch: request.member_epoch,
             instance_id: text(&request.instance_id),
             rack_id: text(&request.rack_id),

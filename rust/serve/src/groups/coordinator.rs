@@ -1,10 +1,11 @@
 //! The requests of groups and their answers.
 
 use std::collections::HashMap;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use kafka_protocol::ResponseError;
 use kafka_protocol::messages::describe_groups_response::{DescribedGroup, DescribedGroupMember};
 use kafka_protocol::messages::find_coordinator_response::Coordinator as Place;
@@ -32,6 +33,7 @@ use crate::fetch::existing;
 use crate::groups::commits::Commits;
 use crate::groups::consumer_group::ConsumerGroup;
 use crate::groups::group::{Answer, Assigned, Group, Joined, Joining, NotJoined, State};
+use crate::memory::Memory;
 use crate::metadata::{INVALID, ON_GROUPS};
 use crate::partitions::lock;
 use crate::refused::READ_ONLY;
@@ -41,6 +43,9 @@ use crate::server::Address;
 pub(super) const MOST_GROUPS: usize = 10_000;
 /// As `group.min.session.timeout.ms` and `group.max.session.timeout.ms` of a broker.
 const SESSION_MS: std::ops::RangeInclusive<i32> = 6_000..=1_800_000;
+/// The memory of a member, and of each protocol that it knows, besides what it sent.
+pub(super) const OF_MEMBER: usize = 1024;
+const OF_PROTOCOL: usize = 64;
 /// As `offset.metadata.max.bytes` of a broker.
 const MOST_METADATA: usize = 4096;
 /// The type of a key that stands for a group (`FindCoordinatorRequest.CoordinatorType`).
@@ -50,6 +55,7 @@ type OfTopic = (TopicName, Vec<(i32, Commit, i16)>);
 
 /// All groups.
 pub(crate) struct Coordinator {
+    pub(super) memory: Arc<Memory>,
     groups: Mutex<HashMap<String, Group>>,
     pub(super) consumer_groups: Mutex<HashMap<String, ConsumerGroup>>,
     pub(crate) commits: Commits,
@@ -57,8 +63,9 @@ pub(crate) struct Coordinator {
 }
 
 impl Coordinator {
-    pub(crate) fn new(commits: Commits) -> Self {
+    pub(crate) fn new(commits: Commits, memory: &Arc<Memory>) -> Self {
         Self {
+            memory: Arc::clone(memory),
             groups: Mutex::default(),
             consumer_groups: Mutex::default(),
             commits,
@@ -160,6 +167,12 @@ impl Coordinator {
             0 => request.session_timeout_ms,
             _ => request.rebalance_timeout_ms,
         };
+        let mut share = self.memory.share();
+        let sent = request.protocols.iter();
+        let sent = sent.map(|one| OF_PROTOCOL + one.name.len() + one.metadata.len());
+        if !share.grow(OF_MEMBER + sent.sum::<usize>()) {
+            return Err(refuse(ResponseError::CoordinatorNotAvailable));
+        }
         let joining = Joining {
             member_id: request.member_id.to_string(),
             instance_id: request.group_instance_id.as_ref().map(ToString::to_string),
@@ -171,8 +184,10 @@ impl Coordinator {
             protocols: request
                 .protocols
                 .iter()
-                .map(|one| (one.name.to_string(), one.metadata.clone()))
+                // A copy: the request itself is not kept.
+                .map(|one| (one.name.to_string(), Bytes::copy_from_slice(&one.metadata)))
                 .collect(),
+            share,
             takes_id_first: version >= 4,
             skips_assignment: version >= 9,
         };

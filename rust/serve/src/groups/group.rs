@@ -8,6 +8,8 @@ use kafka_protocol::ResponseError;
 use kafka_protocol::indexmap::IndexMap;
 use tokio::sync::oneshot;
 
+use crate::memory::Share;
+
 /// The most members of a group.
 const MOST_MEMBERS: usize = 1000;
 
@@ -55,7 +57,7 @@ pub(crate) struct Assigned {
 }
 
 /// A member that joins.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct Joining {
     pub(crate) member_id: String,
     pub(crate) instance_id: Option<String>,
@@ -65,6 +67,8 @@ pub(crate) struct Joining {
     pub(crate) rebalance_timeout: Duration,
     pub(crate) protocol_type: String,
     pub(crate) protocols: Vec<(String, Bytes)>,
+    /// The memory of what it sent.
+    pub(crate) share: Share,
     /// Whether the client understands that it gets an id first (KIP-394).
     pub(crate) takes_id_first: bool,
     /// Whether the client understands that it has nothing to assign (KIP-814).
@@ -94,6 +98,7 @@ pub(crate) struct Member {
     pub(crate) assignment: Bytes,
     session_timeout: Duration,
     rebalance_timeout: Duration,
+    share: Share,
     deadline: Instant,
     joining: Option<oneshot::Sender<Result<Joined, ResponseError>>>,
     syncing: Option<oneshot::Sender<Result<Assigned, ResponseError>>>,
@@ -109,7 +114,7 @@ pub(crate) struct Group {
     pub(crate) leader: Option<String>,
     pub(crate) members: IndexMap<String, Member>,
     /// Ids that were given to members that have not come back yet.
-    pending: HashMap<String, Instant>,
+    pending: HashMap<String, (Instant, Share)>,
     /// Until when the members of the last generation may join.
     rebalance_deadline: Option<Instant>,
 }
@@ -158,8 +163,10 @@ impl Group {
             .as_ref()
             .and_then(|instance| self.member_of(instance));
         if former.is_none() && joining.instance_id.is_none() && joining.takes_id_first {
-            self.pending
-                .insert(new_id.clone(), now + joining.session_timeout);
+            self.pending.insert(
+                new_id.clone(),
+                (now + joining.session_timeout, joining.share),
+            );
             return Err(NotJoined {
                 error: ResponseError::MemberIdRequired,
                 member_id: Some(new_id),
@@ -427,7 +434,12 @@ impl Group {
                 let ids: Vec<String> = self.members.keys().cloned().collect();
                 for id in ids {
                     if let Some(member) = self.members.get_mut(&id) {
-                        member.assignment = assigned.remove(&id).unwrap_or_default();
+                        let assignment = assigned.remove(&id).unwrap_or_default();
+                        // Without memory, the member gets nothing, and joins again.
+                        member.assignment = match member.share.grow(assignment.len()) {
+                            true => Bytes::copy_from_slice(&assignment),
+                            false => Bytes::new(),
+                        };
                     }
                     let answer = self.assigned(&id);
                     let syncing = self
@@ -546,7 +558,7 @@ impl Group {
 
     /// Removes members that were silent too long, and ends a rebalance that took too long.
     pub(crate) fn expire(&mut self, now: Instant) {
-        self.pending.retain(|_, deadline| *deadline > now);
+        self.pending.retain(|_, (deadline, _)| *deadline > now);
         let silent: Vec<String> = self
             .members
             .iter()
@@ -581,6 +593,7 @@ impl Member {
             protocols: joining.protocols,
             session_timeout: joining.session_timeout,
             rebalance_timeout: joining.rebalance_timeout,
+            share: joining.share,
             assignment: Bytes::new(),
             joining: None,
             syncing: None,
@@ -589,6 +602,7 @@ impl Member {
 
     fn update(&mut self, joining: Joining, now: Instant) {
         self.protocols = joining.protocols;
+        self.share = joining.share;
         self.session_timeout = joining.session_timeout;
         self.rebalance_timeout = joining.rebalance_timeout;
         self.deadline = now + self.session_timeout;
