@@ -9,6 +9,7 @@ import pytest
 from kafka import BUILD, JAVA, free_ports
 
 import brokerless as bl
+from consuming import consume
 
 pytestmark = [pytest.mark.conformance, pytest.mark.slow]
 
@@ -84,6 +85,13 @@ def test_every_log_reads_as_on_a_disk(url, golden):
 def test_what_is_not_there_is_named(url):
     with pytest.raises(OSError, match=r"s3://logs/nothing"):
         bl.LogDirs("s3://logs/nothing")
+
+
+def test_a_client_of_kafka_reads_there(url, golden):
+    with bl.serve(url) as there, bl.serve(golden / "logs" / "kafka-4.1") as here:
+        for topic in bl.LogDirs(golden / "logs" / "kafka-4.1").topics():
+            if not topic.startswith("__"):
+                assert consume(there, topic, "read_committed") == consume(here, topic, "read_committed"), topic
 
 
 def test_an_export_there_comes_back(url, golden, spark, tmp_path):

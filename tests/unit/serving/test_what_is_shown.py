@@ -88,3 +88,16 @@ def test_a_segment_that_a_cleaner_was_about_to_put_in_place_is_served(timed):
     assert rows(timed, "t") == expected
     with bl.serve(timed) as address:
         assert consume(address, "t") == expected
+
+
+def test_disks_of_a_broker_and_brokers_of_a_cluster_are_one_node(tmp_path):
+    """A replica that two brokers have is served once."""
+    paths = [tmp_path / "broker-1", tmp_path / "broker-2"]
+    for node_id, (path, topic) in enumerate(zip(paths, ("t", "u"), strict=True), 1):
+        bl.create_log_dir(path, node_id=node_id, cluster_id="AAECAwQFBgcICQoLDA0ODw").close()
+        with bl.Producer(path, topic, partitions=2) as producer:
+            producer.send([{"value": f"{topic}-{number}".encode(), "partition": number % 2} for number in range(10)])
+    shutil.copytree(paths[0] / "t-0", paths[1] / "t-0")
+    with bl.serve(*paths) as address:
+        assert len(consume(address, "t")) == len(consume(address, "u")) == 10
+        assert consume(address, "t") == rows(paths[0], "t")
