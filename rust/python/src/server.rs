@@ -294,6 +294,11 @@ impl Directory for Answers {
         self.ask(|directory| directory.call_method1("configs", (kind, name))?.extract())
     }
 
+    fn problem(&self, text: &str) {
+        // It only tells the user.
+        let _ = self.ask(|directory| directory.call_method1("problem", (text,)).map(drop));
+    }
+
     fn size(&self, path: &str) -> Result<u64, Refusal> {
         self.ask(|directory| directory.call_method1("size", (path,))?.extract())
     }

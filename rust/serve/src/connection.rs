@@ -471,10 +471,13 @@ async fn on_another_thread<T: Send + 'static>(
     shared: &Arc<Shared>,
     work: impl FnOnce(&Shared) -> Result<T, Refusal> + Send + 'static,
 ) -> Result<T, Broken> {
-    let shared = Arc::clone(shared);
+    let (problems, shared) = (shared, Arc::clone(shared));
     match tokio::task::spawn_blocking(move || work(&shared)).await {
         Ok(Ok(found)) => Ok(found),
-        Ok(Err(refusal)) => Err(Broken::Bytes(refusal.message)),
+        Ok(Err(refusal)) => {
+            problems.partitions.directory().problem(&refusal.message);
+            Err(Broken::Bytes(refusal.message))
+        }
         Err(error) => Err(Broken::Bytes(error.to_string())),
     }
 }

@@ -43,6 +43,9 @@ pub trait Directory: Send + Sync + 'static {
     /// What was set for a "topic", or for a "broker" by its id ("": for all brokers): names and values.
     fn configs(&self, kind: &str, name: &str) -> Result<Vec<(String, String)>, Refusal>;
 
+    /// Takes notice of what cannot be read.
+    fn problem(&self, _text: &str) {}
+
     /// The bytes of a file that is on no local disk.
     fn size(&self, path: &str) -> Result<u64, Refusal>;
 

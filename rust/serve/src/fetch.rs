@@ -50,8 +50,6 @@ pub(crate) struct Found {
     pub(crate) has_error: bool,
     /// What is read.
     pub(crate) reads: Vec<Read>,
-    /// Refusals, for the log of the server.
-    pub(crate) refusals: Vec<(Key, Refusal)>,
 }
 
 #[derive(Debug)]
@@ -109,7 +107,6 @@ pub(crate) fn read(partitions: &Partitions, fetching: &Fetching, bounds: Bounds)
                 let mut answer = refused(place, key, &refusal);
                 answer.data.aborted_transactions = Some(Vec::new());
                 not_there.push(answer);
-                found.refusals.push((key.clone(), refusal));
                 continue;
             }
         };
@@ -157,7 +154,7 @@ pub(crate) fn read(partitions: &Partitions, fetching: &Fetching, bounds: Bounds)
                     answer.leader_epoch = leaders.remove(&place);
                 }
                 found.answers.push(answer);
-                found.refusals.push((key.clone(), refusal));
+                partitions.tell(topic, key.partition, &refusal);
             }
         }
     }

@@ -76,7 +76,10 @@ pub(crate) fn list_offsets(
             };
             let (error, found) = match answer {
                 Ok(found) => (0, found),
-                Err(refusal) => (refusal.error.code(), NONE),
+                Err(refusal) => {
+                    partitions.tell(place.0, place.1, &refusal);
+                    (refusal.error.code(), NONE)
+                }
             };
             let response = ListOffsetsPartitionResponse::default()
                 .with_partition_index(one.partition_index)
@@ -173,7 +176,10 @@ pub(crate) fn ends_of_epochs(
             let response = EpochEndOffset::default().with_partition(one.partition);
             match answer {
                 Ok((epoch, end)) => response.with_leader_epoch(epoch).with_end_offset(end),
-                Err(refusal) => response.with_error_code(refusal.error.code()),
+                Err(refusal) => {
+                    partitions.tell(&topic.topic, one.partition, &refusal);
+                    response.with_error_code(refusal.error.code())
+                }
             }
         });
         OffsetForLeaderTopicResult::default()

@@ -57,6 +57,19 @@ impl Partitions {
         &*self.directory
     }
 
+    /// Tells what is wrong with the directory, if that is why a client is refused.
+    pub(crate) fn tell(&self, topic: &str, partition: i32, refusal: &Refusal) {
+        if matches!(
+            refusal.error,
+            ResponseError::CorruptMessage
+                | ResponseError::KafkaStorageError
+                | ResponseError::UnknownServerError
+        ) {
+            let text = format!("{topic}-{partition}: {}", refusal.message);
+            self.directory.problem(&text);
+        }
+    }
+
     /// Returns a partition of a topic that exists, as it was at most [`FRESH`] ago.
     pub(crate) fn get(&self, topic: &str, number: i32) -> Result<Arc<Partition>, Refusal> {
         let key = (topic.to_owned(), number);

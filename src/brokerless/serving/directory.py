@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import logging
 import os
 import re
 import threading
@@ -50,6 +51,8 @@ _Partition = tuple[
 ]
 
 
+_LOGGER = logging.getLogger("brokerless.serve")
+_MOST_TOLD = 1000
 # A change this soon after another one may leave a directory's modification time as it is.
 _COARSEST_CLOCK_NS = 2_000_000_000
 _PARTITION = re.compile(r".+-\d+")
@@ -91,6 +94,7 @@ class ServedDirectory:
             self._logs = _by_partition(found.logs(self._wanted))
         self._numbers = _by_topic(self._logs)
         self._number = 0
+        self._told: set[str] = set()
         self._lock, self._listing = threading.Lock(), threading.Lock()
         self._until_offset = until if isinstance(until, int) else None
         self._until_ms = None if until is None or isinstance(until, int) else to_ms("until", until)
@@ -307,6 +311,15 @@ class ServedDirectory:
             for row in rows
             if row["topic"] is not None and row["offset"] is not None
         ]
+
+    def problem(self, text: str) -> None:
+        """Tell the user what could not be read, each once: clients see only that the server failed."""
+        with self._lock:
+            is_new = text not in self._told and len(self._told) < _MOST_TOLD
+            if is_new:
+                self._told.add(text)
+        if is_new:
+            _LOGGER.warning("%s", text)
 
     def size(self, path: str) -> int:
         """Return the length of a file in an object store."""
