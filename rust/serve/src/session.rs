@@ -245,3 +245,67 @@ fn pairs(partitions: &Partitions) -> Vec<(Key, Wanted)> {
         .map(|(key, wanted)| (key.clone(), wanted.clone()))
         .collect()
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use kafka_protocol::messages::TopicName;
+    use kafka_protocol::messages::fetch_request::FetchTopic;
+    use kafka_protocol::protocol::StrBytes;
+
+    fn request(id: i32, epoch: i32, partitions: i32) -> FetchRequest {
+        let topic = FetchTopic::default()
+            .with_topic(TopicName(StrBytes::from_static_str("t")))
+            .with_partitions(
+                (0..partitions)
+                    .map(|number| FetchPartition::default().with_partition(number))
+                    .collect(),
+            );
+        FetchRequest::default()
+            .with_session_id(id)
+            .with_session_epoch(epoch)
+            .with_topics(vec![topic])
+    }
+
+    #[test]
+    fn a_session_goes_on_epoch_by_epoch() {
+        let sessions = Sessions::new(10, &Memory::new(1 << 20));
+        let first = sessions.fetching(&request(0, INITIAL, 2), 12).unwrap();
+        let id = first.session_id();
+        assert!(id > 0);
+        let next = sessions.fetching(&request(id, 1, 0), 12).unwrap();
+        assert_eq!((next.wanted.len(), next.is_incremental), (2, true));
+        let again = sessions.fetching(&request(id, 1, 0), 12).unwrap_err();
+        assert_eq!(again, ResponseError::InvalidFetchSessionEpoch);
+        let with_ids = sessions.fetching(&request(id, 2, 0), 13).unwrap_err();
+        assert_eq!(with_ids, ResponseError::FetchSessionTopicIdError);
+        let unknown = sessions.fetching(&request(id + 1, 2, 0), 12).unwrap_err();
+        assert_eq!(unknown, ResponseError::FetchSessionIdNotFound);
+        let last = sessions.fetching(&request(id, FINAL, 2), 12).unwrap();
+        assert_eq!(last.session_id(), 0);
+        assert!(sessions.fetching(&request(id, 2, 0), 12).is_err());
+    }
+
+    #[test]
+    fn sessions_take_a_bounded_amount_of_memory() {
+        let memory = Memory::new(100 * OF_PARTITION);
+        let sessions = Sessions::new(1000, &memory);
+        for _ in 0..50 {
+            assert!(
+                sessions
+                    .fetching(&request(0, INITIAL, 10), 12)
+                    .unwrap()
+                    .session_id()
+                    > 0
+            );
+        }
+        assert!(memory.used() <= 100 * OF_PARTITION);
+        // More than there is: it fetches without a session.
+        let large = sessions.fetching(&request(0, INITIAL, 101), 12).unwrap();
+        assert_eq!((large.session_id(), large.wanted.len()), (0, 101));
+        let small = sessions.fetching(&request(0, INITIAL, 1), 12).unwrap();
+        let grown = sessions.fetching(&request(small.session_id(), 1, 200), 12);
+        assert_eq!(grown.unwrap_err(), ResponseError::FetchSessionIdNotFound);
+    }
+}

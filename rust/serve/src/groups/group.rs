@@ -631,3 +631,146 @@ impl Member {
         }
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::panic)]
+mod tests {
+    use super::*;
+    use crate::memory::Memory;
+
+    const SESSION: Duration = Duration::from_secs(10);
+    const REBALANCE: Duration = Duration::from_secs(30);
+
+    fn joining(id: &str, instance: Option<&str>) -> Joining {
+        Joining {
+            member_id: id.to_owned(),
+            instance_id: instance.map(str::to_owned),
+            client_id: "c".to_owned(),
+            host: "h".to_owned(),
+            session_timeout: SESSION,
+            rebalance_timeout: REBALANCE,
+            protocol_type: "consumer".to_owned(),
+            protocols: vec![("range".to_owned(), Bytes::from_static(b"wishes"))],
+            share: Memory::new(1 << 20).share(),
+            takes_id_first: false,
+            skips_assignment: true,
+        }
+    }
+
+    type Waiting = oneshot::Receiver<Result<Joined, ResponseError>>;
+
+    fn later(answer: Result<Answer<Joined>, NotJoined>) -> Waiting {
+        match answer.unwrap() {
+            Answer::Later(waiting) => waiting,
+            Answer::Now(_) => panic!("it must wait"),
+        }
+    }
+
+    fn now<T>(answer: Answer<T>) -> Result<T, ResponseError> {
+        match answer {
+            Answer::Now(found) => found,
+            Answer::Later(_) => panic!("it must not wait"),
+        }
+    }
+
+    /// A group of "a" and "b" that has an assignment.
+    fn stable(at: Instant) -> Group {
+        let mut group = Group::new();
+        let mut first = later(group.join(joining("", None), "a".to_owned(), at));
+        assert_eq!(first.try_recv().unwrap().unwrap().generation, 1);
+        let mut second = later(group.join(joining("", None), "b".to_owned(), at));
+        assert!(second.try_recv().is_err());
+        let mut first = later(group.join(joining("a", None), String::new(), at));
+        let (first, second) = (first.try_recv().unwrap(), second.try_recv().unwrap());
+        let (first, second) = (first.unwrap(), second.unwrap());
+        assert_eq!((first.generation, first.leader.as_str()), (2, "a"));
+        assert_eq!((first.members.len(), second.members.len()), (2, 0));
+        let waits = group.sync("b", None, 2, Vec::new(), at);
+        let assigned = ["a", "b"].map(|id| (id.to_owned(), Bytes::from(format!("of {id}"))));
+        let own = now(group.sync("a", None, 2, assigned.into(), at)).unwrap();
+        assert_eq!(own.assignment, "of a");
+        let Answer::Later(mut waits) = waits else {
+            panic!("it must wait for the leader")
+        };
+        assert_eq!(waits.try_recv().unwrap().unwrap().assignment, "of b");
+        assert_eq!(group.state, State::Stable);
+        group
+    }
+
+    #[test]
+    fn members_join_are_assigned_and_send_heartbeats() {
+        let at = Instant::now();
+        let mut group = stable(at);
+        assert_eq!(group.heartbeat("a", None, 2, at), Ok(()));
+        let other = group.heartbeat("a", None, 1, at);
+        assert_eq!(other, Err(ResponseError::IllegalGeneration));
+        let other = group.heartbeat("x", None, 2, at);
+        assert_eq!(other, Err(ResponseError::UnknownMemberId));
+    }
+
+    #[test]
+    fn a_silent_member_is_out_and_the_others_join_again() {
+        let at = Instant::now();
+        let mut group = stable(at);
+        let later_on = at + SESSION / 2;
+        assert_eq!(group.heartbeat("b", None, 2, later_on), Ok(()));
+        group.expire(at + SESSION);
+        let told = group.heartbeat("b", None, 2, at + SESSION);
+        assert_eq!(told, Err(ResponseError::RebalanceInProgress));
+        let mut again = later(group.join(joining("b", None), String::new(), at + SESSION));
+        let joined = again.try_recv().unwrap().unwrap();
+        assert_eq!((joined.generation, joined.leader.as_str()), (3, "b"));
+    }
+
+    #[test]
+    fn a_member_that_does_not_join_in_time_holds_nobody_up_for_long() {
+        let at = Instant::now();
+        let mut group = stable(at);
+        let mut waits = later(group.join(joining("", None), "c".to_owned(), at));
+        assert_eq!(
+            group.heartbeat("a", None, 2, at),
+            Err(ResponseError::RebalanceInProgress)
+        );
+        group
+            .members
+            .values_mut()
+            .for_each(|member| member.deadline = at + 2 * REBALANCE);
+        group.expire(at + REBALANCE - Duration::from_millis(1));
+        assert!(waits.try_recv().is_err());
+        group.expire(at + REBALANCE);
+        let joined = waits.try_recv().unwrap().unwrap();
+        assert_eq!((joined.generation, joined.members.len()), (3, 1));
+    }
+
+    #[test]
+    fn a_static_member_comes_back_without_a_rebalance() {
+        let at = Instant::now();
+        let mut group = Group::new();
+        let mut first = later(group.join(joining("", Some("i")), "a".to_owned(), at));
+        assert!(first.try_recv().unwrap().is_ok());
+        let assigned = vec![("a".to_owned(), Bytes::from_static(b"all"))];
+        assert!(now(group.sync("a", Some("i"), 1, assigned, at)).is_ok());
+        let back = now(group
+            .join(joining("", Some("i")), "b".to_owned(), at)
+            .unwrap())
+        .unwrap();
+        assert_eq!((back.generation, back.member_id.as_str()), (1, "b"));
+        let own = now(group.sync("b", Some("i"), 1, Vec::new(), at)).unwrap();
+        assert_eq!(own.assignment, "all");
+        let former = group.heartbeat("a", Some("i"), 1, at);
+        assert_eq!(former, Err(ResponseError::FencedInstanceId));
+    }
+
+    #[test]
+    fn a_member_that_leaves_is_out_at_once() {
+        let at = Instant::now();
+        let mut group = stable(at);
+        assert_eq!(group.leave("a", None, at), Ok(()));
+        assert_eq!(
+            group.leave("a", None, at),
+            Err(ResponseError::UnknownMemberId)
+        );
+        assert_eq!(group.leave("b", None, at), Ok(()));
+        assert!(group.is_gone());
+    }
+}
