@@ -44,6 +44,8 @@ const ARRIVAL: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(100);
 /// So many times as long as it looks, it rests.
 const REST: u32 = 20;
+/// The letters of a client's name that are kept.
+const MOST_CLIENT_ID: usize = 256;
 /// How long a client waits for the answer to a wrong password, as `connection.failed.authentication.delay.ms`.
 const AFTER_A_WRONG_PASSWORD: Duration = Duration::from_millis(100);
 
@@ -88,6 +90,8 @@ enum Login {
     Done,
     Asked,
     Begun(Box<Authenticating>),
+    /// It had no right password: the connection ends, so that it cannot try many.
+    Refused,
 }
 
 /// Serves a connection until it is closed, breaks the protocol, or is silent too long.
@@ -119,6 +123,9 @@ pub(crate) async fn serve_connection(socket: TcpStream, shared: &Arc<Shared>) ->
             return Err(no_memory());
         }
         send(&mut socket, shared, parts).await?;
+        if matches!(peer.login, Login::Refused) {
+            return Ok(());
+        }
     }
 }
 
@@ -223,7 +230,8 @@ pub(crate) async fn answer(
     if !matches!(peer.login, Login::Done) {
         return log_in(shared, peer, &request).await.map(Some);
     }
-    peer.client.client_id.clone_from(&request.client_id);
+    // For the log of reads: a name may have 32 KB.
+    peer.client.client_id = request.client_id.chars().take(MOST_CLIENT_ID).collect();
     let (address, host) = (&peer.address, &peer.host);
     let reply = match request.api {
         ApiKey::ApiVersions => api_versions(&request),
@@ -338,9 +346,12 @@ pub(crate) async fn answer(
         ApiKey::OffsetFetch => {
             let body: OffsetFetchRequest = request.body()?;
             let found = blocking(shared, move |shared| {
-                shared
-                    .coordinator
-                    .committed(shared.partitions.directory(), &body, version)
+                shared.coordinator.committed(
+                    shared.partitions.directory(),
+                    &body,
+                    version,
+                    &shared.memory,
+                )
             });
             request.reply(&found.await?)
         }
@@ -445,6 +456,7 @@ async fn log_in(shared: &Arc<Shared>, peer: &mut Peer, request: &Request) -> Res
                 }
                 Step::Refused => {
                     Counters::add(&shared.counters.not_authenticated, 1);
+                    peer.login = Login::Refused;
                     tokio::time::sleep(AFTER_A_WRONG_PASSWORD).await;
                     let text = "Authentication failed: invalid user or password";
                     let response = response

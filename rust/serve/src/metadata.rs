@@ -93,6 +93,9 @@ pub(crate) fn is_named_well(request: &ApiVersionsRequest, version: i16) -> bool 
         || is_well(&request.client_software_name) && is_well(&request.client_software_version)
 }
 
+/// The memory of the settings of a resource.
+const OF_RESOURCE: usize = 16 << 10;
+
 /// The broker, which is this server, and the topics that are asked for.
 pub(crate) fn metadata(
     partitions: &Partitions,
@@ -373,10 +376,21 @@ pub(crate) fn configs(
     let topics: Arc<Topics> = partitions.directory().topics()?;
     let node = address.node_id.to_string();
     let set = |kind, name: &str| partitions.directory().configs(kind, name);
-    let mut results = Vec::with_capacity(request.resources.len());
+    let mut results = Vec::new();
+    let mut share = partitions.memory.share();
+    let mut asked = BTreeSet::new();
     for resource in &request.resources {
         let name = resource.resource_name.as_str();
+        // A broker answers once, too.
+        if !asked.insert((resource.resource_type, name)) {
+            continue;
+        }
+        let has_memory = share.grow(OF_RESOURCE);
         let found = match resource.resource_type {
+            _ if !has_memory => Err((
+                ResponseError::PolicyViolation,
+                "too many resources for the memory of replies: ask for fewer at once".to_owned(),
+            )),
             TOPIC if topics.by_name(name).is_some() => {
                 let layers = [
                     (OF_TOPIC, set("topic", name)?),

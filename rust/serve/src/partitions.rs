@@ -31,6 +31,8 @@ pub(crate) struct Partitions {
 }
 
 struct Known {
+    /// When the directory was asked the last time.
+    asked: Instant,
     partition: Arc<Partition>,
     dependencies: Arc<Dependencies>,
     at: Instant,
@@ -79,24 +81,29 @@ impl Partitions {
                 (
                     Arc::clone(&known.partition),
                     Arc::clone(&known.dependencies),
+                    known.asked,
                 )
             }),
         };
         // Not under the lock: it reads files.
-        let (partition, dependencies) = match known {
-            Some((partition, dependencies)) if dependencies.are_same(FRESH) => {
-                (partition, dependencies)
+        let (partition, dependencies, asked) = match known {
+            Some((partition, dependencies, asked))
+                if asked.elapsed() < dependencies.trusted() && dependencies.are_same(FRESH) =>
+            {
+                (partition, dependencies, asked)
             }
             known => {
-                let state = known.as_ref().map(|(partition, _)| partition.state);
+                let state = known.as_ref().map(|(partition, ..)| partition.state);
                 let looked = self.directory.partition(topic, number, state)?;
                 let dependencies = Dependencies {
                     own: looked.own,
                     group: self.groups.of(looked.shared),
                 };
                 match (looked.partition, known) {
-                    (Some(found), _) => (Arc::new(found), Arc::new(dependencies)),
-                    (None, Some((partition, _))) => (partition, Arc::new(dependencies)),
+                    (Some(found), _) => (Arc::new(found), Arc::new(dependencies), Instant::now()),
+                    (None, Some((partition, ..))) => {
+                        (partition, Arc::new(dependencies), Instant::now())
+                    }
                     (None, None) => {
                         return Err(Refusal::new(
                             ResponseError::UnknownServerError,
@@ -107,6 +114,7 @@ impl Partitions {
             }
         };
         let known = Known {
+            asked,
             partition: Arc::clone(&partition),
             dependencies,
             at: Instant::now(),

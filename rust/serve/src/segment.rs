@@ -68,9 +68,17 @@ impl Segment {
         let hint = self
             .last_entry(|relative, _| self.base_offset.saturating_add(relative.into()) <= offset)?;
         let start = hint.map_or(0, |(_, position)| position);
-        match self.walk(start, offset) {
-            // No checksum covers an index: the log itself decides.
-            Err(_) if start > 0 => self.walk(0, offset),
+        // No checksum covers an index: the log itself decides.
+        let is_behind = start > 0 && {
+            let mut first = None;
+            let read = self.headers(start, self.end, |header| {
+                first = Some(header.base_offset);
+                false
+            });
+            read.is_err() || first.is_none_or(|first| first > offset)
+        };
+        match self.walk(if is_behind { 0 } else { start }, offset) {
+            Err(_) if start > 0 && !is_behind => self.walk(0, offset),
             found => found,
         }
     }

@@ -135,7 +135,7 @@ impl Shared {
         Ok(Self {
             partitions: Partitions::new(directory, options.shown, Arc::clone(&memory)),
             sessions: Sessions::new(limits.sessions, &kept),
-            coordinator: Coordinator::new(Commits::new(options.commits, &kept), &kept),
+            coordinator: Coordinator::new(Commits::new(options.commits, &kept)?, &kept),
             limits,
             memory,
             counters: Counters::default(),

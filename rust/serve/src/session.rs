@@ -1,7 +1,6 @@
 //! What incremental fetches have been told already (KIP-227, `FetchSession` and `FetchManager` of Kafka).
 
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use kafka_protocol::ResponseError;
@@ -113,7 +112,6 @@ impl Wanted {
 pub(crate) struct Sessions {
     most: usize,
     memory: Arc<Memory>,
-    next: AtomicI32,
     known: Mutex<HashMap<i32, Arc<Session>>>,
 }
 
@@ -122,7 +120,6 @@ impl Sessions {
         Self {
             most,
             memory: Arc::clone(memory),
-            next: AtomicI32::new(1),
             known: Mutex::default(),
         }
     }
@@ -207,7 +204,8 @@ impl Sessions {
             known.remove(&idle);
         }
         let id = loop {
-            let id = self.next.fetch_add(1, Ordering::Relaxed) & i32::MAX;
+            // At random: the ids of an earlier server must not be mistaken for those of this one.
+            let id = (Uuid::new_v4().as_u128() as i32) & i32::MAX;
             if id != 0 && !known.contains_key(&id) {
                 break id;
             }

@@ -68,7 +68,20 @@ pub(crate) struct Dependencies {
     pub(crate) group: Option<Arc<Group>>,
 }
 
+/// A broker's lock is gone with its process, which changes no file.
+const TRUSTED: Duration = Duration::from_secs(5);
+/// Nothing tells when an object store has changed.
+const TRUSTED_REMOTE: Duration = Duration::from_secs(60);
+
 impl Dependencies {
+    /// How long files are enough to tell that nothing has changed.
+    pub(crate) fn trusted(&self) -> Duration {
+        match self.own.is_empty() {
+            true => TRUSTED_REMOTE,
+            false => TRUSTED,
+        }
+    }
+
     /// Whether all files are as they were; those of the group at most `fresh` ago.
     pub(crate) fn are_same(&self, fresh: Duration) -> bool {
         let is_group_same = self.group.as_ref().is_none_or(|group| {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import re
 import threading
@@ -108,6 +109,7 @@ def serve(
     """
     from brokerless.serving.serve import serve as of_directories
 
+    _allow_open_files()
     host = listen.rpartition(":")[0].strip("[]")
     server = of_directories(
         *paths,
@@ -127,6 +129,17 @@ def serve(
         if not _is_loopback(host) and not tls:
             click.echo(f"warning: what {address} sends is not encrypted (--tls)", err=True)
         threading.Event().wait()
+
+
+def _allow_open_files() -> None:
+    """Allow as many open files as the system lets us: each connection is one, and so is each segment."""
+    try:
+        import resource
+    except ModuleNotFoundError:
+        return
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _is_loopback(host: str) -> bool:

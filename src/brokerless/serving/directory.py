@@ -56,16 +56,6 @@ _MOST_TOLD = 1000
 # A change this soon after another one may leave a directory's modification time as it is.
 _COARSEST_CLOCK_NS = 2_000_000_000
 _PARTITION = re.compile(r".+-\d+")
-# How long what a root's own files say is taken as what they say now, in seconds. The lock has no modification time.
-_FRESH = 0.05
-_OF_ROOT = (
-    checkpoints.HIGH_WATERMARKS,
-    checkpoints.LOG_START_OFFSETS,
-    checkpoints.RECOVERY_POINTS,
-    checkpoints.FIRST_DIRTY_OFFSETS,
-    checkpoints.CLEAN_SHUTDOWN,
-)
-
 _Status = tuple[str, int, int]
 
 
@@ -76,7 +66,8 @@ class ServedDirectory:
         paths: log directories, partition directories or `.log` files, as for `LogDirs`.
         topics: only these topics; None: all.
         until: the offset at which every partition ends, or a datetime or ISO 8601 text: records from the first one at
-            or after that time on do not exist. None: there is no such end.
+            or after that time on do not exist. A batch that the end lies in does not exist either. None: there is no
+            such end.
     """
 
     def __init__(
@@ -147,6 +138,7 @@ class ServedDirectory:
                     wanted = None if self._wanted is None else set(self._wanted).intersection(found.topics())
                     self._logs = _by_partition(found.logs(wanted))
                     self._numbers = _by_topic(self._logs)
+                    self._epochs = {}
                     self._number += 1
                 with self._lock:
                     self._configs = None
@@ -163,12 +155,16 @@ class ServedDirectory:
         is_new = any(time.time_ns() - at < _COARSEST_CLOCK_NS for at in found)
         return None if is_new else tuple(found)
 
-    def _listed(self) -> list[set[str]]:
-        """Return the names of the directories' partitions. A broker also writes checkpoints beside them."""
+    def _listed(self) -> list[set[tuple[str, int]]]:
+        """Return the names and inodes of the directories' partitions. A broker also writes checkpoints beside them.
+
+        A topic that was deleted and created again has other inodes.
+        """
         found = []
         for path in self._local:
             try:
-                found.append(set(filter(_PARTITION.fullmatch, os.listdir(path))))
+                with os.scandir(path) as entries:
+                    found.append({(one.name, one.inode()) for one in entries if _PARTITION.fullmatch(one.name)})
             except OSError:
                 found.append(set())
         return found
@@ -225,7 +221,8 @@ class ServedDirectory:
         elif self._until_ms is not None:
             found = answer(log, self._until_ms, end)
             end = found.offset if found.offset >= 0 else end
-        return max(end, log.local_log_start_offset)
+        end = max(end, log.local_log_start_offset)
+        return end if self._until_offset is None and self._until_ms is None else _start_of_batch(log, end)
 
     def _root(self, path: str) -> _Root:
         """Return the own files of a log directory as they are now. All partitions share what was read of them."""
@@ -351,6 +348,24 @@ class ServedDirectory:
                         place = row["resource_type"], row["resource"]
                         self._configs.setdefault(place, []).append((row["name"], row["value"]))
             return self._configs.get((kind, name), [])
+
+
+def _start_of_batch(log: Log, end: int) -> int:
+    """Return the end itself if it lies between two batches, else the start of its batch. Clients get whole ones."""
+    for segment in reversed(log.segments):
+        if segment.base_offset >= end:
+            continue
+        before = segment.base_offset
+        with segment.open() as file:
+            # From the start: of a batch of magic 0 or 1, only the one before tells where it begins.
+            for batches in segment.batches_since(file, segment.base_offset):
+                columns = (batches[name].to_pylist() for name in ("last_offset", "magic", "base_offset"))
+                for last_offset, magic, base_offset in zip(*columns, strict=True):
+                    if last_offset >= end:
+                        return min(end, base_offset if magic == 2 else before)
+                    before = last_offset + 1
+        return end
+    return end
 
 
 def _by_partition(logs: list[Log]) -> dict[tuple[str, int], Log]:

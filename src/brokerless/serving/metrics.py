@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -42,7 +43,7 @@ def metrics_at(listen: str, server: _native.Server) -> Iterator[str]:
     host, _, port = listen.rpartition(":")
     if not (host and port.isdigit()):
         raise ValueError(f"metrics: {listen!r} is not a host and a port")
-    with ThreadingHTTPServer((host.strip("[]"), int(port)), Handler) as http:
+    with _server_of(host)((host.strip("[]"), int(port)), Handler) as http:
         http.daemon_threads = True
         thread = threading.Thread(target=http.serve_forever, name="brokerless-metrics", daemon=True)
         thread.start()
@@ -51,6 +52,14 @@ def metrics_at(listen: str, server: _native.Server) -> Iterator[str]:
         finally:
             http.shutdown()
             thread.join()
+
+
+class _OverIPv6(ThreadingHTTPServer):
+    address_family = socket.AF_INET6
+
+
+def _server_of(host: str) -> type[ThreadingHTTPServer]:
+    return _OverIPv6 if ":" in host else ThreadingHTTPServer
 
 
 def text(server: _native.Server) -> str:

@@ -48,7 +48,8 @@ def serve(
         advertised: the server's host for clients, or its host and port; None: the address at which they connect.
         topics: only these topics; None: all.
         until: an offset at which each partition ends, or a datetime or ISO 8601 text: nobody sees records from the
-            first one at or after that time on. None: partitions have their own ends.
+            first one at or after that time on. A batch that the end lies in is left out as a whole, as `truncate` does.
+            None: partitions have their own ends.
         isolation_level: with "read_committed", clients that ask for all records get committed ones only, too.
         message_format: "v2": records of the formats v0 and v1 are sent as v2. None: records are sent as they lie.
         commits: a file for the offsets that groups commit; None: they are forgotten at the end. Groups begin where the

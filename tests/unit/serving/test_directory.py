@@ -1,8 +1,11 @@
 """What a server asks of a directory stays cheap, however many partitions there are."""
 
+import shutil
 import subprocess
 import sys
+import time
 
+import confluent_kafka
 import pytest
 
 import brokerless as bl
@@ -73,3 +76,51 @@ def test_a_log_start_that_moves_is_noticed(data):
     directory._roots[str(data)].since = 0
     assert directory.partition("t", 1, state)[3][4] == (1, 1, 1)
     assert directory.partition("t", 2, others)[3] is None
+
+
+def test_a_topic_that_is_made_again_has_its_new_id(data):
+    directory = ServedDirectory(data)
+    number, topics = directory.topics(None)
+    for partition in range(3):
+        made, former = data / f"t-{partition}", data.parent / f"former-{partition}"
+        made.rename(former)
+        shutil.copytree(former, made)
+        metadata = made / checkpoints.PARTITION_METADATA
+        metadata.write_text("version: 0\ntopic_id: BwgJCgsMDQ4PEBESExQVFg")
+    later, found = directory.topics(number)
+    assert later != number
+    assert found[0][1] == bytes(range(7, 23)) != topics[0][1]
+
+
+HOLD = """
+import sys, time
+import brokerless as bl
+with bl.open_log_dir(sys.argv[1]):
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_the_last_records_are_shown_when_a_broker_is_gone(data):
+    """Its lock goes with the process, and no file changes."""
+    with bl.Producer(data, "t") as producer:
+        producer.send([{"value": b"w", "partition": 0}] * 4)
+    (data / checkpoints.HIGH_WATERMARKS).write_text("0\n1\nt 0 2\n")
+    with subprocess.Popen([sys.executable, "-c", HOLD, str(data)], stdout=subprocess.PIPE) as holder:
+        holder.stdout.readline()
+        with bl.serve(data) as address:
+            assert end_of(address) == 2
+            holder.kill()
+            holder.wait()
+            deadline = time.monotonic() + 20
+            while end_of(address) != 5:
+                assert time.monotonic() < deadline
+                time.sleep(0.2)
+
+
+def end_of(address):
+    client = confluent_kafka.Consumer({"bootstrap.servers": address, "group.id": "g", "log_level": 0})
+    try:
+        return client.get_watermark_offsets(confluent_kafka.TopicPartition("t", 0), timeout=10)[1]
+    finally:
+        client.close()

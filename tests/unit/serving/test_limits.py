@@ -19,7 +19,7 @@ from building import NOW, batch
 
 pytestmark = pytest.mark.slow
 
-API_VERSIONS, METADATA, FETCH, OFFSET_COMMIT = 18, 3, 1, 8
+API_VERSIONS, METADATA, FETCH, OFFSET_COMMIT, JOIN_GROUP, DESCRIBE_CONFIGS = 18, 3, 1, 8, 11, 32
 PARTITIONS = 3000
 """The most memory above that of a server at rest, as docs/serving.md states it, in MiB."""
 CAP_MIB = 256
@@ -133,6 +133,68 @@ def test_a_thousand_clients_that_mean_harm(data, name):
             connection.close()
         assert answers_within(server, 5)
         assert server.process.poll() is None
+
+
+def join(group, metadata):
+    """Return a request to join a group, version 2."""
+    text = struct.pack(">h", len(group)) + group + struct.pack(">iih", 1_800_000, 1_800_000, 0)
+    protocol = struct.pack(">ih", 1, 1) + b"p" + struct.pack(">i", len(metadata)) + metadata
+    return request(JOIN_GROUP, 2, text + struct.pack(">h", 1) + b"c" + protocol)
+
+
+def session(session_id, epoch, numbers):
+    """Return a fetch of a session, version 7, of some partitions."""
+    partitions = b"".join(struct.pack(">iqqi", number, 0, -1, 1) for number in numbers)
+    body = struct.pack(">iiiibii", -1, 0, 0, 1, 0, session_id, epoch) + struct.pack(">ih", 1, 4) + b"wide"
+    return request(FETCH, 7, body + struct.pack(">i", len(numbers)) + partitions + struct.pack(">i", 0))
+
+
+def settings(count):
+    """Return a request for the settings of one topic, so many times, version 1."""
+    resource = struct.pack(">bh", 2, 1) + b"t" + struct.pack(">i", -1)
+    return request(DESCRIBE_CONFIGS, 1, struct.pack(">i", count) + resource * count + b"\1")
+
+
+def commits(number):
+    """Return commits of a group with all the metadata that a commit may have, version 2."""
+    partition = struct.pack(">iqh", 0, 1, 4096) + b"m" * 4096
+    text = b"g%06d" % number
+    body = struct.pack(">h", len(text)) + text + struct.pack(">ihqi", -1, 0, -1, 1) + struct.pack(">h", 1) + b"t"
+    return request(OFFSET_COMMIT, 2, body + struct.pack(">i", 1) + partition)
+
+
+@pytest.mark.parametrize("kind", ["members", "sessions", "settings", "commits"])
+def test_what_clients_leave_behind_or_ask_for_is_bounded(data, kind):
+    with Process(data) as server:
+        assert answers_within(server, 20)
+        rest = server.memory()
+        for at in range(300 if kind != "commits" else 20):
+            with server.connect() as connection:
+                connection.settimeout(20)
+                try:
+                    if kind == "members":
+                        connection.sendall(join(b"g%06d" % at, bytes(1_000_000)))
+                        # It waits until it gets an answer, or is refused.
+                        answer(connection)
+                    elif kind == "settings":
+                        connection.sendall(settings(100_000))
+                        answer(connection)
+                    elif kind == "commits":
+                        for number in range(1000):
+                            connection.sendall(commits(1000 * at + number))
+                            answer(connection)
+                    else:
+                        connection.sendall(session(0, 0, range(30_000)))
+                        session_id = struct.unpack_from(">i", answer(connection), 4 + 4 + 2)[0]
+                        for epoch in range(1, 3):
+                            connection.sendall(session(session_id, epoch, range(30_000 * epoch, 30_000 * (epoch + 1))))
+                            answer(connection)
+                except OSError:
+                    continue
+            if kind in ("settings", "sessions") and at >= 12:
+                break
+        assert server.memory("VmHWM") - rest < CAP_MIB
+        assert answers_within(server, 5)
 
 
 def test_connections_above_the_limit_are_closed_and_the_others_served(data):

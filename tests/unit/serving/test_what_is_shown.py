@@ -1,6 +1,8 @@
 """What a server may be told to show: up to an end, committed records, one format; and from where."""
 
 import shutil
+import socket
+import struct
 
 import fsspec
 import pytest
@@ -34,6 +36,32 @@ def timed(tmp_path):
 def test_nobody_sees_records_from_an_offset_on(timed):
     with bl.serve(timed, until=4) as address:
         assert consume(address, "t") == rows(timed, "t", end=4)
+
+
+@pytest.mark.parametrize("until", range(13))
+def test_a_batch_that_the_end_lies_in_is_left_out(tmp_path, until):
+    """A client that got half a batch, or an end inside one, would ask for the rest for ever."""
+    with bl.create_log_dir(tmp_path / "data") as log_dir:
+        log_dir.create_topic("t", segment_bytes=400)
+        log = log_dir.log("t", 0)
+        for _ in range(3):
+            log.append(batch(0, [b"v" * 50] * 4, timestamp=NOW))
+    with bl.serve(tmp_path / "data", until=until) as address:
+        assert consume(address, "t") == rows(tmp_path / "data", "t", end=until - until % 4)
+
+
+@pytest.mark.parametrize("name", ["kafka-2.8-v0", "kafka-2.8-v1"])
+def test_an_old_batch_that_the_end_lies_in_is_left_out(golden, name):
+    path = golden / "logs" / name
+    topic = next(name for name in bl.LogDirs(path).topics() if "gzip" in name)
+    (log, *_) = bl.LogDirs(path).logs([topic])
+    everything = rows(path, topic)
+    for until in range(log.log_start_offset, log.log_start_offset + 30, 3):
+        with bl.serve(path, until=until) as address:
+            found = consume(address, topic)
+        assert found == [row for row in everything if row in found]
+        assert all(offset < until for _, offset, _ in found)
+        assert len(found) > 0 or until < 30
 
 
 def test_nobody_sees_records_from_a_time_on(timed):
@@ -101,3 +129,22 @@ def test_disks_of_a_broker_and_brokers_of_a_cluster_are_one_node(tmp_path):
     with bl.serve(*paths) as address:
         assert len(consume(address, "t")) == len(consume(address, "u")) == 10
         assert consume(address, "t") == rows(paths[0], "t")
+
+
+def test_an_index_that_points_too_far_hides_no_records(timed):
+    """No checksum covers an index."""
+    log = timed / "t-0" / f"{0:020}.log"
+    index = log.with_suffix(".index")
+    # The offset 1 at the position of the batch with offset 5.
+    size = len(log.read_bytes()) // 10
+    index.write_bytes(struct.pack(">ii", 1, 5 * size))
+    with bl.serve(timed) as address, socket.create_connection(address.rsplit(":", 1), timeout=10) as connection:
+        partition = struct.pack(">iiqi", 1, 0, 2, 1)
+        body = struct.pack(">hhihiiiib", 1, 4, 7, -1, -1, 0, 1, 1, 0) + struct.pack(">ih", 1, 1) + b"t" + partition
+        connection.sendall(struct.pack(">i", len(body)) + body)
+        answer = b""
+        while len(answer) < 4 or len(answer) < 4 + struct.unpack(">i", answer[:4])[0]:
+            answer += connection.recv(4096)
+        # Behind the partition's fields and the length of the records.
+        at = 4 + 4 + 4 + 4 + 3 + 4 + 4 + 2 + 8 + 8 + 4 + 4
+        assert struct.unpack_from(">q", answer, at)[0] == 2

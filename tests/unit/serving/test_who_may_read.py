@@ -3,6 +3,7 @@
 import json
 import socket
 import ssl
+import struct
 import urllib.request
 
 import pytest
@@ -12,6 +13,8 @@ from aiokafka.errors import KafkaError
 import brokerless as bl
 from consuming import consume
 
+METADATA, HANDSHAKE, AUTHENTICATE = 3, 17, 36
+WRONG_PASSWORD = 58
 EXPECTED = [(0, 0, b"a"), (0, 1, b"b")]
 
 
@@ -120,3 +123,51 @@ def test_counters_are_shown_as_prometheus_reads_them(data):
     assert int(values['brokerless_requests_total{api="Fetch"}']) > 0
     assert int(values["brokerless_record_bytes_total"]) > 0
     assert "# TYPE brokerless_connections gauge" in lines
+
+
+def asked(api, version, body):
+    header = struct.pack(">hhih", api, version, 7, -1)
+    return struct.pack(">i", len(header) + len(body)) + header + body
+
+
+def answered(connection):
+    found = b""
+    while len(found) < 4 or len(found) < 4 + struct.unpack(">i", found[:4])[0]:
+        piece = connection.recv(4096)
+        if not piece:
+            return None
+        found += piece
+    return found[8:]
+
+
+def token(text):
+    return asked(AUTHENTICATE, 0, struct.pack(">i", len(text)) + text)
+
+
+def test_a_connection_with_a_wrong_password_is_closed(data):
+    """A client that may try again and again finds the password."""
+    handshake = asked(HANDSHAKE, 1, struct.pack(">h", 5) + b"PLAIN")
+    with bl.serve(data, users={"ann": "secret"}) as address:
+        host, _, port = address.rpartition(":")
+        for text, error in ((b"\0ann\0secret", 0), (b"\0ann\0other", WRONG_PASSWORD)):
+            with socket.create_connection((host, int(port)), timeout=10) as connection:
+                connection.sendall(handshake)
+                assert answered(connection)[:2] == b"\0\0"
+                connection.sendall(token(text))
+                assert struct.unpack_from(">h", answered(connection))[0] == error
+                connection.sendall(asked(METADATA, 1, struct.pack(">i", -1)))
+                try:
+                    is_open = answered(connection) is not None
+                except ConnectionResetError:
+                    is_open = False
+                assert is_open == (error == 0)
+
+
+@pytest.mark.parametrize("request_", ["metadata", "a token before a handshake"])
+def test_nothing_is_answered_before_a_password(data, request_):
+    first = asked(METADATA, 1, struct.pack(">i", -1)) if request_ == "metadata" else token(b"\0ann\0secret")
+    with bl.serve(data, users={"ann": "secret"}) as address:
+        host, _, port = address.rpartition(":")
+        with socket.create_connection((host, int(port)), timeout=10) as connection:
+            connection.sendall(first)
+            assert answered(connection) is None

@@ -13,7 +13,7 @@ use crate::memory::{Memory, Share};
 use crate::partitions::lock;
 
 /// The memory of a commit, besides what clients wrote.
-const OF_COMMIT: usize = 256;
+pub(super) const OF_COMMIT: usize = 256;
 
 pub(crate) type OfGroup = BTreeMap<(String, i32), Commit>;
 
@@ -22,6 +22,8 @@ pub(crate) type OfGroup = BTreeMap<(String, i32), Commit>;
 struct Kept {
     protocol_type: String,
     commits: OfGroup,
+    /// Those of them that were committed to this server, or an earlier one with the same file.
+    own: BTreeSet<(String, i32)>,
     /// Partitions whose offsets are in a transaction that never ends here.
     pending: BTreeSet<(String, i32)>,
 }
@@ -37,12 +39,23 @@ pub(crate) struct Commits {
 
 impl Commits {
     /// `file` keeps what is committed here; None: it is forgotten when the server stops.
-    pub(crate) fn new(file: Option<PathBuf>, memory: &Arc<Memory>) -> Self {
-        Self {
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read, or its directory is not there.
+    pub(crate) fn new(file: Option<PathBuf>, memory: &Arc<Memory>) -> io::Result<Self> {
+        if let Some(file) = &file {
+            read(file)?;
+            let named = |error: io::Error| {
+                io::Error::new(error.kind(), format!("{}: {error}", file.display()))
+            };
+            fs::metadata(parent(file)).map_err(named)?;
+        }
+        Ok(Self {
             known: Mutex::default(),
             file,
             share: Mutex::new(memory.share()),
-        }
+        })
     }
 
     /// Calls `work` with the commits of all groups. The first call reads the directory's, and those of the file.
@@ -66,11 +79,14 @@ impl Commits {
                 let kept = kept.map_err(|error| {
                     Refusal::new(ResponseError::CoordinatorLoadInProgress, error.to_string())
                 })?;
-                for (group, topic, partition, commit) in seeded.into_iter().chain(kept) {
-                    all.entry(group)
-                        .or_default()
-                        .commits
-                        .insert((topic, partition), commit);
+                for (group, topic, partition, commit) in seeded {
+                    let of_group = all.entry(group).or_default();
+                    of_group.commits.insert((topic, partition), commit);
+                }
+                for (group, topic, partition, commit) in kept {
+                    let of_group = all.entry(group).or_default();
+                    of_group.own.insert((topic.clone(), partition));
+                    of_group.commits.insert((topic, partition), commit);
                 }
                 known.insert(all)
             }
@@ -138,6 +154,7 @@ impl Commits {
                 kept.protocol_type = protocol_type;
             }
             for (topic, partition, commit) in commits {
+                kept.own.insert((topic.clone(), partition));
                 kept.commits.insert((topic, partition), commit);
             }
             match &self.file {
@@ -201,7 +218,8 @@ fn write(path: &Path, all: &Groups) -> io::Result<()> {
     let new = path.with_file_name(name);
     let mut file = io::BufWriter::new(fs::File::create(&new)?);
     for (group, kept) in all {
-        for ((topic, partition), commit) in &kept.commits {
+        let own = kept.commits.iter();
+        for ((topic, partition), commit) in own.filter(|(place, _)| kept.own.contains(*place)) {
             writeln!(
                 file,
                 "{}\t{}\t{partition}\t{}\t{}\t{}",
@@ -217,10 +235,13 @@ fn write(path: &Path, all: &Groups) -> io::Result<()> {
         .map_err(io::IntoInnerError::into_error)?
         .sync_all()?;
     fs::rename(&new, path)?;
-    let parent = path
-        .parent()
-        .filter(|parent| !parent.as_os_str().is_empty());
-    fs::File::open(parent.unwrap_or(Path::new(".")))?.sync_all()
+    fs::File::open(parent(path))?.sync_all()
+}
+
+fn parent(path: &Path) -> &Path {
+    let parent = path.parent();
+    let named = parent.filter(|parent| !parent.as_os_str().is_empty());
+    named.unwrap_or(Path::new("."))
 }
 
 fn escaped(text: &str) -> String {

@@ -3,6 +3,7 @@
 //! As `ConsumerGroup` and `CurrentAssignmentBuilder` of Kafka. A state machine without a clock: callers pass the time.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use kafka_protocol::ResponseError;
@@ -97,6 +98,8 @@ pub(crate) struct ConsumerGroup {
     pub(crate) target_epoch: i32,
     pub(crate) members: BTreeMap<String, Member>,
     pub(crate) target: Assignment,
+    /// The topics that were there when the target was looked at.
+    listing: Option<Arc<Topics>>,
     /// The topics that the target was made for.
     topics: BTreeMap<Uuid, Vec<i32>>,
 }
@@ -135,7 +138,7 @@ impl ConsumerGroup {
     pub(crate) fn heartbeat(
         &mut self,
         beat: Heartbeat,
-        topics: &Topics,
+        topics: &Arc<Topics>,
         now: Instant,
     ) -> Result<Beaten, ResponseError> {
         if beat.epoch < LEAVES_FOR_A_WHILE {
@@ -272,7 +275,12 @@ impl ConsumerGroup {
     }
 
     /// Makes a new target, if members or topics are others than before.
-    fn renew(&mut self, topics: &Topics) {
+    fn renew(&mut self, topics: &Arc<Topics>) {
+        let is_same = |known: &Arc<Topics>| Arc::ptr_eq(known, topics);
+        if self.epoch == self.target_epoch && self.listing.as_ref().is_some_and(is_same) {
+            return;
+        }
+        self.listing = Some(Arc::clone(topics));
         let wanted: BTreeMap<String, BTreeSet<Uuid>> = self
             .members
             .iter()
@@ -466,13 +474,13 @@ mod tests {
 
     const ID: Uuid = Uuid::from_u128(7);
 
-    fn topics(count: i32) -> Topics {
-        Topics::new(vec![Topic {
+    fn topics(count: i32) -> Arc<Topics> {
+        Arc::new(Topics::new(vec![Topic {
             name: "t".to_owned(),
             id: ID,
             partitions: (0..count).collect(),
             is_internal: false,
-        }])
+        }]))
     }
 
     fn joins(id: &str) -> Heartbeat {

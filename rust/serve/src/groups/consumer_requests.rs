@@ -1,6 +1,7 @@
 //! The requests of the newer group protocol (KIP-848) and their answers.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Instant;
 
 use kafka_protocol::ResponseError;
@@ -63,7 +64,7 @@ impl Coordinator {
 
     fn take(
         &self,
-        topics: &Topics,
+        topics: &Arc<Topics>,
         request: &ConsumerGroupHeartbeatRequest,
         version: i16,
         client_id: &str,
@@ -119,7 +120,8 @@ impl Coordinator {
         let mut groups = lock(&self.consumer_groups);
         if !groups.contains_key(request.group_id.as_str()) {
             if beat.epoch != 0 {
-                return Err(ResponseError::GroupIdNotFound);
+                // The group was forgotten with its last member. Clients join again after this error only.
+                return Err(ResponseError::UnknownMemberId);
             }
             if groups.len() >= MOST_GROUPS {
                 return Err(ResponseError::CoordinatorNotAvailable);
@@ -147,7 +149,12 @@ impl Coordinator {
             .map(|topic| (topic.id, topic.name.as_str()))
             .collect();
         let groups = lock(&self.consumer_groups);
-        let described = request.group_ids.iter().map(|id| {
+        let mut asked = BTreeSet::new();
+        let unique = request
+            .group_ids
+            .iter()
+            .filter(|id| asked.insert(id.as_str()));
+        let described = unique.map(|id| {
             let response = DescribedGroup::default().with_group_id(id.clone());
             match groups.get(id.as_str()) {
                 Some(group) => of_group(response, group, &names, version),

@@ -1,6 +1,6 @@
 //! The requests of groups and their answers.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -30,10 +30,10 @@ use kafka_protocol::protocol::StrBytes;
 
 use crate::directory::{Commit, Directory, Refusal};
 use crate::fetch::existing;
-use crate::groups::commits::Commits;
+use crate::groups::commits::{Commits, OF_COMMIT};
 use crate::groups::consumer_group::ConsumerGroup;
 use crate::groups::group::{Answer, Assigned, Group, Joined, Joining, NotJoined, State};
-use crate::memory::Memory;
+use crate::memory::{Memory, Share};
 use crate::metadata::{INVALID, ON_GROUPS};
 use crate::partitions::lock;
 use crate::refused::READ_ONLY;
@@ -399,7 +399,10 @@ impl Coordinator {
         directory: &dyn Directory,
         request: &OffsetFetchRequest,
         version: i16,
+        memory: &Arc<Memory>,
     ) -> Result<OffsetFetchResponse, Refusal> {
+        let mut share = memory.share();
+        let mut asked = HashSet::new();
         if version < 8 {
             let wanted = request.topics.as_ref().map(|topics| {
                 topics
@@ -409,6 +412,7 @@ impl Coordinator {
             });
             let found =
                 self.of_group(directory, &request.group_id, wanted, request.require_stable)?;
+            charge(&mut share, &found)?;
             let topics = found.into_iter().map(|(name, partitions)| {
                 let partitions = partitions.into_iter().map(|(partition, commit, error)| {
                     let response = OffsetFetchResponsePartition::default()
@@ -429,6 +433,9 @@ impl Coordinator {
         }
         let mut groups = Vec::with_capacity(request.groups.len());
         for group in &request.groups {
+            if !asked.insert(&group.group_id) {
+                continue;
+            }
             let wanted = group.topics.as_ref().map(|topics| {
                 topics
                     .iter()
@@ -437,6 +444,7 @@ impl Coordinator {
             });
             let found =
                 self.of_group(directory, &group.group_id, wanted, request.require_stable)?;
+            charge(&mut share, &found)?;
             let topics = found.into_iter().map(|(name, partitions)| {
                 let partitions = partitions.into_iter().map(|(partition, commit, error)| {
                     OffsetFetchResponsePartitions::default()
@@ -568,7 +576,9 @@ impl Coordinator {
     ) -> Result<DescribeGroupsResponse, Refusal> {
         let idle = self.commits.groups(directory)?;
         let live = lock(&self.groups);
-        let groups = request.groups.iter().map(|id| {
+        let mut asked = HashSet::new();
+        let unique = request.groups.iter().filter(|id| asked.insert(*id));
+        let groups = unique.map(|id| {
             let described = DescribedGroup::default().with_group_id(id.clone());
             let described = match request.include_authorized_operations {
                 false => described,
@@ -674,6 +684,19 @@ pub(crate) fn find(
             .with_port(port)
     });
     FindCoordinatorResponse::default().with_coordinators(coordinators.collect())
+}
+
+/// Takes memory for commits in a response, as they are found and as they are sent.
+fn charge(share: &mut Share, found: &[OfTopic]) -> Result<(), Refusal> {
+    let commits = found.iter().flat_map(|(_, partitions)| partitions);
+    let sizes = commits.map(|(_, commit, _)| OF_COMMIT + 2 * commit.metadata.len());
+    match share.grow(sizes.sum()) {
+        true => Ok(()),
+        false => Err(Refusal::new(
+            ResponseError::PolicyViolation,
+            "replies take all memory that they may take",
+        )),
+    }
 }
 
 fn join_response(joined: Joined, version: i16) -> JoinGroupResponse {

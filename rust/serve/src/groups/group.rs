@@ -236,7 +236,7 @@ impl Group {
         let skips_assignment = joining.skips_assignment;
         let mut member = Member::new(joining, now);
         if let Some(mut old) = self.members.shift_remove(former) {
-            old.fence();
+            old.fence(ResponseError::FencedInstanceId);
             let is_same = old.protocols == member.protocols;
             member.assignment = old.assignment;
             self.members.insert(id.clone(), member);
@@ -547,7 +547,7 @@ impl Group {
 
     fn remove(&mut self, id: &str, now: Instant) {
         if let Some(mut member) = self.members.shift_remove(id) {
-            member.fence();
+            member.fence(ResponseError::UnknownMemberId);
         }
         if self.members.is_empty() {
             self.complete(now);
@@ -622,12 +622,12 @@ impl Member {
     }
 
     /// Tells a client that waits that it is a member no longer.
-    fn fence(&mut self) {
+    fn fence(&mut self, error: ResponseError) {
         if let Some(joining) = self.joining.take() {
-            let _ = joining.send(Err(ResponseError::UnknownMemberId));
+            let _ = joining.send(Err(error));
         }
         if let Some(syncing) = self.syncing.take() {
-            let _ = syncing.send(Err(ResponseError::UnknownMemberId));
+            let _ = syncing.send(Err(error));
         }
     }
 }
