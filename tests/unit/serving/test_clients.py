@@ -131,3 +131,23 @@ def test_librdkafka_lists_all_topics(data):
     with bl.serve(data) as address:
         topics = AdminClient({"bootstrap.servers": address, "log_level": 0}).list_topics(timeout=20).topics
     assert {name: len(topic.partitions) for name, topic in topics.items()} == {"orders": 4}
+
+
+def test_two_servers_do_not_share_a_file_of_commits(data, tmp_path):
+    """Each would write down the commits of the other no more."""
+    with bl.serve(data, commits=tmp_path / "commits"):
+        with (
+            pytest.raises(OSError, match="another server keeps its commits there"),
+            bl.serve(data, commits=tmp_path / "commits"),
+        ):
+            pass
+    with bl.serve(data, commits=tmp_path / "commits"):
+        pass
+
+
+def test_a_file_of_commits_that_is_none_is_refused_at_once(data, tmp_path):
+    (tmp_path / "commits").write_text("g\tt\n")
+    with pytest.raises(OSError, match="line 1 is no commit"), bl.serve(data, commits=tmp_path / "commits"):
+        pass
+    with pytest.raises(OSError, match="nowhere"), bl.serve(data, commits=tmp_path / "nowhere" / "commits"):
+        pass

@@ -35,6 +35,8 @@ pub(crate) struct Commits {
     known: Mutex<Option<Groups>>,
     file: Option<PathBuf>,
     share: Mutex<Share>,
+    /// Held as long as this server keeps commits in the file.
+    _lock: Option<fs::File>,
 }
 
 impl Commits {
@@ -42,16 +44,12 @@ impl Commits {
     ///
     /// # Errors
     ///
-    /// The file cannot be read, or its directory is not there.
+    /// The file cannot be read, its directory is not there, or another server keeps its commits there.
     pub(crate) fn new(file: Option<PathBuf>, memory: &Arc<Memory>) -> io::Result<Self> {
-        if let Some(file) = &file {
-            read(file)?;
-            let named = |error: io::Error| {
-                io::Error::new(error.kind(), format!("{}: {error}", file.display()))
-            };
-            fs::metadata(parent(file)).map_err(named)?;
-        }
+        let lock = file.as_deref().map(locked).transpose()?;
+        file.as_deref().map(read).transpose()?;
         Ok(Self {
+            _lock: lock,
             known: Mutex::default(),
             file,
             share: Mutex::new(memory.share()),
@@ -236,6 +234,26 @@ fn write(path: &Path, all: &Groups) -> io::Result<()> {
         .sync_all()?;
     fs::rename(&new, path)?;
     fs::File::open(parent(path))?.sync_all()
+}
+
+/// Locks the file, by one beside it: the file itself is replaced.
+fn locked(path: &Path) -> io::Result<fs::File> {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(".lock");
+    let named = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+    let file = fs::File::options()
+        .create(true)
+        .append(true)
+        .open(path.with_file_name(name))
+        .map_err(|error| io::Error::new(error.kind(), named(&error)))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(fs::TryLockError::WouldBlock) => Err(io::Error::new(
+            io::ErrorKind::ResourceBusy,
+            named(&"another server keeps its commits there"),
+        )),
+        Err(fs::TryLockError::Error(error)) => Err(io::Error::new(error.kind(), named(&error))),
+    }
 }
 
 fn parent(path: &Path) -> &Path {
