@@ -135,12 +135,10 @@ def test_librdkafka_lists_all_topics(data):
 
 def test_two_servers_do_not_share_a_file_of_commits(data, tmp_path):
     """Each would write down the commits of the other no more."""
-    with bl.serve(data, commits=tmp_path / "commits"):
-        with (
-            pytest.raises(OSError, match="another server keeps its commits there"),
-            bl.serve(data, commits=tmp_path / "commits"),
-        ):
-            pass
+    first = bl.serve(data, commits=tmp_path / "commits")
+    second = bl.serve(data, commits=tmp_path / "commits")
+    with first, pytest.raises(OSError, match="another server keeps its commits there"), second:
+        pass
     with bl.serve(data, commits=tmp_path / "commits"):
         pass
 
