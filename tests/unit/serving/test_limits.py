@@ -21,6 +21,8 @@ pytestmark = pytest.mark.slow
 
 API_VERSIONS, METADATA, FETCH, OFFSET_COMMIT, JOIN_GROUP, DESCRIBE_CONFIGS = 18, 3, 1, 8, 11, 32
 PARTITIONS = 3000
+# A machine that runs other tests beside this one is slow; a client that is kept waiting waits for a minute and more.
+IN_TIME = 15
 """The most memory above that of a server at rest, as docs/serving.md states it, in MiB."""
 CAP_MIB = 256
 
@@ -125,13 +127,13 @@ def test_a_thousand_clients_that_mean_harm(data, name):
                 connection.sendall(ATTACKS[name](at))
             except (OSError, TimeoutError):
                 continue
-        assert answers_within(server, 5)
+        assert answers_within(server, IN_TIME)
         time.sleep(1)
-        assert answers_within(server, 5)
+        assert answers_within(server, IN_TIME)
         assert server.memory("VmHWM") - rest < CAP_MIB
         for connection in connections:
             connection.close()
-        assert answers_within(server, 5)
+        assert answers_within(server, IN_TIME)
         assert server.process.poll() is None
 
 
@@ -194,7 +196,7 @@ def test_what_clients_leave_behind_or_ask_for_is_bounded(data, kind):
             if kind in ("settings", "sessions") and at >= 12:
                 break
         assert server.memory("VmHWM") - rest < CAP_MIB
-        assert answers_within(server, 5)
+        assert answers_within(server, IN_TIME)
 
 
 def test_connections_above_the_limit_are_closed_and_the_others_served(data):
