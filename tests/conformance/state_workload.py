@@ -326,7 +326,7 @@ class Cluster:
         return Said(
             at=now,
             groups=groups,
-            offsets=self._do("offsets", groups=consumers),
+            offsets=self._do("groupOffsets", groups=consumers),
             described=_described(tool["said"]),
             transactions=transactions,
             producers=self._do("producers"),

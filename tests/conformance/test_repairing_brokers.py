@@ -177,7 +177,7 @@ def test_coordinators_load_what_was_kept(client, tmp_path):
     }
     assert [one for one in bl.check(data, level="deep") if one.severity != "note"] == []
     with Broker(data, log=tmp_path / "after.log") as broker:
-        offsets = client.state(broker, "offsets", groups=["whole", "older", "gone", "after"])
+        offsets = client.state(broker, "groupOffsets", groups=["whole", "older", "gone", "after"])
         assert {row["group"]: row["offset"] for row in offsets} == {"whole": 15, "older": 5, "after": 5}
 
         def known():

@@ -40,7 +40,7 @@ def ids(client, broker):
 
 
 def groups(client, broker):
-    return sorted(client.state(broker, "offsets", groups=["half", "other"]), key=repr)
+    return sorted(client.state(broker, "groupOffsets", groups=["half", "other"]), key=repr)
 
 
 @pytest.fixture(scope="module")
@@ -191,7 +191,7 @@ def test_a_cluster_with_zookeeper_becomes_one_without(client, tmp_path, message_
         # What older formats do not have
         new = {"leaderEpoch": 0, "timestampType": 0} if convert and message_format < 2 else {}
         assert client.consume(broker, "old") == [{**row, **new} for row in rows]
-        assert [row["offset"] for row in client.state(broker, "offsets", groups=["g"])] == [50]
+        assert [row["offset"] for row in client.state(broker, "groupOffsets", groups=["g"])] == [50]
         assert client.produce(broker, "old", 0, 1)[0]["offset"] == 100
 
 

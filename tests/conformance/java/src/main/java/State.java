@@ -97,7 +97,7 @@ class State {
             case "transaction" -> transaction(command);
             case "produceRaw" -> produceRaw(command);
             case "groups" -> groups(command);
-            case "offsets" -> listOffsets(command);
+            case "groupOffsets" -> listOffsets(command);
             case "transactions" -> transactions(command);
             case "producers" -> producers(command);
             case "consumerGroupTool" -> consumerGroupTool(command);
