@@ -310,7 +310,7 @@ class ServedDirectory:
         ]
 
     def problem(self, text: str) -> None:
-        """Tell the user what could not be read, each once: clients see only that the server failed."""
+        """Warn of what could not be read, once. Clients see only that the server failed."""
         with self._lock:
             is_new = text not in self._told and len(self._told) < _MOST_TOLD
             if is_new:

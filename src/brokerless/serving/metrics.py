@@ -38,7 +38,7 @@ def metrics_at(listen: str, server: _native.Server) -> Iterator[str]:
             self.wfile.write(content)
 
         def log_message(self, *_: object) -> None:
-            """Say nothing of each request."""
+            """Log no requests."""
 
     host, _, port = listen.rpartition(":")
     if not (host and port.isdigit()):

@@ -1,4 +1,4 @@
-"""The user is told what a client cannot be told: which file is damaged."""
+"""A client learns only that the server failed. A warning names the damage to the user."""
 
 import socket
 import struct
