@@ -143,8 +143,8 @@ def harm(disk):
         lost[topic] = [(found[2]["base_offset"], found[2]["last_offset"] + 1)]
     path, found = data_batches(disk / "last-0", -1)
     damage.flip_bit(path, found[-1]["position"] + found[-1]["size"] - 3)
-    # Where the log ended, nothing sound tells.
-    lost["last"].append((found[-1]["base_offset"], None))
+    # Where the log ended, the recovery point of the clean stop tells.
+    lost["last"].append((found[-1]["base_offset"], found[-1]["last_offset"] + 1))
     return lost
 
 
