@@ -5,6 +5,7 @@ A chain is a name and steps. A step may use the answers to the steps before it: 
 
 import itertools
 from collections.abc import Callable, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -89,6 +90,22 @@ def api_versions(facts):
     software = {"clientSoftwareName": "wire", "clientSoftwareVersion": "1.0"}
     yield from single("all", "ApiVersions", facts.of("ApiVersions"), software)
     yield from single("a bad name", "ApiVersions", facts.of("ApiVersions", 3), {"clientSoftwareName": "-"})
+    meant = Step("DescribeCluster", 0, {})
+    for version in facts.of("ApiVersions", 5):
+        for name, of_meant in {
+            "this broker": lambda cluster: (cluster["clusterId"], cluster["controllerId"]),
+            "another node": lambda cluster: (cluster["clusterId"], 77),
+            "another cluster": lambda cluster: ("another", cluster["controllerId"]),
+            "no cluster": lambda cluster: (None, cluster["controllerId"]),
+            "no node": lambda cluster: (cluster["clusterId"], -1),
+            "any broker": lambda cluster: (None, -1),
+        }.items():
+
+            def body(got, of_meant=of_meant):
+                cluster_id, node_id = of_meant(got[0])
+                return software | {"clusterId": cluster_id, "nodeId": node_id}
+
+            yield f"a client of {name}, ApiVersions {version}", [meant, Step("ApiVersions", version, body)]
     unknown = Step("ApiVersions", 3, software, more={"sentVersion": 99, "answerVersion": 0})
     yield "a version of the future", [unknown]
 
@@ -430,6 +447,7 @@ def committed(facts):
 
     def asked(version, group, topics, **more):
         topics = topics and [{"name": name, "partitionIndexes": numbers} for name, numbers in topics]
+        topics = topics and named(facts, version, topics)
         of_group = {"groupId": group, "topics": topics}
         if version >= 9:
             of_group |= {"memberId": None, "memberEpoch": -1}
@@ -544,8 +562,17 @@ def leaves(facts):
             yield from single("nobody leaves", "LeaveGroup", [version], {"groupId": "g", "members": []})
 
 
+def named(facts, version, topics):
+    """Return the topics of a commit as the version names them: by their ids since version 10."""
+    if version < 10:
+        return topics
+    ids = [facts.ids.get(topic["name"], UNKNOWN_ID) for topic in topics]
+    return [{**topic, "topicId": one} for topic, one in zip(topics, ids, strict=True)]
+
+
 def commits(facts):
-    for version in facts.of("OffsetCommit", until=9):
+    for version in facts.of("OffsetCommit"):
+        committing = partial(committing_to, facts)
         for name, group, fields in (
             ("of no such member", "g", {"memberId": "nobody", "generationIdOrMemberEpoch": 1}),
             ("of no such group", f"nobody-{version}", {"memberId": "nobody", "generationIdOrMemberEpoch": 1}),
@@ -563,11 +590,12 @@ def commits(facts):
         yield f"a commit with much metadata, OffsetCommit {version}", [Step("OffsetCommit", version, large)]
 
 
-def committing(version, group, partition=0, topic="plain", metadata="m", **fields):
+def committing_to(facts, version, group, partition=0, topic="plain", metadata="m", **fields):
     """Return the body of an OffsetCommit."""
     one = {"partitionIndex": partition, "committedOffset": 3, "committedMetadata": metadata}
     one |= {"committedLeaderEpoch": 2} if version >= 6 else {}
-    body = {"groupId": group, "topics": [{"name": topic, "partitions": [one]}], **fields}
+    topics = named(facts, version, [{"name": topic, "partitions": [one]}])
+    body = {"groupId": group, "topics": topics, **fields}
     body |= {"retentionTimeMs": -1} if version <= 4 else {}
     return body | ({"groupInstanceId": None} if version >= 7 else {})
 
@@ -600,7 +628,7 @@ def life(facts, version):
 
     def commit(got, **more):
         own = {"memberId": got[number]["memberId"], "generationIdOrMemberEpoch": 1}
-        return committing(max(2, at("OffsetCommit", 9)), group, **own | more)
+        return committing_to(facts, max(2, at("OffsetCommit")), group, **own | more)
 
     def connecting(got):
         return joining(version, group, got[number]["memberId"], protocolType="connect")
@@ -626,11 +654,11 @@ def life(facts, version):
         Step("ListGroups", at("ListGroups"), {"statesFilter": ["Stable"]} if at("ListGroups") >= 4 else {}),
         Step("Heartbeat", at("Heartbeat"), known),
         Step("Heartbeat", at("Heartbeat"), lambda got: known(got, generationId=7)),
-        Step("OffsetCommit", max(2, at("OffsetCommit", 9)), commit),
-        Step("OffsetCommit", max(2, at("OffsetCommit", 9)), lambda got: commit(got, generationIdOrMemberEpoch=7)),
+        Step("OffsetCommit", max(2, at("OffsetCommit")), commit),
+        Step("OffsetCommit", max(2, at("OffsetCommit")), lambda got: commit(got, generationIdOrMemberEpoch=7)),
         Step(
             "OffsetCommit",
-            max(2, at("OffsetCommit", 9)),
+            max(2, at("OffsetCommit")),
             lambda got: commit(got, generationIdOrMemberEpoch=-1, memberId=""),
         ),
         Step(

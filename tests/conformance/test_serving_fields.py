@@ -8,7 +8,7 @@ import time
 from contextlib import contextmanager
 from pathlib import Path
 
-from kafka import BUILD, DEFAULT, JAVA, RELEASES, Broker
+from kafka import BUILD, DEFAULT, JAVA, NEWEST, RELEASES, Broker
 from serving_requests import COMMITTED, EARLIEST, LATEST, MAX_TIMESTAMP, NIL, UNCOMMITTED, UNKNOWN_ID, Facts, chains
 
 import brokerless as bl
@@ -71,7 +71,8 @@ def committing_in_a_transaction(version):
     """Return the body of a TxnOffsetCommit."""
     one = {"partitionIndex": 0, "committedOffset": 1, "committedMetadata": None}
     one |= {"committedLeaderEpoch": -1} if version >= 2 else {}
-    topics = [{"name": "plain", "partitions": [one]}]
+    topic = {"name": "plain"} if version < 6 else {"topicId": UNKNOWN_ID}
+    topics = [{**topic, "partitions": [one]}]
     return {"transactionalId": "t", "groupId": "g", "producerId": 1, "producerEpoch": 0, "topics": topics}
 
 
@@ -117,7 +118,7 @@ CHANGES = [
         POLICY_VIOLATION,
         lambda version: {"topics": [{"name": "plain", "partitions": [{"partitionIndex": 0, "offset": 1}]}]},
     ),
-    ("DeleteGroups", range(3), POLICY_VIOLATION, lambda version: {"groupsNames": ["g", "h"]}),
+    ("DeleteGroups", range(4), POLICY_VIOLATION, lambda version: {"groupsNames": ["g", "h"]}),
     (
         "OffsetDelete",
         range(1),
@@ -139,7 +140,7 @@ CHANGES = [
     ("AddPartitionsToTxn", range(6), TRANSACTIONAL_ID, adding),
     ("AddOffsetsToTxn", range(5), TRANSACTIONAL_ID, lambda version: {"transactionalId": "t", "groupId": "g"}),
     ("EndTxn", range(6), TRANSACTIONAL_ID, lambda version: {"transactionalId": "t"}),
-    ("TxnOffsetCommit", range(6), TRANSACTIONAL_ID, committing_in_a_transaction),
+    ("TxnOffsetCommit", range(7), TRANSACTIONAL_ID, committing_in_a_transaction),
 ]
 
 
@@ -396,7 +397,7 @@ def test_each_answer_is_that_of_a_broker_but_for_the_fields_that_the_page_names(
 
 
 def test_what_would_change_something_is_refused_in_each_version(tmp_path):
-    data, wire = tmp_path / "data", Wire(DEFAULT)
+    data, wire = tmp_path / "data", Wire(NEWEST)
     with bl.create_log_dir(data) as log_dir:
         log_dir.create_topic("plain")
     before = {path: path.read_bytes() for path in data.rglob("*") if path.is_file()}

@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 use bytes::{Bytes, BytesMut};
 use kafka_protocol::ResponseError;
 use kafka_protocol::messages::{
-    ApiKey, ApiVersionsRequest, ConsumerGroupDescribeRequest, ConsumerGroupHeartbeatRequest,
-    CreateTopicsRequest, DeleteTopicsRequest, DescribeClusterRequest, DescribeConfigsRequest,
-    DescribeGroupsRequest, DescribeTopicPartitionsRequest, FetchRequest, FindCoordinatorRequest,
-    HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest, ListGroupsRequest, ListOffsetsRequest,
-    MetadataRequest, OffsetCommitRequest, OffsetFetchRequest, OffsetForLeaderEpochRequest,
-    ProduceRequest, SaslAuthenticateRequest, SaslAuthenticateResponse, SaslHandshakeRequest,
-    SaslHandshakeResponse, SyncGroupRequest,
+    ApiKey, ConsumerGroupDescribeRequest, ConsumerGroupHeartbeatRequest, CreateTopicsRequest,
+    DeleteTopicsRequest, DescribeClusterRequest, DescribeConfigsRequest, DescribeGroupsRequest,
+    DescribeTopicPartitionsRequest, FetchRequest, FindCoordinatorRequest, HeartbeatRequest,
+    JoinGroupRequest, LeaveGroupRequest, ListGroupsRequest, ListOffsetsRequest, MetadataRequest,
+    OffsetCommitRequest, OffsetFetchRequest, OffsetForLeaderEpochRequest, ProduceRequest,
+    SaslAuthenticateRequest, SaslAuthenticateResponse, SaslHandshakeRequest, SaslHandshakeResponse,
+    SyncGroupRequest,
 };
 use kafka_protocol::protocol::StrBytes;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -27,6 +27,7 @@ use crate::fetch::{Bounds, read, respond, respond_error};
 use crate::groups::coordinator;
 use crate::memory::Share;
 use crate::metadata;
+use crate::newest;
 use crate::offsets;
 use crate::partitions::storage;
 use crate::read_log::{Client, Read};
@@ -234,7 +235,7 @@ pub(crate) async fn answer(
     peer.client.client_id = request.client_id.chars().take(MOST_CLIENT_ID).collect();
     let (address, host) = (&peer.address, &peer.host);
     let reply = match request.api {
-        ApiKey::ApiVersions => api_versions(&request),
+        ApiKey::ApiVersions => api_versions(shared, peer, &request),
         ApiKey::SaslHandshake => {
             let body = SaslHandshakeResponse::default()
                 .with_error_code(ResponseError::UnsupportedSaslMechanism.code());
@@ -334,6 +335,25 @@ pub(crate) async fn answer(
             });
             request.reply(&found.await?)
         }
+        ApiKey::OffsetCommit if version >= newest::IDS_IN_COMMITS => {
+            let topics = blocking(shared, |shared| shared.partitions.directory().topics()).await?;
+            let body = newest::offset_commit(request.body_bytes(), &topics)?;
+            let done = blocking(shared, move |shared| {
+                let directory = shared.partitions.directory();
+                shared.coordinator.commit(directory, &body, version)
+            });
+            newest::offset_commit_reply(&request, &topics, done.await?)
+        }
+        ApiKey::OffsetFetch if version >= newest::IDS_IN_COMMITS => {
+            let topics = blocking(shared, |shared| shared.partitions.directory().topics()).await?;
+            let body = newest::offset_fetch(request.body_bytes(), &topics)?;
+            let found = blocking(shared, move |shared| {
+                let directory = shared.partitions.directory();
+                let coordinator = &shared.coordinator;
+                coordinator.committed(directory, &body, version, &shared.memory)
+            });
+            newest::offset_fetch_reply(&request, &topics, found.await?)
+        }
         ApiKey::OffsetCommit => {
             let body: OffsetCommitRequest = request.body()?;
             let done = blocking(shared, move |shared| {
@@ -397,9 +417,19 @@ pub(crate) async fn answer(
     reply.map(Some)
 }
 
-fn api_versions(request: &Request) -> Result<Reply, Broken> {
-    let body: ApiVersionsRequest = request.body()?;
-    let error = match metadata::is_named_well(&body, request.version) {
+fn api_versions(shared: &Shared, peer: &Peer, request: &Request) -> Result<Reply, Broken> {
+    let (body, cluster_id, node_id) = match request.version < newest::MEANT_BROKER {
+        true => (request.body()?, None, -1),
+        false => newest::api_versions(request.body_bytes())?,
+    };
+    let is_well =
+        metadata::is_named_well(&body, request.version) && cluster_id.is_some() == (node_id != -1);
+    // A client of another broker that had this address has to begin anew.
+    let is_another = cluster_id.is_some_and(|id| {
+        node_id != peer.address.node_id || *id != *shared.partitions.directory().cluster_id()
+    });
+    let error = match is_well {
+        true if is_another => Some(ResponseError::RebootstrapRequired),
         true => None,
         false => Some(ResponseError::InvalidRequest),
     };
@@ -409,7 +439,7 @@ fn api_versions(request: &Request) -> Result<Reply, Broken> {
 /// Answers a client that has not said who it is. Until then, it gets nothing else.
 async fn log_in(shared: &Arc<Shared>, peer: &mut Peer, request: &Request) -> Result<Reply, Broken> {
     match request.api {
-        ApiKey::ApiVersions => api_versions(request),
+        ApiKey::ApiVersions => api_versions(shared, peer, request),
         ApiKey::SaslHandshake => {
             let body: SaslHandshakeRequest = request.body()?;
             let begun = shared

@@ -7,6 +7,7 @@
 //! - `answerer`: a connection without a socket.
 //! - `read_log`, `counters`: who read what, and how much.
 //! - `wire`: frames, headers, and the versions that are spoken.
+//! - `newest`: versions that the crate of the protocol lacks.
 //! - `metadata`, `offsets`, `fetch`, `refused`: the answers, by request.
 //! - `settings`: what topics have, with Kafka's defaults.
 //! - `groups`: consumer groups: members, assignments and commits.
@@ -23,6 +24,7 @@ mod fetch;
 mod groups;
 mod memory;
 mod metadata;
+mod newest;
 mod offsets;
 mod partitions;
 mod read_log;

@@ -31,6 +31,7 @@ use kafka_protocol::messages::{
 };
 use kafka_protocol::protocol::StrBytes;
 
+use crate::newest;
 use crate::wire::{Broken, Reply, Request};
 
 /// The error that clients show with its message, and do not try again.
@@ -163,7 +164,11 @@ pub(crate) fn reply(request: &Request) -> Result<Reply, Broken> {
                     .with_group_id(group)
                     .with_error_code(ERROR.code())
             });
-            request.reply(&DeleteGroupsResponse::default().with_results(results.collect()))
+            let response = DeleteGroupsResponse::default().with_results(results.collect());
+            match request.version < newest::WHY_NOT_DELETED {
+                true => request.reply(&response),
+                false => newest::delete_groups_reply(request, response, &READ_ONLY),
+            }
         }
         ApiKey::OffsetDelete => {
             request.reply(&OffsetDeleteResponse::default().with_error_code(ERROR.code()))
@@ -192,6 +197,9 @@ pub(crate) fn reply(request: &Request) -> Result<Reply, Broken> {
             .reply(&AddOffsetsToTxnResponse::default().with_error_code(NO_TRANSACTIONS.code())),
         ApiKey::EndTxn => {
             request.reply(&EndTxnResponse::default().with_error_code(NO_TRANSACTIONS.code()))
+        }
+        ApiKey::TxnOffsetCommit if request.version >= newest::IDS_IN_TXN_COMMITS => {
+            newest::txn_offset_commit_reply(request, NO_TRANSACTIONS)
         }
         ApiKey::TxnOffsetCommit => {
             let body: TxnOffsetCommitRequest = request.body()?;

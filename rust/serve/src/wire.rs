@@ -14,10 +14,10 @@ use crate::memory::Share;
 pub(crate) const APIS: &[(ApiKey, i16, i16)] = &[
     (ApiKey::Produce, 3, 13),
     (ApiKey::Fetch, 4, 18),
-    (ApiKey::ListOffsets, 1, 10),
+    (ApiKey::ListOffsets, 1, 11),
     (ApiKey::Metadata, 0, 13),
-    (ApiKey::OffsetCommit, 2, 9),
-    (ApiKey::OffsetFetch, 1, 9),
+    (ApiKey::OffsetCommit, 2, 10),
+    (ApiKey::OffsetFetch, 1, 10),
     (ApiKey::FindCoordinator, 0, 6),
     (ApiKey::JoinGroup, 0, 9),
     (ApiKey::Heartbeat, 0, 4),
@@ -26,7 +26,7 @@ pub(crate) const APIS: &[(ApiKey, i16, i16)] = &[
     (ApiKey::DescribeGroups, 0, 6),
     (ApiKey::ListGroups, 0, 5),
     (ApiKey::SaslHandshake, 0, 1),
-    (ApiKey::ApiVersions, 0, 4),
+    (ApiKey::ApiVersions, 0, 5),
     (ApiKey::CreateTopics, 2, 7),
     (ApiKey::DeleteTopics, 1, 6),
     (ApiKey::DeleteRecords, 0, 2),
@@ -35,14 +35,14 @@ pub(crate) const APIS: &[(ApiKey, i16, i16)] = &[
     (ApiKey::AddPartitionsToTxn, 0, 5),
     (ApiKey::AddOffsetsToTxn, 0, 4),
     (ApiKey::EndTxn, 0, 5),
-    (ApiKey::TxnOffsetCommit, 0, 5),
+    (ApiKey::TxnOffsetCommit, 0, 6),
     (ApiKey::CreateAcls, 1, 3),
     (ApiKey::DeleteAcls, 1, 3),
     (ApiKey::DescribeConfigs, 1, 4),
     (ApiKey::SaslAuthenticate, 0, 2),
     (ApiKey::AlterConfigs, 0, 2),
     (ApiKey::CreatePartitions, 0, 3),
-    (ApiKey::DeleteGroups, 0, 2),
+    (ApiKey::DeleteGroups, 0, 3),
     (ApiKey::IncrementalAlterConfigs, 0, 1),
     (ApiKey::OffsetDelete, 0, 0),
     (ApiKey::DescribeCluster, 0, 2),
@@ -111,16 +111,28 @@ impl Request {
     }
 
     /// Decodes the body. Its lengths and counts have been checked.
+    ///
+    /// A version that the crate does not know (`newest`) is read as the last one that it knows.
     pub(crate) fn body<T: Decodable + Message>(&self) -> Result<T, Broken> {
-        T::decode(&mut self.body.clone(), self.version).map_err(|error| {
+        let version = self.version.min(T::VERSIONS.max);
+        T::decode(&mut self.body_bytes(), version).map_err(|error| {
             Broken::Bytes(format!("{:?} version {}: {error}", self.api, self.version))
         })
     }
 
-    /// Returns the reply with a body.
-    pub(crate) fn reply<T: Encodable + HeaderVersion>(&self, body: &T) -> Result<Reply, Broken> {
-        let mut reply = Reply::new(T::header_version(self.version), self.correlation_id)?;
-        encode(body, self.version, reply.buffer())?;
+    /// Returns the body as it was sent.
+    pub(crate) fn body_bytes(&self) -> Bytes {
+        self.body.clone()
+    }
+
+    /// Returns the reply with a body, in the last version that the crate knows if the request is newer.
+    pub(crate) fn reply<T: Encodable + HeaderVersion + Message>(
+        &self,
+        body: &T,
+    ) -> Result<Reply, Broken> {
+        let version = self.version.min(T::VERSIONS.max);
+        let mut reply = Reply::new(T::header_version(version), self.correlation_id)?;
+        encode(body, version, reply.buffer())?;
         Ok(reply)
     }
 }
