@@ -90,9 +90,17 @@ enum Login {
     /// Nobody is asked, or it has.
     Done,
     Asked,
-    Begun(Box<Authenticating>),
+    /// It says so in requests, or in bytes alone (version 0 of SaslHandshake).
+    Begun(Box<Authenticating>, Tokens),
     /// It had no right password: the connection ends, so that it cannot try many.
     Refused,
+}
+
+/// How a client sends what its mechanism wants.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Tokens {
+    InRequests,
+    Bare,
 }
 
 /// Serves a connection until it is closed, breaks the protocol, or is silent too long.
@@ -211,6 +219,12 @@ pub(crate) async fn answer(
     peer: &mut Peer,
     frame: Bytes,
 ) -> Result<Option<Reply>, Broken> {
+    if matches!(peer.login, Login::Begun(_, Tokens::Bare)) {
+        return match take_token(shared, peer, frame).await? {
+            Some(token) => Ok(Some(Reply::bare(&token))),
+            None => Err(Broken::Bytes("a wrong password".to_owned())),
+        };
+    }
     let request = match Request::parse(frame) {
         Ok(request) => request,
         Err(Broken::Unknown {
@@ -448,7 +462,11 @@ async fn log_in(shared: &Arc<Shared>, peer: &mut Peer, request: &Request) -> Res
                 .and_then(|users| users.begin(&body.mechanism));
             let error = match begun {
                 Some(begun) => {
-                    peer.login = Login::Begun(Box::new(begun));
+                    let tokens = match request.version {
+                        0 => Tokens::Bare,
+                        _ => Tokens::InRequests,
+                    };
+                    peer.login = Login::Begun(Box::new(begun), tokens);
                     0
                 }
                 None => ResponseError::UnsupportedSaslMechanism.code(),
@@ -463,40 +481,54 @@ async fn log_in(shared: &Arc<Shared>, peer: &mut Peer, request: &Request) -> Res
         }
         ApiKey::SaslAuthenticate => {
             let body: SaslAuthenticateRequest = request.body()?;
-            let Login::Begun(login) = std::mem::replace(&mut peer.login, Login::Asked) else {
-                return Err(Broken::Bytes("a password before a mechanism".to_owned()));
-            };
-            // To compare a password takes time that others need.
-            let (login, step) = blocking(shared, move |_| {
-                let mut login = login;
-                let step = login.step(&body.auth_bytes);
-                Ok((login, step))
-            })
-            .await?;
             let response = SaslAuthenticateResponse::default();
-            match step {
-                Step::GoOn(bytes) => {
-                    peer.login = Login::Begun(login);
-                    request.reply(&response.with_auth_bytes(bytes.into()))
-                }
-                Step::Done(user, bytes) => {
-                    peer.login = Login::Done;
-                    peer.client.user = Some(user);
-                    request.reply(&response.with_auth_bytes(bytes.into()))
-                }
-                Step::Refused => {
-                    Counters::add(&shared.counters.not_authenticated, 1);
-                    peer.login = Login::Refused;
-                    tokio::time::sleep(AFTER_A_WRONG_PASSWORD).await;
+            let response = match take_token(shared, peer, body.auth_bytes).await? {
+                Some(token) => response.with_auth_bytes(token),
+                None => {
                     let text = "Authentication failed: invalid user or password";
-                    let response = response
+                    response
                         .with_error_code(ResponseError::SaslAuthenticationFailed.code())
-                        .with_error_message(Some(StrBytes::from_static_str(text)));
-                    request.reply(&response)
+                        .with_error_message(Some(StrBytes::from_static_str(text)))
                 }
-            }
+            };
+            request.reply(&response)
         }
         other => Err(Broken::Bytes(format!("{other:?} before a password"))),
+    }
+}
+
+/// Takes what a client sends to its mechanism. Returns the answer to it; None: the password is wrong.
+async fn take_token(
+    shared: &Arc<Shared>,
+    peer: &mut Peer,
+    token: Bytes,
+) -> Result<Option<Bytes>, Broken> {
+    let Login::Begun(login, tokens) = std::mem::replace(&mut peer.login, Login::Asked) else {
+        return Err(Broken::Bytes("a password before a mechanism".to_owned()));
+    };
+    // To compare a password takes time that others need.
+    let (login, step) = blocking(shared, move |_| {
+        let mut login = login;
+        let step = login.step(&token);
+        Ok((login, step))
+    })
+    .await?;
+    match step {
+        Step::GoOn(answer) => {
+            peer.login = Login::Begun(login, tokens);
+            Ok(Some(answer.into()))
+        }
+        Step::Done(user, answer) => {
+            peer.login = Login::Done;
+            peer.client.user = Some(user);
+            Ok(Some(answer.into()))
+        }
+        Step::Refused => {
+            Counters::add(&shared.counters.not_authenticated, 1);
+            peer.login = Login::Refused;
+            tokio::time::sleep(AFTER_A_WRONG_PASSWORD).await;
+            Ok(None)
+        }
     }
 }
 

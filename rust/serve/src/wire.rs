@@ -194,6 +194,17 @@ impl Reply {
         })
     }
 
+    /// Returns a reply of bytes alone, without a header.
+    pub(crate) fn bare(bytes: &[u8]) -> Self {
+        let mut last = BytesMut::with_capacity(4 + bytes.len());
+        last.put_i32(0);
+        last.put_slice(bytes);
+        Self {
+            parts: Vec::new(),
+            last,
+        }
+    }
+
     /// The bytes behind the last part of a file.
     pub(crate) fn buffer(&mut self) -> &mut BytesMut {
         &mut self.last

@@ -163,6 +163,23 @@ def test_a_connection_with_a_wrong_password_is_closed(data):
                 assert is_open == (error == 0)
 
 
+@pytest.mark.parametrize(("password", "is_right"), [(b"secret", True), (b"other", False)])
+def test_a_password_may_come_without_a_request(data, password, is_right):
+    """As kafka-python sends it up to 2.0: SaslHandshake 0, then bare bytes."""
+    handshake = asked(HANDSHAKE, 0, struct.pack(">h", 5) + b"PLAIN")
+    text = b"\0ann\0" + password
+    with bl.serve(data, users={"ann": "secret"}) as address:
+        host, _, port = address.rpartition(":")
+        with socket.create_connection((host, int(port)), timeout=10) as connection:
+            connection.sendall(handshake)
+            assert answered(connection)[:2] == b"\0\0"
+            connection.sendall(struct.pack(">i", len(text)) + text)
+            assert connection.recv(4) == (bytes(4) if is_right else b"")
+            if is_right:
+                connection.sendall(asked(METADATA, 1, struct.pack(">i", -1)))
+                assert answered(connection) is not None
+
+
 @pytest.mark.parametrize("request_", ["metadata", "a token before a handshake"])
 def test_nothing_is_answered_before_a_password(data, request_):
     first = asked(METADATA, 1, struct.pack(">i", -1)) if request_ == "metadata" else token(b"\0ann\0secret")
