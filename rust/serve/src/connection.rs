@@ -234,7 +234,7 @@ pub(crate) async fn answer(
         }) if api_key == ApiKey::ApiVersions as i16 => {
             // In version 0, which each client can read (KIP-511).
             let mut reply = Reply::new(0, correlation_id)?;
-            let body = metadata::api_versions(Some(ResponseError::UnsupportedVersion));
+            let body = metadata::api_versions(Some(ResponseError::UnsupportedVersion), true);
             crate::wire::encode(&body, 0, reply.buffer())?;
             return Ok(Some(reply));
         }
@@ -249,7 +249,7 @@ pub(crate) async fn answer(
     peer.client.client_id = request.client_id.chars().take(MOST_CLIENT_ID).collect();
     let (address, host) = (&peer.address, &peer.host);
     let reply = match request.api {
-        ApiKey::ApiVersions => api_versions(shared, peer, &request),
+        ApiKey::ApiVersions => api_versions(shared, peer, &request).await,
         ApiKey::SaslHandshake => {
             let body = SaslHandshakeResponse::default()
                 .with_error_code(ResponseError::UnsupportedSaslMechanism.code());
@@ -431,7 +431,11 @@ pub(crate) async fn answer(
     reply.map(Some)
 }
 
-fn api_versions(shared: &Shared, peer: &Peer, request: &Request) -> Result<Reply, Broken> {
+async fn api_versions(
+    shared: &Arc<Shared>,
+    peer: &Peer,
+    request: &Request,
+) -> Result<Reply, Broken> {
     let (body, cluster_id, node_id) = match request.version < newest::MEANT_BROKER {
         true => (request.body()?, None, -1),
         false => newest::api_versions(request.body_bytes())?,
@@ -447,13 +451,15 @@ fn api_versions(shared: &Shared, peer: &Peer, request: &Request) -> Result<Reply
         true => None,
         false => Some(ResponseError::InvalidRequest),
     };
-    request.reply(&metadata::api_versions(error))
+    let topics = blocking(shared, |shared| shared.partitions.directory().topics()).await;
+    let have_ids = topics.is_ok_and(|topics| topics.all().iter().all(|topic| !topic.id.is_nil()));
+    request.reply(&metadata::api_versions(error, have_ids))
 }
 
 /// Answers a client that has not said who it is. Until then, it gets nothing else.
 async fn log_in(shared: &Arc<Shared>, peer: &mut Peer, request: &Request) -> Result<Reply, Broken> {
     match request.api {
-        ApiKey::ApiVersions => api_versions(shared, peer, request),
+        ApiKey::ApiVersions => api_versions(shared, peer, request).await,
         ApiKey::SaslHandshake => {
             let body: SaslHandshakeRequest = request.body()?;
             let begun = shared

@@ -24,6 +24,7 @@ use kafka_protocol::messages::{
 use kafka_protocol::protocol::StrBytes;
 
 use crate::directory::{Refusal, Topic, Topics};
+use crate::newest::IDS_IN_COMMITS;
 use crate::partitions::Partitions;
 use crate::server::Address;
 use crate::settings::SETTINGS;
@@ -58,7 +59,9 @@ const BROKERS: i8 = 1;
 const CONTROLLERS: i8 = 2;
 
 /// The answer to a client that asks which requests there are. An error comes alone, but for that of an unknown version.
-pub(crate) fn api_versions(error: Option<ResponseError>) -> ApiVersionsResponse {
+///
+/// Without `have_ids`, a topic has no id, as before Kafka 2.8: clients are to commit offsets by names.
+pub(crate) fn api_versions(error: Option<ResponseError>, have_ids: bool) -> ApiVersionsResponse {
     let shown = APIS.iter().filter(|(api, _, _)| match error {
         None => true,
         Some(ResponseError::UnsupportedVersion) => *api == ApiKey::ApiVersions,
@@ -66,11 +69,15 @@ pub(crate) fn api_versions(error: Option<ResponseError>) -> ApiVersionsResponse 
     });
     let api_keys = shown
         .map(|(api, first, last)| {
+            let last = match api {
+                ApiKey::OffsetCommit | ApiKey::OffsetFetch if !have_ids => IDS_IN_COMMITS - 1,
+                _ => *last,
+            };
             ApiVersion::default()
                 .with_api_key(*api as i16)
                 // Older clients of librdkafka look for this version, and a broker that has it no more names it (KIP-896).
                 .with_min_version(if *api == ApiKey::Produce { 0 } else { *first })
-                .with_max_version(*last)
+                .with_max_version(last)
         })
         .collect();
     ApiVersionsResponse::default()

@@ -147,6 +147,45 @@ class Confluent:
             time.sleep(job["pause"] / 1000)
 
 
+# aiokafka began as a copy of kafka-python: they have the same options and results.
+
+
+def options(job):
+    return {
+        "bootstrap_servers": job["at"],
+        "group_id": job.get("group"),
+        "isolation_level": job["isolation"],
+        "enable_auto_commit": False,
+        "auto_offset_reset": "none",
+        "fetch_max_wait_ms": 10,
+    }
+
+
+def places_of(job, kind):
+    return {kind(*split(name)): given for name, given in job["partitions"].items()}
+
+
+def rounds(places):
+    """Yield a time for each partition that has one left; they cannot ask for special ones."""
+    for number in range(max(map(len, places.values()))):
+        asked = {place: times[number] for place, times in places.items() if number < len(times) and times[number] >= 0}
+        if asked:
+            yield asked
+
+
+def say_offsets(asked, found):
+    for place, one in found.items():
+        offset = -1 if one is None else one.offset
+        say(topic=place.topic, partition=place.partition, query=asked[place], offset=offset)
+
+
+def fields_of(record):
+    # They tell no type of a timestamp that is -1.
+    time = (-1,) if record.timestamp in (None, -1) else (record.timestamp, record.timestamp_type)
+    place = record.topic, record.partition, record.offset
+    return *place, time, record.key, record.value, record.headers
+
+
 class AioKafka:
     """aiokafka."""
 
@@ -156,23 +195,13 @@ class AioKafka:
         self._kafka = aiokafka
 
     def _consumer(self, job):
-        return self._kafka.AIOKafkaConsumer(
-            bootstrap_servers=job["at"],
-            group_id=job.get("group"),
-            isolation_level=job["isolation"],
-            enable_auto_commit=False,
-            auto_offset_reset="none",
-            fetch_max_wait_ms=10,
-        )
-
-    def _places(self, job):
-        return {self._kafka.TopicPartition(*split(name)): given for name, given in job["partitions"].items()}
+        return self._kafka.AIOKafkaConsumer(**options(job))
 
     def read(self, job):
         asyncio.run(self._read(job))
 
     async def _read(self, job):
-        places = self._places(job)
+        places = places_of(job, self._kafka.TopicPartition)
         if job["start"] == "group":
             async with self._consumer(job) as consumer:
                 consumer.assign(list(places))
@@ -189,22 +218,19 @@ class AioKafka:
                 while any([await consumer.position(place) < end for place, end in ends.items()]):
                     for records in (await consumer.getmany(timeout_ms=200)).values():
                         for record in records:
-                            say_record(*_fields(record))
+                            say_record(*fields_of(record))
 
     def offsets(self, job):
         asyncio.run(self._offsets(job))
 
     async def _offsets(self, job):
-        places = self._places(job)
+        places = places_of(job, self._kafka.TopicPartition)
         # A consumer that is closed before it has done anything raises an error.
         if not any(time >= 0 for times in places.values() for time in times):
             return
         async with self._consumer(job) as consumer:
-            for number in range(max(map(len, places.values()))):
-                asked = {place: row[number] for place, row in places.items() if number < len(row) and row[number] >= 0}
-                for place, found in (await consumer.offsets_for_times(asked)).items() if asked else ():
-                    offset = -1 if found is None else found.offset
-                    say(topic=place.topic, partition=place.partition, query=asked[place], offset=offset)
+            for asked in rounds(places):
+                say_offsets(asked, await consumer.offsets_for_times(asked))
 
 
 class KafkaPython:
@@ -216,20 +242,10 @@ class KafkaPython:
         self._kafka = kafka
 
     def _consumer(self, job):
-        return self._kafka.KafkaConsumer(
-            bootstrap_servers=job["at"],
-            group_id=job.get("group"),
-            isolation_level=job["isolation"],
-            enable_auto_commit=False,
-            auto_offset_reset="none",
-            fetch_max_wait_ms=10,
-        )
-
-    def _places(self, job):
-        return {self._kafka.TopicPartition(*split(name)): given for name, given in job["partitions"].items()}
+        return self._kafka.KafkaConsumer(**options(job))
 
     def read(self, job):
-        places = self._places(job)
+        places = places_of(job, self._kafka.TopicPartition)
         if job["start"] == "group":
             consumer = self._consumer(job)
             consumer.assign(list(places))
@@ -249,28 +265,18 @@ class KafkaPython:
                 raise TimeoutError(f"not at the end after {SECONDS} s")
             for records in consumer.poll(timeout_ms=200).values():
                 for record in records:
-                    say_record(*_fields(record))
+                    say_record(*fields_of(record))
         consumer.close()
 
     def offsets(self, job):
-        places = self._places(job)
+        places = places_of(job, self._kafka.TopicPartition)
         consumer = self._consumer(job)
         # Of topics that it does not know yet, it leaves out the answers.
         consumer.assign(list(places))
         consumer.end_offsets(list(places))
-        for number in range(max(map(len, places.values()))):
-            asked = {place: row[number] for place, row in places.items() if number < len(row) and row[number] >= 0}
-            for place, found in consumer.offsets_for_times(asked).items() if asked else ():
-                offset = -1 if found is None else found.offset
-                say(topic=place.topic, partition=place.partition, query=asked[place], offset=offset)
+        for asked in rounds(places):
+            say_offsets(asked, consumer.offsets_for_times(asked))
         consumer.close()
-
-
-def _fields(record):
-    # They tell no type of a timestamp that is -1.
-    time = (-1,) if record.timestamp in (None, -1) else (record.timestamp, record.timestamp_type)
-    place = record.topic, record.partition, record.offset
-    return *place, time, record.key, record.value, record.headers
 
 
 def main():
