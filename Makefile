@@ -66,7 +66,7 @@ lint: setup tools/prose/node_modules/.installed
 	cargo fmt --check && cargo clippy --release --workspace --all-targets --quiet -- -D warnings
 
 conformance: setup .venv-oldest/.installed build/conformance/.fetched  ## real Kafka brokers, clients and tools, an S3 server, Delta Lake and Iceberg, against what we write and read
-	.venv/bin/python -m pytest -m conformance tests/conformance tests/spark $(AT_ONCE) loadfile
+	.venv/bin/python -m pytest -m conformance tests/conformance tests/spark --numprocesses $(or $(PROCESSES),3) --dist loadfile
 
 bench: setup build/conformance/.fetched  ## against what users would otherwise run; BENCH="decode encode append convert compact json spark connector jvm jobs scale state check serve" or some of them
 	@tools/prerequisites maven
@@ -134,5 +134,5 @@ target/checked/.compiled: $(RUST) | prerequisites
 # A wheel, not an editable install: what users get is what this one tests.
 .venv-oldest/.installed: .venv/.developed $(JAR) constraints-oldest.txt $(shell find src -name '*.py')
 	$(PYTHON) -m venv .venv-oldest && .venv-oldest/bin/pip install --upgrade pip
-	rm -rf build/wheels && .venv/bin/maturin build --quiet --release --out build/wheels
+	rm -rf build/wheels && .venv/bin/maturin build --quiet --release --interpreter .venv/bin/python --out build/wheels
 	PIP_CONSTRAINT=constraints-oldest.txt .venv-oldest/bin/pip install --force-reinstall build/wheels/*.whl 'pyspark==4.1.0' fsspec pytest pytest-randomly && touch $@
