@@ -43,7 +43,7 @@ impl SegmentFile {
         // A named pipe would block.
         let file = File::options()
             .read(true)
-            .custom_flags(libc::O_NONBLOCK)
+            .custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed())
             .open(&path)?;
         match file.metadata()?.is_file() {
             true => Ok(Self::Local(Arc::new(file))),

@@ -1,11 +1,14 @@
 //! From a file to a socket.
 
+use std::fs::File;
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use brokerless_core::ReadAt;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use crate::wire::FileRange;
@@ -15,6 +18,8 @@ const AT_ONCE: u64 = 1 << 20;
 
 /// A copy goes through so many bytes of memory for each connection.
 const COPIED: usize = 16 << 10;
+/// So many threads wait for a disk at once. They must not be those that serve all clients.
+static COLD: Semaphore = Semaphore::const_new(8);
 /// How long a client may take nothing.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -27,12 +32,49 @@ pub(crate) async fn send_file(socket: &mut TcpStream, range: &FileRange) -> io::
     let (mut position, end) = (range.position, range.position + range.length);
     while position < end {
         let length = (end - position).min(AT_ONCE);
+        fill_page_cache(&range.file, position, length).await;
         match progress(send(socket, range, position, length)).await? {
             0 => return Err(shorter()),
             count => position += count,
         }
     }
     Ok(())
+}
+
+/// Reads bytes of a file that are on a disk alone, on a thread that may wait for it. What fails, the sender notices.
+async fn fill_page_cache(file: &Arc<File>, position: u64, length: u64) {
+    let last = position + length.saturating_sub(1);
+    if is_cached(file, position) && is_cached(file, last) {
+        return;
+    }
+    let _permit = COLD.acquire().await;
+    let file = Arc::clone(file);
+    let read = tokio::task::spawn_blocking(move || {
+        let mut buffer = vec![0; COPIED];
+        let (mut position, end) = (position, position + length);
+        while position < end {
+            match file.read_at(position, &mut buffer) {
+                Ok(count @ 1..) => position += count as u64,
+                _ => break,
+            }
+        }
+    });
+    let _ = read.await;
+}
+
+/// Whether a byte of a file is there without waiting for a disk. Where the system does not tell: yes.
+#[cfg(target_os = "linux")]
+fn is_cached(file: &File, position: u64) -> bool {
+    use rustix::io::{Errno, ReadWriteFlags, preadv2};
+
+    let mut byte = [0];
+    let into = &mut [io::IoSliceMut::new(&mut byte)];
+    preadv2(file, into, position, ReadWriteFlags::NOWAIT) != Err(Errno::AGAIN)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn is_cached(_: &File, _: u64) -> bool {
+    true
 }
 
 /// Sends some bytes, at least one, and returns their number; 0: the file has none there.
@@ -48,7 +90,9 @@ async fn send(
     loop {
         socket.writable().await?;
         let sent = socket.try_io(Interest::WRITABLE, || {
-            kernel::send_file(socket, &range.file, position, length)
+            let (mut offset, length) = (position, usize::try_from(length).unwrap_or(usize::MAX));
+            let sent = rustix::fs::sendfile(&*socket, &range.file, Some(&mut offset), length)?;
+            Ok(sent as u64)
         });
         match sent {
             Err(error)
@@ -97,6 +141,7 @@ async fn copy(
     position: u64,
     length: u64,
 ) -> io::Result<u64> {
+    fill_page_cache(&range.file, position, length.min(COPIED as u64)).await;
     let mut buffer = vec![0; usize::try_from(length).unwrap_or(COPIED).min(COPIED)];
     let count = range.file.read_at(position, &mut buffer)?;
     buffer.truncate(count);
@@ -111,36 +156,4 @@ async fn progress<T>(sending: impl Future<Output = io::Result<T>>) -> io::Result
 
 fn shorter() -> io::Error {
     io::Error::new(io::ErrorKind::UnexpectedEof, "the file became shorter")
-}
-
-/// The one call of the system that needs `unsafe`: records leave without a copy in this process.
-#[cfg(target_os = "linux")]
-#[allow(unsafe_code)]
-mod kernel {
-    use std::fs::File;
-    use std::io;
-    use std::os::fd::AsRawFd;
-
-    use tokio::net::TcpStream;
-
-    pub(super) fn send_file(
-        socket: &TcpStream,
-        file: &File,
-        position: u64,
-        length: u64,
-    ) -> io::Result<u64> {
-        let mut offset = libc::off_t::try_from(position).map_err(io::Error::other)?;
-        let length = usize::try_from(length).map_err(io::Error::other)?;
-        // SAFETY: both descriptors are open as long as `socket` and `file` are borrowed, and the kernel writes to
-        // `offset` only, which outlives the call.
-        let sent = unsafe {
-            libc::sendfile(
-                socket.as_raw_fd(),
-                file.as_raw_fd(),
-                &raw mut offset,
-                length,
-            )
-        };
-        u64::try_from(sent).map_err(|_| io::Error::last_os_error())
-    }
 }

@@ -174,8 +174,7 @@ impl Server {
         let address = listener.local_addr()?;
         let (stop, stopped) = watch::channel(false);
         let runtime = Builder::new_multi_thread()
-            // `sendfile` waits for a disk where a file is not in the page cache, and its thread with it.
-            .worker_threads(8)
+            .worker_threads(2)
             .thread_name("brokerless-serve")
             .enable_all()
             .build()?;
