@@ -226,7 +226,7 @@ def against(
     cheaper = 1 / ratio([run.cpu_seconds for run in mine], [run.cpu_seconds for run in theirs])
     rate = statistics.median(run.bytes / max(run.seconds) / 1e6 for run in mine)
     cpu = [statistics.median(1e9 * run.cpu_seconds / run.bytes for run in of) for of in runs]
-    # The kernel sends the same bytes for both: its part no server can save.
+    # The same bytes leave through the kernel for both servers.
     kernel = [statistics.median(1e9 * run.kernel_seconds / run.bytes for run in of) for of in runs]
     fair = [statistics.median(min(run.seconds) / max(run.seconds) for run in of) for of in runs]
     print(

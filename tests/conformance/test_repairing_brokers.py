@@ -32,7 +32,10 @@ WEEK = {"log_retention_ms": 604800000, "log_retention_check_interval_ms": 200, "
 
 
 def leave_on_its_way(client, disks, end):
-    """Stop or kill a broker that moves a replica to its other disk; return both directories and the records."""
+    """Stop or kill a broker that moves a replica to its other disk; return both directories and the records.
+
+    The replica has been copied, and waits for the throttle before it takes its place.
+    """
     broker = Broker(*disks, log=disks[0].with_name("before.log"), **WEEK)
     try:
         client.create(broker, "t", retention_ms=604800000, internal_segment_bytes=200_000)
@@ -45,7 +48,8 @@ def leave_on_its_way(client, disks, end):
         (there,) = (disk for disk in disks if disk != here)
         client.configure(broker, "broker", str(broker.node_id), **THROTTLE)
         client.move(broker, "t", 0, there)
-        until(lambda: (future := list(there.glob("t-0.*-future"))) and size_of(future[0]) > 100_000)
+        size = size_of(here / "t-0")
+        until(lambda: (future := list(there.glob("t-0.*-future"))) and size_of(future[0]) == size)
         broker.stop() if end == "stopped" else broker.kill()
     finally:
         broker.kill()

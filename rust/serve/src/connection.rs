@@ -90,7 +90,7 @@ enum Login {
     /// Nobody is asked, or it has.
     Done,
     Asked,
-    /// It says so in requests, or in bytes alone (version 0 of SaslHandshake).
+    /// It is about to, in requests or in bytes alone (version 0 of SaslHandshake).
     Begun(Box<Authenticating>, Tokens),
     /// It had no right password: the connection ends, so that it cannot try many.
     Refused,
@@ -120,18 +120,17 @@ pub(crate) async fn serve_connection(socket: TcpStream, shared: &Arc<Shared>) ->
         let Some(frame) = read_frame(&mut socket, shared, &mut share).await? else {
             return Ok(());
         };
-        let Some(reply) = answer(shared, &mut peer, frame).await.map_err(broken)? else {
-            continue;
-        };
-        let parts = reply.finish().map_err(broken)?;
-        let in_memory = parts.iter().map(|part| match part {
-            Part::Bytes(bytes) => bytes.len(),
-            Part::Held(..) | Part::File(_) => 0,
-        });
-        if !share.grow(in_memory.sum()) {
-            return Err(no_memory());
+        if let Some(reply) = answer(shared, &mut peer, frame).await.map_err(broken)? {
+            let parts = reply.finish().map_err(broken)?;
+            let in_memory = parts.iter().map(|part| match part {
+                Part::Bytes(bytes) => bytes.len(),
+                Part::Held(..) | Part::File(_) => 0,
+            });
+            if !share.grow(in_memory.sum()) {
+                return Err(no_memory());
+            }
+            send(&mut socket, shared, parts).await?;
         }
-        send(&mut socket, shared, parts).await?;
         if matches!(peer.login, Login::Refused) {
             return Ok(());
         }
@@ -220,10 +219,9 @@ pub(crate) async fn answer(
     frame: Bytes,
 ) -> Result<Option<Reply>, Broken> {
     if matches!(peer.login, Login::Begun(_, Tokens::Bare)) {
-        return match take_token(shared, peer, frame).await? {
-            Some(token) => Ok(Some(Reply::bare(&token))),
-            None => Err(Broken::Bytes("a wrong password".to_owned())),
-        };
+        shared.counters.request(ApiKey::SaslAuthenticate);
+        let answer = take_token(shared, peer, frame).await?;
+        return Ok(answer.map(|token| Reply::bare(&token)));
     }
     let request = match Request::parse(frame) {
         Ok(request) => request,
@@ -352,9 +350,10 @@ pub(crate) async fn answer(
         ApiKey::OffsetCommit if version >= newest::IDS_IN_COMMITS => {
             let topics = blocking(shared, |shared| shared.partitions.directory().topics()).await?;
             let body = newest::offset_commit(request.body_bytes(), &topics)?;
+            let known = Arc::clone(&topics);
             let done = blocking(shared, move |shared| {
                 let directory = shared.partitions.directory();
-                shared.coordinator.commit(directory, &body, version)
+                shared.coordinator.commit(directory, &known, &body, version)
             });
             newest::offset_commit_reply(&request, &topics, done.await?)
         }
@@ -371,9 +370,11 @@ pub(crate) async fn answer(
         ApiKey::OffsetCommit => {
             let body: OffsetCommitRequest = request.body()?;
             let done = blocking(shared, move |shared| {
+                let directory = shared.partitions.directory();
+                let topics = directory.topics()?;
                 shared
                     .coordinator
-                    .commit(shared.partitions.directory(), &body, version)
+                    .commit(directory, &topics, &body, version)
             });
             request.reply(&done.await?)
         }
@@ -419,10 +420,12 @@ pub(crate) async fn answer(
         }
         ApiKey::InitProducerId => request.reply(&refused::init_producer_id()),
         ApiKey::CreateTopics => {
+            refused::check_size(&request)?;
             let body: CreateTopicsRequest = request.body()?;
             request.reply(&refused::create_topics(&body))
         }
         ApiKey::DeleteTopics => {
+            refused::check_size(&request)?;
             let body: DeleteTopicsRequest = request.body()?;
             request.reply(&refused::delete_topics(&body, version))
         }
@@ -440,19 +443,21 @@ async fn api_versions(
         true => (request.body()?, None, -1),
         false => newest::api_versions(request.body_bytes())?,
     };
-    let is_well =
+    let is_valid =
         metadata::is_named_well(&body, request.version) && cluster_id.is_some() == (node_id != -1);
-    // A client of another broker that had this address has to begin anew.
-    let is_another = cluster_id.is_some_and(|id| {
-        node_id != peer.address.node_id || *id != *shared.partitions.directory().cluster_id()
-    });
-    let error = match is_well {
-        true if is_another => Some(ResponseError::RebootstrapRequired),
+    // A client that means another broker, which had this address before, has to begin anew.
+    let is_for_another = cluster_id
+        .is_some_and(|id| node_id != peer.address.node_id || *id != *shared.partitions.cluster_id);
+    let error = match is_valid {
+        true if is_for_another => Some(ResponseError::RebootstrapRequired),
         true => None,
         false => Some(ResponseError::InvalidRequest),
     };
-    let topics = blocking(shared, |shared| shared.partitions.directory().topics()).await;
-    let have_ids = topics.is_ok_and(|topics| topics.all().iter().all(|topic| !topic.id.is_nil()));
+    let have_ids = shared.have_ids.get_or_try_init(|| async {
+        let topics = blocking(shared, |shared| shared.partitions.directory().topics()).await?;
+        Ok::<_, Broken>(topics.all().iter().all(|topic| !topic.id.is_nil()))
+    });
+    let have_ids = have_ids.await.is_ok_and(|have_ids| *have_ids);
     request.reply(&metadata::api_versions(error, have_ids))
 }
 

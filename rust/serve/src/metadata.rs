@@ -60,7 +60,7 @@ const CONTROLLERS: i8 = 2;
 
 /// The answer to a client that asks which requests there are. An error comes alone, but for that of an unknown version.
 ///
-/// Without `have_ids`, a topic has no id, as before Kafka 2.8: clients are to commit offsets by names.
+/// `have_ids`: every topic has an id. If not, a client is offered only those versions of commits that name topics.
 pub(crate) fn api_versions(error: Option<ResponseError>, have_ids: bool) -> ApiVersionsResponse {
     let shown = APIS.iter().filter(|(api, _, _)| match error {
         None => true,
@@ -171,9 +171,7 @@ pub(crate) fn metadata(
     }
     Ok(match version {
         0 | 1 => response,
-        _ => response.with_cluster_id(Some(StrBytes::from_string(
-            partitions.directory().cluster_id(),
-        ))),
+        _ => response.with_cluster_id(Some(StrBytes::from_string(partitions.cluster_id.clone()))),
     })
 }
 
@@ -261,7 +259,7 @@ pub(crate) fn cluster(
         .with_host(StrBytes::from_string(address.host.clone()))
         .with_port(address.port.into());
     let mut response = DescribeClusterResponse::default()
-        .with_cluster_id(StrBytes::from_string(partitions.directory().cluster_id()))
+        .with_cluster_id(StrBytes::from_string(partitions.cluster_id.clone()))
         .with_controller_id(BrokerId(address.node_id))
         .with_brokers(vec![broker]);
     if request.include_cluster_authorized_operations {

@@ -118,7 +118,8 @@ pub(crate) fn offset_fetch(body: Bytes, topics: &Topics) -> Result<OffsetFetchRe
     body.tags().map(|()| asked)
 }
 
-/// The reply to a question for committed offsets. Topics without an id are not in it, unless they were asked for.
+/// The reply to a question for committed offsets. It leaves out topics that have no id. A topic whose id is not known is
+/// in it, with an error.
 pub(crate) fn offset_fetch_reply(
     request: &Request,
     topics: &Topics,

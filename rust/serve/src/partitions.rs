@@ -21,6 +21,7 @@ const MOST_OPEN: usize = 256;
 /// A cache in front of a directory. All calls may block.
 pub(crate) struct Partitions {
     directory: Arc<dyn Directory>,
+    pub(crate) cluster_id: String,
     /// How records are shown.
     pub(crate) shown: Shown,
     /// For records that go through this process.
@@ -46,6 +47,7 @@ struct Opened {
 impl Partitions {
     pub(crate) fn new(directory: Arc<dyn Directory>, shown: Shown, memory: Arc<Memory>) -> Self {
         Self {
+            cluster_id: directory.cluster_id(),
             directory,
             shown,
             memory,

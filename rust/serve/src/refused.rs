@@ -106,8 +106,24 @@ pub(crate) fn delete_topics(request: &DeleteTopicsRequest, version: i16) -> Dele
     DeleteTopicsResponse::default().with_responses(responses)
 }
 
+/// The most bytes of a request that is refused with a message for each thing that it names: an empty name of a byte
+/// would have an answer of 75 bytes.
+const MOST_BYTES: usize = 1 << 17;
+
+/// Closes the connection of a client that wants too much to be changed.
+pub(crate) fn check_size(request: &Request) -> Result<(), Broken> {
+    match request.body_bytes().len() {
+        ..=MOST_BYTES => Ok(()),
+        length => Err(Broken::Bytes(format!(
+            "{:?} of {length} bytes, which is above {MOST_BYTES}: the directory is only read",
+            request.api
+        ))),
+    }
+}
+
 /// Returns the reply to any other request that would change something.
 pub(crate) fn reply(request: &Request) -> Result<Reply, Broken> {
+    check_size(request)?;
     match request.api {
         ApiKey::AlterConfigs => {
             let body: AlterConfigsRequest = request.body()?;

@@ -30,10 +30,12 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 /// The client takes nothing for too long, the connection is closed, or the file has become shorter.
 pub(crate) async fn send_file(socket: &mut TcpStream, range: &FileRange) -> io::Result<()> {
     let (mut position, end) = (range.position, range.position + range.length);
+    let mut filled = position;
     while position < end {
-        let length = (end - position).min(AT_ONCE);
-        fill_page_cache(&range.file, position, length).await;
-        match progress(send(socket, range, position, length)).await? {
+        if position == filled {
+            filled = fill_page_cache(range, position).await;
+        }
+        match progress(send(socket, range, position, filled - position)).await? {
             0 => return Err(shorter()),
             count => position += count,
         }
@@ -41,17 +43,24 @@ pub(crate) async fn send_file(socket: &mut TcpStream, range: &FileRange) -> io::
     Ok(())
 }
 
-/// Reads bytes of a file that are on a disk alone, on a thread that may wait for it. What fails, the sender notices.
-async fn fill_page_cache(file: &Arc<File>, position: u64, length: u64) {
-    let last = position + length.saturating_sub(1);
-    if is_cached(file, position) && is_cached(file, last) {
-        return;
+/// Reads what comes next of a file on a thread that may wait for a disk, if it is not in the page cache. Returns where
+/// that ends.
+///
+/// This has no limit of time: a slow disk is no fault of the client. What cannot be read, the sender notices. Both ends
+/// are looked at, as what was read last and what is read ahead are at the ends; a hole between them is rare, and only
+/// makes others wait.
+async fn fill_page_cache(range: &FileRange, position: u64) -> u64 {
+    let end = (range.position + range.length).min(position + AT_ONCE);
+    if is_cached(&range.file, position) && is_cached(&range.file, end - 1) {
+        return end;
     }
-    let _permit = COLD.acquire().await;
-    let file = Arc::clone(file);
+    let permit = COLD.acquire().await;
+    let file = Arc::clone(&range.file);
     let read = tokio::task::spawn_blocking(move || {
+        // Until it has read, even where its connection ends before.
+        let _permit = permit;
         let mut buffer = vec![0; COPIED];
-        let (mut position, end) = (position, position + length);
+        let mut position = position;
         while position < end {
             match file.read_at(position, &mut buffer) {
                 Ok(count @ 1..) => position += count as u64,
@@ -60,6 +69,7 @@ async fn fill_page_cache(file: &Arc<File>, position: u64, length: u64) {
         }
     });
     let _ = read.await;
+    end
 }
 
 /// Whether a byte of a file is there without waiting for a disk. Where the system does not tell: yes.
@@ -126,8 +136,12 @@ pub(crate) async fn copy_file(
     range: &FileRange,
 ) -> io::Result<()> {
     let (mut position, end) = (range.position, range.position + range.length);
+    let mut filled = position;
     while position < end {
-        match progress(copy(socket, range, position, end - position)).await? {
+        if position == filled {
+            filled = fill_page_cache(range, position).await;
+        }
+        match progress(copy(socket, range, position, filled - position)).await? {
             0 => return Err(shorter()),
             count => position += count,
         }
@@ -141,7 +155,6 @@ async fn copy(
     position: u64,
     length: u64,
 ) -> io::Result<u64> {
-    fill_page_cache(&range.file, position, length.min(COPIED as u64)).await;
     let mut buffer = vec![0; usize::try_from(length).unwrap_or(COPIED).min(COPIED)];
     let count = range.file.read_at(position, &mut buffer)?;
     buffer.truncate(count);

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use tokio::net::TcpListener;
 use tokio::runtime::Builder;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{OnceCell, Semaphore, watch};
 use tokio_rustls::TlsAcceptor;
 
 use crate::connection::serve_connection;
@@ -124,6 +124,8 @@ pub(crate) struct Shared {
     pub(crate) fetches: Semaphore,
     /// Other requests that do.
     pub(crate) readers: Semaphore,
+    /// Whether every topic has an id. Clients ask for this before they have a password: it is looked up once.
+    pub(crate) have_ids: OnceCell<bool>,
 }
 
 impl Shared {
@@ -146,6 +148,7 @@ impl Shared {
             advertised: options.advertised.map(host_and_port),
             fetches: Semaphore::new(FETCHES),
             readers: Semaphore::new(READERS),
+            have_ids: OnceCell::new(),
         })
     }
 }

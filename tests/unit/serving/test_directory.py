@@ -1,6 +1,8 @@
 """What a server asks of a directory stays cheap, however many partitions there are."""
 
 import shutil
+import socket
+import struct
 import subprocess
 import sys
 import time
@@ -124,3 +126,20 @@ def end_of(address):
         return client.get_watermark_offsets(confluent_kafka.TopicPartition("t", 0), timeout=10)[1]
     finally:
         client.close()
+
+
+@pytest.mark.parametrize("has_ids", [True, False])
+def test_commits_name_topics_where_one_has_no_id(data, has_ids):
+    """franz-go commits by ids wherever a server knows them, and to a topic without an id never."""
+    if not has_ids:
+        for path in data.glob("t-*/partition.metadata"):
+            path.unlink()
+    asked = struct.pack(">hhih", 18, 0, 7, -1)
+    with bl.serve(data) as address:
+        host, _, port = address.rpartition(":")
+        with socket.create_connection((host, int(port)), timeout=10) as connection:
+            connection.sendall(struct.pack(">i", len(asked)) + asked)
+            (length,) = struct.unpack(">i", connection.recv(4, socket.MSG_WAITALL))
+            found = connection.recv(length, socket.MSG_WAITALL)
+    last = {api: last for api, _, last in struct.iter_unpack(">hhh", found[10:])}
+    assert (last[8], last[9]) == ((10, 10) if has_ids else (9, 9))

@@ -1,13 +1,17 @@
 """A server that asks for a password gives nothing without one, and says who read what."""
 
 import json
+import os
 import socket
 import ssl
 import struct
+import tempfile
 import urllib.request
+from pathlib import Path
 
 import pytest
 import trustme
+from aiokafka.conn import ScramAuthenticator
 from aiokafka.errors import KafkaError
 
 import brokerless as bl
@@ -64,6 +68,31 @@ def test_encrypted_records_are_the_same(data, certificates):
         assert consume(address, "t", security_protocol="SSL", ssl_context=context) == EXPECTED
         with pytest.raises(KafkaError):
             consume(address, "t")
+
+
+@pytest.mark.parametrize("is_encrypted", [False, True])
+def test_a_file_that_is_on_a_disk_alone_is_sent_whole(certificates, is_encrypted):
+    """It is read on another thread first, a part at a time."""
+    files, context = certificates
+    options = {"security_protocol": "SSL", "ssl_context": context} if is_encrypted else {}
+    values = [bytes([number]) * 100_000 for number in range(50)]
+    # Where tests have their files, there may be no disk.
+    with tempfile.TemporaryDirectory(dir=Path(__file__).parents[3]) as directory:
+        data = Path(directory) / "data"
+        with bl.Producer(data, "t", batch_size=300_000) as producer:
+            producer.send([{"value": value} for value in values])
+        (segment,) = (data / "t-0").glob("*.log")
+        with segment.open("rb") as file, bl.serve(data, tls=files if is_encrypted else None) as address:
+            os.fsync(file.fileno())
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+            try:
+                os.preadv(file.fileno(), [bytearray(1)], 3_000_000, os.RWF_NOWAIT)
+            except BlockingIOError:
+                assert consume(address, "t", **options) == [(0, at, value) for at, value in enumerate(values)]
+            except OSError as error:
+                pytest.skip(f"NOT TESTED: this file system does not tell what is in the page cache: {error}")
+            else:
+                pytest.skip("NOT TESTED: this file system keeps its files in the page cache")
 
 
 def test_a_password_is_taken_over_an_encrypted_connection(data, certificates):
@@ -130,14 +159,28 @@ def asked(api, version, body):
     return struct.pack(">i", len(header) + len(body)) + header + body
 
 
+def named(mechanism):
+    return struct.pack(">h", len(mechanism)) + mechanism.encode()
+
+
+def connected(address):
+    host, _, port = address.rpartition(":")
+    return socket.create_connection((host, int(port)), timeout=10)
+
+
+def received(connection):
+    """Return what comes behind a length; None: the connection is closed."""
+    try:
+        length = connection.recv(4, socket.MSG_WAITALL)
+        return connection.recv(struct.unpack(">i", length)[0], socket.MSG_WAITALL) if length else None
+    except ConnectionResetError:
+        return None
+
+
 def answered(connection):
-    found = b""
-    while len(found) < 4 or len(found) < 4 + struct.unpack(">i", found[:4])[0]:
-        piece = connection.recv(4096)
-        if not piece:
-            return None
-        found += piece
-    return found[8:]
+    """Return the body of an answer."""
+    found = received(connection)
+    return found and found[4:]
 
 
 def token(text):
@@ -146,45 +189,59 @@ def token(text):
 
 def test_a_connection_with_a_wrong_password_is_closed(data):
     """A client that may try again and again finds the password."""
-    handshake = asked(HANDSHAKE, 1, struct.pack(">h", 5) + b"PLAIN")
+    handshake = asked(HANDSHAKE, 1, named("PLAIN"))
     with bl.serve(data, users={"ann": "secret"}) as address:
-        host, _, port = address.rpartition(":")
         for text, error in ((b"\0ann\0secret", 0), (b"\0ann\0other", WRONG_PASSWORD)):
-            with socket.create_connection((host, int(port)), timeout=10) as connection:
+            with connected(address) as connection:
                 connection.sendall(handshake)
                 assert answered(connection)[:2] == b"\0\0"
                 connection.sendall(token(text))
                 assert struct.unpack_from(">h", answered(connection))[0] == error
                 connection.sendall(asked(METADATA, 1, struct.pack(">i", -1)))
-                try:
-                    is_open = answered(connection) is not None
-                except ConnectionResetError:
-                    is_open = False
-                assert is_open == (error == 0)
+                assert (answered(connection) is not None) == (error == 0)
 
 
-@pytest.mark.parametrize(("password", "is_right"), [(b"secret", True), (b"other", False)])
-def test_a_password_may_come_without_a_request(data, password, is_right):
+def bare_tokens(mechanism, password):
+    """Return what takes the server's bytes, None at first, and returns the next ones for it; None: all are sent."""
+    if mechanism == "PLAIN":
+        tokens = iter([f"\0ann\0{password}".encode(), None])
+        return lambda _: next(tokens)
+    names = {"sasl_plain_username": "ann", "sasl_plain_password": password, "sasl_mechanism": mechanism}
+    steps = ScramAuthenticator(loop=None, **names)
+    return lambda said: (steps._step(said) or [None])[0]
+
+
+@pytest.mark.parametrize("password", ["secret", "other"])
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256"])
+def test_a_password_may_come_without_a_request(data, mechanism, password):
     """As kafka-python sends it up to 2.0: SaslHandshake 0, then bare bytes."""
-    handshake = asked(HANDSHAKE, 0, struct.pack(">h", 5) + b"PLAIN")
-    text = b"\0ann\0" + password
-    with bl.serve(data, users={"ann": "secret"}) as address:
-        host, _, port = address.rpartition(":")
-        with socket.create_connection((host, int(port)), timeout=10) as connection:
-            connection.sendall(handshake)
-            assert answered(connection)[:2] == b"\0\0"
+    token = bare_tokens(mechanism, password)
+    with bl.serve(data, users={"ann": "secret"}) as address, connected(address) as connection:
+        connection.sendall(asked(HANDSHAKE, 0, named(mechanism)))
+        assert answered(connection)[:2] == b"\0\0"
+        said = None
+        while (text := token(said)) is not None:
             connection.sendall(struct.pack(">i", len(text)) + text)
-            assert connection.recv(4) == (bytes(4) if is_right else b"")
-            if is_right:
-                connection.sendall(asked(METADATA, 1, struct.pack(">i", -1)))
-                assert answered(connection) is not None
+            if (said := received(connection)) is None:
+                break
+        connection.sendall(asked(METADATA, 1, struct.pack(">i", -1)))
+        assert (answered(connection) is not None) == (password == "secret")
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "GSSAPI"])
+def test_a_request_behind_a_bare_handshake_is_not_answered(data, mechanism):
+    """A client that sends it at once could read before its password is known."""
+    metadata = asked(METADATA, 1, struct.pack(">i", -1))
+    with bl.serve(data, users={"ann": "secret"}) as address, connected(address) as connection:
+        connection.sendall(asked(HANDSHAKE, 0, named(mechanism)) + metadata)
+        error = struct.unpack_from(">h", answered(connection))[0]
+        assert (error == 0) == (mechanism == "PLAIN")
+        assert received(connection) is None
 
 
 @pytest.mark.parametrize("request_", ["metadata", "a token before a handshake"])
 def test_nothing_is_answered_before_a_password(data, request_):
     first = asked(METADATA, 1, struct.pack(">i", -1)) if request_ == "metadata" else token(b"\0ann\0secret")
-    with bl.serve(data, users={"ann": "secret"}) as address:
-        host, _, port = address.rpartition(":")
-        with socket.create_connection((host, int(port)), timeout=10) as connection:
-            connection.sendall(first)
-            assert answered(connection) is None
+    with bl.serve(data, users={"ann": "secret"}) as address, connected(address) as connection:
+        connection.sendall(first)
+        assert answered(connection) is None

@@ -28,7 +28,7 @@ use kafka_protocol::messages::{
 };
 use kafka_protocol::protocol::StrBytes;
 
-use crate::directory::{Commit, Directory, Refusal};
+use crate::directory::{Commit, Directory, Refusal, Topics};
 use crate::fetch::existing;
 use crate::groups::commits::{Commits, OF_COMMIT};
 use crate::groups::consumer_group::ConsumerGroup;
@@ -301,10 +301,10 @@ impl Coordinator {
     pub(crate) fn commit(
         &self,
         directory: &dyn Directory,
+        topics: &Topics,
         request: &OffsetCommitRequest,
         version: i16,
     ) -> Result<OffsetCommitResponse, Refusal> {
-        let topics = directory.topics()?;
         let mut commits = Vec::new();
         let mut response: Vec<OffsetCommitResponseTopic> = request
             .topics
@@ -312,7 +312,7 @@ impl Coordinator {
             .map(|topic| {
                 let partitions = topic.partitions.iter().map(|one| {
                     let metadata = one.committed_metadata.as_deref().unwrap_or_default();
-                    let error = match existing(&topics, &topic.name, one.partition_index) {
+                    let error = match existing(topics, &topic.name, one.partition_index) {
                         Err(refusal) => refusal.error.code(),
                         Ok(()) if metadata.len() > MOST_METADATA => {
                             ResponseError::OffsetMetadataTooLarge.code()
