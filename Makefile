@@ -66,7 +66,7 @@ lint: setup tools/prose/node_modules/.installed
 	cargo fmt --check && cargo clippy --release --workspace --all-targets --quiet -- -D warnings
 
 conformance: setup .venv-oldest/.installed build/conformance/.fetched  ## real Kafka brokers, clients and tools, an S3 server, Delta Lake and Iceberg, against what we write and read
-	.venv/bin/python -m pytest -m conformance tests/conformance tests/spark --numprocesses $(or $(PROCESSES),3) --dist loadfile
+	.venv/bin/python -m pytest -m conformance tests/conformance tests/spark $(AT_ONCE) loadfile
 
 bench: setup build/conformance/.fetched  ## against what users would otherwise run; BENCH="decode encode append convert compact json spark connector jvm jobs scale state check serve" or some of them
 	@tools/prerequisites maven
