@@ -47,7 +47,7 @@ def served(address):
 
 
 class Writer(threading.Thread):
-    """Writes to all topics, and trims one, until it is told to stop."""
+    """Writes to all topics and trims one, until `stop`."""
 
     def __init__(self, client, broker):
         super().__init__()
@@ -104,6 +104,7 @@ def test_logs_that_a_broker_rolls_cleans_and_trims(client, reader, tmp_path):
         try:
             before, number = {}, 0
             while number < READS or writer.rounds < 4:
+                assert writer.is_alive()
                 for topic in TOPICS:
                     level = ISOLATION_LEVELS[number % 2]
                     rows = reader.consume(ours, topic, level)
