@@ -16,7 +16,7 @@ use kafka_protocol::messages::{
     ApiVersionsRequest, DeleteGroupsResponse, OffsetCommitRequest, OffsetCommitResponse,
     OffsetFetchRequest, OffsetFetchResponse, TopicName, TxnOffsetCommitResponse,
 };
-use kafka_protocol::protocol::{Decodable, Message, StrBytes};
+use kafka_protocol::protocol::{Decodable, Encodable, Message, StrBytes};
 use uuid::Uuid;
 
 use crate::directory::Topics;
@@ -82,16 +82,8 @@ pub(crate) fn offset_commit_reply(
     let into = reply.buffer();
     into.put_i32(response.throttle_time_ms);
     put_list(into, &mut response.topics, |topic, into| {
-        let (id, is_known) = id_of(topics, &topic.name).unwrap_or_default();
-        into.put_slice(id.as_bytes());
-        put_list(into, &mut topic.partitions, |one, into| {
-            if !is_known {
-                one.error_code = ResponseError::UnknownTopicId.code();
-            }
-            encode(one, IDS_IN_COMMITS - 1, into)
-        })?;
-        put_no_tags(into);
-        Ok(())
+        let id = id_of(topics, &topic.name);
+        put_topic(into, id, &mut topic.partitions, |one| &mut one.error_code)
     })?;
     put_no_tags(into);
     Ok(reply)
@@ -134,16 +126,8 @@ pub(crate) fn offset_fetch_reply(
             .topics
             .retain(|topic| id_of(topics, &topic.name).is_some());
         put_list(into, &mut group.topics, |topic, into| {
-            let (id, is_known) = id_of(topics, &topic.name).unwrap_or_default();
-            into.put_slice(id.as_bytes());
-            put_list(into, &mut topic.partitions, |one, into| {
-                if !is_known {
-                    one.error_code = ResponseError::UnknownTopicId.code();
-                }
-                encode(one, IDS_IN_COMMITS - 1, into)
-            })?;
-            put_no_tags(into);
-            Ok(())
+            let id = id_of(topics, &topic.name);
+            put_topic(into, id, &mut topic.partitions, |one| &mut one.error_code)
         })?;
         into.put_i16(group.error_code);
         put_no_tags(into);
@@ -313,6 +297,25 @@ impl Body {
     }
 }
 
+/// Puts a topic of a reply to a commit, or to a question for commits. The partitions of an unknown one have an error.
+fn put_topic<T: Encodable>(
+    into: &mut BytesMut,
+    id: Option<(Uuid, bool)>,
+    partitions: &mut [T],
+    error_code: impl Fn(&mut T) -> &mut i16,
+) -> Result<(), Broken> {
+    let (id, is_known) = id.unwrap_or_default();
+    into.put_slice(id.as_bytes());
+    put_list(into, partitions, |one, into| {
+        if !is_known {
+            *error_code(one) = ResponseError::UnknownTopicId.code();
+        }
+        encode(one, IDS_IN_COMMITS - 1, into)
+    })?;
+    put_no_tags(into);
+    Ok(())
+}
+
 fn put_list<T>(
     into: &mut BytesMut,
     list: &mut [T],
@@ -343,7 +346,6 @@ fn put_varint(into: &mut BytesMut, mut value: usize) {
 #[allow(clippy::unwrap_used, clippy::indexing_slicing)]
 mod tests {
     use kafka_protocol::messages::{OffsetCommitRequest, OffsetFetchRequest, RequestHeader};
-    use kafka_protocol::protocol::Encodable;
 
     use super::*;
     use crate::directory::Topic;
