@@ -9,7 +9,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError
 
 
-def consume(address, topic, isolation_level="read_uncommitted", *, timeout=20, **options):
+def consume(address, topic, isolation_level="read_uncommitted", *, timeout=120, **options):
     """Return all records of a topic up to its end, as (partition, offset, value)."""
 
     async def run():

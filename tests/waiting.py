@@ -2,10 +2,14 @@
 
 import time
 
+PATIENCE = 240
+"""Seconds that only a broken program takes, however busy the machine is."""
 
-def until(condition, seconds=60):
-    """Ask again and again until it is so."""
+
+def until(condition, seconds=PATIENCE, *, pause=0.002, what="it never was so"):
+    """Ask again and again until it is so, and return the answer."""
     end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.002)
+    while not (found := condition()):
+        assert time.monotonic() < end, what
+        time.sleep(pause)
+    return found

@@ -7,7 +7,7 @@ from kafka import as_consumed
 
 import brokerless as bl
 from brokerless import _native
-from waiting import until
+from waiting import PATIENCE, until
 
 ISOLATION_LEVELS = ("read_uncommitted", "read_committed")
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -71,7 +71,7 @@ def tier(client, broker, topic):
     kept = {"remote_storage_enable": "true", "local_retention_bytes": 1, "internal_segment_bytes": 2000}
     client.create(broker, topic, **kept)
     client.produce(broker, topic, 0, 20)
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE
     while client.offset(broker, topic, 0, EARLIEST_LOCAL) < 40:
         client.produce(broker, topic, 0, 20)
         assert time.monotonic() < deadline, "no segment was moved to the remote storage"

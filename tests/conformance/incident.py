@@ -13,6 +13,8 @@ from pathlib import Path
 from kafka import AFTER_A_KILL, NEWEST, Broker, Client
 from state_workload import LONG, NEW_SETTINGS, SETTINGS
 
+from waiting import until
+
 INCIDENT = Path(__file__).parents[2] / "examples" / "incident"
 # Bytes of an entry. A broker allocates these files before it fills them.
 INDEXES = {".index": 8, ".timeindex": 12}
@@ -36,7 +38,6 @@ CONTRACTOR = {
     "operation": "READ",
     "permission": "ALLOW",
 }
-PATIENCE = 60
 
 
 class Incident:
@@ -176,22 +177,15 @@ def make(data, client, log, pause):
         log: where the broker's output goes.
         pause: seconds between the parts of the story.
     """
-    with start(data, log) as broker:
-        Incident(client, broker, pause).run()
-    client.state(None, "dropAll")
+    try:
+        with start(data, log) as broker:
+            Incident(client, broker, pause).run()
+    finally:
+        client.state(None, "dropAll")
     for suffix, entry in INDEXES.items():
         for path in data.rglob(f"*{suffix}"):
             size = len(path.read_bytes().rstrip(b"\0"))
             os.truncate(path, -(-size // entry) * entry)
-
-
-def until(condition):
-    """Return what a condition returns, as soon as that is true."""
-    deadline = time.monotonic() + PATIENCE
-    while not (found := condition()):
-        assert time.monotonic() < deadline, "it never came"
-        time.sleep(0.1)
-    return found
 
 
 def main():

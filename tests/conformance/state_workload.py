@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 
 from kafka import AFTER_A_KILL, NEWEST, Broker, OldBroker
 
+from waiting import until
+
 OLD = "2.8.2"
-PATIENCE = 60
 # Nobody is thrown out, and no transaction times out, however slow the machine is. Nothing is compacted.
 SETTINGS: dict[str, Any] = {
     "log_cleaner_enable": "false",
@@ -154,9 +155,9 @@ class Cluster:
 
     def _take_moment(self, still_open=0):
         """Record what the broker says, as soon as all transactions have ended but those of `still_open` partitions."""
-        _until(lambda: sum(row["start"] is not None for row in self._do("producers")) == still_open)
+        until(lambda: sum(row["start"] is not None for row in self._do("producers")) == still_open)
         if not self.is_old:
-            _until(lambda: not any(row["state"].startswith("Prepare") for row in self._do("transactions")))
+            until(lambda: not any(row["state"].startswith("Prepare") for row in self._do("transactions")))
         time.sleep(0.05)
         self.moments.append(self.say())
         time.sleep(0.05)
@@ -190,7 +191,7 @@ class Cluster:
                 for group, wanted in members.items()
             )
 
-        _until(are_settled)
+        until(are_settled)
 
     def _is_settled(self, row, wanted, kind, epoch):
         members = row["members"]
@@ -303,7 +304,7 @@ class Cluster:
             rows = [row for row in self._do("producers") if (row["topic"], row["partition"]) == ("payments", partition)]
             return [row for row in rows if columns.items() <= row.items()]
 
-        (one,) = _until(found)
+        (one,) = until(found)
         return one
 
     def _hang(self, transactional_id, partition, producer_id, epoch, sequence):
@@ -347,21 +348,8 @@ class Cluster:
                 and all(min(seen[topic]["leaders"]) >= 0 for topic in topics)
             )
 
-        _until(is_ready)
+        until(is_ready)
         return self.say()
-
-    def drop_clients(self):
-        """End the members and producers, whose broker is gone."""
-        self._do("dropAll")
-
-
-def _until(condition):
-    """Return what a condition returns, as soon as that is true."""
-    deadline = time.monotonic() + PATIENCE
-    while not (found := condition()):
-        assert time.monotonic() < deadline, "it never came"
-        time.sleep(0.1)
-    return found
 
 
 def _described(said):

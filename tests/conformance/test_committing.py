@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import time
 
 import killed_commits
 import pyarrow as pa
@@ -17,6 +16,7 @@ from brokerless.layout.streaming_epochs import Epoch, committed
 from brokerless.log_dir.topics import NewTopic
 from brokerless.staging.atomic_write import AtomicWrite
 from brokerless.staging.parts import Encoding
+from waiting import until
 
 
 def write_tasks(path, topic, tasks=3, *, value_size=0, partitions=None, config=None, epoch=None, **options):
@@ -159,9 +159,7 @@ def test_a_write_does_not_go_on_once_a_broker_was_there(client, tmp_path):
     parts = task.finish()
     quick = {"log_initial_task_delay_ms": 500, "log_segment_delete_delay_ms": 500}
     with Broker(data, log=tmp_path / "broker.log", **quick) as broker:
-        deadline = time.monotonic() + 60
-        while (data / write.staging).exists() and time.monotonic() < deadline:
-            time.sleep(0.1)
+        until(lambda: not (data / write.staging).exists())
         assert len(client.consume(broker, "t")) == 300
     assert not (data / write.staging).exists()
     with pytest.raises(ValueError, match="a broker was started meanwhile"):

@@ -10,6 +10,10 @@ from pathlib import Path
 import pytest
 from kafka import Broker
 
+import brokerless as bl
+from waiting import until
+
+LATEST = -1
 JOB = Path(__file__).parent / "connector_job.py"
 
 
@@ -73,8 +77,10 @@ def found(client, tmp_path_factory):
         theirs = run("kafka", [{**query, "kafka.bootstrap.servers": broker.at} for query in queries])
         # What a job changes to move over: the format, and a path.
         moved = [{**query, "kafka.bootstrap.servers": broker.at, "path": str(directory / "data")} for query in queries]
-        # The broker checkpoints its high watermark, where a read beside it ends.
-        time.sleep(6)
+        # A read beside the broker ends at the high watermark that the broker has checkpointed.
+        written = (("orders", 0), ("orders", 1), ("payments", 0))
+        ends = {place: client.offset(broker, *place, LATEST) for place in written}
+        until(lambda: bl.LogDirFiles(str(directory / "data")).high_watermarks.items() >= ends.items())
         ours = {"in the JVM, beside the broker": run("brokerless", moved, jar="1")}
     ours |= {"in the JVM": run("brokerless", moved, jar="1"), "in Python": run("brokerless", moved)}
     return [

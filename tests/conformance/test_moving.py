@@ -6,6 +6,7 @@ from kafka import AFTER_A_KILL, Broker, complaints
 
 import brokerless as bl
 from brokerless.log_dir.recover import recovered
+from waiting import until
 
 THROTTLE = {"replica_alter_log_dirs_io_max_bytes_per_second": 60_000}
 
@@ -24,10 +25,9 @@ def test_no_record_of_a_replica_that_was_being_moved_is_lost(client, tmp_path):
         (there,) = (disk for disk in disks if disk != here)
         client.configure(broker, "broker", str(broker.node_id), **THROTTLE)
         client.move(broker, "t", 0, there)
-        deadline = time.monotonic() + 60
-        while not (future := list(there.glob("t-0.*-future"))) or size_of(future[0]) < 100_000:
-            assert time.monotonic() < deadline, "nothing was moved"
-            time.sleep(0.1)
+        until(
+            lambda: any(size_of(future) >= 100_000 for future in there.glob("t-0.*-future")), what="nothing was moved"
+        )
     finally:
         broker.kill()
     for disk in disks:

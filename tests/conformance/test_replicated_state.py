@@ -135,7 +135,7 @@ def seen(request, client, tmp_path_factory):
         first.kill()
         if second:
             second.kill()
-        cluster.drop_clients()
+        client.state(None, "dropAll")
     return SimpleNamespace(
         first=root / "first", second=root / "second", moments=cluster.moments, metadata=metadata, tools=tools
     )

@@ -7,7 +7,7 @@ import brokerless as bl
 from waiting import until
 
 PARTITIONS, COUNT = 6, 900
-SECONDS = 60
+SECONDS = 240
 
 
 @pytest.fixture

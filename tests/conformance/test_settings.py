@@ -1,7 +1,5 @@
 """The settings of topics, in all of a broker's layers: what it says is in force, and what its cleaner keeps by them."""
 
-import time
-
 import pytest
 from kafka import Broker, complaints
 
@@ -10,6 +8,7 @@ from brokerless.layout.broker_settings import SYNONYMS
 from brokerless.layout.topic_config import parse_setting
 from brokerless.log_dir.cluster_metadata import Cluster
 from brokerless.log_dir.recover import forecast
+from waiting import until
 
 STATIC = {
     "log_roll_hours": 5,
@@ -41,13 +40,6 @@ SOURCES = {
 }
 
 
-def wait_until(is_so, what):
-    deadline = time.monotonic() + 60
-    while not is_so():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.1)
-
-
 def in_force(client, broker, topic):
     """Return the value and source of each setting, as the broker has them."""
     of_topic, of_broker = client.configs(broker, "topic", topic), client.configs(broker, "broker", "1")
@@ -71,13 +63,14 @@ def test_the_layers_of_a_broker(client, tmp_path):
         client.configure(broker, "broker", "1", **OF_BROKER)
         client.create(broker, "plain", cleanup_policy="compact", internal_segment_bytes=2000)
         client.create(broker, "own", cleanup_policy="compact", **OF_TOPIC)
-        wait_until(
-            lambda: in_force(client, broker, "plain")["flush_messages"] == (1_000_000, "broker 1"), "no dynamic config"
+        until(
+            lambda: in_force(client, broker, "plain")["flush_messages"] == (1_000_000, "broker 1"),
+            what="no dynamic config",
         )
         for topic in ("plain", "own"):
             for _ in range(4):
                 client.produce(broker, topic, 0, 100, "keyed", batch_size=500)
-        wait_until(lambda: bl.LogDirFiles(str(data)).first_dirty_offsets.get(("own", 0), 0) > 100, "never cleaned")
+        until(lambda: bl.LogDirFiles(str(data)).first_dirty_offsets.get(("own", 0), 0) > 100, what="never cleaned")
         expected = {topic: in_force(client, broker, topic) for topic in ("plain", "own")}
         served = {topic: client.consume(broker, topic) for topic in ("plain", "own")}
     # of the cleaner: with the lag of its own, one topic has been compacted

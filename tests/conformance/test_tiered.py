@@ -11,6 +11,7 @@ import brokerless as bl
 from brokerless.layout import checkpoints
 from brokerless.log_dir.recover import recovered
 from brokerless.rewriting.run import rewrite
+from waiting import until
 
 EARLIEST = -2
 # Ten rounds of what moves segments, and five of what deletes them: see `tiered`.
@@ -110,10 +111,8 @@ def test_a_start_in_the_remote_part_stays_after_a_crash(client, tmp_path):
         tier(client, broker, "t")
         end = client.consume(broker, "t")[-1]["offset"]
         client.delete_records(broker, "t", 0, 5)
-        deadline = time.monotonic() + 60
-        while bl.LogDirFiles(str(data)).log_start_offsets.get(("t", 0)) != 5:
-            assert time.monotonic() < deadline, "the start was never checkpointed"
-            time.sleep(0.2)
+        starts = lambda: bl.LogDirFiles(str(data)).log_start_offsets  # noqa: E731 - read again each time
+        until(lambda: starts().get(("t", 0)) == 5, what="the start was never checkpointed")
         broker.kill()
     list(recovered(str(data)))
     assert bl.LogDirFiles(str(data)).log_start_offsets["t", 0] == 5

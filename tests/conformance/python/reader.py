@@ -9,7 +9,7 @@ import json
 import sys
 import time
 
-SECONDS = 30
+SECONDS = 240
 
 
 def name_of(topic, partition):
