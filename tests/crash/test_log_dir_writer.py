@@ -96,7 +96,7 @@ def test_the_marker_is_there_only_where_nothing_was_begun_or_all_was_done(tmp_pa
     def work(path):
         with bl.open_log_dir(path, sole_replica=True) as log_dir:
             log_dir.log("t", 0).append()
-            log_dir.create_topic("x", topic_id=TOPIC_ID)
+            log_dir.create_topic("x", topic_id=TOPIC_ID, segment_index_bytes=1200)
             log_dir.log("x", 0).append()
 
     states = set()
@@ -121,7 +121,7 @@ def test_a_new_directory_never_has_a_partition_that_a_broker_would_call_stray(tm
     def work(path):
         with bl.create_log_dir(f"{path}/new") as log_dir:
             for topic in ("t", "u"):
-                log_dir.create_topic(topic, 2)
+                log_dir.create_topic(topic, 2, segment_index_bytes=1200)
                 log_dir.log(topic, 1).append()
 
     for crash in each_crash(work, tmp_path / "start", tmp_path):
@@ -151,7 +151,7 @@ def test_what_formatting_wrote_is_never_lost_while_it_is_put_elsewhere(tmp_path)
 
     def work(path):
         with bl.open_log_dir(path, sole_replica=True) as log_dir:
-            log_dir.create_topic("t")
+            log_dir.create_topic("t", segment_index_bytes=1200)
             log_dir.log("t", 0).append()
 
     places = set()

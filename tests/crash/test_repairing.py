@@ -25,7 +25,8 @@ def outer(tmp_path):
     data = tmp_path / "outer/data"
     with bl.create_log_dir(data) as log_dir:
         for topic in ("t", "u", "v"):
-            log_dir.create_topic(topic, segment_bytes=250, index_interval_bytes=0)
+            # The indexes of active segments are as large as they may get: less to be copied for each step.
+            log_dir.create_topic(topic, segment_bytes=250, index_interval_bytes=0, segment_index_bytes=1200)
             log = log_dir.log(topic, 0)
             for i in range(8):
                 log.append(batch(0, [b"%d" % i], timestamp=NOW + i))

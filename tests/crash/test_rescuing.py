@@ -29,7 +29,7 @@ def outer(tmp_path):
     first = tmp_path / "outer/one"
     first.parent.mkdir()
     with bl.create_log_dir(first, cluster_id="theOldClusterAAAAAAAAA") as log_dir:
-        log_dir.create_topic("t", topic_id=TOPIC_ID)
+        log_dir.create_topic("t", topic_id=TOPIC_ID, segment_index_bytes=1200)
         for at in range(6):
             log_dir.log("t", 0).append(batch(0, [b"%d" % at], timestamp=NOW + at))
     shutil.copytree(first, first.with_name("two"))

@@ -33,7 +33,7 @@ def _quick(monkeypatch):
 def start(tmp_path):
     """Twelve records in segments of three, 6 to 8 aborted."""
     with bl.create_log_dir(tmp_path / "start") as log_dir:
-        log_dir.create_topic("t", segment_bytes=250, index_interval_bytes=0)
+        log_dir.create_topic("t", segment_bytes=250, index_interval_bytes=0, segment_index_bytes=1200)
         log = log_dir.log("t", 0)
         for i in range(6):
             log.append(batch(0, [b"%d" % i], timestamp=NOW + i))
@@ -185,7 +185,9 @@ def sizes(directory):
 def keyed(tmp_path):
     """Segments of keys that come again and again, tombstones, an aborted and a committed transaction."""
     with bl.create_log_dir(tmp_path / "start") as log_dir:
-        log_dir.create_topic("t", segment_bytes=400, index_interval_bytes=0, cleanup_policy="compact")
+        log_dir.create_topic(
+            "t", segment_bytes=400, index_interval_bytes=0, segment_index_bytes=1200, cleanup_policy="compact"
+        )
         log = log_dir.log("t", 0)
         sequence = 0
         for i in range(12):

@@ -42,6 +42,7 @@ PLAN = """
 def ran(code, path, **environment):
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK_", "SPARK_", "VIRTUAL"))}
     kept |= {"PATH": os.pathsep.join(["/usr/bin", "/bin"]), "SPARK_LOCAL_IP": "127.0.0.1"}
+    kept["SPARK_SUBMIT_OPTS"] = os.environ["SPARK_SUBMIT_OPTS"]
     # Java may be elsewhere than on the bare PATH.
     java = os.path.realpath(shutil.which("java"))
     kept["JAVA_HOME"] = os.environ.get("JAVA_HOME") or os.path.dirname(os.path.dirname(java))

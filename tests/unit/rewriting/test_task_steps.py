@@ -33,7 +33,9 @@ def _quick(monkeypatch):
 def data(tmp_path):
     """Keys that come again and again, tombstones, aborted and committed transactions, in many segments."""
     with bl.create_log_dir(tmp_path / "data") as log_dir:
-        log_dir.create_topic("t", 2, segment_bytes=600, index_interval_bytes=0, cleanup_policy="compact")
+        log_dir.create_topic(
+            "t", 2, segment_bytes=600, index_interval_bytes=0, segment_index_bytes=1200, cleanup_policy="compact"
+        )
         for key in log_dir.partitions():
             log, sequence = log_dir.log(*key), 0
             for i in range(60):
