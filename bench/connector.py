@@ -287,7 +287,7 @@ def cpu_seconds() -> float:
 def main() -> bool:
     """Measure reads and writes of every topic."""
     path, good = log_dir(), []
-    kafka.JAVA = ("java", "-Xmx1g")
+    kafka.JAVA, kafka.HAS_ARCHIVES = ("java", "-Xmx1g"), False
     spark = session(jars=[*sorted(map(str, JARS.glob("*.jar"))), brokerless.spark.jar()])
     with tempfile.TemporaryDirectory(dir=DATA) as scratch:
         # What it writes goes with it.

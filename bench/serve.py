@@ -356,7 +356,7 @@ def _below(good: bool) -> str:
 
 def main(megabytes: int = 1000, rounds: int = 5, segments: int = 100_000, partitions: int = 10_000) -> bool:
     """Measure, print, and return whether all bars are met."""
-    kafka.JAVA = ("java", "-Xmx1g")
+    kafka.JAVA, kafka.HAS_ARCHIVES = ("java", "-Xmx1g"), False
     logs, records = written(megabytes)
     small, few = written(max(1, megabytes // 100))
     one, many = (many_segments(*shape) for shape in ((1, segments), (partitions, SEGMENTS_EACH)))

@@ -1,7 +1,9 @@
 """Fixtures: the golden logs of real brokers, unpacked once a session, and copies of them to break."""
 
 import os
+import random
 import shutil
+import sys
 import tarfile
 from pathlib import Path
 
@@ -11,7 +13,9 @@ TESTS = Path(__file__).parent
 DATA = TESTS / "data"
 
 # A JVM that lives for seconds never earns back what the optimising compiler and a parallel collector cost.
-os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+# Nor what its classes cost, which `spark/archive.py` has loaded before; without that archive, all is as ever.
+_ARCHIVE = f"-XX:SharedArchiveFile={Path(sys.prefix) / 'spark.jsa'} -Xlog:cds=off,cds+dynamic=off"
+os.environ.setdefault("SPARK_SUBMIT_OPTS", f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC {_ARCHIVE}")
 
 try:
     from hypothesis import settings
@@ -23,6 +27,16 @@ else:
     # `make check` and a plain `pytest` answer soon, and give the same answer again.
     settings.register_profile("dev", max_examples=20, deadline=None, derandomize=True)
     settings.load_profile("ci" if os.environ.get("CI") else "dev")
+
+
+def pytest_configure():
+    """Choose the seeds of the hunt, before there are several processes."""
+    os.environ.setdefault("BROKERLESS_HUNT_FROM", str(random.randrange(10**9)))
+
+
+def pytest_report_header():
+    """Say how to hunt the same seeds again."""
+    return f"hunt: BROKERLESS_HUNT_FROM={os.environ['BROKERLESS_HUNT_FROM']}"
 
 
 def pytest_collection_modifyitems(items):

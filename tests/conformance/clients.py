@@ -14,7 +14,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from kafka import BUILD, Program, client_command
+from kafka import BUILD, Program, again, client_command
 
 READER = Path(__file__).parent / "python" / "reader.py"
 PYTHON = {name: [sys.executable, READER, name] for name in ("confluent-kafka", "aiokafka", "kafka-python")}
@@ -22,6 +22,7 @@ JAVA = {f"java-{version}": client_command(version) for version in ("4.4.0", "4.1
 FRANZ_GO = BUILD / "franz-go"
 HAS_GO = shutil.which("go") is not None
 COMMANDS = {**JAVA, **PYTHON, **({"franz-go": [FRANZ_GO]} if HAS_GO else {})}
+EACH_CLIENT = [again(name) if name in ("java-4.1.0", "java-3.9.2") else name for name in COMMANDS]
 
 
 class Clients:

@@ -1,6 +1,6 @@
 """Real Kafka on loopback: brokers that start and stop on a directory, its clients and its dump tool.
 
-`make conformance` fetches it from Maven Central into `build/conformance`, and compiles `java/`.
+`fetch.py` fetches it from Maven Central into `build/conformance`, and compiles `java/`.
 """
 
 import base64
@@ -14,38 +14,67 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pytest
+from fetch import BROKERS, DEFAULT, NEWEST
+
 from brokerless.layout.checkpoints import random_id
 
-BUILD = Path(__file__).parents[2] / "build" / "conformance"
+# Java finds the classes of an archive by the paths of their jars: where they are, and not where a link to them is.
+BUILD = (Path(__file__).parents[2] / "build" / "conformance").resolve()
 # They live for seconds, and would never earn back what the optimising compiler and a parallel collector cost.
 JAVA = ("java", "-Xmx700m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+# An archive of loaded classes (JEP 310) halves what a start costs. Without one, or for another Java, all is as before.
+HAS_ARCHIVES = True
 SAY_ALL = "-Dorg.slf4j.simpleLogger.defaultLogLevel=info"
 SAY_LITTLE = "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"
 START_SECONDS = STOP_SECONDS = 240
 # A broker that was killed is let in again once its session is over: properties that end it soon. For a cluster of one:
 # where another one can lead, a busy machine would change the leader.
 AFTER_A_KILL = {"broker_session_timeout_ms": 2000, "broker_heartbeat_interval_ms": 200}
-# What most tests run on, and the newest release.
-DEFAULT, NEWEST = "4.1.0", "4.4.0"
 RELEASES = (DEFAULT, NEWEST)
 # The oldest that a new cluster can be made for, and the one that it is made for by default.
-OLDER = ("3.9.2", "4.0.2")
+OLDER = BROKERS[:2]
+
+
+def again(value):
+    """Return a parameter that `make promises` leaves out: another one has seen the promise."""
+    return pytest.param(value, marks=pytest.mark.again)
+
+
+# As parameters: of the releases between the newest and the oldest, `make conformance` alone makes a case.
+EACH_RELEASE = [again(DEFAULT), NEWEST]
+EACH_KRAFT_RELEASE = [OLDER[0], again(OLDER[1]), *EACH_RELEASE]
 # ListOffsetsRequest.EARLIEST_PENDING_UPLOAD_TIMESTAMP, which the client's release does not have
 EARLIEST_PENDING_UPLOAD = -6
 CLUSTER_ID = "conformanceClusterAAAAA"
 
 
-def class_path(version):
-    return f"{BUILD / version / 'classes'}:{BUILD / version / 'lib'}/*"
+def archive(version):
+    """Return where the archive of the classes of a release is: `fetch.py` makes it."""
+    return BUILD / version / "classes.jsa"
+
+
+def java(version):
+    """Return the start of a command that runs a program of a release, or one of `java/` with its jars."""
+    archives = [f"-XX:SharedArchiveFile={archive(version)}"] if HAS_ARCHIVES else []
+    # The jars of the archive come first.
+    return [*JAVA, *archives, "-cp", f"{BUILD / version / 'lib'}/*:{BUILD / 'client.jar'}"]
+
+
+_RESERVED = []
 
 
 def free_ports(count):
-    """Return ports that nobody listened on a moment ago."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
+    """Return ports that the system gives to no one else while this process lives.
+
+    They are bound, and nobody listens on them: a server may still listen, as Java's do (SO_REUSEADDR).
+    """
+    for _ in range(count):
+        reserved = socket.socket()
+        reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        reserved.bind(("127.0.0.1", 0))
+        _RESERVED.append(reserved)
+    return [reserved.getsockname()[1] for reserved in _RESERVED[-count:]]
 
 
 _COMPLAINTS = re.compile(
@@ -53,7 +82,9 @@ _COMPLAINTS = re.compile(
     r"|-stray|ERROR|WARN .*Log|Exception"
 )
 # The metadata log is recovered each time, and a controller tells of each request that came before it was ready.
-_OF_OTHERS = re.compile(r"__cluster_metadata|INFO .*(QuorumController|ControllerServer|RaftManager)")
+_OF_OTHERS = re.compile(
+    r"__cluster_metadata|INFO .*(QuorumController|ControllerServer|RaftManager)|ControllerApis.*CONTROLLER_REGISTRATION"
+)
 
 
 def complaints(said):
@@ -68,7 +99,7 @@ class Process:
     def __init__(self, version, main, *arguments, output, options=()):
         self._output = Path(output)
         with self._output.open("wb") as file:
-            command = [*JAVA, *options, SAY_ALL, "-cp", class_path(version), main, *map(str, arguments)]
+            command = [*java(version), *options, SAY_ALL, main, *map(str, arguments)]
             self._process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, start_new_session=True)
 
     @property
@@ -120,6 +151,7 @@ class Broker:
         standalone: format as `StorageTool format --standalone` does: the voters stand in the metadata log (KIP-853).
         formatted: called when the directories are formatted, and the broker is not started yet.
         controllers: the port of each node of a quorum that this one is of, by node id.
+        options: of the JVM.
         properties: further ones, `.` written `_`.
 
     Attributes:
@@ -138,6 +170,7 @@ class Broker:
         standalone=False,
         formatted=lambda: None,
         controllers=None,
+        options=(),
         **properties,
     ):
         listener, controller = free_ports(2)
@@ -181,7 +214,7 @@ class Broker:
             else:
                 format_directories(version, file, *["--standalone"] * standalone)
         formatted()
-        self._process = Process(version, "kafka.Kafka", file, output=log)
+        self._process = Process(version, "kafka.Kafka", file, output=log, options=options)
         self._process.wait_for("Kafka Server started")
 
     @property
@@ -237,7 +270,7 @@ def start_nodes(directories, *, log, controllers=None, **options):
 def format_directories(version, properties, *options):
     """Format the log directories that a file of properties names, as an administrator would."""
     arguments = ["--ignore-formatted", *options, "-t", CLUSTER_ID, "-c", str(properties)]
-    tool = [*JAVA, SAY_LITTLE, "-cp", class_path(version), "kafka.tools.StorageTool", "format"]
+    tool = [*java(version), SAY_LITTLE, "kafka.tools.StorageTool", "format"]
     subprocess.run([*tool, *arguments], check=True, capture_output=True)
 
 
@@ -317,7 +350,7 @@ class OldBroker(Broker):
     The ZooKeeper's data are beside the log: a directory that is opened again needs the same `log`, with another suffix.
     """
 
-    def __init__(self, directory, *, log, node_id=1, message_format=2, **properties):
+    def __init__(self, directory, *, log, node_id=1, message_format=2, options=(), **properties):
         listener, zookeeper = free_ports(2)
         self.at = f"127.0.0.1:{listener}"
         self.node_id = node_id
@@ -354,7 +387,7 @@ class OldBroker(Broker):
         try:
             self._zookeeper.wait_for("PrepRequestProcessor (sid:0) started")
             file = _write_properties(Path(log).with_suffix(".properties"), settings | _COMMON | _dotted(properties))
-            self._process = Process("2.8.2", "kafka.Kafka", file, output=log)
+            self._process = Process("2.8.2", "kafka.Kafka", file, output=log, options=options)
             self._process.wait_for(f"[KafkaServer id={node_id}] started")
         except BaseException:
             self._zookeeper.kill()
@@ -499,8 +532,7 @@ class Client(Program):
 
 def client_command(version):
     """Return the command of `Client.java`, on the jars of a release."""
-    classes = f"{BUILD / DEFAULT / 'classes'}:{BUILD / version / 'lib'}/*"
-    return [*JAVA, SAY_LITTLE, "-cp", classes, "Client"]
+    return [*java(version), SAY_LITTLE, "Client"]
 
 
 def as_consumed(log_dir, topic, isolation_level="read_uncommitted", **options):

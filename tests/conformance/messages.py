@@ -9,7 +9,7 @@ from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
 
-from kafka import BUILD, DEFAULT, JAVA, NEWEST, SAY_LITTLE
+from kafka import BUILD, NEWEST, SAY_LITTLE, java
 
 OLDEST = "2.8.2"
 TOOL = Path(__file__).parents[2] / "tools" / "messages"
@@ -29,7 +29,7 @@ _TEXTS = ("", "orders", "größe", "日本", 'a"b\\c\n\x00\x7f', "\U0001f40d", "
 def written(release, asked):
     """Return what Kafka's classes make of messages: [(bytes, JSON)] for each (name, version, JSON)."""
     lines = (json.dumps({"name": name, "version": version, "json": value}) for name, version, value in asked)
-    command = [*JAVA, SAY_LITTLE, "-cp", f"{BUILD / DEFAULT / 'classes'}:{BUILD / release / 'lib'}/*", "Messages"]
+    command = [*java(release), SAY_LITTLE, "Messages"]
     done = subprocess.run(command, input="\n".join(lines), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     answers = [json.loads(line) for line in done.stdout.splitlines()]

@@ -5,7 +5,7 @@ import time
 from types import SimpleNamespace
 
 import pytest
-from kafka import AFTER_A_KILL, NEWEST, RELEASES, Broker
+from kafka import AFTER_A_KILL, EACH_RELEASE, NEWEST, Broker
 
 import brokerless as bl
 
@@ -79,7 +79,7 @@ TOOLS = {
 }
 
 
-@pytest.fixture(scope="module", params=RELEASES)
+@pytest.fixture(scope="module", params=EACH_RELEASE)
 def seen(request, tmp_path_factory, client):
     """A stopped broker.
 

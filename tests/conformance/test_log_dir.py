@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from filling import write
-from kafka import OLDER, RELEASES, Broker, OldBroker, as_consumed, complaints
+from kafka import EACH_KRAFT_RELEASE, EACH_RELEASE, OLDER, Broker, OldBroker, as_consumed, complaints
 
 import brokerless as bl
 from brokerless.layout.bootstrap_metadata import Bootstrap, snapshot_records
@@ -101,7 +101,7 @@ def test_before_kraft_a_broker_takes_the_directories_as_they_are_named(client, t
     assert bl.LogDirs(data).topics() == ["orders"]
 
 
-@pytest.mark.parametrize("version", RELEASES)
+@pytest.mark.parametrize("version", EACH_RELEASE)
 def test_a_new_cluster_gives_no_producer_the_id_of_one_that_is_in_a_log(client, tmp_path, version):
     """Else it takes the first batch of a new producer for one that it has, acknowledges it, and it is lost."""
     with Broker(tmp_path / "old", log=tmp_path / "old.log") as broker:
@@ -172,7 +172,7 @@ def check_filled(client, broker, data):
     assert not [name for name in names(data) if name.endswith("-stray")]
 
 
-@pytest.mark.parametrize("version", [*OLDER, *RELEASES])
+@pytest.mark.parametrize("version", EACH_KRAFT_RELEASE)
 @pytest.mark.parametrize("standalone", [False, True], ids=["voters in a setting", "voters in the log"])
 def test_a_directory_that_kafka_formatted_is_filled_and_served(client, tmp_path, version, standalone):
     """Since 4.4 the metadata of a new cluster stand in a snapshot of its metadata log (KIP-1170)."""
@@ -183,7 +183,7 @@ def test_a_directory_that_kafka_formatted_is_filled_and_served(client, tmp_path,
 
 
 @pytest.mark.filterwarnings("ignore:settings of topics are not known")
-@pytest.mark.parametrize("version", RELEASES)
+@pytest.mark.parametrize("version", EACH_RELEASE)
 def test_a_second_disk_of_a_broker_that_was_killed_is_not_a_new_clusters(client, tmp_path, version):
     """What it was formatted with stays there until 4.3: topics that are added to that come up nowhere."""
     first, second = tmp_path / "first", tmp_path / "second"
@@ -195,7 +195,7 @@ def test_a_second_disk_of_a_broker_that_was_killed_is_not_a_new_clusters(client,
             log_dir.reserve_producer_id(7)
 
 
-@pytest.mark.parametrize("version", [*OLDER, *RELEASES])
+@pytest.mark.parametrize("version", EACH_KRAFT_RELEASE)
 def test_a_new_directory_is_served_by_the_release_it_is_made_for_and_by_newer_ones(client, tmp_path, version):
     data = tmp_path / "data"
     bl.create_log_dir(data, **({"release": "3.9"} if version == OLDER[0] else {})).close()
@@ -204,7 +204,7 @@ def test_a_new_directory_is_served_by_the_release_it_is_made_for_and_by_newer_on
         check_filled(client, broker, data)
 
 
-@pytest.mark.parametrize("version", [*OLDER, *RELEASES])
+@pytest.mark.parametrize("version", EACH_KRAFT_RELEASE)
 def test_a_new_cluster_has_the_features_that_the_release_formats_it_with(tmp_path, version):
     data = tmp_path / "data"
     made = []

@@ -5,14 +5,14 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from filling import EARLIEST_LOCAL, ISOLATION_LEVELS, tier, wait_until_moved
-from kafka import RELEASES, Broker, OldBroker, as_consumed, tiered
+from kafka import EACH_RELEASE, Broker, OldBroker, as_consumed, tiered
 
 import brokerless as bl
 from brokerless.cli import group
 from waiting import until
 
 
-@pytest.mark.parametrize("version", RELEASES)
+@pytest.mark.parametrize("version", EACH_RELEASE)
 def test_a_brokers_log_is_read_as_its_consumer_reads_it(client, tmp_path, version):
     """Codecs, several segments, transactions of both ends, nulls, empty values and repeated headers."""
     with Broker(tmp_path / "data", log=tmp_path / "broker.log", version=version) as broker:

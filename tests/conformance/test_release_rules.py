@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 from filling import NOW, PRODUCER, write
-from kafka import DEFAULT, NEWEST, RELEASES, Broker, end_transaction, pending_upload
+from kafka import DEFAULT, EACH_RELEASE, NEWEST, Broker, end_transaction, pending_upload
 
 import brokerless as bl
 from brokerless import _native
@@ -13,7 +13,7 @@ from brokerless.layout.release import Release
 INVALID_PRODUCER_EPOCH = 47
 
 
-@pytest.mark.parametrize("version", RELEASES)
+@pytest.mark.parametrize("version", EACH_RELEASE)
 def test_records_of_a_topic_without_a_policy_are_deleted_where_that_brokers_deletes_them(client, tmp_path, version):
     data = tmp_path / "data"
     with Broker(data, log=tmp_path / "broker.log", version=version) as broker:

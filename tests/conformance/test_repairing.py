@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 from filling import data_batches
-from kafka import AFTER_A_KILL, RELEASES, Broker, complaints
+from kafka import AFTER_A_KILL, EACH_RELEASE, RELEASES, Broker, complaints
 
 import brokerless as bl
 import damage
@@ -14,7 +14,7 @@ SMALL = {"internal_segment_bytes": 10_000}
 _KILLED = "killed"
 
 
-@pytest.fixture(scope="module", params=[*RELEASES, _KILLED])
+@pytest.fixture(scope="module", params=[*EACH_RELEASE, _KILLED])
 def left(client, tmp_path_factory, request):
     """A directory with plain records and transactions, whose broker was stopped, or killed; and what it had served."""
     release = RELEASES[0] if request.param == _KILLED else request.param

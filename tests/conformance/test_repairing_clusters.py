@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 from filling import ISOLATION_LEVELS, data_batches
-from kafka import DEFAULT, RELEASES, Broker, as_consumed, complaints
+from kafka import DEFAULT, EACH_RELEASE, Broker, as_consumed, complaints
 
 import brokerless as bl
 import damage
@@ -176,7 +176,7 @@ def test_a_leader_serves_what_another_replica_had(client, left, copy):
         assert on_disk(copy, node, left.rows) == of_node(node, left.rows)
 
 
-@pytest.mark.parametrize("left", RELEASES, indirect=True)
+@pytest.mark.parametrize("left", EACH_RELEASE, indirect=True)
 def test_a_gap_stays_and_its_broker_may_lead(client, left, copy):
     """Why a result with lost ranges belongs only where no other replica has them."""
     disk = disks_of(copy)[DAMAGED][0]

@@ -4,20 +4,20 @@ import base64
 import contextlib
 import re
 import shutil
-import time
 from unittest import mock
 
 import pyarrow as pa
 import pytest
 from faults import DyingDisk, Killed
 from filling import CODECS, NOW, PRODUCER, check_with_dump_tool, seen, transaction, write
-from kafka import DEFAULT, RELEASES, Broker, OldBroker, as_consumed, complaints
+from kafka import DEFAULT, EACH_RELEASE, Broker, OldBroker, as_consumed, complaints
 
 import brokerless as bl
 from brokerless import Compact, Convert, Erase, Retain, TruncateTo, _native, rewrite
 from brokerless.io import disk
 from brokerless.rewriting.run import rewrite_each
 from verbs import Repeating, change_settings
+from waiting import until
 
 ROW = pa.schema([("key", pa.binary()), ("value", pa.binary())])
 COMPACTED = {"keyed": True, "cleanup_policy": "compact", "min_cleanable_dirty_ratio": 0.01}
@@ -55,10 +55,7 @@ def first_dirty_offset(data, partition=0):
 
 
 def wait_for_cleaner(data, beyond, partition=0):
-    deadline = time.monotonic() + 60
-    while first_dirty_offset(data, partition) <= beyond:
-        assert time.monotonic() < deadline, f"the cleaner never got beyond {beyond}"
-        time.sleep(0.2)
+    until(lambda: first_dirty_offset(data, partition) > beyond, what=f"the cleaner never got beyond {beyond}")
 
 
 def test_compacted(client, tmp_path):
@@ -122,7 +119,7 @@ def spans(data, partition):
     return [(row["base_offset"], row["last_offset"], row["records_count"]) for row in rows]
 
 
-@pytest.mark.parametrize("version", RELEASES)
+@pytest.mark.parametrize("version", EACH_RELEASE)
 def test_what_is_left_of_a_last_batch_without_records_is_what_the_cleaner_of_that_release_leaves(
     client, tmp_path, version
 ):

@@ -5,7 +5,7 @@ from contextlib import ExitStack
 from functools import cache
 
 import pytest
-from clients import COMMANDS, HAS_GO, Clients
+from clients import EACH_CLIENT, HAS_GO, Clients
 from filling import ISOLATION_LEVELS
 
 import brokerless as bl
@@ -139,7 +139,7 @@ def known(row, told):
 
 @pytest.mark.parametrize(("name", "start"), CASES)
 @pytest.mark.parametrize("level", ISOLATION_LEVELS)
-@pytest.mark.parametrize("client", COMMANDS)
+@pytest.mark.parametrize("client", EACH_CLIENT)
 def test_a_client_gets_what_a_broker_served(client, name, level, start, clients, addresses, truth):
     expected = truth(name).starts(start, level)
     for partition in list(expected):
@@ -165,7 +165,7 @@ def test_a_client_gets_what_a_broker_served(client, name, level, start, clients,
 
 @pytest.mark.parametrize("level", ISOLATION_LEVELS)
 @pytest.mark.parametrize("name", [name for name in DIRECTORIES if "compact" not in name])
-@pytest.mark.parametrize("client", COMMANDS)
+@pytest.mark.parametrize("client", EACH_CLIENT)
 def test_a_client_finds_the_offsets_that_a_broker_had(client, name, level, clients, addresses, truth):
     expected = {partition: truth(name).offsets(partition, level) for partition in truth(name).partitions}
     # One client asks for all of them.
@@ -180,4 +180,4 @@ def test_a_client_finds_the_offsets_that_a_broker_had(client, name, level, clien
 
 def test_franz_go_is_tested():
     if not HAS_GO:
-        pytest.skip("NOT TESTED: franz-go, as Go is missing; install it, and remove build/conformance/.fetched")
+        pytest.skip("NOT TESTED: franz-go, as Go is missing; install it, and remove build/conformance/complete")

@@ -8,10 +8,11 @@ import time
 from contextlib import contextmanager
 from pathlib import Path
 
-from kafka import BUILD, DEFAULT, JAVA, NEWEST, RELEASES, Broker
+from kafka import NEWEST, RELEASES, Broker, java
 from serving_requests import COMMITTED, EARLIEST, LATEST, MAX_TIMESTAMP, NIL, UNCOMMITTED, UNKNOWN_ID, Facts, chains
 
 import brokerless as bl
+from waiting import until
 
 PAGE = Path(__file__).parents[2] / "docs" / "serving.md"
 LONG = {"transaction.timeout.ms": 900_000}
@@ -148,9 +149,8 @@ class Wire:
     """Requests as Kafka's own classes write them, and answers as they read them, in the release's versions."""
 
     def __init__(self, version):
-        classes = f"{BUILD / DEFAULT / 'classes'}:{BUILD / version / 'lib'}/*"
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
-        self._process = subprocess.Popen([*JAVA, "-cp", classes, "Wire"], text=True, **pipes)
+        self._process = subprocess.Popen([*java(version), "Wire"], text=True, **pipes)
 
     def close(self):
         self._process.stdin.close()
@@ -224,8 +224,10 @@ def serving(client, root, version):
     with Broker(data, log=root / "first.log", version=version, **SETTINGS) as broker:
         work(client, broker)
     with Broker(data, log=root / "second.log", version=version, **SETTINGS) as broker:
-        work_again(client, broker)
-        client.state(broker, "dropAll")
+        try:
+            work_again(client, broker)
+        finally:
+            client.state(broker, "dropAll")
     try:
         with Broker(data, log=root / "third.log", version=version, **SETTINGS) as broker:
             wait_until_loaded(broker)
@@ -238,10 +240,8 @@ def serving(client, root, version):
 
 
 def wait_until_loaded(broker):
-    deadline = time.monotonic() + 60
-    while len(set(re.findall(r"Finished loading .* from (__\w+-\d)", broker.log))) < 4:
-        assert time.monotonic() < deadline, broker.log
-        time.sleep(0.1)
+    loaded = re.compile(r"Finished loading .* from (__\w+-\d)")
+    until(lambda: len(set(loaded.findall(broker.log))) == 4, what="the coordinators do not load")
 
 
 def known(wire, broker, ours):

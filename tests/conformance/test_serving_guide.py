@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from clients import HAS_GO
-from kafka import BUILD, JAVA, SAY_LITTLE, Process
+from kafka import SAY_LITTLE, Process, java
 from test_serving_tools import MAINS
 
 import brokerless as bl
@@ -61,7 +61,7 @@ def test_the_console_tools(address):
     for line in recipe("sh", "kafka-topics.sh", address).splitlines():
         script, *arguments = shlex.split(line)
         main = MAINS[SCRIPTS[script]][0]
-        _, out, _ = run(*JAVA, SAY_LITTLE, "-cp", f"{BUILD / '4.1.0' / 'lib'}/*", main, *arguments)
+        _, out, _ = run(*java("4.1.0"), SAY_LITTLE, main, *arguments)
         said[SCRIPTS[script]] = out.splitlines()
     assert "PartitionCount: 2" in said["topics"][0]
     assert sum(int(line.split(":")[2]) for line in said["offsets"]) == 3000

@@ -5,7 +5,7 @@ from datetime import datetime
 from uuid import uuid4
 
 import pytest
-from kafka import BUILD, JAVA, SAY_LITTLE
+from kafka import SAY_LITTLE, again, java
 from test_connector import run
 
 import brokerless as bl
@@ -28,14 +28,14 @@ def address(golden):
         yield address
 
 
-@pytest.fixture(scope="module", params=["4.4.0", "4.1.0", "2.8.2"])
+@pytest.fixture(scope="module", params=["4.4.0", again("4.1.0"), "2.8.2"])
 def tool(request, address):
     """Return a function that runs a tool of a release, and returns the lines that it prints."""
     is_old = request.param.startswith("2.")
 
     def run_tool(name, *arguments):
         server = "--broker-list" if is_old and name == "offsets" else "--bootstrap-server"
-        command = [*JAVA, SAY_LITTLE, "-cp", f"{BUILD / request.param / 'lib'}/*", MAINS[name][is_old]]
+        command = [*java(request.param), SAY_LITTLE, MAINS[name][is_old]]
         done = subprocess.run(
             [*command, server, address, *arguments], capture_output=True, text=True, errors="replace", check=False
         )
@@ -84,6 +84,8 @@ def offsets(said):
     return sorted((int(row[0].split(":")[1]), int(row[1].split(":")[1])) for row in rows)
 
 
+# A console consumer ends once nothing has come for a while. On a busy machine nothing may have come yet.
+PATIENCE = ("2500", "10000", "60000")
 PRINTED = [f"--property=print.{what}" for what in ("partition=true", "offset=true", "value=false")]
 
 
@@ -94,16 +96,24 @@ def test_the_console_consumer_reads_from_the_beginning(tool, golden):
         if name.startswith("multi-partition-")
         for row in consumed(golden, NAME, name, "read_uncommitted")
     ]
-    said = tool("consumer", "--topic", "multi-partition", "--from-beginning", "--timeout-ms", "1500", *PRINTED)
-    assert offsets(said) == sorted(expected)
+    named = ["--topic", "multi-partition", "--from-beginning", *PRINTED]
+    for milliseconds in PATIENCE:
+        found = offsets(tool("consumer", *named, "--timeout-ms", milliseconds))
+        if len(found) >= len(expected):
+            break
+    assert found == sorted(expected)
 
 
 def test_the_console_consumer_of_a_group_goes_on(tool, golden):
     group = ["--topic", "txn-interleaved", "--group", f"console-{uuid4()}", "--from-beginning", *PRINTED]
     group += ["--isolation-level", "read_committed"]
     first = offsets(tool("consumer", *group, "--max-messages", "5"))
-    rest = offsets(tool("consumer", *group, "--timeout-ms", "4000"))
     expected = [(0, row["offset"]) for row in consumed(golden, NAME, "txn-interleaved-0", "read_committed")]
+    rest = []
+    for milliseconds in PATIENCE:
+        rest += offsets(tool("consumer", *group, "--timeout-ms", milliseconds))
+        if len(rest) >= len(expected) - 5:
+            break
     assert (first, rest) == (expected[:5], expected[5:])
 
 

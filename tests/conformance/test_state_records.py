@@ -8,7 +8,7 @@ from pathlib import Path
 import messages
 import pyarrow as pa
 import pytest
-from kafka import BUILD, DEFAULT, NEWEST, OLDER
+from kafka import BUILD, DEFAULT, EACH_KRAFT_RELEASE, EACH_RELEASE, NEWEST, OLDER
 from messages import OLDEST
 
 from brokerless import _native
@@ -26,7 +26,7 @@ def decoded(records):
     return _native.state_records(records[0]["topic"], keys, values).to_pylist()
 
 
-@pytest.mark.parametrize("release", [OLDEST, *OLDER, DEFAULT, NEWEST])
+@pytest.mark.parametrize("release", [OLDEST, *EACH_KRAFT_RELEASE])
 def test_each_type_and_version_is_what_kafka_says(release):
     by_topic = {}
     for record in messages.records(release, range(30)):
@@ -43,7 +43,7 @@ def test_each_type_and_version_is_what_kafka_says(release):
             assert json.loads(ours["value"]) == record["value_json"], record
 
 
-@pytest.mark.parametrize("release", [DEFAULT, NEWEST])
+@pytest.mark.parametrize("release", EACH_RELEASE)
 def test_messages_inside_of_records(release):
     known = messages.definitions(release)
     asked = [

@@ -5,7 +5,7 @@ import time
 from types import SimpleNamespace
 
 import pytest
-from kafka import AFTER_A_KILL, RELEASES, Broker
+from kafka import AFTER_A_KILL, EACH_RELEASE, Broker
 
 import brokerless as bl
 from brokerless.cli import main
@@ -36,7 +36,7 @@ def as_user(name):
     return {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.jaas.config": login}
 
 
-@pytest.fixture(scope="module", params=RELEASES)
+@pytest.fixture(scope="module", params=EACH_RELEASE)
 def seen(request, tmp_path_factory, client):
     """A stopped broker's directory, what it said at several moments, and what the tool said last."""
     root = tmp_path_factory.mktemp("tokens")

@@ -1,0 +1,67 @@
+"""How pip builds brokerless (PEP 517, PEP 660): `native.py` compiles the extension, and keeps it for other clones.
+
+maturin makes the metadata and the source distribution.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sysconfig
+import tempfile
+from pathlib import Path
+
+import native
+from kept import ROOT
+from maturin import (
+    build_sdist,
+    get_requires_for_build_editable,
+    get_requires_for_build_sdist,
+    get_requires_for_build_wheel,
+    prepare_metadata_for_build_editable,
+    prepare_metadata_for_build_wheel,
+)
+from wheel.wheelfile import WheelFile
+
+__all__ = [
+    "build_editable",
+    "build_sdist",
+    "build_wheel",
+    "get_requires_for_build_editable",
+    "get_requires_for_build_sdist",
+    "get_requires_for_build_wheel",
+    "prepare_metadata_for_build_editable",
+    "prepare_metadata_for_build_wheel",
+]
+# maturin calls its program by name, which is not on the path of an environment that was not activated.
+os.environ["PATH"] = os.pathsep.join((sysconfig.get_path("scripts"), os.environ.get("PATH", os.defpath)))
+PACKAGES = ("brokerless", "pyspark_brokerless")
+
+
+def build_wheel(wheel_directory: str, config_settings: object = None, metadata_directory: str | None = None) -> str:
+    """Build a wheel of the package as it is, with the jar if there is one."""
+    native.build()
+    with tempfile.TemporaryDirectory() as contents:
+        for package in PACKAGES:
+            ignored = shutil.ignore_patterns("__pycache__")
+            shutil.copytree(ROOT / "src" / package, Path(contents) / package, ignore=ignored)
+        return _wheel(contents, wheel_directory)
+
+
+def build_editable(wheel_directory: str, config_settings: object = None, metadata_directory: str | None = None) -> str:
+    """Build a wheel that leads Python to `src`."""
+    native.build()
+    with tempfile.TemporaryDirectory() as contents:
+        (Path(contents) / "brokerless.pth").write_text(f"{ROOT / 'src'}\n")
+        return _wheel(contents, wheel_directory)
+
+
+def _wheel(contents: str, directory: str) -> str:
+    """Pack a directory and the metadata; return the wheel's name."""
+    metadata = Path(contents) / prepare_metadata_for_build_wheel(contents)
+    (tag,) = re.findall(r"^Tag: (.*)$", (metadata / "WHEEL").read_text(), re.MULTILINE)
+    name = f"{metadata.name.removesuffix('.dist-info')}-{tag}.whl"
+    with WheelFile(os.path.join(directory, name), "w") as wheel:
+        wheel.write_files(contents)
+    return name

@@ -1,0 +1,49 @@
+#!/usr/bin/env python3
+"""Build the extension, and the library of the jar, in one run of Cargo; or take them as they were built before.
+
+Usage: tools/native.py   The extension goes into the package, the library into build/native.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from cargo import cargo, target
+from kept import ROOT, compiler, kept, key, place
+
+# A source distribution has the extension alone.
+HAS_JVM = (ROOT / "rust/jvm/Cargo.toml").is_file()
+PACKAGES = ("brokerless-python", *(["brokerless-jvm"] if HAS_JVM else []))
+LIBRARY = "{}.dylib" if sys.platform == "darwin" else "{}.so"
+EXTENSION = ROOT / "src/brokerless/_native.abi3.so"
+OF_THE_JAR = ROOT / "build/native" / LIBRARY.format("libbrokerless_jvm")
+SOURCES = [
+    "Cargo.toml",
+    "Cargo.lock",
+    ".cargo/config.toml",
+    "tools/native.py",
+    "rust/python/build.rs",
+    *(f"rust/{crate}/{part}" for crate in ("core", "jvm", "python", "serve") for part in ("Cargo.toml", "src")),
+]
+
+
+def build() -> None:
+    """Put the extension and the library where they belong."""
+    outputs = {"_native": EXTENSION, **({"libbrokerless_jvm": OF_THE_JAR} if HAS_JVM else {})}
+    kept(key(SOURCES, compiler()), outputs, _compile)
+
+
+def _compile() -> None:
+    packages = [f"--package={package}" for package in PACKAGES]
+    # The stable interface of Python is the same for each interpreter: none is asked.
+    if code := cargo("release", "build", "--quiet", "--release", "--lib", *packages, PYO3_NO_PYTHON="1"):
+        sys.exit(code)
+    place(target("release") / LIBRARY.format("lib_native"), EXTENSION)
+    if HAS_JVM:
+        place(target("release") / OF_THE_JAR.name, OF_THE_JAR)
+
+
+if __name__ == "__main__":
+    build()
