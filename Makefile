@@ -78,7 +78,7 @@ conformance: $(NEEDS_OF_CONFORMANCE)  ## real Kafka brokers, clients and tools o
 promises: $(NEEDS_OF_CONFORMANCE)  ## the part of conformance that sees each promise once
 	tools/step promises $(PYTEST) -m "conformance and not again" tests/conformance tests/spark $(AT_ONCE) loadfile
 
-everything:  ## all checks, one after the other, and a table of what passed in what time: some three hours
+everything:  ## all checks, one after the other, and a table of what passed in what time
 	export STEPS=$$(mktemp); for check in lint test conformance hunt sanitize docs bench; do tools/step $$check $(MAKE) $$check; done; tools/step fuzz $(MAKE) fuzz FUZZ_SECONDS=$(or $(FUZZ_SECONDS),60); tools/step
 
 bench: setup .venv/.tools build/conformance/complete  ## against what users would otherwise run; BENCH="decode encode append convert compact json spark connector jvm jobs scale state check serve" or some of them

@@ -35,7 +35,7 @@ def pytest_configure():
 
 
 def pytest_report_header():
-    """Say how to hunt the same seeds again."""
+    """Name the variable that repeats the seeds of the hunt."""
     return f"hunt: BROKERLESS_HUNT_FROM={os.environ['BROKERLESS_HUNT_FROM']}"
 
 

@@ -113,7 +113,7 @@ def place(source: Path, to: Path) -> None:
 
 
 def put(at: Path, fill: Callable[[Path], None], *, most: int) -> None:
-    """Let `fill` make a directory, which appears whole or not at all; drop those that were not used for longest."""
+    """Create a directory, atomically, with what `fill` writes; keep only the `most` recently used directories."""
     new = None
     try:
         at.parent.mkdir(parents=True, exist_ok=True)

@@ -19,7 +19,8 @@ from kept import cache, drop, key, said  # noqa: E402 - the build's tools are no
 AT = ROOT / "build" / "conformance"
 # What most tests run on; the newest release; the oldest.
 DEFAULT, NEWEST, OLDEST = "4.1.0", "4.4.0", "2.8.2"
-# Of these the broker alone. Of the default release, and of the last that writes formats 0 and 1, the tools too.
+# The releases of which only the broker is fetched. The default and the oldest also have their tools; the oldest is
+# the last that writes formats 0 and 1.
 BROKERS = ("3.9.2", "4.0.2", NEWEST)
 # Of these only the definitions of metadata records that later releases lack: `tools/messages` reads them.
 METADATA = ("3.2.3", "3.4.1")
