@@ -13,7 +13,7 @@ AT_ONCE := --numprocesses $(or $(PROCESSES),2) --dist
 # Two targets at a time: while one downloads, links or waits, the other computes. Cargo does not count as one of them.
 MAKEFLAGS += --jobs=2
 unexport MAKEFLAGS MFLAGS
-RUST := Cargo.toml Cargo.lock $(shell find rust/*/src rust/*/Cargo.toml rust/*/build.rs -type f)
+RUST := Cargo.toml Cargo.lock .cargo/config.toml $(shell find rust/*/src rust/*/Cargo.toml rust/*/build.rs -type f)
 JAR := src/brokerless/spark/brokerless.jar
 
 .PHONY: setup prerequisites develop demo check check-lint check-core check-unit test test-core test-oldest test-python test-jar hunt lint conformance promises everything bench fuzz sanitize docs
@@ -24,22 +24,24 @@ prerequisites:
 	@tools/prerequisites
 
 develop: .venv/.developed  ## rebuild the extension now
-	tools/native.py && touch build/native/.built
+	$(PYTHON) tools/native.py && touch build/native/.built
 
 demo: setup  ## the main job: sample logs -> Spark table -> Parquet
 	.venv/bin/python examples/demo.py
 
 check: check-lint check-core check-unit  ## the quick loop: linters of what has changed, the core's tests without fuzzing, tests/unit without the slow ones
 
-check-lint: setup .venv/.tools tools/prose/node_modules/.installed
-	tools/step lint tools/lint --changed
+check-lint: setup .venv/.tools
+	$(STEP) lint tools/lint --changed
 
 check-core: | prerequisites
-	tools/step core tools/cargo.py checked test --profile checked --quiet $(CRATES) --lib $(CORE_TESTS)
+	$(STEP) core $(PYTHON) tools/cargo.py checked test --profile checked --quiet $(CRATES) --lib $(CORE_TESTS)
 
 check-unit: setup .venv/.tools
-	tools/step unit $(PYTEST) tests/unit -m "not slow" --hypothesis-profile=dev $(AT_ONCE) worksteal
+	$(STEP) unit $(PYTEST) tests/unit -m "not slow" --hypothesis-profile=dev $(AT_ONCE) worksteal
 
+# Runs a command as a step of a check, and tells its time.
+STEP := $(PYTHON) tools/step
 CRATES := --package brokerless-core --package brokerless-jvm --package brokerless-serve
 CORE_TESTS := $(addprefix --test ,$(filter-out data support,$(basename $(notdir $(wildcard rust/core/tests/*)))))
 PYTEST := .venv/bin/python -m pytest --durations=30 --durations-min=1
@@ -48,40 +50,44 @@ PYTEST_OLDEST := .venv-oldest/bin/python -m pytest --durations=30 --durations-mi
 test: test-core test-oldest test-python test-jar  ## all that needs no Kafka; golden reads and streams also on the oldest Spark, and reads also in the JVM
 
 test-core: | prerequisites
-	FUZZ_SECONDS=$(or $(FUZZ_SECONDS),20) FUZZ_SEED=$${FUZZ_SEED:-$$(date +%s)} tools/step core tools/cargo.py checked test --profile checked --quiet $(CRATES)
+	@export FUZZ_SECONDS=$(or $(FUZZ_SECONDS),20) FUZZ_SEED=$${FUZZ_SEED:-$$(date +%s)}; echo "fuzzing: FUZZ_SEED=$$FUZZ_SEED"; $(STEP) core $(PYTHON) tools/cargo.py checked test --profile checked --quiet $(CRATES)
 
 test-oldest: .venv-oldest/.installed
-	tools/step oldest-spark $(PYTEST_OLDEST) tests/spark/test_golden.py tests/spark/test_stream.py tests/unit/io/test_remote.py
+	$(STEP) oldest-spark $(PYTEST_OLDEST) tests/spark/test_golden.py tests/spark/test_stream.py tests/unit/io/test_remote.py
 
 test-python: setup .venv/.tools .venv/spark.jsa
 	@tools/prerequisites browser
-	tools/step python $(PYTEST) --hypothesis-profile=ci $(AT_ONCE) worksteal
+	$(STEP) python $(PYTEST) --hypothesis-profile=ci $(AT_ONCE) worksteal
 
-# What a reader or a writer in the JVM could do otherwise.
+# What a reader or a writer in the JVM could do otherwise. The driver does the same as without it.
+TASKS := "not conformance and not again and not driver"
 IN_JVM := $(addprefix tests/spark/test_,golden.py source.py sink.py stream.py stream_sink.py kills.py jar.py jar_writes.py jar_cancelled.py jar_damage.py jar_leaks.py jar_loading.py)
+OLDEST_IN_JVM := $(addprefix tests/spark/test_,golden.py sink.py stream.py stream_sink.py)
 test-jar: setup .venv/.tools .venv/spark.jsa .venv-oldest/.installed
-	[ ! -f $(JAR) ] || BROKERLESS_JAR=1 tools/step jar $(PYTEST) $(IN_JVM)
-	[ ! -f $(JAR) ] || BROKERLESS_JAR=1 tools/step jar-oldest-spark $(PYTEST_OLDEST) $(addprefix tests/spark/test_,golden.py sink.py stream.py stream_sink.py)
+	[ ! -f $(JAR) ] || BROKERLESS_JAR=1 $(STEP) jar $(PYTEST) -m $(TASKS) $(IN_JVM)
+	[ ! -f $(JAR) ] || BROKERLESS_JAR=1 $(STEP) jar-oldest-spark $(PYTEST_OLDEST) -m $(TASKS) $(OLDEST_IN_JVM)
 
 hunt: setup .venv/.tools .venv/spark.jsa  ## seeded damage to the logs of real brokers, read in every way: HUNT cases (20000) from HUNT_FROM (0) on
-	BROKERLESS_HUNT=$(or $(HUNT),20000) BROKERLESS_HUNT_FROM=$(or $(HUNT_FROM),0) tools/step hunt $(PYTEST) tests/unit/log/test_hunting.py $(AT_ONCE) worksteal
-	[ ! -f $(JAR) ] || BROKERLESS_HUNT=$(or $(HUNT),20000) BROKERLESS_JAR=1 tools/step hunt-jar $(PYTEST) $(addprefix tests/spark/test_jar_,damage.py leaks.py)
+	BROKERLESS_HUNT=$(or $(HUNT),20000) BROKERLESS_HUNT_FROM=$(or $(HUNT_FROM),0) $(STEP) hunt $(PYTEST) tests/unit/log/test_hunting.py $(AT_ONCE) worksteal
+	[ ! -f $(JAR) ] || BROKERLESS_HUNT=$(or $(HUNT),20000) BROKERLESS_JAR=1 $(STEP) hunt-jar $(PYTEST) $(addprefix tests/spark/test_jar_,damage.py leaks.py)
 
 lint: setup .venv/.tools tools/prose/node_modules/.installed
 	@tools/prerequisites lint
-	tools/step lint tools/lint
+	$(STEP) lint tools/lint
 
-NEEDS_OF_CONFORMANCE := setup .venv/.tools .venv/spark.jsa .venv-oldest/.installed build/conformance/complete
+NEEDS_OF_CONFORMANCE := setup .venv/.tools .venv/spark.jsa .venv-oldest/.installed build/.conformance
 conformance: $(NEEDS_OF_CONFORMANCE)  ## real Kafka brokers, clients and tools of all releases, an S3 server, Delta Lake and Iceberg, against what we write and read
-	tools/step conformance $(PYTEST) -m conformance tests/conformance tests/spark $(AT_ONCE) loadfile
+	$(STEP) conformance $(PYTEST) -m "conformance or again" $(AT_ONCE) loadfile
+	[ ! -f $(JAR) ] || BROKERLESS_JAR=1 $(STEP) conformance-jar $(PYTEST) -m "again or driver" $(IN_JVM)
+	[ ! -f $(JAR) ] || BROKERLESS_JAR=1 $(STEP) conformance-oldest-spark $(PYTEST_OLDEST) -m "again or driver" $(OLDEST_IN_JVM)
 
 promises: $(NEEDS_OF_CONFORMANCE)  ## the part of conformance that sees each promise once
-	tools/step promises $(PYTEST) -m "conformance and not again" tests/conformance tests/spark $(AT_ONCE) loadfile
+	$(STEP) promises $(PYTEST) -m "conformance and not again" tests/conformance tests/spark $(AT_ONCE) loadfile
 
 everything:  ## all checks, one after the other, and a table of what passed in what time
-	export STEPS=$$(mktemp); for check in lint test conformance hunt sanitize docs bench; do tools/step $$check $(MAKE) $$check; done; tools/step fuzz $(MAKE) fuzz FUZZ_SECONDS=$(or $(FUZZ_SECONDS),60); tools/step
+	export STEPS=$$(mktemp); for check in lint test conformance hunt sanitize docs bench; do $(STEP) $$check $(MAKE) $$check; done; $(STEP) fuzz $(MAKE) fuzz FUZZ_SECONDS=$(or $(FUZZ_SECONDS),60); $(STEP)
 
-bench: setup .venv/.tools build/conformance/complete  ## against what users would otherwise run; BENCH="decode encode append convert compact json spark connector jvm jobs scale state check serve" or some of them
+bench: setup .venv/.tools build/.conformance  ## against what users would otherwise run; BENCH="decode encode append convert compact json spark connector jvm jobs scale state check serve" or some of them
 	@tools/prerequisites maven
 	.venv/bin/pip install --group bench && .venv/bin/python -m compileall -q src && .venv/bin/python bench/run.py $(BENCH)
 
@@ -105,9 +111,9 @@ docs: setup  ## site/
 	.venv/bin/pip install --group docs && .venv/bin/mkdocs build --strict --quiet
 
 # Kafka as it is released, and all else that conformance runs.
-build/conformance/complete: .venv/.developed $(shell find tests/conformance -name pom.xml -o -name '*.java' -o -path '*/go/*') tests/conformance/fetch.py
+build/.conformance: .venv/.developed $(shell find tests/conformance -name pom.xml -o -name '*.java' -o -path '*/go/*') tests/conformance/fetch.py tools/kept.py
 	@tools/prerequisites maven
-	.venv/bin/python tests/conformance/fetch.py && touch $@
+	mkdir -p build && .venv/bin/python tests/conformance/fetch.py && touch $@
 
 # The linter of prose: no lock file, since one records the registry's addresses.
 tools/prose/node_modules/.installed: tools/prose/package.json
@@ -133,12 +139,13 @@ build/native/.built: $(RUST) tools/native.py | prerequisites
 $(JAR): .venv/.packages build/native/.built tools/jar.py $(shell find java -type f)
 	$(PYTHON) tools/jar.py "$$(.venv/bin/python -c 'import os, pyspark; print(os.path.dirname(pyspark.__file__))')/jars" && touch -c $@
 
-# The classes that Spark loads at each start, for the many starts of tests.
-.venv/spark.jsa: .venv/.packages tests/spark/archive.py | $(JAR) .venv/.developed
-	.venv/bin/python tests/spark/archive.py
+# For the many starts of Spark in tests.
+.venv/spark.jsa: .venv/.packages tests/spark/quick_start.py | $(JAR) .venv/.developed
+	.venv/bin/python tests/spark/quick_start.py
 
-# A wheel, not an editable install: what users get is what this one tests.
+# A wheel, not an editable install: what `pip install .` makes is what this one tests.
 .venv-oldest/.installed: .venv/.developed $(JAR) constraints-oldest.txt $(shell find src -name '*.py')
 	$(PYTHON) -m venv .venv-oldest && .venv-oldest/bin/pip install --upgrade pip
 	rm -rf build/wheels && .venv/bin/pip wheel --no-deps --no-build-isolation --wheel-dir build/wheels .
-	PIP_CONSTRAINT=constraints-oldest.txt .venv-oldest/bin/pip install --force-reinstall build/wheels/*.whl 'pyspark==4.1.0' fsspec pytest pytest-randomly && touch $@
+	PIP_CONSTRAINT=constraints-oldest.txt .venv-oldest/bin/pip install --force-reinstall build/wheels/*.whl 'pyspark==4.1.0' fsspec pytest pytest-randomly
+	.venv-oldest/bin/python tests/spark/quick_start.py --no-archive && touch $@

@@ -12,10 +12,12 @@ import pytest
 TESTS = Path(__file__).parent
 DATA = TESTS / "data"
 
-# A JVM that lives for seconds never earns back what the optimising compiler and a parallel collector cost.
-# Nor what its classes cost, which `spark/archive.py` has loaded before; without that archive, all is as ever.
+# A JVM that lives for seconds gains nothing from the optimising compiler or a parallel collector.
+# `spark/quick_start.py` makes the archive of classes; without it, Spark only starts more slowly.
 _ARCHIVE = f"-XX:SharedArchiveFile={Path(sys.prefix) / 'spark.jsa'} -Xlog:cds=off,cds+dynamic=off"
 os.environ.setdefault("SPARK_SUBMIT_OPTS", f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC {_ARCHIVE}")
+# numpy starts threads when it is imported, and hardly one of our many processes computes with it.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 try:
     from hypothesis import settings

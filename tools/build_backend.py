@@ -44,7 +44,7 @@ def build_wheel(wheel_directory: str, config_settings: object = None, metadata_d
     native.build()
     with tempfile.TemporaryDirectory() as contents:
         for package in PACKAGES:
-            ignored = shutil.ignore_patterns("__pycache__")
+            ignored = shutil.ignore_patterns("__pycache__", ".*")
             shutil.copytree(ROOT / "src" / package, Path(contents) / package, ignore=ignored)
         return _wheel(contents, wheel_directory)
 

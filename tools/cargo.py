@@ -32,11 +32,14 @@ def target(profile: str) -> Path:
     return Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).absolute() / profile
 
 
-def cargo(profile: str, *arguments: str, **environment: str) -> int:
+def cargo(profile: str, *arguments: str) -> int:
     """Run Cargo with these arguments; return its exit code."""
     directory, crates = target(profile), crates_key(profile)
     take_crates(directory, crates)
-    ended = subprocess.run(["cargo", *arguments], cwd=ROOT, env=os.environ | environment, check=False)
+    # Whatever the user's settings say of it, what is built is where we look for it. And the stable interface of Python
+    # is the same for each interpreter: none is asked, by no run of Cargo, or the next one would compile it again.
+    environment = os.environ | {"CARGO_TARGET_DIR": str(directory.parent), "PYO3_NO_PYTHON": "1"}
+    ended = subprocess.run(["cargo", *arguments], cwd=ROOT, env=environment, check=False)
     keep_crates(directory, crates)
     return ended.returncode
 
@@ -68,7 +71,8 @@ def take_crates(directory: Path, key: str) -> None:
 def keep_crates(directory: Path, key: str) -> None:
     """Keep what Cargo has compiled from crates.io into its directory of a profile, beside what was kept before."""
     home = cache()
-    if not home or not (directory / ".fingerprint").is_dir():
+    # Who installs from a source distribution builds once, and these are some 400 MB.
+    if not home or not (ROOT / ".git").exists() or not (directory / ".fingerprint").is_dir():
         return
     at = home / "crates" / key
     had = set(_units(at))

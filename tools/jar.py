@@ -34,7 +34,7 @@ def build(spark: Path) -> None:
         return
     versions = [said(tool("javac"), "-version"), *sorted(path.name for path in spark.glob("spark-*.jar"))]
     sources = [*native.SOURCES, "java", "tools/jar.py"]
-    kept(key(sources, [*compiler(), *versions]), {JAR.name: JAR}, lambda: _compile(spark))
+    kept(lambda: key(sources, [*compiler(), *versions]), {JAR.name: JAR}, lambda: _compile(spark))
 
 
 def _compile(spark: Path) -> None:

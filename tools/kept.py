@@ -36,7 +36,11 @@ def cache() -> Path | None:
         return Path(named).absolute() if named else None
     # A relative one is to be ignored, the XDG specification says.
     home = os.environ.get("XDG_CACHE_HOME", "")
-    return Path(home if os.path.isabs(home) else Path.home() / ".cache") / "brokerless"
+    try:
+        return Path(home if os.path.isabs(home) else Path.home() / ".cache") / "brokerless"
+    except RuntimeError:
+        # A user without a home.
+        return None
 
 
 def said(*command: str) -> str:
@@ -49,16 +53,29 @@ def said(*command: str) -> str:
 
 def compiler() -> list[str]:
     """Return what decides, beside the sources, what Cargo makes of them."""
-    settings = ("RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "RUSTC", "RUSTC_WRAPPER", "CC", "CFLAGS")
+    settings = ("RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "RUSTC", "RUSTC_WRAPPER", "MACOSX_DEPLOYMENT_TARGET")
+    # Cargo's, and those of the crates that compile C.
+    groups = ("CARGO_BUILD_", "CARGO_PROFILE_", "CARGO_TARGET_", "CC", "CFLAGS", "HOST_", "TARGET_", "ZSTD_SYS_")
     named = [
         f"{name}={value}"
         for name, value in sorted(os.environ.items())
-        if name in settings or name.startswith(("CARGO_BUILD_", "CARGO_PROFILE_", "CARGO_TARGET_"))
-        if name != "CARGO_TARGET_DIR"
+        if name in settings or name.startswith(groups)
+        if name not in ("CARGO_BUILD_TARGET_DIR", "CARGO_TARGET_DIR")
     ]
-    # What is linked here needs a C library that is not older.
+    named += [file.read_text(errors="replace") for file in _settings_files()]
+    # What is linked here runs with this C library and with later ones.
     libc = os.confstr("CS_GNU_LIBC_VERSION") if "CS_GNU_LIBC_VERSION" in os.confstr_names else ""
     return [said("rustc", "-vV"), said(os.environ.get("CC", "cc"), "--version"), str(libc), *named]
+
+
+def _settings_files() -> list[Path]:
+    """Return the files of Cargo's settings that are not ours: the user's, and those of directories above this one."""
+    homes = [Path(os.environ["CARGO_HOME"])] if os.environ.get("CARGO_HOME") else []
+    with contextlib.suppress(RuntimeError):
+        homes = homes or [Path.home() / ".cargo"]
+    places = [*homes, *(directory / ".cargo" for directory in ROOT.parents)]
+    files = [directory / name for directory in places for name in ("config", "config.toml")]
+    return [file for file in files if file.is_file()]
 
 
 def key(sources: Iterable[str], facts: Iterable[str]) -> str:
@@ -76,28 +93,33 @@ def key(sources: Iterable[str], facts: Iterable[str]) -> str:
     return hashed.hexdigest()[:32]
 
 
-def kept(key: str, outputs: Mapping[str, Path], build: Callable[[], None]) -> bool:
+def kept(find_key: Callable[[], str], outputs: Mapping[str, Path], build: Callable[[], None]) -> bool:
     """Make these files by `build`, or take them as they were made before; return whether they were taken.
 
     Args:
-        key: see `key`: of all that `build` reads.
+        find_key: returns `key` of all that `build` reads. Where that changes meanwhile, nothing is kept.
         outputs: where each file goes, by the name that it is kept by.
         build: makes them all.
     """
     home = cache()
-    at = home / "built" / key if home else None
+    at = home / "built" / find_key() if home else None
     if at and all((at / name).is_file() for name in outputs):
         with contextlib.suppress(OSError):
             for name, path in outputs.items():
                 place(at / name, path)
-            os.utime(at)
+            # Others may own the cache.
+            with contextlib.suppress(OSError):
+                os.utime(at)
             return True
     build()
-    if at:
+    if at and at.name == find_key():
 
         def fill(to: Path) -> None:
             for name, path in outputs.items():
                 shutil.copy2(path, to / name)
+                # A crash must leave no empty file that looks like a build.
+                with (to / name).open("rb") as file:
+                    os.fsync(file.fileno())
 
         put(at, fill, most=BUILT)
     return False
@@ -137,10 +159,13 @@ def put(at: Path, fill: Callable[[Path], None], *, most: int) -> None:
 
 def drop(directory: Path, most: int) -> None:
     """Drop the directories in this one but for so many that were used last."""
-    found = [entry for entry in directory.iterdir() if not entry.name.startswith(".")]
-    for entry in sorted(found, key=lambda entry: entry.stat().st_mtime)[:-most]:
-        shutil.rmtree(entry, ignore_errors=True)
+    used, now = {}, time.time()
+    for entry in directory.iterdir():
+        # Another build may drop the same ones.
+        with contextlib.suppress(FileNotFoundError):
+            used[entry] = entry.stat().st_mtime
+    found = sorted((modified, entry) for entry, modified in used.items() if not entry.name.startswith("."))
     # What a build left that was killed.
-    for entry in directory.glob(".new-*"):
-        if entry.stat().st_mtime < time.time() - 3600:
-            shutil.rmtree(entry, ignore_errors=True)
+    dead = [entry for entry, modified in used.items() if entry.name.startswith(".new-") and modified < now - 3600]
+    for entry in [*(entry for _, entry in found[:-most]), *dead]:
+        shutil.rmtree(entry, ignore_errors=True)

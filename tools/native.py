@@ -32,13 +32,12 @@ SOURCES = [
 def build() -> None:
     """Put the extension and the library where they belong."""
     outputs = {"_native": EXTENSION, **({"libbrokerless_jvm": OF_THE_JAR} if HAS_JVM else {})}
-    kept(key(SOURCES, compiler()), outputs, _compile)
+    kept(lambda: key(SOURCES, compiler()), outputs, _compile)
 
 
 def _compile() -> None:
     packages = [f"--package={package}" for package in PACKAGES]
-    # The stable interface of Python is the same for each interpreter: none is asked.
-    if code := cargo("release", "build", "--quiet", "--release", "--lib", *packages, PYO3_NO_PYTHON="1"):
+    if code := cargo("release", "build", "--quiet", "--release", "--lib", *packages):
         sys.exit(code)
     place(target("release") / LIBRARY.format("lib_native"), EXTENSION)
     if HAS_JVM:

@@ -84,18 +84,23 @@ def archive(to):
 def main():
     """Fetch what is not there yet."""
     home = cache()
-    inputs = [path.relative_to(ROOT).as_posix() for path in HERE.rglob("*") if path.suffix in (".xml", ".java", ".go")]
-    facts = [said("java", "-version"), said("go", "version")]
+    projects = ("broker", "connector", "go", "java", "s3", "tables", "tiered")
+    inputs = [(HERE / project).relative_to(ROOT).as_posix() for project in projects]
+    facts = [said("java", "--version"), said("go", "version")]
     own = Path(__file__).resolve().relative_to(ROOT).as_posix()
     to = home / "conformance" / key([*inputs, own], facts) if home else AT
+    if AT.is_symlink():
+        AT.unlink()
+    try:
+        to.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        sys.stderr.write(f"note: nothing is kept: {error}\n")
+        to = AT
+        to.mkdir(parents=True, exist_ok=True)
     if to != AT:
-        if AT.is_symlink():
-            AT.unlink()
         shutil.rmtree(AT, ignore_errors=True)
         AT.parent.mkdir(exist_ok=True)
         AT.symlink_to(to)
-    to.mkdir(parents=True, exist_ok=True)
-    if home:
         os.utime(to)
         drop(to.parent, MOST)
     # One clone fetches, others wait for it.

@@ -36,12 +36,12 @@ RELEASES = (DEFAULT, NEWEST)
 OLDER = BROKERS[:2]
 
 
-def again(value):
+def again(*values):
     """Return a parameter that `make promises` leaves out: another one has seen the promise."""
-    return pytest.param(value, marks=pytest.mark.again)
+    return pytest.param(*values, marks=pytest.mark.again)
 
 
-# As parameters: of the releases between the newest and the oldest, `make conformance` alone makes a case.
+# As parameters: of the releases between the newest and the oldest, only `make conformance` makes a case.
 EACH_RELEASE = [again(DEFAULT), NEWEST]
 EACH_KRAFT_RELEASE = [OLDER[0], again(OLDER[1]), *EACH_RELEASE]
 # ListOffsetsRequest.EARLIEST_PENDING_UPLOAD_TIMESTAMP, which the client's release does not have
@@ -85,12 +85,18 @@ _COMPLAINTS = re.compile(
 _OF_OTHERS = re.compile(
     r"__cluster_metadata|INFO .*(QuorumController|ControllerServer|RaftManager)|ControllerApis.*CONTROLLER_REGISTRATION"
 )
+# The stack of what the line above tells.
+_STACK = re.compile(r"\s+at |\s+\.\.\. |Caused by: |[\w.$]+(Exception|Error)(: |$)")
 
 
 def complaints(said):
     """Return the lines in which a broker did not take a log as it was."""
-    lines = (line for line in said.splitlines() if not _OF_OTHERS.search(line))
-    return [line for line in lines if _COMPLAINTS.search(line)]
+    found, is_of_others = [], False
+    for line in said.splitlines():
+        is_of_others = is_of_others if _STACK.match(line) else bool(_OF_OTHERS.search(line))
+        if not is_of_others and _COMPLAINTS.search(line):
+            found.append(line)
+    return found
 
 
 class Process:

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 from filling import EARLIEST_LOCAL, tier, wait_until_moved
-from kafka import AFTER_A_KILL, EACH_RELEASE, Broker, OldBroker, complaints, free_ports, start_nodes, tiered
+from kafka import AFTER_A_KILL, EACH_RELEASE, Broker, OldBroker, again, complaints, free_ports, start_nodes, tiered
 from test_cluster import ACLS, AUTHORIZER, QUOTAS
 
 import brokerless as bl
@@ -177,10 +177,10 @@ def test_the_metadata_log_names_the_controllers(client, lost, tmp_path):
 @pytest.mark.parametrize(
     ("message_format", "convert"),
     [
-        pytest.param(0, False, marks=pytest.mark.again),
+        again(0, False),
         (0, True),
         (1, False),
-        pytest.param(1, True, marks=pytest.mark.again),
+        again(1, True),
         (2, False),
     ],
 )

@@ -1,14 +1,13 @@
 """Logs that we rewrote, in the hands of real brokers: loaded as they are, every record served, cleaned again."""
 
 import base64
-import contextlib
 import re
 import shutil
 from unittest import mock
 
 import pyarrow as pa
 import pytest
-from faults import DyingDisk, Killed
+from faults import RememberingDisk
 from filling import CODECS, NOW, PRODUCER, check_with_dump_tool, seen, transaction, write
 from kafka import DEFAULT, EACH_RELEASE, Broker, OldBroker, as_consumed, complaints
 
@@ -271,6 +270,15 @@ def test_a_copy_as_it_was(client, tmp_path):
         assert [record["offset"] for record in client.produce(broker, "t", 0, 1, "keyed")] == [end]
 
 
+def cut_short(tmp_path, work, before):
+    """Return what `tmp_path / "data"` is when its work is killed before the first step of this form."""
+    remembering = RememberingDisk(tmp_path / "data")
+    with mock.patch.object(disk, "os", remembering):
+        work(tmp_path / "data")
+    step = next(number for number, step in enumerate(remembering.steps) if re.fullmatch(before, step))
+    return remembering.left("kill", tmp_path / "killed", step)
+
+
 @pytest.mark.parametrize(
     ("renamed", "is_new"),
     [
@@ -285,16 +293,11 @@ def test_a_swap_that_was_cut_short(client, tmp_path, renamed, is_new):
     """The broker completes it or takes it back, as our own reads do."""
     old = seen(fill(tmp_path / "data", keyed=True), "t")
 
-    def work(directory, kill_at=None):
-        dying = DyingDisk(directory, kill_at)
-        with mock.patch.object(disk, "os", dying), contextlib.suppress(Killed):
-            rewrite(Compact(), directory, topics=["t"], partitions=[0])
-        return dying.steps
-
-    steps = work(shutil.copytree(tmp_path / "data", tmp_path / "whole"))
-    step = next(number for number, step in enumerate(steps, 1) if re.fullmatch(rf"rename \S+/\d+{renamed}", step))
-    data = tmp_path / "data"
-    work(data, step)
+    data = cut_short(
+        tmp_path,
+        lambda path: rewrite(Compact(), path, topics=["t"], partitions=[0]),
+        before=rf"rename \S+/\d+{renamed}",
+    )
     assert [path.name for path in (data / "t-0").iterdir() if path.name.endswith((".cleaned", ".swap"))]
     ours = seen(data, "t")
     assert (len(ours["read_uncommitted"]) < len(old["read_uncommitted"])) is is_new
@@ -307,16 +310,11 @@ def test_attempts_that_a_killed_owner_left(client, tmp_path):
     """Attempts stand beside the partition, and some of the new files are moved: the old rows are served."""
     old = seen(fill(tmp_path / "data", keyed=True), "t")
 
-    def work(directory, kill_at=None):
-        dying = DyingDisk(directory, kill_at)
-        with mock.patch.object(disk, "os", dying), contextlib.suppress(Killed):
-            list(rewrite_each(Compact(), directory, topics=["t"], partitions=[0], pool=Repeating()))
-        return dying.steps
-
-    steps = work(shutil.copytree(tmp_path / "data", tmp_path / "whole"))
-    step = next(number for number, step in enumerate(steps, 1) if re.fullmatch(r"rename \S+/\d+\.index\.cleaned", step))
-    data = tmp_path / "data"
-    work(data, step)
+    data = cut_short(
+        tmp_path,
+        lambda path: list(rewrite_each(Compact(), path, topics=["t"], partitions=[0], pool=Repeating())),
+        before=r"rename \S+/\d+\.index\.cleaned",
+    )
     assert len([path for path in data.glob("t-0.*-delete/*") if path.is_dir()]) == 2
     assert list((data / "t-0").glob("*.cleaned"))
     with Broker(data, log=tmp_path / "broker.log") as broker:

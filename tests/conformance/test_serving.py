@@ -180,4 +180,4 @@ def test_a_client_finds_the_offsets_that_a_broker_had(client, name, level, clien
 
 def test_franz_go_is_tested():
     if not HAS_GO:
-        pytest.skip("NOT TESTED: franz-go, as Go is missing; install it, and remove build/conformance/complete")
+        pytest.skip("NOT TESTED: franz-go, as Go is missing; install it, and run `make conformance`")

@@ -1,10 +1,10 @@
-"""A disk that dies: stands in for `os` inside `brokerless.io.disk`, and knows what would be left.
+"""A disk that remembers: stands in for `os` inside `brokerless.io.disk`, and knows what each crash would leave.
 
-Every change (create, write, truncate, fsync, rename, link, remove, make or remove a directory) is a step. At step n the
-process is killed: `Killed` is raised there and at every step after it, so nothing that cleans up can still write.
-Half of a write that is killed reaches the file. What is left then depends on how hard the fall was:
+Every change (create, write, truncate, utime, fsync, rename, link, remove, make or remove a directory) is a step. The
+work runs once. Before each step, what a crash there would leave is noted; of a write, half has reached the file. What
+is left depends on how hard the fall is:
 
-- `kill`: the process died, the system did not. All finished steps count.
+- `kill`: the process dies, the system does not. All finished steps count.
 - `power`: what was not fsynced is gone: contents are as at the file's last fsync, names as at the directory's.
 - `names`: contents as at the last fsync, but all names are there. Journals of real file systems do that: the file
   that was renamed without an fsync is there, and empty.
@@ -12,26 +12,36 @@ Half of a write that is killed reaches the file. What is left then depends on ho
 
 import os
 import shutil
+import threading
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 from unittest import mock
 
 from brokerless.io import disk
 
 FALLS = ("kill", "power", "names")
-# The attribute of a Directory that has the names which a fall leaves.
-NAMES_LEFT = {"power": "synced", "names": "names"}
 
 
-class Killed(BaseException):
-    """The process ends here. No Exception: nothing that handles errors may catch it."""
+class Left(NamedTuple):
+    """What is left of a file. `modified` is None unless it was set, and nothing was written since."""
+
+    content: bytes = b""
+    modified: int | None = None
+
+
+EMPTY = Left()
 
 
 @dataclass
 class File:
-    """A file, whatever its names."""
+    """A file, whatever its names: as it is now, and as an fsync made it durable."""
 
-    synced: bytes = b""
+    now: Left = EMPTY
+    synced: Left = EMPTY
+
+    def left(self, fall):
+        return self.now if fall == "kill" else self.synced
 
 
 @dataclass
@@ -41,111 +51,123 @@ class Directory:
     names: dict = field(default_factory=dict)
     synced: dict = field(default_factory=dict)
 
+    def left(self, fall):
+        names = self.synced if fall == "power" else self.names
+        return tuple(sorted((name, node.left(fall)) for name, node in names.items()))
 
-class DyingDisk:
+
+class RememberingDisk:
     """What `disk` takes for `os`. Every path is below `root`, whose content at the start is durable.
 
     Attributes:
+        tree: the root, as it is now.
         steps: the name of each step so far, with the path it was at.
+        progress: what `observe` returned before each step.
     """
 
     O_RDONLY, O_RDWR, O_CREAT, O_EXCL, SEEK_SET = os.O_RDONLY, os.O_RDWR, os.O_CREAT, os.O_EXCL, os.SEEK_SET
     name = os.name
     path = os.path
 
-    def __init__(self, root, kill_at=None):
+    def __init__(self, root, falls=FALLS, observe=lambda: None):
         self.steps = []
+        self.progress = []
         self._root = os.path.abspath(root)
-        self._kill_at = kill_at
-        self._tree = _loaded(self._root)
+        self._falls = falls
+        self._observe = observe
+        self.tree = _loaded(self._root)
         self._open = {}
-        self._states = {}
+        self._left = []
+        # Files are removed by several threads.
+        self._lock = threading.Lock()
 
-    def left(self, fall, to):
-        """Build in `to`, which does not exist yet, what is left after this fall; return it."""
-        if fall == "kill":
-            shutil.copytree(self._root, to)
-        else:
-            _build(self._tree, Path(to), NAMES_LEFT[fall])
-        return Path(to)
+    def states(self):
+        """Yield step, fall, state and progress where a state or the progress was not seen before."""
+        seen = set()
+        for step, left, progress in zip(self.steps, self._left, self.progress, strict=True):
+            for fall, state in left.items():
+                if (state, progress) not in seen:
+                    seen.add((state, progress))
+                    yield step, fall, state, progress
 
-    def is_same_as_before(self, fall):
-        """Return whether this fall leaves what it leaves when the process is killed one step earlier."""
-        if fall == "kill":
-            *_, done, killed = ["", *self.steps]
-            return done.startswith("fsync ") and not killed.startswith("write ")
-        return self._states.get(fall) == _state(self._tree, NAMES_LEFT[fall])
+    def left(self, fall, to, before=None):
+        """Build in `to` what a fall leaves: before the step of this number, from 0 on, or now."""
+        return _build(self.tree.left(fall) if before is None else self._left[before][fall], Path(to))
 
     def open(self, path, flags, mode=0o777):
-        parent, name = self._place(path)
-        node = self._tree if name == "." else parent.names.get(name)
-        if node is None and flags & os.O_CREAT:
-            self._step("create", path)
-        descriptor = os.open(path, flags, mode)
-        if node is None:
-            node = parent.names[name] = File()
-        self._open[descriptor] = (path, node)
-        return descriptor
+        with self._lock:
+            parent, name = self._place(path)
+            node = self.tree if name == "." else parent.names.get(name)
+            if node is None and flags & os.O_CREAT:
+                self._step("create", path)
+            descriptor = os.open(path, flags, mode)
+            if node is None:
+                node = parent.names[name] = File()
+            self._open[descriptor] = (path, node)
+            return descriptor
 
     def write(self, descriptor, content):
-        if self._is_last():
-            os.write(descriptor, content[: len(content) // 2])
-        self._step("write", self._open[descriptor][0])
-        return os.write(descriptor, content)
+        return self._write(descriptor, content, os.lseek(descriptor, 0, os.SEEK_CUR), os.write)
 
     def copy_file_range(self, source, descriptor, count, source_at, at):
         content = os.pread(source, count, source_at)
-        if self._is_last():
-            os.pwrite(descriptor, content[: len(content) // 2], at)
-        self._step("write", self._open[descriptor][0])
-        return os.pwrite(descriptor, content, at)
+        return self._write(descriptor, content, at, lambda descriptor, content: os.pwrite(descriptor, content, at))
 
     def ftruncate(self, descriptor, length):
-        self._step("truncate", self._open[descriptor][0])
-        os.ftruncate(descriptor, length)
+        with self._lock:
+            path, node = self._open[descriptor]
+            self._step("truncate", path)
+            os.ftruncate(descriptor, length)
+            node.now = Left(_content(descriptor))
 
     def utime(self, descriptor, ns):
-        self._step("utime", self._open[descriptor][0])
-        os.utime(descriptor, ns=ns)
+        with self._lock:
+            path, node = self._open[descriptor]
+            self._step("utime", path)
+            os.utime(descriptor, ns=ns)
+            node.now = node.now._replace(modified=ns[1])
 
     def fsync(self, descriptor):
-        path, node = self._open[descriptor]
-        self._step("fsync", path)
-        if isinstance(node, Directory):
-            node.synced = dict(node.names)
-        else:
-            node.synced = os.pread(descriptor, os.fstat(descriptor).st_size, 0)
+        with self._lock:
+            path, node = self._open[descriptor]
+            self._step("fsync", path)
+            node.synced = dict(node.names) if isinstance(node, Directory) else node.now
 
     def replace(self, path, to):
-        (parent, name), (new_parent, new_name) = self._place(path), self._place(to)
-        self._step("rename", path)
-        os.replace(path, to)
-        new_parent.names[new_name] = parent.names.pop(name)
+        with self._lock:
+            (parent, name), (new_parent, new_name) = self._place(path), self._place(to)
+            self._step("rename", path)
+            os.replace(path, to)
+            new_parent.names[new_name] = parent.names.pop(name)
 
     def link(self, path, to):
-        (parent, name), (new_parent, new_name) = self._place(path), self._place(to)
-        self._step("link", to)
-        os.link(path, to)
-        new_parent.names[new_name] = parent.names[name]
+        with self._lock:
+            (parent, name), (new_parent, new_name) = self._place(path), self._place(to)
+            self._step("link", to)
+            os.link(path, to)
+            new_parent.names[new_name] = parent.names[name]
 
     def unlink(self, path):
-        parent, name = self._place(path)
-        if name in parent.names:
-            self._step("remove", path)
-        os.unlink(path)
-        del parent.names[name]
+        with self._lock:
+            parent, name = self._place(path)
+            if name in parent.names:
+                self._step("remove", path)
+            os.unlink(path)
+            del parent.names[name]
 
     def mkdir(self, path):
-        parent, name = self._place(path)
-        self._step("make directory", path)
-        os.mkdir(path)
-        parent.names[name] = Directory()
+        with self._lock:
+            parent, name = self._place(path)
+            self._step("make directory", path)
+            os.mkdir(path)
+            parent.names[name] = Directory()
 
     def rmdir(self, path):
-        parent, name = self._place(path)
-        self._step("remove directory", path)
-        os.rmdir(path)
-        del parent.names[name]
+        with self._lock:
+            parent, name = self._place(path)
+            self._step("remove directory", path)
+            os.rmdir(path)
+            del parent.names[name]
 
     def scandir(self, path):
         return os.scandir(path)
@@ -160,83 +182,94 @@ class DyingDisk:
     def lseek(self, descriptor, position, whence):
         return os.lseek(descriptor, position, whence)
 
-    def _is_last(self):
-        return self._kill_at is not None and len(self.steps) + 1 == self._kill_at
+    def _write(self, descriptor, content, at, write):
+        with self._lock:
+            path, node = self._open[descriptor]
+            before, half = node.now.content, bytes(content[: len(content) // 2])
+            if half:
+                node.now = Left(before[:at].ljust(at, b"\0") + half + before[at + len(half) :])
+            self._step("write", path)
+            written = write(descriptor, content)
+            node.now = Left(_content(descriptor))
+            return written
 
     def _step(self, name, path):
-        if self._kill_at is not None and len(self.steps) + 1 >= self._kill_at:
-            if self._is_last():
-                self.steps.append(f"{name} {os.path.relpath(path, self._root)}")
-            raise Killed(self.steps[-1])
-        if self._kill_at is not None and len(self.steps) + 1 == self._kill_at - 1:
-            self._states = {fall: _state(self._tree, names) for fall, names in NAMES_LEFT.items()}
         self.steps.append(f"{name} {os.path.relpath(path, self._root)}")
+        self._left.append({fall: self.tree.left(fall) for fall in self._falls})
+        self.progress.append(self._observe())
 
     def _place(self, path):
         """Return the directory that `path` is a name in, and the name; of the root itself the name is "."."""
         *way, name = os.path.relpath(os.path.abspath(path), self._root).split(os.sep)
         assert ".." not in (*way, name), f"{path} is outside of {self._root}"
-        node = self._tree
+        node = self.tree
         for part in way:
             node = node.names[part]
         return node, name
+
+
+def _content(descriptor):
+    return os.pread(descriptor, os.fstat(descriptor).st_size, 0)
 
 
 def _loaded(path):
     names = {}
     with os.scandir(path) as entries:
         for entry in entries:
-            names[entry.name] = _loaded(entry.path) if entry.is_dir() else File(Path(entry.path).read_bytes())
+            if entry.is_dir():
+                names[entry.name] = _loaded(entry.path)
+            else:
+                left = Left(Path(entry.path).read_bytes(), entry.stat().st_mtime_ns)
+                names[entry.name] = File(left, left)
     return Directory(names, dict(names))
 
 
-def _state(node, names):
-    """Return all that `_build` would build."""
+def _contents(node):
     if isinstance(node, File):
-        return node.synced
-    return {name: _state(child, names) for name, child in getattr(node, names).items()}
+        return node.now.content
+    return {name: _contents(child) for name, child in node.names.items()}
 
 
-def _build(directory, to, names):
+def _build(state, to):
     to.mkdir()
-    for name, node in getattr(directory, names).items():
-        if isinstance(node, Directory):
-            _build(node, to / name, names)
+    for name, left in state:
+        if isinstance(left, Left):
+            (to / name).write_bytes(left.content)
+            if left.modified is not None:
+                os.utime(to / name, ns=(left.modified, left.modified))
         else:
-            (to / name).write_bytes(node.synced)
+            _build(left, to / name)
+    return to
 
 
 @dataclass
 class Crash:
-    """One crash: `step` is the one that was killed, `directory` what it left after this `fall`."""
+    """One crash: `step` is the one that it prevented, `directory` what it left after this `fall`.
+
+    `progress` is what `observe` returned before the step.
+    """
 
     step: str
     fall: str
     directory: Path
+    progress: object = None
 
 
-def each_crash(work, start, scratch, falls=FALLS):
-    """Run `work(directory)` on a copy of `start` once a step, killed there, and yield what each fall leaves.
+def each_crash(work, start, scratch, falls=FALLS, observe=lambda: None):
+    """Run `work(directory)` on a copy of `start`, and yield what each fall before each of its steps would have left.
 
-    A step may change nothing of what a fall leaves: an fsync nothing that a killed process leaves, a write nothing that
-    is durable. The next step then skips that fall. The last run is not killed: its `step` is "" and nothing has fallen.
-    `work` makes the same steps each time.
+    Each is in the directory in which the work was. It is removed when the next one is asked for.
+    What one fall left, with the same progress, is not yielded again for another one: most steps change nothing of what
+    some falls leave. The last crash is none: its `step` is "", and nothing has fallen.
     """
-    number = 0
-    while True:
-        number += 1
-        directory = Path(scratch) / f"run-{number}"
-        shutil.copytree(start, directory)
-        dying = DyingDisk(directory, kill_at=number)
-        step = ""
-        with mock.patch.object(disk, "os", dying):
-            try:
-                work(str(directory))
-            except Killed:
-                step = dying.steps[-1]
-        if not step:
-            yield Crash("", "", directory)
-            return
-        for fall in falls:
-            if not dying.is_same_as_before(fall):
-                yield Crash(step, fall, dying.left(fall, Path(scratch) / f"run-{number}-{fall}"))
+    directory, whole = Path(scratch) / "run", Path(scratch) / "done"
+    shutil.copytree(start, directory)
+    remembering = RememberingDisk(directory, falls, observe)
+    with mock.patch.object(disk, "os", remembering):
+        work(str(directory))
+    assert _contents(_loaded(directory)) == _contents(remembering.tree), "a change did not go through `disk`"
+    directory.rename(whole)
+    for step, fall, state, progress in remembering.states():
+        yield Crash(step, fall, _build(state, directory), progress)
+        shutil.rmtree(directory, ignore_errors=True)
+    yield Crash("", "", whole.rename(directory), observe())

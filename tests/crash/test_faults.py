@@ -1,9 +1,10 @@
-"""The disk that dies loses what a real one may, and no more: else the crash tests would show nothing."""
+"""What the disk says of a crash is what a real one may leave, and no more: else the crash tests would show nothing."""
 
+from pathlib import Path
 from unittest import mock
 
 import pytest
-from faults import DyingDisk, Killed, each_crash
+from faults import FALLS, RememberingDisk, each_crash
 
 from brokerless.io import disk
 
@@ -22,23 +23,20 @@ def contents(directory):
     }
 
 
-def run(root, work, kill_at=None):
-    dying = DyingDisk(root, kill_at)
-    with mock.patch.object(disk, "os", dying):
-        try:
-            work(str(root))
-        except Killed:
-            assert kill_at is not None
-    return dying
+def run(root, work):
+    remembering = RememberingDisk(root)
+    with mock.patch.object(disk, "os", remembering):
+        work(str(root))
+    return remembering
 
 
 START = {"old": b"old", "sub": None, "sub/f": b"0123456789"}
 
 
 def test_what_was_there_at_the_start_is_durable(root, tmp_path):
-    dying = run(root, lambda path: None)
+    remembering = run(root, lambda path: None)
     for fall in ("kill", "power", "names"):
-        assert contents(dying.left(fall, tmp_path / fall)) == START
+        assert contents(remembering.left(fall, tmp_path / fall)) == START
 
 
 def test_a_new_file_needs_its_own_fsync_and_its_directorys(root, tmp_path):
@@ -55,11 +53,11 @@ def test_a_new_file_needs_its_own_fsync_and_its_directorys(root, tmp_path):
             output.append(b"x")
             output.sync()
 
-    dying = run(root, work)
-    power = contents(dying.left("power", tmp_path / "power"))
+    remembering = run(root, work)
+    power = contents(remembering.left("power", tmp_path / "power"))
     assert power == START | {"sub/neither": b"", "sub/content": b"x", "sub/name": b"", "sub/both": b"x"}
-    assert contents(dying.left("names", tmp_path / "names")) == power | {"sub/late": b"x"}
-    assert contents(dying.left("kill", tmp_path / "kill"))["sub/neither"] == b"x"
+    assert contents(remembering.left("names", tmp_path / "names")) == power | {"sub/late": b"x"}
+    assert contents(remembering.left("kill", tmp_path / "kill"))["sub/neither"] == b"x"
 
 
 def test_writes_in_place_and_truncations_go_back_to_the_last_fsync(root, tmp_path):
@@ -70,9 +68,9 @@ def test_writes_in_place_and_truncations_go_back_to_the_last_fsync(root, tmp_pat
             output.write_at(0, b"zz")
             output.truncate(5)
 
-    dying = run(root, work)
-    assert contents(dying.left("power", tmp_path / "power"))["sub/f"] == b"01ab456789"
-    assert contents(dying.left("kill", tmp_path / "kill"))["sub/f"] == b"zzab4"
+    remembering = run(root, work)
+    assert contents(remembering.left("power", tmp_path / "power"))["sub/f"] == b"01ab456789"
+    assert contents(remembering.left("kill", tmp_path / "kill"))["sub/f"] == b"zzab4"
 
 
 def test_a_preallocated_file_is_as_long_as_at_its_last_fsync(root, tmp_path):
@@ -83,9 +81,9 @@ def test_a_preallocated_file_is_as_long_as_at_its_last_fsync(root, tmp_path):
             output.write_at(0, b"entry")
             disk.sync_directory(f"{path}/sub")
 
-    dying = run(root, work)
-    assert contents(dying.left("power", tmp_path / "power"))["sub/new"] == bytes(100)
-    assert contents(dying.left("kill", tmp_path / "kill"))["sub/new"] == b"entry" + bytes(95)
+    remembering = run(root, work)
+    assert contents(remembering.left("power", tmp_path / "power"))["sub/new"] == bytes(100)
+    assert contents(remembering.left("kill", tmp_path / "kill"))["sub/new"] == b"entry" + bytes(95)
 
 
 def test_a_rename_and_a_removal_need_the_directorys_fsync(root, tmp_path):
@@ -93,9 +91,9 @@ def test_a_rename_and_a_removal_need_the_directorys_fsync(root, tmp_path):
         disk.rename(f"{path}/old", f"{path}/new")
         disk.remove(f"{path}/sub/f")
 
-    dying = run(root, work)
-    assert contents(dying.left("power", tmp_path / "power")) == START
-    assert contents(dying.left("names", tmp_path / "names")) == {"new": b"old", "sub": None}
+    remembering = run(root, work)
+    assert contents(remembering.left("power", tmp_path / "power")) == START
+    assert contents(remembering.left("names", tmp_path / "names")) == {"new": b"old", "sub": None}
 
 
 def test_a_renamed_directory_keeps_what_is_durable_in_it(root, tmp_path):
@@ -106,25 +104,42 @@ def test_a_renamed_directory_keeps_what_is_durable_in_it(root, tmp_path):
         disk.make_directory(f"{path}/made")
         disk.remove_directory(f"{path}/made")
 
-    dying = run(root, work)
-    assert contents(dying.left("power", tmp_path / "power")) == {"old": b"old", "dir": None, "dir/f": b"0123456789"}
+    remembering = run(root, work)
+    assert contents(remembering.left("power", tmp_path / "power")) == {
+        "old": b"old",
+        "dir": None,
+        "dir/f": b"0123456789",
+    }
 
 
-def test_half_of_the_write_that_is_killed_reaches_the_file_and_nothing_after_it(root, tmp_path):
+def test_half_of_the_write_that_is_cut_short_reaches_the_file_and_nothing_after_it(root, tmp_path):
     def work(path):
         with disk.open_existing(f"{path}/old") as output:
-            try:
-                output.append(b"123456")
-            finally:
-                disk.remove(f"{path}/sub/f")
+            output.append(b"123456")
+            output.write_at(12, b"ab")
+        disk.remove(f"{path}/sub/f")
 
-    dying = run(root, work, kill_at=1)
-    assert contents(dying.left("kill", tmp_path / "kill")) == START | {"old": b"old123"}
-    assert dying.steps == ["write old"]
+    remembering = run(root, work)
+    assert remembering.steps == ["write old", "write old", "remove sub/f"]
+    kept = [contents(remembering.left("kill", tmp_path / f"kill-{step}", step)) for step in range(3)]
+    assert [left["old"] for left in kept] == [b"old123", b"old123456\0\0\0a", b"old123456\0\0\0ab"]
+    assert [left | {"old": b"old"} for left in kept] == [START] * 3
+    for step in range(3):
+        assert contents(remembering.left("power", tmp_path / f"power-{step}", step)) == START
+
+
+def test_half_of_a_copied_range_reaches_the_file(root, tmp_path):
+    def work(path):
+        with disk.open_existing(f"{path}/old") as output, (root / "sub/f").open("rb") as source:
+            output.copy_from(source.fileno(), 2, 6)
+
+    remembering = run(root, work)
+    assert contents(remembering.left("kill", tmp_path / "half", 0))["old"] == b"ol234"
+    assert contents(remembering.left("kill", tmp_path / "whole"))["old"] == b"ol234567"
 
 
 def test_a_change_outside_of_the_root_is_an_error(root):
-    with mock.patch.object(disk, "os", DyingDisk(root)), pytest.raises(AssertionError, match="is outside of"):
+    with mock.patch.object(disk, "os", RememberingDisk(root)), pytest.raises(AssertionError, match="is outside of"):
         disk.remove(f"{root}/../x")
 
 
@@ -140,25 +155,47 @@ def test_an_atomic_write_leaves_the_old_content_or_the_new(root, tmp_path):
         "create old.tmp",
         "write old.tmp",
         "fsync old.tmp",
-        "rename old.tmp",
+        # The rename: what a crash before it leaves is what one before the fsync did.
         "fsync .",
         "",
     ]
 
 
-def test_a_skipped_fall_leaves_what_the_step_before_left(root, tmp_path, monkeypatch):
+def test_a_crash_that_is_not_yielded_leaves_what_another_one_left(root, tmp_path):
     """Else a state of the disk would be missed."""
+    done = 0
 
-    def left(scratch):
-        scratch.mkdir()
-        crashes = each_crash(lambda path: disk.atomic_write(f"{path}/old", b"new!"), root, scratch)
-        return [(crash.fall, *sorted(contents(crash.directory).items())) for crash in crashes]
+    def work(path):
+        nonlocal done
+        done = 0
+        for _ in range(3):
+            disk.atomic_write(f"{path}/old", b"new!")
+            done += 1
 
-    some = left(tmp_path / "some")
-    monkeypatch.setattr(DyingDisk, "is_same_as_before", lambda *_: False)
-    every = left(tmp_path / "every")
-    assert len(some) < len(every)
-    assert set(some) == set(every)
+    yielded = [
+        (crash.progress, *sorted(contents(crash.directory).items()))
+        for crash in each_crash(work, root, tmp_path, observe=lambda: done)
+        if crash.step
+    ]
+    remembering = RememberingDisk(root, observe=lambda: done)
+    with mock.patch.object(disk, "os", remembering):
+        work(str(root))
+    every = [
+        (
+            remembering.progress[step],
+            *sorted(contents(remembering.left(fall, tmp_path / f"{fall}-{step}", step)).items()),
+        )
+        for step in range(len(remembering.steps))
+        for fall in FALLS
+    ]
+    assert set(yielded) == set(every)
+    assert len(set(yielded)) == len(yielded) < len(every)
+
+
+def test_a_change_that_the_disk_does_not_see_is_an_error(root, tmp_path):
+    """Nothing would be known of what a crash leaves of it."""
+    with pytest.raises(AssertionError, match="did not go through"):
+        list(each_crash(lambda path: Path(path, "new").write_bytes(b""), root, tmp_path))
 
 
 def test_the_disk_sees_a_rename_without_an_fsync_before_it(root, tmp_path):
@@ -171,5 +208,5 @@ def test_the_disk_sees_a_rename_without_an_fsync_before_it(root, tmp_path):
 
     left = {(crash.directory / "old").read_bytes() for crash in each_crash(careless, root, tmp_path)}
     assert b"new!" in left
-    dying = run(root, careless)
-    assert (dying.left("names", tmp_path / "names") / "old").read_bytes() == b""
+    remembering = run(root, careless)
+    assert (remembering.left("names", tmp_path / "names") / "old").read_bytes() == b""

@@ -14,7 +14,7 @@ SIZE = len(batch(0, [b"0"]))
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch):
-    """What the tests themselves write need not be durable; the dying disk keeps books of its own."""
+    """Nothing that a test writes needs to be durable: what is, `faults.py` knows without the system."""
     monkeypatch.setattr(os, "fsync", lambda _: None)
 
 

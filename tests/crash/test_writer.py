@@ -49,7 +49,6 @@ def test_appending_and_rolling(tmp_path, flush_each):
 
     def work(path):
         nonlocal flushed
-        flushed = 0
         with bl.open_log_dir(path, sole_replica=True) as log_dir:
             log = log_dir.log("t", 0)
             for i, value in enumerate(VALUES):
@@ -62,11 +61,11 @@ def test_appending_and_rolling(tmp_path, flush_each):
         flushed = len(VALUES)
 
     steps = set()
-    for crash in each_crash(work, start, tmp_path):
+    for crash in each_crash(work, start, tmp_path, observe=lambda: flushed):
         steps.add(crash.step.split(" ")[0])
         held = opens_again(crash.directory)
         assert held == VALUES[: len(held)], crash
-        assert len(held) >= flushed, crash
+        assert len(held) >= crash.progress, crash
         with bl.open_log_dir(crash.directory, sole_replica=True) as log_dir:
             log_dir.log("t", 0).append(batch(0, [b"one more"], timestamp=T))
         assert values(crash.directory) == [*held, b"one more"], crash
@@ -99,7 +98,6 @@ def test_a_transaction_is_committed_whole_or_not_at_all(tmp_path):
 
     def work(path):
         nonlocal committed
-        committed = False
         with bl.open_log_dir(path, sole_replica=True) as log_dir:
             producer = bl.Producer(log_dir, "t", transactional_id="x", producer_id=1 << 62)
             with producer.transaction():
@@ -107,7 +105,7 @@ def test_a_transaction_is_committed_whole_or_not_at_all(tmp_path):
             committed = True
 
     outcomes = set()
-    for crash in each_crash(work, start, tmp_path):
+    for crash in each_crash(work, start, tmp_path, observe=lambda: committed):
         with bl.open_log_dir(crash.directory, sole_replica=True) as log_dir:
             for partition in range(2):
                 log_dir.log("t", partition)
@@ -116,7 +114,7 @@ def test_a_transaction_is_committed_whole_or_not_at_all(tmp_path):
         logs = bl.LogDirs(crash.directory).logs(["t"])
         counts = [sum(rows.num_rows for rows in log.read(isolation_level="read_committed")) for log in logs]
         assert counts in ([0, 0], [6, 6]), crash
-        assert not committed or counts == [6, 6], crash
+        assert not crash.progress or counts == [6, 6], crash
         assert [log.last_stable_offset for log in logs] == [log.log_end_offset for log in logs], crash
         outcomes.add(counts[0])
     assert outcomes == {0, 6}

@@ -21,19 +21,13 @@ STARTED_FIRST = """
     spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
     import brokerless.spark
 """
-OURS = """
-    import brokerless.spark
-    spark = brokerless.spark.session({"spark.master": "local[1]", "spark.ui.enabled": "false"})
-"""
-OURS_STARTED_FIRST = STARTED_FIRST + "    spark = brokerless.spark.session()\n"
-# The JVM goes on, without a session.
-OURS_AFTER_ANOTHER = IMPORTED_FIRST + "    spark.stop()\n    spark = brokerless.spark.session()\n"
-
-
 READ = """
     import sys
     print("rows:", spark.read.format("brokerless").option("path", sys.argv[1]).load().count())
 """
+# The JVM goes on, without a session.
+OURS_AFTER_ANOTHER = f"{IMPORTED_FIRST}{READ}\n    spark.stop()\n    spark = brokerless.spark.session()\n"
+OURS_STARTED_FIRST = f"{STARTED_FIRST}{READ}\n    spark = brokerless.spark.session()\n"
 PLAN = """
     spark.read.format("brokerless").option("path", sys.argv[1]).load().explain()
 """
@@ -63,41 +57,43 @@ def path(tmp_path):
     return tmp_path / "data"
 
 
-@pytest.mark.parametrize("start", [IMPORTED_FIRST, STARTED_FIRST], ids=["imported first", "started first"])
-def test_a_script_finds_the_format(path, start):
-    done = ran(start + READ, path)
-    assert "rows: 7" in done.stdout, done.stderr
-
-
-@pytest.mark.parametrize(
-    "start", [OURS, OURS_STARTED_FIRST, OURS_AFTER_ANOTHER], ids=["new", "started first", "after another"]
-)
-def test_a_session_of_ours_reads_in_the_jvm_if_there_is_a_jar(path, start):
+def is_in_jvm():
+    """Tell whether a session of ours has a jar."""
     try:
         brokerless.spark.jar()
     except FileNotFoundError:
-        expected = False
-    else:
-        expected = True
+        return False
+    return True
+
+
+@pytest.mark.parametrize(
+    "start",
+    [OURS_STARTED_FIRST, OURS_AFTER_ANOTHER],
+    ids=["after one that was started first", "after one that was started behind the import"],
+)
+def test_a_script_finds_the_format_and_a_session_of_ours_reads_in_the_jvm_if_there_is_a_jar(path, start):
     done = ran(start + READ + PLAN, path)
-    assert "rows: 7" in done.stdout, done.stderr
-    assert ("ColumnarToRow" in done.stdout) == expected
+    assert done.stdout.count("rows: 7") == 2, done.stderr
+    assert ("ColumnarToRow" in done.stdout) == is_in_jvm()
     # Spark's listeners find the jar's metrics.
     assert "ClassNotFoundException" not in done.stderr
 
 
-def test_a_session_of_ours_keeps_the_jars_that_it_is_given(path, tmp_path):
+def test_a_session_of_ours_reads_in_the_jvm_and_keeps_the_jars_that_it_is_given(path, tmp_path):
     other = tmp_path / "other's.jar"
     shutil.make_archive(str(other), "zip", path)
     other = other.with_name(f"{other.name}.zip").rename(other)
     start = f"""
-        import brokerless.spark
-        settings = {{"spark.master": "local[1]", "spark.ui.enabled": "false", "spark.jars": {str(other)!r}}}
-        spark = brokerless.spark.session(settings)
-        print("jars:", spark.sparkContext._jsc.sc().listJars())
-    """
-    done = ran(start, path)
+    import brokerless.spark
+    settings = {{"spark.master": "local[1]", "spark.ui.enabled": "false", "spark.jars": {str(other)!r}}}
+    spark = brokerless.spark.session(settings)
+    print("jars:", spark.sparkContext._jsc.sc().listJars())
+"""
+    done = ran(start + READ + PLAN, path)
     assert "other" in done.stdout, done.stderr
+    assert "rows: 7" in done.stdout, done.stderr
+    assert ("ColumnarToRow" in done.stdout) == is_in_jvm()
+    assert "ClassNotFoundException" not in done.stderr
 
 
 def test_who_has_chosen_a_python_keeps_it(path):

@@ -6,6 +6,7 @@ import shutil
 
 import pytest
 from own_spark import run
+from pyspark.sql import functions as f
 
 import brokerless as bl
 import brokerless.spark
@@ -253,26 +254,34 @@ def test_a_query_says_how_many_offsets_damage_has_cost(topics, load):
 
 @with_jar
 @pytest.mark.filterwarnings("ignore")
-def test_counts_and_offsets_of_every_log(golden, load):
+@pytest.mark.parametrize("level", ["read_uncommitted", "read_committed"])
+def test_counts_and_offsets_of_every_log(golden, load, level):
     """Made from headers where these suffice: not for compacted batches, markers, transactions and old formats."""
     for path in (golden / "logs").iterdir():
-        for level in ("read_uncommitted", "read_committed"):
-            expected, assigned = {}, {}
-            for log in bl.LogDirs(path).logs():
-                try:
-                    rows = log.to_table(columns=["offset"], isolation_level=level)
-                except bl.errors.BrokerlessError:
-                    continue
-                assert load(log.path, kafka__isolation__level=level).count() == rows.num_rows, log.path
-                expected[log.topic, log.partition] = rows["offset"].to_pylist()
-                assigned.setdefault(log.topic, []).append(log.partition)
-            found = {place: [] for place in expected}
-            frame = load(path, assign=json.dumps(assigned), kafka__isolation__level=level)
-            for topic, partition, offset in frame.select("topic", "partition", "offset").collect():
-                found[topic, partition].append(offset)
-            assert found == expected, path
+        expected, assigned = {}, {}
+        for log in bl.LogDirs(path).logs():
+            try:
+                rows = log.to_table(columns=["offset"], isolation_level=level)
+            except bl.errors.BrokerlessError:
+                continue
+            expected[log.topic, log.partition] = rows["offset"].to_pylist()
+            assigned.setdefault(log.topic, []).append(log.partition)
+        frame = load(path, assign=json.dumps(assigned), kafka__isolation__level=level)
+        found = {place: [] for place in expected}
+        for topic, partition, offset in frame.select("topic", "partition", "offset").collect():
+            found[topic, partition].append(offset)
+        assert found == expected, path
+        # The same numbers, of tasks that are asked for no column.
+        spread = load(path, assign=json.dumps(assigned), kafka__isolation__level=level, minPartitions=len(expected))
+        task = f.spark_partition_id()
+        with_columns = spread.select(task.alias("task"), "offset").groupBy("task").agg(f.count("offset"))
+        without = spread.groupBy(task.alias("task")).count()
+        counted = dict(map(tuple, without.collect()))
+        assert counted == dict(map(tuple, with_columns.collect())), path
+        assert sum(counted.values()) == spread.count() == sum(map(len, expected.values())), path
 
 
+@with_jar
 def test_a_running_session_takes_the_jar(golden, monkeypatch):
     """Once or again, and so does a second session. And the rows are those of the Python source."""
     monkeypatch.delenv("BROKERLESS_JAR", raising=False)

@@ -1,5 +1,6 @@
 """The jar: writes whose tasks run in the JVM, and executors that have no Python."""
 
+import contextlib
 import os
 import random
 import signal
@@ -86,17 +87,22 @@ def test_copies_keep_their_offsets_and_epochs(spark, golden, tmp_path):
     assert bl.Log(tmp_path / "d/codec-mixed-0").to_table(columns=columns) == bl.Log(path).to_table(columns=columns)
 
 
-ROUND_TRIP = """
-frame = spark.range(0, 200_000, 1, 4).selectExpr("cast(id as string) key", "cast(id as string) value")
-writer = frame.write.format("brokerless").mode("append").option("topic", "t").option("partitions", 2)
-writer.save(PATH)
-frame = spark.read.format("brokerless").load(PATH)
-print("sum", frame.selectExpr("sum(cast(cast(value as string) as bigint))").first()[0])
+ROUND_TRIPS = """
+def written_and_read(count, path):
+    frame = spark.range(0, count, 1, 4).selectExpr("cast(id as string) key", "cast(id as string) value")
+    writer = frame.write.format("brokerless").mode("append").option("topic", "t").option("partitions", 2)
+    writer.save(path)
+    frame = spark.read.format("brokerless").load(path)
+    return frame.selectExpr("sum(cast(cast(value as string) as bigint))").first()[0]
+
+print("sum", written_and_read(200_000, PATH))
+print("sum", written_and_read(4_000_000, PATH + "-killed"), flush=True)
+spark.range(1).mapInArrow(lambda batches: batches, "id long").collect()
 """
 
 
-def test_executors_that_have_no_python(tmp_path, monkeypatch):
-    """The driver has one: it plans and commits."""
+def test_executors_that_have_no_python_and_one_that_is_killed(tmp_path, monkeypatch):
+    """The driver has one: it plans and commits. And of tasks that are repeated, it takes what the last ones wrote."""
     python = tmp_path / "python"
     python.write_text(
         "#!/bin/sh\n"
@@ -105,22 +111,12 @@ def test_executors_that_have_no_python(tmp_path, monkeypatch):
     )
     python.chmod(python.stat().st_mode | stat.S_IXUSR)
     monkeypatch.setenv("PYSPARK_PYTHON", str(python))
-    done = run(ROUND_TRIP, tmp_path / "d", master="local-cluster[2,1,1024]")
-    assert f"sum {sum(range(200_000))}" in done.stdout, done.stderr
-    monkeypatch.delenv("BROKERLESS_JAR")
-    done = run(ROUND_TRIP, tmp_path / "e", master="local-cluster[1,1,1024]")
-    assert done.returncode != 0, "the executors found a Python"
-    assert "no Python here" in done.stderr
-
-
-def test_an_executor_that_is_killed_while_it_writes(tmp_path):
-    """Spark repeats its tasks, and the commit takes only what the repeated ones wrote."""
     killed = []
 
     def kill():
         while not killed and watching.is_set():
             time.sleep(0.001)
-            if any(file.stat().st_size for file in tmp_path.glob("d/*-delete/parts/*-0")):
+            if any(file.stat().st_size for file in tmp_path.glob("d-killed/*-delete/parts/*-0")):
                 killed.extend(executors()[:1])
                 for process in killed:
                     os.kill(process, signal.SIGKILL)
@@ -130,25 +126,30 @@ def test_an_executor_that_is_killed_while_it_writes(tmp_path):
     thread = threading.Thread(target=kill)
     thread.start()
     try:
-        done = run(ROUND_TRIP.replace("200_000", "4_000_000"), tmp_path / "d", master="local-cluster[2,1,1024]")
+        done = run(ROUND_TRIPS, tmp_path / "d", master="local-cluster[2,1,1024]")
     finally:
         watching.clear()
         thread.join()
+    assert f"sum {sum(range(200_000))}" in done.stdout, done.stderr
     assert killed
     assert f"sum {sum(range(4_000_000))}" in done.stdout, done.stderr
-    assert not list(tmp_path.glob("d/*-delete"))
+    assert not list(tmp_path.glob("d*/*-delete"))
+    assert done.returncode != 0, "the executors found a Python"
+    assert "no Python here" in done.stderr
 
 
 def executors():
-    """Return the processes that are executors of Spark."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            if b"CoarseGrainedExecutorBackend" in path.read_bytes():
-                found.append(int(path.parent.name))
-        except OSError:
-            continue
-    return found
+    """Return those of this process's descendants that are executors of Spark."""
+    commands, children = {}, {}
+    for path in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            commands[int(path.name)] = (path / "cmdline").read_bytes()
+            parent = int((path / "stat").read_text().rpartition(")")[2].split()[1])
+            children.setdefault(parent, []).append(int(path.name))
+    found = [os.getpid()]
+    for process in found:
+        found += children.get(process, [])
+    return [process for process in found if b"CoarseGrainedExecutorBackend" in commands.get(process, b"")]
 
 
 def test_many_reads_and_writes_leave_nothing_behind(spark, tmp_path):

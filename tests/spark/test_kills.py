@@ -85,12 +85,14 @@ def test_workers_that_are_killed_in_the_middle_of_tasks(path):
 
 DRIVERS = {
     "while tasks write": pytest.param(TASK_IS_WRITTEN, 1, False, marks=in_python),
-    "while logs are staged": (LOG_IS_STAGED, 2, False),
-    "before the commit point": (COMMIT_POINT, 1, False),
+    # As in `crash/test_killed.py`, which kills a commit in place of each change to the disk.
+    "while logs are staged": pytest.param(LOG_IS_STAGED, 2, False, marks=pytest.mark.again),
+    "before the commit point": pytest.param(COMMIT_POINT, 1, False, marks=pytest.mark.again),
     "behind the commit point": (JOURNAL_IS_LOOKED_FOR, 2, True),
 }
 
 
+@pytest.mark.driver
 @pytest.mark.parametrize(("place", "number", "is_committed"), DRIVERS.values(), ids=DRIVERS)
 def test_a_driver_that_is_killed(tmp_path, place, number, is_committed):
     """Its Python process takes the Java one with it, as a machine that dies would."""
@@ -167,6 +169,7 @@ def test_a_stream_whose_jvm_is_killed_while_its_tasks_write(spark, path):
     assert not list(path.parent.glob("d-written/*-delete"))
 
 
+@pytest.mark.driver
 def test_a_stream_whose_driver_is_killed_before_spark_knows_of_the_commit(spark, path):
     """Spark repeats the epoch: its rows are in force already."""
     expected = values(path)
@@ -183,6 +186,7 @@ def test_a_stream_whose_driver_is_killed_before_spark_knows_of_the_commit(spark,
     assert list(streaming_epochs.committed(f"{path}-written").values()) == [1]
 
 
+@pytest.mark.driver
 @pytest.mark.conformance
 def test_a_stream_whose_driver_is_killed_while_it_writes(spark, path):
     expected = values(path)

@@ -1,10 +1,7 @@
 """Restoring by Spark: both sides read alike, and a task that is killed counts once."""
 
 import json
-import os
 import signal
-import subprocess
-import sys
 
 import pyarrow as pa
 import pytest
@@ -74,7 +71,7 @@ def test_a_worker_that_is_killed(tmp_path):
         assert pa.table(copy.read(columns=columns)) == pa.table(source.read(columns=columns))
 
 
-def test_a_driver_that_is_killed_and_run_again(tmp_path):
+def test_a_driver_that_is_killed_and_run_again(run, tmp_path):
     with bl.Producer(tmp_path / "s", "t", partitions=2) as producer:
         producer.send([{"value": b"%d" % number, "partition": number % 2} for number in range(200)])
     job = f"""
@@ -90,18 +87,10 @@ def test_a_driver_that_is_killed_and_run_again(tmp_path):
     """
     assert run_patched(job, tmp_path, kill).returncode == -signal.SIGKILL
     assert bl.LogDirs(tmp_path / "d").topics() == []
-    arguments = ["restore", str(tmp_path / "e"), "--output", str(tmp_path / "d"), "--json"]
-    done = subprocess.run(
-        [sys.executable, "-m", "brokerless.cli", "spark", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-        env=dict(os.environ),
-    )
-    assert done.returncode == 0, done.stderr
-    assert "0 tasks; 1 had been done before" in done.stderr
-    reports = list(map(json.loads, done.stdout.splitlines()))
+    code, out, err = run("restore", tmp_path / "e", "--output", tmp_path / "d", "--json")
+    assert code == 0, err
+    assert "0 tasks; 1 had been done before" in err
+    reports = list(map(json.loads, out.splitlines()))
     assert [(report["partition"], report["rows"]) for report in reports] == [(0, 100), (1, 100)]
     found = [row["value"] for log in bl.LogDirs(tmp_path / "d").logs() for b in log.read() for row in b.to_pylist()]
     assert sorted(map(int, found)) == list(range(200))

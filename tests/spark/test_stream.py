@@ -82,6 +82,7 @@ def test_a_running_query_sees_what_comes(spark, path, tmp_path):
     assert written(spark, tmp_path) == list(range(130))
 
 
+@pytest.mark.driver
 def test_loss_ends_the_query_with_its_reason(spark, path, tmp_path):
     run(spark, path, tmp_path)
     send(path, range(100, 400))
@@ -91,6 +92,7 @@ def test_loss_ends_the_query_with_its_reason(spark, path, tmp_path):
     run(spark, path, tmp_path, failOnDataLoss="false")
 
 
+@pytest.mark.driver
 def test_what_a_stream_cannot_have_is_said_by_our_own_error(spark, path, tmp_path):
     """PySpark covers up what is raised while a reader is made: with an UnboundLocalError."""
     with pytest.raises(Exception, match="endingTimestamp gives an end") as refused:
@@ -98,6 +100,7 @@ def test_what_a_stream_cannot_have_is_said_by_our_own_error(spark, path, tmp_pat
     assert "UnboundLocalError" not in str(refused.value)
 
 
+@pytest.mark.driver
 @pytest.mark.parametrize("limited", {False, IS_ADMISSION_CONTROLLED})
 def test_what_is_deleted_between_plan_and_read_is_loss(path, limited):
     kind = type(stream_reader(None)) if limited else stream._UnlimitedReader

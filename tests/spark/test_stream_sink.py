@@ -83,6 +83,7 @@ def forget(checkpoint, epochs=1):
         path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
 
 
+@pytest.mark.driver
 def test_an_epoch_that_spark_repeats_is_recognised(run, source, tmp_path):
     run()
     forget(tmp_path / "checkpoint")
@@ -96,6 +97,7 @@ def test_an_epoch_that_spark_repeats_is_recognised(run, source, tmp_path):
     assert values(tmp_path / "d") == sorted([*range(120)] * 2)
 
 
+@pytest.mark.driver
 def test_a_checkpoint_that_is_an_old_copy_is_an_error(run, source, tmp_path):
     run()
     path = next((tmp_path / "d").glob(streaming_epochs.FILE))
@@ -143,6 +145,7 @@ def test_a_stream_keeps_a_copy_of_a_log_up_to_date(run, source, tmp_path):
         send(source, range(100, 150))
 
 
+@pytest.mark.driver
 def test_epochs_without_rows_are_harmless(run, source, tmp_path):
     def none(frame):
         return frame.where("value = 'no such value'").select("key", "value")
@@ -169,6 +172,7 @@ def test_an_epoch_that_fails_leaves_nothing_once_one_is_committed(run, tmp_path)
     assert not list((tmp_path / "d").glob("*-delete"))
 
 
+@pytest.mark.driver
 def test_a_task_that_fails_takes_its_parts_with_it_and_no_others(tmp_path):
     _, staging = begin(tmp_path / "d")
     rows = pa.RecordBatch.from_pydict({"value": [b"x" * (5 << 20)]})
@@ -195,6 +199,7 @@ def test_an_epoch_that_cannot_begin_says_why(run, tmp_path):
     assert "PicklingError" not in str(refused.value)
 
 
+@pytest.mark.driver
 def test_options_of_a_new_topic_may_stay(run, source, tmp_path):
     options = {"topicId": "AAECAwQFBgcICQoLDA0ODw", "segmentBytes": 1 << 20, "partitions": 2}
     run(per_epoch=40, **options)
@@ -203,6 +208,7 @@ def test_options_of_a_new_topic_may_stay(run, source, tmp_path):
     assert bl.LogDirs(tmp_path / "d").log("t", 0).topic_id == options["topicId"]
 
 
+@pytest.mark.driver
 def test_options_that_cannot_be(run):
     for options, message in (
         ({"topics": "t"}, "unknown option 'topics'"),

@@ -183,4 +183,5 @@ _FIELDS: list[pa.Field[Any]] = [
     pa.field("compression", pa.string()),
 ]
 SCHEMA = pa.schema([*_FIELDS, *(pa.field(name, pa.int64()) for name in FACTS)])
-_EMPTY = SCHEMA.empty_table()
+# `SCHEMA.empty_table()` would import pandas, which Spark's workers need not have.
+_EMPTY = pa.Table.from_batches([], SCHEMA)

@@ -17,6 +17,7 @@ DOCUMENTS = [
     ROOT / "README.md",
     ROOT / "CONTRIBUTING.md",
     ROOT / "ARCHITECTURE.md",
+    ROOT / "tests" / "README.md",
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
 

@@ -26,6 +26,13 @@ def test_the_version_is_that_of_the_package(run):
     assert said.stdout == run("--version").out == f"brokerless, version {bl.__version__}\n"
 
 
+def test_sparks_workers_do_not_import_pandas():
+    """Each query has several, and pandas takes longer than all else that they import."""
+    pytest.importorskip("pyspark")
+    script = "import sys, pyspark_brokerless; sys.exit('pandas' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
+
+
 def test_what_needs_spark_says_what_to_install():
     script = "import sys; sys.modules['pyspark'] = None; from brokerless.spark import export"
     said = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False).stderr

@@ -145,7 +145,7 @@ def test_writes_go_to_a_files_place_whatever_its_name_becomes(tmp_path):
 
 
 def test_nothing_but_the_seam_changes_files():
-    """A change that goes past it would not be seen by the disk that dies, and the crash tests would prove nothing."""
+    """A change that goes past it would not be seen by the crash tests' disk, and they would prove nothing."""
     changing = re.compile(
         r"os\.(remove|unlink|rename|replace|mkdir|makedirs|rmdir|f?truncate|fsync|write|link|symlink)\b|shutil|tempfile"
     )

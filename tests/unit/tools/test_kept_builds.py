@@ -31,6 +31,8 @@ def kept(monkeypatch):
 def clone(directory, number):
     """Make a workspace with the build's tools, a crate of ours, and one from crates.io."""
     shutil.copytree(TOOLS, directory / "tools", ignore=shutil.ignore_patterns("prose", "__pycache__"))
+    # What no clone has built is not shared.
+    (directory / ".git").mkdir()
     crate = directory / "rust" / "tiny"
     (crate / "src").mkdir(parents=True)
     (directory / "Cargo.toml").write_text('[workspace]\nresolver = "3"\nmembers = ["rust/tiny"]\n')
@@ -52,7 +54,6 @@ def build(directory):
         "release",
         "build",
         "--release",
-        "--offline",
         "--verbose",
     ]
     said = subprocess.run(command, capture_output=True, text=True, check=True).stderr
@@ -83,6 +84,19 @@ def test_without_a_cache_all_is_built_and_nothing_is_kept(tmp_path, monkeypatch)
     assert not (tmp_path / "cache").exists()
 
 
+@pytest.mark.parametrize("name", ["home/config.toml", "sources/.cargo/config.toml"])
+def test_what_the_users_settings_of_cargo_say_makes_another_build(tmp_path, kept, monkeypatch, name):
+    monkeypatch.setenv("CARGO_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(kept, "ROOT", tmp_path / "sources" / "clone")
+    (tmp_path / "sources" / "clone").mkdir(parents=True)
+    facts = [kept.compiler()]
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    for flags in ("-Ctarget-cpu=native", "-Copt-level=0"):
+        (tmp_path / name).write_text(f'[build]\nrustflags = ["{flags}"]\n')
+        facts.append(kept.compiler())
+    assert len({tuple(fact) for fact in facts}) == 3
+
+
 @pytest.mark.usefixtures("environment")
 def test_a_build_is_taken_only_for_the_same_sources(tmp_path, kept, monkeypatch):
     monkeypatch.setattr(kept, "ROOT", tmp_path)
@@ -100,7 +114,7 @@ def test_a_build_is_taken_only_for_the_same_sources(tmp_path, kept, monkeypatch)
             builds.append(content)
             made.write_text(f"of {content}")
 
-        taken = kept.kept(kept.key(["src"], []), {"made": made}, compile_it)
+        taken = kept.kept(lambda: kept.key(["src"], []), {"made": made}, compile_it)
         assert taken == (not builds)
         assert made.read_text() == f"of {content}"
         made.unlink()
@@ -129,13 +143,45 @@ def test_facts_and_the_borders_of_files_are_part_of_a_key(tmp_path, kept, monkey
 
 
 @pytest.mark.usefixtures("environment")
+def test_a_build_whose_sources_change_meanwhile_is_not_kept(tmp_path, kept, monkeypatch):
+    monkeypatch.setattr(kept, "ROOT", tmp_path)
+    source, made = tmp_path / "source", tmp_path / "made"
+
+    def built(then):
+        def compile_it():
+            made.write_text(f"of {source.read_text()}")
+            source.write_text(then)
+
+        return kept.kept(lambda: kept.key(["source"], []), {"made": made}, compile_it)
+
+    source.write_text("old")
+    assert not built(then="new")
+    source.write_text("old")
+    assert not built(then="old")
+    assert built(then="old")
+
+
+@pytest.mark.usefixtures("environment")
+def test_a_cache_of_somebody_else_is_used(tmp_path, kept, monkeypatch):
+    made = tmp_path / "made"
+    kept.kept(lambda: "k", {"made": made}, lambda: made.write_text("x"))
+
+    def refuse(*_):
+        raise PermissionError
+
+    monkeypatch.setattr(os, "utime", refuse)
+    assert kept.kept(lambda: "k", {"made": made}, lambda: made.write_text("y"))
+    assert made.read_text() == "x"
+
+
+@pytest.mark.usefixtures("environment")
 def test_a_build_that_fails_is_not_kept(tmp_path, kept):
     def fail():
         (tmp_path / "made").write_text("half")
         sys.exit(1)
 
     with pytest.raises(SystemExit):
-        kept.kept("k", {"made": tmp_path / "made"}, fail)
+        kept.kept(lambda: "k", {"made": tmp_path / "made"}, fail)
     assert not (tmp_path / "cache").exists()
 
 
@@ -143,7 +189,9 @@ def test_a_build_that_fails_is_not_kept(tmp_path, kept):
 def test_the_builds_that_were_used_last_are_kept(tmp_path, kept, monkeypatch):
     monkeypatch.setattr(kept, "BUILT", 2)
     for number in range(4):
-        kept.kept(str(number), {"made": tmp_path / "made"}, lambda: (tmp_path / "made").write_text("x"))
+        kept.kept(
+            lambda number=number: str(number), {"made": tmp_path / "made"}, lambda: (tmp_path / "made").write_text("x")
+        )
         os.utime(tmp_path / "cache" / "built" / str(number), (number, number))
     assert sorted(os.listdir(tmp_path / "cache" / "built")) == ["2", "3"]
 
@@ -151,7 +199,7 @@ def test_the_builds_that_were_used_last_are_kept(tmp_path, kept, monkeypatch):
 @pytest.mark.usefixtures("environment")
 def test_a_cache_that_cannot_be_written_costs_no_build(tmp_path, kept, capsys):
     (tmp_path / "cache").write_text("a file")
-    assert not kept.kept("k", {"made": tmp_path / "made"}, lambda: (tmp_path / "made").write_text("x"))
+    assert not kept.kept(lambda: "k", {"made": tmp_path / "made"}, lambda: (tmp_path / "made").write_text("x"))
     assert (tmp_path / "made").read_text() == "x"
     assert capsys.readouterr().err.startswith("note: this build is not kept: ")
 

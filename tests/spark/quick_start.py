@@ -1,15 +1,23 @@
-"""Archive the classes that Spark loads (JEP 310), for the many that tests start: it halves what a start costs.
+"""Let the many starts of Spark in tests cost less than half, in the environment whose Python runs this.
 
-Usage: archive.py   The archive is in this environment, `conftest.py` finds it there.
+Workers import PySpark from site-packages. Spark puts a `pyspark.zip` before it, which has no bytecode: each of the five
+or more processes that Python has in a query would compile PySpark again.
+
+The classes that Spark loads are archived (JEP 310) in `spark.jsa`, where `conftest.py` finds it; not with --no-archive.
+
+Usage: quick_start.py [--no-archive]
 """
 
 import os
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 ARCHIVE = Path(sys.prefix) / "spark.jsa"
+PATH = Path(sysconfig.get_path("purelib")) / "pyspark_without_zip.pth"
+WITHOUT_ZIP = 'import sys; sys.path[:] = [path for path in sys.path if not path.endswith("/pyspark.zip")]\n'
 # The JVM ends when the script's input does, and the archive is written then.
 SCRIPT = """
 import runpy, sys, tempfile
@@ -22,7 +30,7 @@ SparkContext._gateway.proc.wait()
 """
 
 
-def main():
+def archive():
     """Run the demo in a JVM that archives what it has loaded."""
     ARCHIVE.unlink(missing_ok=True)
     options = (
@@ -38,4 +46,6 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    PATH.write_text(WITHOUT_ZIP)
+    if sys.argv[1:] != ["--no-archive"]:
+        archive()
