@@ -351,7 +351,8 @@ def sound_batches(
             count = check.check(window.data, window.position)
             if count:
                 data, position = window.data[:count], window.position
-                walk.feed(data, position, position + count)
+                # The end of the range, and not that of these bytes: at an end, the walk is done.
+                walk.feed(data, position, max(end, position + count))
                 yield data, position
                 window.advance(count)
             elif not window.fill(check.needed):
