@@ -1,5 +1,7 @@
 """What a broker just wrote, we read as its own consumer does."""
 
+import random
+import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -176,3 +178,24 @@ def test_of_a_tiered_log_what_is_local_is_read(client, tmp_path):
     ours = as_consumed(bl.LogDirs(data), "t")
     assert ours == [row for row in consumed if row["offset"] >= local_start]
     assert 0 < len(ours) < len(consumed)
+
+
+@pytest.mark.parametrize("version", EACH_RELEASE)
+def test_times_of_small_and_large_batches_are_a_brokers(client, tmp_path, version):
+    """Also where the indexes are gone, so that all batches are looked at."""
+    chance, now = random.Random(version), 1_700_000_000_000
+    sizes = [10, 300_000, 10, 900_000, 5_000, *(chance.choice([10, 5_000, 300_000, 900_000]) for _ in range(20))]
+    times = [now + chance.randrange(25) * 1000 for _ in sizes]
+    with bl.create_log_dir(tmp_path / "data") as log_dir:
+        log_dir.create_topic("t", segment_bytes=2_000_000)
+        for size, time in zip(sizes, times, strict=True):
+            with bl.Producer(log_dir, "t") as producer:
+                producer.send([{"value": b"v" * size, "timestamp": time}])
+    shutil.copytree(tmp_path / "data/t-0", tmp_path / "unindexed/t-0", ignore=shutil.ignore_patterns("*index"))
+    log, unindexed = bl.Log(tmp_path / "data/t-0"), bl.Log(tmp_path / "unindexed/t-0")
+    assert len(log.segments) > 3
+    asked = [-3, *range(now - 1000, now + 26_000, 500)]
+    ours = {time: log.offsets_for_times(time).offset for time in asked}
+    assert {time: unindexed.offsets_for_times(time).offset for time in asked} == ours
+    with Broker(tmp_path / "data", log=tmp_path / "broker.log", version=version) as broker:
+        assert {time: client.offset(broker, "t", 0, time) for time in asked} == ours

@@ -90,6 +90,11 @@ class RememberingDisk:
                     seen.add((state, progress))
                     yield step, fall, state, progress
 
+    def returned(self):
+        """Note what a fall leaves once the work has returned: all that it promised is durable."""
+        with self._lock:
+            self._step("return", self._root)
+
     def left(self, fall, to, before=None):
         """Build in `to` what a fall leaves: before the step of this number, from 0 on, or now."""
         return _build(self.tree.left(fall) if before is None else self._left[before][fall], Path(to))
@@ -256,7 +261,7 @@ class Crash:
 
 
 def each_crash(work, start, scratch, falls=FALLS, observe=lambda: None):
-    """Run `work(directory)` on a copy of `start`, and yield what each fall before each of its steps would have left.
+    """Run `work(directory)` on a copy of `start`, and yield what each fall before each step, and behind all, leaves.
 
     Each is in the directory in which the work was. It is removed when the next one is asked for.
     What one fall left, with the same progress, is not yielded again for another one: most steps change nothing of what
@@ -267,6 +272,7 @@ def each_crash(work, start, scratch, falls=FALLS, observe=lambda: None):
     remembering = RememberingDisk(directory, falls, observe)
     with mock.patch.object(disk, "os", remembering):
         work(str(directory))
+        remembering.returned()
     assert _contents(_loaded(directory)) == _contents(remembering.tree), "a change did not go through `disk`"
     directory.rename(whole)
     for step, fall, state, progress in remembering.states():

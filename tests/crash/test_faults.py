@@ -157,6 +157,7 @@ def test_an_atomic_write_leaves_the_old_content_or_the_new(root, tmp_path):
         "fsync old.tmp",
         # The rename: what a crash before it leaves is what one before the fsync did.
         "fsync .",
+        # The return: what a crash behind all leaves is what a kill before the last fsync did.
         "",
     ]
 
@@ -180,6 +181,7 @@ def test_a_crash_that_is_not_yielded_leaves_what_another_one_left(root, tmp_path
     remembering = RememberingDisk(root, observe=lambda: done)
     with mock.patch.object(disk, "os", remembering):
         work(str(root))
+        remembering.returned()
     every = [
         (
             remembering.progress[step],

@@ -1,9 +1,10 @@
-"""Let the many starts of Spark in tests cost less than half, in the environment whose Python runs this.
+"""Make Spark start faster in the tests of one environment: run this with its Python.
 
-Workers import PySpark from site-packages. Spark puts a `pyspark.zip` before it, which has no bytecode: each of the five
-or more processes that Python has in a query would compile PySpark again.
+Python workers then import PySpark from site-packages. By default they import it from `pyspark.zip`, which has no
+bytecode, so each of the five or more Python processes of a query compiles PySpark again.
 
-The classes that Spark loads are archived (JEP 310) in `spark.jsa`, where `conftest.py` finds it; not with --no-archive.
+The classes that Spark loads are archived in `spark.jsa` (JEP 310), and `conftest.py` passes it to Spark. With
+--no-archive, they are not.
 
 Usage: quick_start.py [--no-archive]
 """

@@ -21,6 +21,10 @@ STARTED_FIRST = """
     spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
     import brokerless.spark
 """
+OURS = """
+    import brokerless.spark
+    spark = brokerless.spark.session({"spark.master": "local[1]", "spark.ui.enabled": "false"})
+"""
 READ = """
     import sys
     print("rows:", spark.read.format("brokerless").option("path", sys.argv[1]).load().count())
@@ -57,8 +61,8 @@ def path(tmp_path):
     return tmp_path / "data"
 
 
-def is_in_jvm():
-    """Tell whether a session of ours has a jar."""
+def has_jar():
+    """Return whether the package has its jar."""
     try:
         brokerless.spark.jar()
     except FileNotFoundError:
@@ -67,14 +71,14 @@ def is_in_jvm():
 
 
 @pytest.mark.parametrize(
-    "start",
-    [OURS_STARTED_FIRST, OURS_AFTER_ANOTHER],
-    ids=["after one that was started first", "after one that was started behind the import"],
+    ("start", "reads"),
+    [(OURS, 1), (OURS_STARTED_FIRST, 2), (OURS_AFTER_ANOTHER, 2)],
+    ids=["new", "after one that was started first", "after one that was started behind the import"],
 )
-def test_a_script_finds_the_format_and_a_session_of_ours_reads_in_the_jvm_if_there_is_a_jar(path, start):
+def test_a_script_finds_the_format_and_a_session_of_ours_reads_in_the_jvm_if_there_is_a_jar(path, start, reads):
     done = ran(start + READ + PLAN, path)
-    assert done.stdout.count("rows: 7") == 2, done.stderr
-    assert ("ColumnarToRow" in done.stdout) == is_in_jvm()
+    assert done.stdout.count("rows: 7") == reads, done.stderr
+    assert ("ColumnarToRow" in done.stdout) == has_jar()
     # Spark's listeners find the jar's metrics.
     assert "ClassNotFoundException" not in done.stderr
 
@@ -92,7 +96,7 @@ def test_a_session_of_ours_reads_in_the_jvm_and_keeps_the_jars_that_it_is_given(
     done = ran(start + READ + PLAN, path)
     assert "other" in done.stdout, done.stderr
     assert "rows: 7" in done.stdout, done.stderr
-    assert ("ColumnarToRow" in done.stdout) == is_in_jvm()
+    assert ("ColumnarToRow" in done.stdout) == has_jar()
     assert "ClassNotFoundException" not in done.stderr
 
 

@@ -27,7 +27,7 @@ def test_the_version_is_that_of_the_package(run):
 
 
 def test_sparks_workers_do_not_import_pandas():
-    """Each query has several, and pandas takes longer than all else that they import."""
+    """A query starts several of them, and pandas would take nearly half of the time that their imports take."""
     pytest.importorskip("pyspark")
     script = "import sys, pyspark_brokerless; sys.exit('pandas' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
