@@ -22,6 +22,13 @@ pub struct Decoder {
     pub next_offset: i64,
     /// The lowest offset that the next batch may have, and the first that no batch may have. None: any.
     pub order: Option<(i64, i64)>,
+    /// Whether offsets are missing before a batch: a cleaner removed them, or the batch was moved here.
+    pub has_gap: bool,
+    /// A skipped batch that may have held the first wanted offset, for none behind it does: verify its checksum. A call
+    /// ends before the batch behind it.
+    pub doubted: Option<u64>,
+    /// The last batch that was skipped because it ends below the wanted offsets, as its header says.
+    below: Option<u64>,
     check_crcs: bool,
 }
 
@@ -42,6 +49,9 @@ impl Decoder {
             needed: 0,
             next_offset: -1,
             order,
+            has_gap: false,
+            doubted: None,
+            below: None,
             check_crcs,
         }
     }
@@ -62,14 +72,26 @@ impl Decoder {
                 Err(_) if self.has_progress(consumed) => break,
                 Err(error) => return Err(error),
             };
+            let is_below = self.fetch.is_below(&header);
+            if self.order.is_some() && !is_below {
+                self.doubted = self
+                    .below
+                    .take()
+                    .filter(|_| self.check_crcs && self.fetch.begins_before(&header));
+                if self.doubted.is_some() {
+                    break;
+                }
+            }
             let taken = self
                 .is_in_order(&header, entry)
                 .and_then(|()| self.fetch.batch(&header, rest, &mut self.columns));
             match taken {
                 Ok(Progress::Complete) => {
                     consumed += header.size();
+                    self.below = is_below.then_some(header.position);
                     self.next_offset = header.next_offset();
                     if let Some((next_offset, _)) = &mut self.order {
+                        self.has_gap |= *next_offset < header.base_offset;
                         *next_offset = self.next_offset;
                         self.fetch.next_offset = self.next_offset;
                     }

@@ -85,8 +85,13 @@ impl Selection {
     /// Whether the batch lies outside the wanted offsets. Asked before the checksum is verified: a seek need not read
     /// all bytes before its target.
     fn is_outside(&self, header: &Header) -> bool {
-        header.last_offset() < self.start_offset && header.last_offset_delta >= 0
+        self.is_below(header)
             || header.magic == 2 && !is_before(header.base_offset, self.end_offset)
+    }
+
+    /// Whether the batch ends below the wanted offsets.
+    fn is_below(&self, header: &Header) -> bool {
+        header.last_offset() < self.start_offset && header.last_offset_delta >= 0
     }
 
     /// Whether no row of the batch is wanted. It depends on fields that only the checksum protects.
@@ -166,6 +171,16 @@ impl Fetch {
             next_offset: i64::MIN,
             by_headers: false,
         }
+    }
+
+    /// Whether the batch ends below the wanted offsets.
+    pub(crate) fn is_below(&self, header: &Header) -> bool {
+        self.selection.is_below(header)
+    }
+
+    /// Whether wanted offsets begin before the batch. A wrapper has its first offset inside.
+    pub(crate) fn begins_before(&self, header: &Header) -> bool {
+        header.magic == 2 && self.selection.start_offset < header.base_offset
     }
 
     /// Appends the wanted rows of the entry that `bytes` start with: all of them, or none and an error.

@@ -134,7 +134,7 @@ impl Soundness {
             end_position: header.end_position(),
             first_offset: first_known_offset(header),
             next_offset: header.next_offset(),
-            is_wrapper: header.magic < 2,
+            is_wrapper: header.magic < 2 && header.compression_id() != 0,
         };
         self.is_rising &= check_offset_range(header, self.next_offset, self.limit).is_ok();
         self.first_offset.get_or_insert(batch.first_offset);
@@ -147,7 +147,7 @@ impl Soundness {
     /// Divides the batches into as many as possible whose offsets rise within the segment's range, and the others.
     /// `is_limited`: the segment certainly ends at its limit, not only at the latest.
     pub fn rising(&self, is_limited: bool) -> Rising {
-        let (batches, stays) = self.longest_rising();
+        let (batches, stays) = self.longest_rising(is_limited);
         let range = |batch: &SoundBatch| BatchRange {
             position: batch.position,
             end_position: batch.end_position,
@@ -183,7 +183,7 @@ impl Soundness {
     }
 
     /// The batches in the order of the file, and for each whether it stays.
-    fn longest_rising(&self) -> (&[SoundBatch], Vec<bool>) {
+    fn longest_rising(&self, is_limited: bool) -> (&[SoundBatch], Vec<bool>) {
         let batches = self.batches.as_deref().unwrap_or_default();
         // For each length of a chain of rising batches: the lowest end of such a chain, and its last batch.
         let mut lowest: Vec<(i64, usize)> = Vec::new();
@@ -216,14 +216,14 @@ impl Soundness {
             }
             at = before.get(i).copied().flatten();
         }
-        self.prefer_fewer_gaps(batches, &mut stays);
+        self.prefer_fewer_gaps(batches, &mut stays, is_limited);
         (batches, stays)
     }
 
     /// Improves the choice between two neighbours that contradict each other: the one that leaves fewer gaps stays. A
     /// batch that a flipped bit has moved a little leaves gaps on both sides. If both leave as many, the dropped batch
     /// should explain the gap: a gap before the first of the two, or behind the second, is explained by neither.
-    fn prefer_fewer_gaps(&self, batches: &[SoundBatch], stays: &mut [bool]) {
+    fn prefer_fewer_gaps(&self, batches: &[SoundBatch], stays: &mut [bool], is_limited: bool) {
         let mut kept: Vec<usize> = (0..batches.len()).filter(|&i| is_set(stays, i)).collect();
         let dropped: Vec<usize> = (0..batches.len()).filter(|&i| !is_set(stays, i)).collect();
         for i in dropped {
@@ -236,7 +236,8 @@ impl Soundness {
                 let high = kept
                     .get(at + 1)
                     .and_then(|&k| batches.get(k))
-                    .map(|batch| batch.first_offset);
+                    .map(|batch| batch.first_offset)
+                    .or(is_limited.then_some(self.limit));
                 let gaps = |batch: &SoundBatch, is_first: bool| {
                     let is_before = low < batch.first_offset;
                     let is_behind = high.is_some_and(|high| batch.next_offset < high);
@@ -311,7 +312,7 @@ mod tests {
     }
 
     fn rising(batches: &[(i64, i64)]) -> Vec<bool> {
-        check(batches).longest_rising().1
+        check(batches).longest_rising(false).1
     }
 
     #[test]
@@ -399,5 +400,10 @@ mod tests {
             "the third one, and the last has its place"
         );
         assert_eq!(rising(&[]), []);
+        assert_eq!(
+            check(&[(0, 95), (95, 99), (95, 96)]).longest_rising(true).1,
+            [true, true, false],
+            "a bit moved the last one, from 99 down"
+        );
     }
 }

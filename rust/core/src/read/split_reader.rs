@@ -3,7 +3,7 @@
 //! A range that begins inside the file comes from an entry of the offset index, which may be wrong. So the reader looks
 //! for the batch of that entry first. A broker may have replaced the file since: then the reader takes all of it.
 
-use crate::format::batch::BATCH_OVERHEAD;
+use crate::format::batch::{BATCH_OVERHEAD, Header};
 use crate::read::batch_scan::HeaderWalk;
 use crate::read::columns::Columns;
 use crate::read::decoder::Decoder;
@@ -309,12 +309,20 @@ where
         let (split, decoder) = (&self.split, &mut self.decoder);
         while window.position < *end {
             let reached = (*next_offset).max(decoder.next_offset);
-            if split.is_bounded() && reached >= split.end_offset && goes_on_at(reached, window)? {
+            if split.is_bounded()
+                && reached >= split.end_offset
+                && below(reached, window, decoder.has_gap)?.is_none()
+            {
                 self.state = State::Finished;
                 return Ok(None);
             }
             let consumed = decoder.decode(window.data(), window.position)?;
             let has_rows = decoder.columns.rows() > 0;
+            if let Some(position) = decoder.doubted.take() {
+                verify(&window.file, position)?;
+                window.advance(consumed);
+                continue;
+            }
             if !has_rows && consumed == 0 && !window.fill(decoder.needed)? {
                 let size = window.file.size().map_err(ReadError::File)?;
                 return Err(cut_batch(window.position, size).into());
@@ -328,10 +336,19 @@ where
         if self.is_planned && split.ends_segment {
             let cut_short = cut_short::<F, S>(split, &self.files, reached)?;
             self.rest = miss(split, reached, cut_short).into_iter();
-        } else if self.is_planned && (!split.is_bounded() || decoder.next_offset < split.end_offset)
-        {
+        } else if self.is_planned {
             // The next split cannot check that its first batch follows this split's last one.
-            let (file, position) = (&window.file, window.position);
+            let is_done = split.is_bounded() && decoder.next_offset >= split.end_offset;
+            let position = if is_done {
+                below(reached, window, decoder.has_gap)?
+            } else {
+                Some(window.position)
+            };
+            let Some(position) = position else {
+                self.state = State::Finished;
+                return Ok(None);
+            };
+            let file = &window.file;
             let first_offset =
                 batch_at(file, position, MAX_BATCH)?.and_then(|batch| batch.first_offset);
             let header = read_bytes(file, position, BATCH_OVERHEAD)?;
@@ -449,11 +466,63 @@ fn start<F: ReadAt>(split: &Split, file: &F) -> FileResult<(u64, i64), F> {
     })
 }
 
-/// Whether the next batch starts at `reached` or above. If not, a flipped bit moved the batch before it.
-fn goes_on_at<F: ReadAt>(reached: i64, window: &Window<F>) -> FileResult<bool, F> {
-    let batch = probe_batch(&window.file, window.position)?;
-    let first = batch.and_then(|batch| batch.first_offset);
-    Ok(first.is_none_or(|first| first >= reached))
+/// Verifies the checksum of a batch.
+fn verify<F: ReadAt>(file: &F, position: u64) -> FileResult<(), F> {
+    if let Some(batch) = batch_at(file, position, MAX_BATCH)? {
+        let entry = read_bytes(file, position, batch.header.size())?;
+        batch
+            .header
+            .check_crc(&entry)
+            .map_err(|error| batch.header.locate(error))?;
+    }
+    Ok(())
+}
+
+/// Where offsets are missing, batches may have been moved. A read that ends there looks so far for those that belong
+/// before: a compacted log lacks offsets everywhere, and its other batches cost time.
+const LOOK_AHEAD: u64 = 1 << 20;
+
+/// Returns where a batch begins that starts below `reached`: then a flipped bit, or a moved batch, lies before it.
+///
+/// Looks at the next batch; with `looks_on`, at those of the next [`LOOK_AHEAD`] bytes, or up to what is no batch.
+fn below<F: ReadAt>(
+    reached: i64,
+    window: &Window<F>,
+    looks_on: bool,
+) -> FileResult<Option<u64>, F> {
+    let (file, position) = (&window.file, window.position);
+    let first = probe_batch(file, position)?.and_then(|batch| batch.first_offset);
+    if first.is_some_and(|first| first < reached) {
+        return Ok(Some(position));
+    }
+    let mut found = None;
+    let end = file.size().map_err(ReadError::File)?;
+    if looks_on {
+        sweep(
+            file,
+            position,
+            end.min(position.saturating_add(LOOK_AHEAD)),
+            |bytes, position, end| {
+                let mut at = position;
+                while let Some(rest) = usize::try_from(at - position)
+                    .ok()
+                    .and_then(|skip| bytes.get(skip..))
+                {
+                    match Header::parse(rest, at) {
+                        Ok(Some(header)) if header.base_offset < reached => {
+                            found = Some(at);
+                            return Ok(end);
+                        }
+                        Ok(Some(header)) => at = header.end_position(),
+                        Ok(None) => break,
+                        Err(_) => return Ok(end),
+                    }
+                }
+                Ok(at)
+            },
+        )?;
+    }
+    Ok(found)
 }
 
 /// Returns the records that the segment's index knows after the end of the file, unless a live broker changes both.
