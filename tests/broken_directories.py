@@ -160,6 +160,7 @@ BROKEN = {
         first(data), SIZE * 5, with_header(batch(5, [VALUE], timestamp=NOW + 5), 35, ">q", NOW + 6)
     ),
     "tail-torn": torn,
+    "tail-zeros": lambda data: damage.append(last(data), bytes(100)),
     "segment-missing": lambda data: os.unlink(first(data)),
     "records-missing": lambda data: damage.cut(last(data), -3 * SIZE),
     "offset-gap": gap,

@@ -709,6 +709,7 @@ def check_segment(
     limit_offset: int | None = None,
     offset_index: OffsetIndex | None = None,
     time_index: TimeIndex | None = None,
+    is_closed: bool = False,
     decodes: bool = False,
     log_offset: int | None = None,
     leader_epoch: int = ...,
@@ -724,6 +725,7 @@ def check_segment(
         limit_offset: all batches end below it; None: 2^31 above the base offset.
         offset_index: the `.index`, if there is one.
         time_index: the `.timeindex`, if there is one.
+        is_closed: a broker has closed the indexes: the last entry of the time index is the largest timestamp.
         decodes: decode the records, and check their offsets and the largest of their timestamps.
         log_offset: the offset after the segment before; None for the first one.
         leader_epoch: the greatest leader epoch in the segments before; -1, the default, for none.

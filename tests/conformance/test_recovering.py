@@ -1,12 +1,14 @@
 """What `recover` says that a broker will do with a directory, and what it does."""
 
+import contextlib
 import shutil
+import struct
 from pathlib import Path
 from unittest import mock
 
 import kafka
 import pytest
-from kafka import AFTER_A_KILL, Broker, complaints
+from kafka import AFTER_A_KILL, EACH_RELEASE, Broker, complaints
 
 import brokerless as bl
 from brokerless.layout import checkpoints, file_names
@@ -230,3 +232,63 @@ def test_a_broker_does_not_start_on_directories_whose_ids_conflict(killed, tmp_p
     assert name in said.stopping[0]
     with pytest.raises(AssertionError, match=complaint):
         Broker(data, disk, log=tmp_path / "stopped.log")
+
+
+@pytest.fixture(scope="module", params=EACH_RELEASE)
+def stopped(client, tmp_path_factory, request):
+    """A directory with a topic of one segment, whose broker was stopped; and what it had served."""
+    data = tmp_path_factory.mktemp("stopped") / "data"
+    with Broker(data, log=data.with_name("before.log"), version=request.param) as broker:
+        client.create(broker, "t", index_interval_bytes=0)
+        for _ in range(5):
+            client.produce(broker, "t", 0, 10)
+        consumed = client.consume(broker, "t")
+    return data, request.param, consumed
+
+
+CURES = {
+    "recover": lambda data, _: list(recovered(str(data))),
+    "repair": lambda data, _: bl.repair(data, in_place=True),
+    "rescue": lambda data, to: bl.rescue(data, to=to),
+}
+
+
+@pytest.mark.parametrize("cure", CURES)
+def test_an_index_that_leads_beyond_its_log_hides_all_of_it_from_a_broker(client, stopped, tmp_path, cure):
+    source, release, consumed = stopped
+    data = shutil.copytree(source, tmp_path / "data")
+    next((data / "t-0").glob("*.index")).write_bytes(struct.pack(">ii", 300, 500_000))
+    (finding,) = [one for one in bl.check(data) if one.topic == "t"]
+    assert (finding.code, finding.severity) == ("offset-index", "error")
+    shutil.copytree(data, tmp_path / "theirs")
+    said = " ".join(forecast(str(data)).notes)
+    assert f"does not see offsets 0 to {len(consumed) - 1}" in said
+    with Broker(tmp_path / "theirs", log=tmp_path / "theirs.log", version=release) as broker:
+        assert client.offset(broker, "t", 0, -1) == 0
+    CURES[cure](data, tmp_path / "new")
+    to = tmp_path / "new" if cure == "rescue" else data
+    assert [one for one in bl.check(to, level="deep") if one.topic == "t"] == []
+    with Broker(to, log=tmp_path / "after.log", version=release) as broker:
+        assert client.consume(broker, "t") == consumed
+        assert client.offset(broker, "t", 0, -1) == len(consumed)
+
+
+@pytest.mark.parametrize("cure", CURES)
+@pytest.mark.parametrize("count", [8, 4096])
+def test_zeros_behind_the_last_batch_stop_a_broker_if_they_are_many(client, stopped, tmp_path, count, cure):
+    source, release, consumed = stopped
+    data = shutil.copytree(source, tmp_path / "data")
+    with next((data / "t-0").glob("*.log")).open("ab") as log:
+        log.write(bytes(count))
+    (finding,) = [one for one in bl.check(data) if one.topic == "t"]
+    assert (finding.code, finding.severity) == ("tail-zeros", "error")
+    if cure == "recover":
+        shutil.copytree(data, tmp_path / "theirs")
+        starts = pytest.raises(AssertionError, match="Found record size 0") if count > 8 else contextlib.nullcontext()
+        with starts, Broker(tmp_path / "theirs", log=tmp_path / "theirs.log", version=release) as broker:
+            assert client.offset(broker, "t", 0, -1) == len(consumed)
+    CURES[cure](data, tmp_path / "new")
+    to = tmp_path / "new" if cure == "rescue" else data
+    assert [one for one in bl.check(to, level="deep") if one.topic == "t"] == []
+    with Broker(to, log=tmp_path / "after.log", version=release) as broker:
+        assert client.consume(broker, "t") == consumed

@@ -26,6 +26,7 @@ fn segment(bytes: &[u8]) -> UncheckedSegment<'_> {
         read_length: 100,
         offset_index: None,
         time_index: None,
+        is_closed: false,
         decodes: true,
         log_offset: None,
         leader_epoch: -1,
@@ -133,15 +134,18 @@ fn entries_of_indexes_lead_to_batches() {
             TimeIndex::new(&times, 10, false),
         );
         let indexed = UncheckedSegment {
+            is_closed: true,
             offset_index: Some(&offsets),
             time_index: Some(&times),
             ..segment(&bytes)
         };
         check(&bytes, indexed).is_some()
     };
-    assert!(holds(&[(1, size), (2, 2 * size)], &[(TIME, 1), (TIME, 2)]));
-    // An entry behind the end of the file is none of this pass.
-    assert!(holds(&[(9, 9 * size)], &[(TIME + 9, 9)]));
+    assert!(holds(&[(1, size), (2, 2 * size)], &[(TIME, 1)]));
+    assert!(!holds(&[(9, 9 * size)], &[]), "behind the last batch");
+    assert!(!holds(&[(9, size)], &[]), "the offset is behind it");
+    assert!(!holds(&[], &[(TIME, 9)]), "the offset is behind it");
+    assert!(!holds(&[], &[(TIME, 1), (TIME, 2)]), "times do not rise");
     assert!(!holds(&[(1, size + 1)], &[]));
     assert!(!holds(&[(1, 2 * size)], &[]));
     assert!(!holds(&[(2, 2 * size), (1, size)], &[]));

@@ -109,8 +109,8 @@ impl PlainSegment {
 
 #[pyfunction]
 #[pyo3(signature = (
-    file, size, base_offset, *, sequences, limit_offset=None, offset_index=None, time_index=None, decodes=false,
-    log_offset=None, leader_epoch=-1, producers=None
+    file, size, base_offset, *, sequences, limit_offset=None, offset_index=None, time_index=None,
+    is_closed=false, decodes=false, log_offset=None, leader_epoch=-1, producers=None
 ))]
 #[expect(
     clippy::too_many_arguments,
@@ -125,6 +125,7 @@ pub(crate) fn check_segment(
     limit_offset: Option<i64>,
     offset_index: Option<Py<OffsetIndex>>,
     time_index: Option<Py<TimeIndex>>,
+    is_closed: bool,
     decodes: bool,
     log_offset: Option<i64>,
     leader_epoch: i32,
@@ -141,6 +142,7 @@ pub(crate) fn check_segment(
         read_length: file.read_length(),
         offset_index: offset_index.as_ref().map(|index| &index.get().0),
         time_index: time_index.as_ref().map(|index| &index.get().0),
+        is_closed,
         decodes,
         log_offset,
         leader_epoch,

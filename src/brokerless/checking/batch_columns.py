@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from brokerless.checking.finding import Finding
     from brokerless.checking.segments import BatchCheck, Indexes
     from brokerless.log.segment import Segment
+
+
+# RecordBatch.NO_PARTITION_LEADER_EPOCH
+_NO_EPOCH = -1
 
 
 class BatchColumns:
@@ -74,7 +78,8 @@ class BatchColumns:
         before = _shifted(
             batches["last_offset"], None if self._checks.next_offset is None else self._checks.next_offset - 1
         )
-        gap: Any = pc.and_(is_exact, pc.greater(batches["base_offset"], pc.add(before, 1)))
+        # Unknown where a wrapper cannot be opened.
+        gap: Any = pc.greater(batches["base_offset"], pc.add(before, 1))
         for row in _rows(gap)[:MOST_GAPS]:
             start, end = before[row].as_py() + 1, batches["base_offset"][row].as_py()
             self._checks.offset_gap(batches["position"][row].as_py(), start, end)
@@ -89,6 +94,10 @@ class BatchColumns:
         for row, following in pairwise([*starts, batches.num_rows]):
             epoch, last = epochs[row].as_py(), batches["last_offset"][following - 1].as_py()
             if epoch < 0:
+                if epoch < _NO_EPOCH:
+                    offset, position = batches["base_offset"][row].as_py(), batches["position"][row].as_py()
+                    message = f"the batch at offset {offset} has leader epoch {epoch}"
+                    self._checks.add(self._checks.finding("epoch-order", position, message, start_offset=offset))
                 continue
             if epoch < self._checks.leader_epoch:
                 if row or epoch != self._epoch_before:
@@ -134,17 +143,35 @@ class BatchColumns:
                 self._checks.add(self._checks.finding("batch-timestamp", position, message))
 
 
+class _WrongEntry(NamedTuple):
+    """An entry of an index that contradicts the sound batches.
+
+    Attributes:
+        finding: what is told of it.
+        position: where it leads; None: to no place in the log.
+        is_in_doubt: whether it may be right if batches are damaged.
+    """
+
+    finding: Finding
+    position: int | None
+    is_in_doubt: bool
+
+
 class _Entries:
-    """The entries of a segment's indexes, checked as its batches come."""
+    """The entries of a segment's indexes, checked as its batches come.
+
+    A slot of zeros at the start is no entry: an index that has none yet may begin with it.
+    """
 
     def __init__(self, indexes: Indexes, segment: Segment) -> None:
         self._indexes = indexes
-        # Each with the position to which its entry leads.
-        self._found: list[tuple[Finding, int | None]] = []
-        self._offsets = None if indexes.offsets is None else indexes.offsets.entries()
-        self._times = None if indexes.times is None else indexes.times.entries()
+        # By the kind of index and the number of the entry.
+        self._found: dict[tuple[int, int], _WrongEntry] = {}
+        self._offsets: Any = None if indexes.offsets is None else indexes.offsets.entries()
+        self._times: Any = None if indexes.times is None else indexes.times.entries()
         self._highest, self._before = -1, segment.base_offset - 1
         self._end = 0
+        self._check_order(segment.base_offset)
 
     def take(self, batches: pa.RecordBatch) -> None:
         """Check the entries that lead to these batches."""
@@ -162,7 +189,71 @@ class _Entries:
         def is_in(position: int) -> bool:
             return any(start <= position and (end is None or position < end) for start, end in damaged)
 
-        return [finding for finding, position in self._found if position is None or not is_in(position)]
+        self._check_end()
+        return [
+            one.finding
+            for one in self._found.values()
+            if not (damaged and one.is_in_doubt) and not (one.position is not None and is_in(one.position))
+        ]
+
+    def _wrong_offset(self, row: int, why: str, *, is_in_doubt: bool = False) -> None:
+        """Add a finding for an entry of the offset index."""
+        offset, position = self._offsets["offset"][row].as_py(), self._offsets["position"][row].as_py()
+        message = f"offset {offset} leads to {position}, {why}"
+        found = self._indexes.finding("offset-index", self._indexes.path(INDEX), 8 * row, message)
+        self._found.setdefault((INDEX, row), _WrongEntry(found, position, is_in_doubt))
+
+    def _wrong_time(self, row: int, why: str, *, is_in_doubt: bool = False) -> None:
+        """Add a finding for an entry of the time index."""
+        offset, time = self._times["offset"][row].as_py(), self._times["timestamp"][row].as_py()
+        message = f"time {time} leads to offset {offset}, {why}"
+        found = self._indexes.finding("time-index", self._indexes.path(TIMEINDEX), 12 * row, message)
+        self._found.setdefault((TIMEINDEX, row), _WrongEntry(found, None, is_in_doubt))
+
+    def _check_order(self, base_offset: int) -> None:
+        """Check that entries rise, from the start of the segment on: a search in an index is a binary one."""
+        if self._offsets is not None:
+            offsets, values = self._offsets["offset"], self._offsets["position"]
+            is_low: Any = pc.or_(
+                pc.less(offsets, pa.scalar(base_offset, pa.int64())), pc.less(values, pa.scalar(0, pa.int32()))
+            )
+            for row in _rows(is_low)[:MOST]:
+                self._wrong_offset(row, "below the start of the segment")
+            falls: Any = pc.or_(pc.less_equal(offsets[1:], offsets[:-1]), pc.less_equal(values[1:], values[:-1]))
+            for row in _rows(falls)[:MOST]:
+                why = f"behind an entry of offset {offsets[row].as_py()} at {values[row].as_py()}"
+                self._wrong_offset(row + 1, why)
+        if self._times is not None:
+            offsets, values = self._times["offset"], self._times["timestamp"]
+            for row in _rows(pc.less(offsets, pa.scalar(base_offset, pa.int64())))[:MOST]:
+                self._wrong_time(row, "below the start of the segment")
+            falls = pc.or_(pc.less(offsets[1:], offsets[:-1]), pc.less_equal(values[1:], values[:-1]))
+            for row in _rows(falls)[:MOST]:
+                self._wrong_time(
+                    row + 1, f"behind an entry of time {values[row].as_py()}, offset {offsets[row].as_py()}"
+                )
+
+    def _check_end(self) -> None:
+        """Check that no entry leads beyond the last batch, and that the last times are there.
+
+        A broker that starts takes the end of its log from the last entry of the offset index
+        (LogSegment.readNextOffset), and retention takes the segment's largest timestamp from the time index.
+        """
+        last = self._before
+        if self._offsets is not None:
+            beyond: Any = pc.greater_equal(self._offsets["position"].cast(pa.int64()), pa.scalar(self._end, pa.int64()))
+            for row in _rows(beyond)[:MOST]:
+                if row or self._offsets["position"][row].as_py():
+                    self._wrong_offset(row, f"and the batches end at {self._end}")
+            above: Any = pc.and_not(pc.greater(self._offsets["offset"], pa.scalar(last, pa.int64())), beyond)
+            for row in _rows(above)[:MOST]:
+                self._wrong_offset(row, f"and the last batch ends at offset {last}", is_in_doubt=True)
+        if self._times is not None:
+            for row in _rows(pc.greater(self._times["offset"], pa.scalar(last, pa.int64())))[:MOST]:
+                self._wrong_time(row, f"and the last batch ends at offset {last}", is_in_doubt=True)
+            rows = self._times.num_rows
+            if self._indexes.is_closed and rows and self._times["timestamp"][-1].as_py() < self._highest:
+                self._wrong_time(rows - 1, f"its last entry, and the largest in the segment is {self._highest}")
 
     def _check_offsets(self, entries: pa.RecordBatch, batches: pa.RecordBatch, start: int) -> None:
         """Check that each entry leads to a batch, and that no batch before it has the entry's offset or a later one."""
@@ -186,20 +277,17 @@ class _Entries:
         )
         early: Any = pc.and_(is_new, pc.less(offsets, first))
         wrong: Any = pc.or_kleene(pc.is_null(places), pc.or_kleene(late, early))
-        path = self._indexes.path(INDEX)
         for at in _rows(wrong)[: 10 * MOST]:
-            offset, position = offsets[at].as_py(), positions[rows[at]].as_py()
-            message = f"offset {offset} leads to {position}, "
             if places[at].as_py() is None:
-                message += "where no batch begins"
-            elif offset <= before[at].as_py() and position:
-                message += f"and the batch before ends at {before[at].as_py()}"
+                why = "where no batch begins"
+            elif offsets[at].as_py() <= before[at].as_py() and positions[rows[at]].as_py():
+                why = f"and the batch before ends at {before[at].as_py()}"
             else:
-                message += f"where the batch of offset {first[at].as_py()} begins"
-            self._found.append((self._indexes.finding("offset-index", path, 8 * rows[at], message), position))
+                why = f"where the batch of offset {first[at].as_py()} begins"
+            self._wrong_offset(rows[at], why)
 
     def _check_times(self, entries: pa.RecordBatch, batches: pa.RecordBatch) -> None:
-        """Check that each entry has the largest timestamp up to its offset, and of the batch that has the offset."""
+        """Check that each entry has the largest timestamp up to its offset, that of the offset's own batch included."""
         offsets: Any = entries["offset"]
         last: Any = batches["last_offset"]
         here: Any = pc.and_(pc.greater(offsets, pa.scalar(self._before, pa.int64())), pc.less_equal(offsets, last[-1]))
@@ -214,18 +302,16 @@ class _Entries:
         highest: Any = pc.max_element_wise(
             _shifted(pc.cumulative_max(batches["max_timestamp"]), self._highest), pa.scalar(self._highest, pa.int64())
         )
-        earlier: Any = highest.take(places)
-        own: Any = batches["max_timestamp"].take(places)
-        path = self._indexes.path(TIMEINDEX)
-        is_late: Any = pc.greater(earlier, times)
-        is_alone: Any = pc.and_(pc.less(own, times), pc.less(earlier, times))
-        for at in _rows(pc.or_(is_late, is_alone))[:MOST]:
-            message = f"time {times[at].as_py()} leads to offset {offsets[rows[at]].as_py()}, and "
-            if is_late[at].as_py():
-                message += f"a batch before it has {earlier[at].as_py()}"
-            else:
-                message += f"up to there no batch is later than {max(own[at].as_py(), earlier[at].as_py())}"
-            self._found.append((self._indexes.finding("time-index", path, 12 * rows[at], message), None))
+        # A wrapper has its first offset inside.
+        is_there: Any = pc.fill_null(
+            pc.less_equal(batches["base_offset"].take(places), offsets.take(wanted)), pa.scalar(True)
+        )
+        own: Any = pc.if_else(is_there, batches["max_timestamp"].take(places), pa.scalar(-1, pa.int64()))
+        known: Any = pc.max_element_wise(highest.take(places), own)
+        for at in _rows(pc.not_equal(known, times))[:MOST]:
+            largest = known[at].as_py()
+            is_early = times[at].as_py() < largest
+            self._wrong_time(rows[at], f"and the largest up to there is {largest}", is_in_doubt=not is_early)
 
 
 def _shifted(column: Any, first: int | None) -> Any:  # noqa: ANN401 - arrays

@@ -128,6 +128,13 @@ CODES: dict[str, Code] = {
         "A consumer does not get them. A read returns everything before them, and raises an error.",
         "`brokerless recover` truncates them as a broker does",
     ),
+    "tail-zeros": Code(
+        "error",
+        "zeros lie behind the last batch, although the log was closed",
+        'It does not start: "Found record size 0". With fewer than 17 bytes it starts, and writes behind them.',
+        "A consumer does not get that far. A read returns everything before them.",
+        "`brokerless repair` and `brokerless recover` cut them off",
+    ),
     "segment-missing": Code(
         "error",
         "a segment's `.log` is missing, but its indexes are there",
@@ -178,9 +185,10 @@ CODES: dict[str, Code] = {
         _REBUILD,
     ),
     "offset-index": Code(
-        "warning",
+        "error",
         "an offset index contradicts its log",
-        "It finds wrong places: a fetch may fail or miss records. A sanity check that fails makes it rebuild the file.",
+        "It finds wrong places: a fetch may fail or miss records. If the last entry of the newest index leads beyond "
+        "the log, it starts with the end of the segment before, and gives the offsets behind it to new records.",
         _SLOW,
         _REBUILD,
     ),

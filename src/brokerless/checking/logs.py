@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections import deque
+from heapq import heappop, heappush
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +13,7 @@ from brokerless import _native
 from brokerless.checking.finding import Finding
 from brokerless.checking.segments import BatchCheck, SegmentReplay, check_segment
 from brokerless.errors import CorruptRecordError, UnsupportedFormatError, located
+from brokerless.inspection.findings import zeros_in_words
 from brokerless.io import storage
 from brokerless.layout import checkpoints, lost_offsets
 from brokerless.layout.file_names import METADATA_TOPIC, SET_ASIDE, STATES, TXNINDEX, live_base_offset, segment_file
@@ -20,7 +23,7 @@ from brokerless.log.segment import NO_END, transaction_index, walk_whole_batches
 from brokerless.recovery.segment_replay import feed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from brokerless.inspection.findings import Contents
     from brokerless.layout.topic_config import TopicConfig
@@ -187,10 +190,13 @@ class LogCheck:
             walk = _native.HeaderWalk()
             try:
                 with segment.open() as file:
-                    walk_whole_batches(segment, walk, file, 0, segment.extent(file).end_position)
-                    damage = segment.extent(file).damage
-                if damage is not None:
-                    raise damage
+                    extent, size = segment.extent(file), file.size()
+                    walk_whole_batches(segment, walk, file, 0, extent.end_position)
+                if extent.damage is not None:
+                    raise extent.damage
+                if self._log.root.is_clean and extent.end_position < size:
+                    message = zeros_in_words(extent.end_position, size)
+                    yield self._finding("tail-zeros", segment.path, message, position=extent.end_position)
             except (CorruptRecordError, UnsupportedFormatError) as error:
                 code = "tail-torn" if segment.is_last and not self._log.root.is_clean else "batch-framing"
                 yield self._finding(code, segment.path, str(error.args[0]), position=error.position)
@@ -205,8 +211,9 @@ class LogCheck:
             except CorruptRecordError as error:
                 yield self._finding("file-unknown", self._path(lost_offsets.FILE), str(error.args[0]))
         for gap in gaps:
-            start, end = gap.start_offset or 0, gap.end_offset or NO_END
-            if not any(low <= start and end <= high for low, high in lost):
+            # What was deleted may be missing.
+            start, end = max(gap.start_offset or 0, self._log.log_start_offset), gap.end_offset or NO_END
+            if start < end and not any(low <= start and end <= high for low, high in lost):
                 yield gap
         # Of each producer, the first sequence behind what was lost may skip some.
         explained: dict[int, int] = {}
@@ -273,6 +280,35 @@ class LogCheck:
                 message = f"the transaction of producer {producer} from offset {first} to {last}: {what}"
                 yield self._finding("transaction-index", path, message, start_offset=first, end_offset=last + 1)
                 break
+            else:
+                yield from self._stable_offsets(path, entries, aborted)
+
+    def _stable_offsets(
+        self, path: str, entries: Iterable[dict[str, int]], aborted: Iterable[Aborted]
+    ) -> Iterator[Finding]:
+        """Yield the first entry that may end a search too early, or lies below the one before it.
+
+        A broker stops at an entry whose last stable offset is beyond what a fetch returns (TransactionIndex).
+        """
+        starting = deque(sorted((first, end) for _, first, end in aborted))
+        open_ones: list[tuple[int, int]] = []
+        before = -1
+        for one in entries:
+            last, stored = one["last_offset"], one["last_stable_offset"]
+            while starting and starting[0][0] < last:
+                heappush(open_ones, starting.popleft())
+            while open_ones and open_ones[0][1] <= last:
+                heappop(open_ones)
+            highest = open_ones[0][0] if open_ones else last + 1
+            if stored > highest or last <= before:
+                message = f"the last stable offset after offset {last} is {stored}, at most {highest} is possible"
+                if last <= before:
+                    message = f"the transaction that ends at offset {last} is behind one that ends at {before}"
+                yield self._finding(
+                    "transaction-index", path, message, start_offset=one["first_offset"], end_offset=last + 1
+                )
+                return
+            before = last
 
 
 class _Snapshots:

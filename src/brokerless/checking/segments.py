@@ -118,6 +118,7 @@ class BatchCheck:
                 limit_offset=segment.next_base_offset or limit_offset,
                 offset_index=indexes.offsets,
                 time_index=indexes.times,
+                is_closed=indexes.is_closed,
                 decodes=decodes,
                 log_offset=self.next_offset,
                 leader_epoch=self.leader_epoch,
@@ -200,7 +201,7 @@ class Indexes:
             self.unreadable.append(self.finding(f"{code}-missing", path, None, "the file is missing"))
             return None
         try:
-            index: Any = offset_index(self._segment) if kind == INDEX else time_index(self._segment)
+            index: Any = (offset_index if kind == INDEX else time_index)(self._segment, raw=self.is_closed)
             if index is None:
                 return None
             index.sanity_check()
@@ -208,6 +209,15 @@ class Indexes:
             self.unreadable.append(self.finding(code, path, error.position, str(error.args[0])))
             return None
         return index
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether a broker has closed the indexes, and will not make them again: then it takes all slots for entries.
+
+        The active segment's are preallocated, with zeros behind the entries.
+        """
+        end = self._segment.next_base_offset
+        return self._log.root.is_clean or (end is not None and end <= (self._log.recovery_point or 0))
 
     def finding(self, code: str, path: str, position: int | None, message: str) -> Finding:
         """Return a finding in an index."""

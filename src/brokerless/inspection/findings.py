@@ -76,7 +76,27 @@ def findings(
             limit_offset=limit_offset(segment, log),
         )
         yield from _of_runs(segment, file, found, contents, decodes=decodes)
+    if is_clean and segment.is_last:
+        yield from _zeros(segment, found, size)
     yield from missing_records(segment, found, size, log)
+
+
+def _zeros(segment: Segment, found: Survey, size: int) -> Iterator[Defect]:
+    """Yield a finding for zeros behind the last batch: a broker that closes a log cuts preallocated space off."""
+    last = found.parts[-1] if found.parts else None
+    end = last.end_position if isinstance(last, Run) else 0
+    if end < size and not isinstance(last, Defect):
+        offset = found.next_offset
+        yield Defect("tail", segment.path, end, None, None, offset, offset, zeros_in_words(end, size), "tail-zeros")
+
+
+def zeros_in_words(end: int, size: int) -> str:
+    """Return the explanation for zeros behind the last batch.
+
+    >>> zeros_in_words(552, 560)
+    'the batches end at 552, and zeros follow up to 560'
+    """
+    return f"the batches end at {end}, and zeros follow up to {size}"
 
 
 def missing_records(segment: Segment, found: Survey, size: int, log: Log | None = None) -> Iterator[Defect]:

@@ -265,25 +265,25 @@ class Segment:
         return f"{self._directory}/{file_names.segment_file(self.base_offset, kind, state)}"
 
 
-def _entries(segment: Segment, kind: int) -> bytes | None:
+def _entries(segment: Segment, kind: int, *, raw: bool) -> bytes | None:
     if not segment.has(kind):
         return None
     try:
-        return _in_force(segment.path_of(kind), storage.read_until_zeros)
+        return _in_force(segment.path_of(kind), storage.read_all if raw else storage.read_until_zeros)
     except OSError:
         return None
 
 
-def offset_index(segment: Segment) -> _native.OffsetIndex | None:
-    """Return the `.index`; None if it is absent or unreadable."""
-    content = _entries(segment, file_names.INDEX)
-    return None if content is None else _native.OffsetIndex(content, segment.base_offset)
+def offset_index(segment: Segment, *, raw: bool = False) -> _native.OffsetIndex | None:
+    """Return the `.index`; None if it is absent or unreadable. With `raw`, zeros behind the entries are entries."""
+    content = _entries(segment, file_names.INDEX, raw=raw)
+    return None if content is None else _native.OffsetIndex(content, segment.base_offset, raw)
 
 
-def time_index(segment: Segment) -> _native.TimeIndex | None:
-    """Return the `.timeindex`; None if it is absent or unreadable."""
-    content = _entries(segment, file_names.TIMEINDEX)
-    return None if content is None else _native.TimeIndex(content, segment.base_offset)
+def time_index(segment: Segment, *, raw: bool = False) -> _native.TimeIndex | None:
+    """Return the `.timeindex`; None if it is absent or unreadable. With `raw`, zeros behind the entries are entries."""
+    content = _entries(segment, file_names.TIMEINDEX, raw=raw)
+    return None if content is None else _native.TimeIndex(content, segment.base_offset, raw)
 
 
 def transaction_index(segment: Segment) -> _native.TransactionIndex | None:

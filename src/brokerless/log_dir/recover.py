@@ -278,6 +278,8 @@ def forecast(
         if key in unserved:
             found.unserved[f"{path}/{root.partitions[key]}"] = unserved[key]
             found.unserved_records += loaded.log_end_offset - loaded.log_start_offset
+        if left is not loaded:
+            found.notes += [f"{_name(key)}: without recovery, {loss}" for loss in dict.fromkeys(left.losses)]
         promise = left.promise if root.had_marker else None
         found.missing += [*left.missing, *([] if promise is None else [promise.missing])]
         if loaded.promise is not None and not root.had_marker:

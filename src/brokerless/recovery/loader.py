@@ -110,6 +110,7 @@ class _Loader:
         highest_next_offsets: for each recovered segment, the offset behind its highest one.
         losses: what a broker would lose silently, a sentence each.
         cuts: what recovery cuts off the segments.
+        unseen_end: the end of the last segment, if its index hides it from a broker; else 0.
     """
 
     changes: Changes
@@ -125,6 +126,7 @@ class _Loader:
     highest_next_offsets: dict[int, int] = field(default_factory=dict)
     losses: list[str] = field(default_factory=list)
     cuts: list[Cut] = field(default_factory=list)
+    unseen_end: int = 0
 
     def load(self) -> Loaded:
         live = file_names.live_files(
@@ -173,7 +175,11 @@ class _Loader:
             self.losses,
             self.cuts,
             missing=missing,
-            promise=promises.above(end_offset, name=os.path.basename(self.changes.directory), is_certain=self.is_clean),
+            promise=promises.above(
+                max(end_offset, self.unseen_end),
+                name=os.path.basename(self.changes.directory),
+                is_certain=self.is_clean,
+            ),
         )
 
     @property
@@ -541,11 +547,19 @@ class _Loader:
         content = self.changes.read(index_name) if index_name in self.changes else b""
         index = _native.OffsetIndex(content, base_offset, raw=True)
         last_offset = index.last_offset
-        walk = _native.SegmentEnd(max(0, index.lookup(last_offset)[1]))  # as LogSegment.translateOffset
+        start = max(0, index.lookup(last_offset)[1])
+        walk = _native.SegmentEnd(start)  # as LogSegment.translateOffset
         with self.changes.open(log) as file:
             size = file.size()
-            feed(walk, file, walk.position)
+            feed(walk, file, start)
+            whole = walk
+            if start and (walk.ended == "failed" or walk.next_offset is None or walk.next_offset <= last_offset):
+                whole = _native.SegmentEnd(0)
+                feed(whole, file)
+        leads = f"{index_name} leads to offset {last_offset} at {start}, where {log} has no such batch"
         if walk.ended == "failed":
+            if whole.ended != "failed":
+                raise CorruptRecordError(f"a broker does not start: {leads}; remove {index_name}: a broker rebuilds it")
             raise CorruptRecordError(
                 f"a broker does not start: {log} is damaged behind its last whole batch: {walk.error}; remove the "
                 f"clean-shutdown marker, and recovery cuts it there",
@@ -554,8 +568,13 @@ class _Loader:
         next_offset = walk.next_offset
         reached = next_offset is not None and next_offset > last_offset
         if not suffix and self.is_clean and (walk.position < size if reached else size > 0):
-            what = f"{size - walk.position} bytes behind its last whole batch" if reached else "its end"
-            self.losses.append(f"a broker does not see {what} ({log})")
+            if not reached and whole.next_offset is not None and whole.ended != "failed":
+                self.unseen_end = whole.next_offset
+                offsets = f"offsets {base_offset} to {whole.next_offset - 1}"
+                self.losses.append(f"a broker does not see {offsets}: {leads}. Remove {index_name}: it is rebuilt")
+            else:
+                what = f"{size - walk.position} bytes behind its last whole batch" if reached else "its end"
+                self.losses.append(f"a broker does not see {what} ({log})")
         return next_offset if reached and next_offset is not None else base_offset
 
     def _read_epochs(self) -> _native.LeaderEpochs:

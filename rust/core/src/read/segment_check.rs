@@ -17,6 +17,8 @@ use crate::read::row_column::RowColumn;
 
 /// Index entries hold 31 bits: no batch is further behind the one before it.
 const REACH: i64 = 1 << 31;
+/// What a batch has that no leader has written (RecordBatch.NO_PARTITION_LEADER_EPOCH).
+const NO_LEADER_EPOCH: i32 = -1;
 /// A check reports at most so many gaps of one kind, and changes of the leader epoch, in a segment.
 const MOST_GAPS: usize = 100;
 const MOST_EPOCHS: usize = 100_000;
@@ -65,6 +67,8 @@ pub struct UncheckedSegment<'a> {
     pub offset_index: Option<&'a OffsetIndex>,
     /// The `.timeindex`, if there is one.
     pub time_index: Option<&'a TimeIndex>,
+    /// Whether a broker has closed the indexes. Then the last entry of the time index is the largest timestamp.
+    pub is_closed: bool,
     /// Whether to decode records.
     pub decodes: bool,
     /// The offset after the segment before it; None for the first one.
@@ -166,6 +170,9 @@ pub fn check_segment<F: ReadAt>(
     if window.position != segment.size {
         return Ok(None);
     }
+    if !pass.is_indexed() {
+        return Ok(None);
+    }
     let (summary, changed) = (pass.summary, pass.changed);
     if let Some(changed) = changed {
         *sequences = changed;
@@ -187,6 +194,7 @@ struct Pass<'a> {
     next_position: usize,
     times: Vec<TimestampOffset>,
     next_time: usize,
+    is_closed: bool,
     /// The largest timestamp so far.
     max_timestamp: i64,
     decoding: Option<(Fetch, Columns)>,
@@ -203,9 +211,12 @@ impl<'a> Pass<'a> {
             .time_index
             .map(|index| index.entries().collect())
             .unwrap_or_default();
-        let is_rising = positions.is_sorted_by(|one, next| one.position < next.position)
+        let is_rising = positions
+            .is_sorted_by(|one, next| one.position < next.position && one.offset < next.offset)
             && positions.first().is_none_or(|entry| entry.position >= 0)
-            && times.is_sorted_by_key(|entry| entry.offset)
+            && times.is_sorted_by(|one, next| {
+                one.offset <= next.offset && one.timestamp < next.timestamp
+            })
             && times
                 .first()
                 .is_none_or(|entry| entry.offset >= segment.base_offset);
@@ -232,6 +243,7 @@ impl<'a> Pass<'a> {
             next_position: 0,
             times,
             next_time: 0,
+            is_closed: segment.is_closed,
             max_timestamp: -1,
             decoding: segment.decodes.then(|| {
                 let fetch = Fetch::new(Selection::new(&[]), true, DEFAULT_MAX_BATCH_BYTES);
@@ -335,8 +347,8 @@ impl<'a> Pass<'a> {
         while let Some(entry) = self.times.get(self.next_time)
             && entry.offset <= last
         {
-            let (before, time) = (self.max_timestamp, entry.timestamp);
-            if before > time || (header.max_timestamp < time && before < time) {
+            let is_own = entry.offset >= header.base_offset;
+            if !is_own || entry.timestamp != self.max_timestamp.max(header.max_timestamp) {
                 return None;
             }
             self.next_time += 1;
@@ -345,10 +357,19 @@ impl<'a> Pass<'a> {
         Some(())
     }
 
+    /// Whether no entry leads beyond the last batch, and the time index has the largest timestamp.
+    fn is_indexed(&self) -> bool {
+        let (position, time) = (self.positions.last(), self.times.last());
+        self.next_position == self.positions.len()
+            && self.next_time == self.times.len()
+            && position.is_none_or(|entry| entry.offset < self.summary.next_offset)
+            && (!self.is_closed || time.is_none_or(|entry| entry.timestamp >= self.max_timestamp))
+    }
+
     fn epochs(&mut self, header: &Header) -> Option<()> {
         let (leader_epoch, last_offset) = (header.partition_leader_epoch, header.last_offset());
         if leader_epoch < 0 {
-            return Some(());
+            return (leader_epoch == NO_LEADER_EPOCH).then_some(());
         }
         if leader_epoch < self.summary.leader_epoch {
             return None;
