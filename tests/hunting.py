@@ -12,8 +12,9 @@
 - only documented errors are raised, and no verb of the command meets an internal error;
 - a verb that rewrites a log as it is loses no row that could be read before, done or refused;
 - a verb that copies what a read refuses does not end with exit code 0;
-- a repair, beside or in place, keeps the rows that a read which skips damage returns, its source is untouched, a check
-  finds nothing more, and a second repair changes no byte; from the log as it was, it brings all rows back;
+- a repair, beside or in place, keeps the rows that a read which skips damage returns and tells of all others, its
+  source is untouched, a check finds nothing more, and a second repair changes no byte; from the log as it was, it
+  brings all rows back;
 - `produce` adds a row, or changes none; `recover` says how many it loses.
 """
 
@@ -462,6 +463,11 @@ class Hunt:
                 [o for o, _ in one if o not in dict(other)] for one, other in ((rows, after), (after, rows))
             )
             self._fail(f"repair loses {missing}, adds {more}, of {len(rows)} rows: {repaired}")
+        told = [(one.start_offset, one.end_offset or 1 << 63) for one in repaired.ranges]
+        offsets = self.original.rows["read_uncommitted"].keys() - dict(after).keys()
+        untold = sorted(o for o in offsets if not any(start <= o < end for start, end in told))
+        if untold and self.damage.spans is not None and not self.damage.is_gone and not self._is_end_untold():
+            self._fail(f"repair does not tell that {untold} are lost: {repaired}")
         hidden = OF_CLUSTERS | ({"topic-id-differs"} if self.damage.file == "partition.metadata" else set())
         found = [one for one in bl.check(repaired.to) if one.severity != "note" and one.code not in hidden]
         if found:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     metavar="OTHER",
     multiple=True,
     type=existing_path,
-    help="Take what is lost from this other replica, where it has the same batches around. Repeatable.",
+    help="Take what is lost from this other replica, where it has the same history. Repeatable.",
 )
 @click.option("--topic", "topics", multiple=True, help="Only this topic. Repeatable.")
 @click.option(
@@ -61,8 +61,8 @@ def repair(
     A broker that finds damage cuts the log there, and loses everything behind. A repair keeps every sound batch on both
     sides of the damage, with its offset. It makes indexes, producer snapshots, leader epochs and checkpoints again, as
     a broker's recovery does, and leaves the mark of a clean shutdown: a broker takes the result as it is. --from takes
-    what is lost from other replicas, if they have the same batches on both sides of it. In a compacted topic, a deleted
-    key may come back with them.
+    what is lost from other replicas of the same history, by leader epochs, or else by the same batches beside it. In a
+    compacted topic, a deleted key may come back with them.
 
     Each damaged range of offsets is printed with what became of it: lost, recovered from another replica, or suspect:
     kept by --keep-suspect although the checksum is wrong. The bytes that are left out go to a directory of their own,

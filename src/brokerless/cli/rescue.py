@@ -61,12 +61,12 @@ def rescue(
     """Make log directories that a KRaft cluster starts on, from the log directories DISK of an old one.
 
     Any disks will do, of any brokers and controllers, also of a cluster with ZooKeeper. They are only read. The best
-    replica of each partition is taken: by the leader epoch of its last batch, then by its end. What is damaged in it
-    comes from the others. Topics keep their ids and settings; access rights, quotas, users, tokens and features are
-    those of the newest metadata on any disk. Groups go on at their offsets, and coordinators end open transactions, for
-    the topics of both are kept. With --topic, name __consumer_offsets and __transaction_state, too, or groups start
-    anew and open transactions stay open; with --rename, groups start anew on the new topic. Without metadata, the
-    topics are known by their directories.
+    replica of each partition is taken: one in sync, then by the leader epoch of its last batch, then by its end. What
+    is damaged in it comes from the others. Topics keep their ids and settings; access rights, quotas, users, tokens and
+    features are those of the newest metadata on any disk. Groups go on at their offsets, and coordinators end open
+    transactions, for the topics of both are kept. With --topic, name __consumer_offsets and __transaction_state, too,
+    or groups start anew and open transactions stay open; with --rename, groups start anew on the new topic. Without
+    metadata, the topics are known by their directories.
 
     Without --node there is one node. Replicas stay on their nodes, as far as these are named; with fewer nodes, there
     are fewer replicas. The cluster keeps its id: the old nodes must stay down. Give a copy that may meet its old

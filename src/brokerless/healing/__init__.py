@@ -12,6 +12,7 @@ Modules:
     partition_files.py         a partition's directory, written from what can be kept
     pieces.py                  whole batches of a file, between damage
     other_replicas.py          what a log lacks, from another replica
+    lone_claims.py             a last batch that nothing but its own offset backs
     epochs.py                  leader epochs that contradict each other
     markers.py                 lost markers of aborted transactions
     suspects.py                batches with a wrong checksum whose records can be decoded

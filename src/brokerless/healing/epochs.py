@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from brokerless.log.log import Log
 
 _EPOCH_AT = 12
+# RecordBatch.NO_PARTITION_LEADER_EPOCH: older formats have none.
+_NO_EPOCH = -1
+# Between two writes of a file of leader epochs.
+_MOST_ELECTIONS = 1000
 
 
 class Epochs(NamedTuple):
@@ -60,9 +64,9 @@ def with_epochs(log: Log, pieces: list[Piece]) -> Epochs:
         # Elsewhere a batch stands where a broker wrote it.
         is_behind_damage = before is not None and before.path == piece.path and before.end_position < piece.position
         for run, epoch in of_piece.get(at, ()):
-            if run.epoch < 0 or rest is None:
+            if run.epoch == _NO_EPOCH or rest is None:
                 continue
-            if is_behind_damage and run.epoch < epoch:
+            if is_behind_damage and _NO_EPOCH < run.epoch < epoch:
                 dropped.append(
                     rest._replace(end_position=run.end_position, next_offset=run.last_offset + 1, patches=())
                 )
@@ -139,6 +143,10 @@ def _epochs_by_file(log: Log, runs: Sequence[_EpochRun]) -> list[int] | None:
             agreeing += run.batches
         else:
             differing += run.batches
+    if differing == 1 and not agreeing:
+        # Of a lone batch, it may be later than a file that a crash left behind, but not by more elections than that.
+        (lone,) = runs
+        return None if entries[-1][1] < lone.epoch <= entries[-1][1] + _MOST_ELECTIONS else expected
     return expected if agreeing >= differing else None
 
 
@@ -149,6 +157,8 @@ def _epochs_by_most(runs: Sequence[_EpochRun]) -> list[int]:
     weights, before = [0] * len(runs), [-1] * len(runs)
     ends: list[tuple[int, int]] = []
     for at, run in enumerate(runs):
+        if run.epoch < _NO_EPOCH:
+            continue
         place = bisect_right(ends, run.epoch, key=lambda end: end[0])
         before[at] = ends[place - 1][1] if place else -1
         weights[at] = run.batches + (weights[before[at]] if place else 0)

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from brokerless.arguments import unknown
 from brokerless.errors import BrokerlessError, CorruptRecordError, UnsupportedFormatError
+from brokerless.healing.lone_claims import lone_claim
 from brokerless.healing.partition_counts import likely_count
 from brokerless.io import storage
 from brokerless.io.remote import is_remote
@@ -319,31 +320,61 @@ def _count(topic: FoundTopic, notes: list[str], *, has_metadata: bool) -> None:
         topic.count = count.partitions
 
 
-def ranked(replicas: Iterable[Replica], known_epoch: int | None = None) -> list[Replica]:
-    """Return replicas, the best first: by the leader epoch of the last sound batch, then by the end.
+def ranked(replicas: Iterable[Replica], known: Mapping[str, Any] | None = None) -> list[Replica]:
+    """Return replicas, the best first, as a controller would choose a leader: one in sync, then by the leader epoch.
 
-    Those that do not tell their topic's id come last, for they may be of an older topic. Of equal ones, that without
-    gaps of an earlier repair comes first.
+    Of replicas with one leader epoch, that with the highest end comes first, and of these, that without gaps of an
+    earlier repair. Those that do not tell their topic's id come last, for they may be of an older topic.
+
+    The metadata's set of replicas in sync counts unless a replica has a later leader epoch. A replica that has lost
+    records since does not count as in sync: one with gaps, with damage at its end, or that ends below the highest high
+    watermark of all.
 
     Args:
         replicas: the replicas.
-        known_epoch: the leader epoch that the metadata know of the partition; None: they do not know it.
+        known: the partition in the metadata, with `isr` and `leader_epoch`; None: they do not know it.
     """
+    known = known or {}
+    known_epoch, in_sync = known.get("leader_epoch"), set(known.get("isr") or ())
     found = []
     for replica in replicas:
-        epoch, end, is_without_gaps = -1, -1, False
+        epoch, end, committed, is_without_gaps, has_end = -1, -1, 0, False, False
         with contextlib.suppress(BrokerlessError, OSError):
             is_without_gaps = not lost_offsets.recorded(replica.log.path)
         with contextlib.suppress(BrokerlessError, OSError):
-            end = replica.log.log_end_offset
+            claim = lone_claim(replica.log)
+            end = replica.log.log_end_offset if claim is None else claim.end_offset
             epoch = last_epoch(replica.log, known_epoch)
-        rank = replica.topic_id is not None, epoch, end, is_without_gaps, replica.state == ""
-        found.append((rank, replica))
-    return [replica for _, replica in sorted(found, key=lambda one: one[0], reverse=True)]
+            has_end = claim is None and replica.log.damaged_end is None
+        with contextlib.suppress(BrokerlessError, OSError):
+            committed = replica.checkpointed(replica.log.root.high_watermarks) or 0
+        found.append(_Ranked(replica, epoch, end, committed, is_without_gaps, has_end))
+    of_topic = [one for one in found if one.replica.topic_id is not None]
+    is_current = known_epoch is not None and all(one.epoch <= known_epoch for one in of_topic)
+    committed = max((one.high_watermark for one in of_topic), default=0)
+
+    def rank(one: _Ranked) -> tuple[object, ...]:
+        replica = one.replica
+        has_all = one.has_end and one.is_without_gaps and one.end >= committed
+        is_in_sync = is_current and has_all and replica.state == "" and replica.node_id in in_sync
+        return replica.topic_id is not None, is_in_sync, one.epoch, one.end, one.is_without_gaps, replica.state == ""
+
+    return [one.replica for one in sorted(found, key=rank, reverse=True)]
+
+
+class _Ranked(NamedTuple):
+    """What ranks a replica: see `ranked`."""
+
+    replica: Replica
+    epoch: int
+    end: int
+    high_watermark: int
+    is_without_gaps: bool
+    has_end: bool
 
 
 def last_epoch(log: Log, known_epoch: int | None = None) -> int:
-    """Return the leader epoch of the last sound batch; -1: it has none.
+    """Return the leader epoch of the last sound batch, or of a log whose batches are all deleted; -1: there is none.
 
     No checksum covers the epoch in a batch. So that of the file of leader epochs counts, if it can be read; without
     it, no epoch above the one that the metadata know does.
@@ -352,10 +383,13 @@ def last_epoch(log: Log, known_epoch: int | None = None) -> int:
         log: the log.
         known_epoch: the leader epoch that the metadata know of the partition; None: they do not know it.
     """
-    epoch = _epoch_of_batches(log)
     entries: list[LeaderEpoch] = []
     with contextlib.suppress(CorruptRecordError, OSError):
         entries = log.leader_epochs
+    if log.extent.next_offset <= log.log_start_offset:
+        # A file without batches before it has one entry, of the last leader (LeaderEpochFileCache.truncateFromStart).
+        return entries[-1].epoch if entries and entries[-1].start_offset <= log.log_end_offset else -1
+    epoch = _epoch_of_batches(log)
     # A leader makes an entry before its first batch.
     by_file = [entry.epoch for entry in entries if entry.start_offset < log.log_end_offset]
     if epoch < 0:

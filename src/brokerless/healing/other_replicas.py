@@ -1,125 +1,285 @@
-"""What a log lacks, taken from another replica that has the same batches on both sides of it."""
+"""What a log lacks, taken from another replica of the same history.
+
+Leader epochs tell the history (KIP-101): in one epoch, one leader gave each offset once. So a batch is the lost one if
+the leader epoch checkpoints of both logs give its offset the batch's own epoch. Without epochs, logs that have the same
+batch at one offset have the same batches before it.
+
+In any case, the sound batches on both sides of a loss must not contradict those of the other replica.
+"""
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
+from collections import deque
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import replace
+from itertools import islice, pairwise
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from brokerless.errors import CorruptRecordError
 from brokerless.healing.damaged_range import covered
-from brokerless.healing.pieces import first_batch, joined, last_batch, spans
+from brokerless.healing.lone_claims import lone_claim
+from brokerless.healing.pieces import first_batch, joined, last_batch, piece_batches, spans
 from brokerless.log.damage import Run, survey
 from brokerless.log.segment import NO_END, whole_batches
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from brokerless.healing.damaged_range import DamagedRange
     from brokerless.healing.pieces import Batch, Piece
-    from brokerless.layout.checkpoints import LeaderEpoch
     from brokerless.log.damage import Survey
     from brokerless.log.log import Log
 
+    Verdict = Literal["same", "other", "absent"]
+
 _COLUMNS = ("position", "size", "base_offset", "last_offset", "partition_leader_epoch", "crc")
-_SAME = _COLUMNS[2:]
+# No checksum covers an epoch.
+_SAME = ("base_offset", "last_offset", "crc")
 # Mostly, little is missing.
 _NEAR = 1 << 16
+# So many batches on each side of a loss are compared if the other replica is damaged there, too.
+_MOST_COMPARED = 1000
 
 
-class _Seen(NamedTuple):
-    """What is known of another replica, and of the log.
+class _Epochs:
+    """The leader epochs of a log, by its checkpoint; none if that is damaged, or not trusted."""
 
-    Attributes:
-        surveys: the survey of each of its segments.
-        places: an offset in each, with the position of its batch.
-        epochs: the leader epochs of the log that lacks batches.
+    def __init__(self, log: Log, *, is_trusted: bool = True) -> None:
+        self._starts: list[int] = []
+        self._epochs: list[int] = []
+        with suppress(CorruptRecordError, OSError):
+            entries = log.leader_epochs if is_trusted else []
+            if all(
+                one.epoch < other.epoch and one.start_offset <= other.start_offset for one, other in pairwise(entries)
+            ):
+                self._starts = [one.start_offset for one in entries]
+                self._epochs = [one.epoch for one in entries]
+
+    @property
+    def highest(self) -> int:
+        """The last epoch; -1 for none."""
+        return self._epochs[-1] if self._epochs else -1
+
+    def at(self, offset: int) -> int:
+        """Return the epoch of an offset; -1 if the checkpoint does not tell."""
+        place = bisect_right(self._starts, offset)
+        return self._epochs[place - 1] if place else -1
+
+    def end_of(self, epoch: int) -> int:
+        """Return the offset after the last one of an epoch; -1 if the log has not seen it."""
+        place = bisect_left(self._epochs, epoch)
+        if place == len(self._epochs) or self._epochs[place] != epoch:
+            return -1
+        return self._starts[place + 1] if place + 1 < len(self._starts) else NO_END
+
+
+class OtherReplica:
+    """Another replica of a log that lacks batches.
+
+    Args:
+        log: the log that lacks batches.
+        other: the replica.
+        trusts_epochs: whether the log's batches agree with its leader epoch checkpoint.
     """
 
-    surveys: dict[str, Survey]
-    places: dict[str, tuple[int, int]]
-    epochs: list[LeaderEpoch]
+    def __init__(self, log: Log, other: Log, *, trusts_epochs: bool) -> None:
+        self._other = other
+        self._own_epochs = _Epochs(log, is_trusted=trusts_epochs)
+        self._epochs = _Epochs(other)
+        claim = lone_claim(other)
+        # Batches from here on are not believed.
+        self._end_offset = NO_END if claim is None else claim.base_offset
+        self._surveys: dict[str, Survey] = {}
+        # By the file: an offset, and the position of its batch.
+        self._places: dict[str, tuple[int, int]] = {}
 
+    def fill(self, pieces: Iterable[Piece], ranges: Iterable[DamagedRange]) -> tuple[list[Piece], list[DamagedRange]]:
+        """Take what is lost from the replica.
 
-def filled(
-    log: Log, pieces: list[Piece], ranges: list[DamagedRange], other: Log
-) -> tuple[list[Piece], list[DamagedRange]]:
-    """Take what is lost from another replica, where it has the same batches around it."""
-    found: list[DamagedRange] = []
-    seen = _Seen({}, {}, [])
-    with suppress(CorruptRecordError):
-        seen.epochs.extend(log.leader_epochs)
-    pieces = list(pieces)
-    for one in ranges:
-        place = bisect_right(pieces, one.start_offset, key=lambda piece: piece.next_offset)
-        before = last_batch(pieces[place - 1]) if place and one.state == "lost" else None
-        after = first_batch(pieces[place]) if place < len(pieces) and one.state == "lost" else None
-        is_alone = before is None and after is None
-        taken = [] if one.state != "lost" or (is_alone and pieces) else _between(other, before, after, one, seen)
-        pieces[place:place] = taken
-        found += covered([one], taken, "recovered", other.path)
-    return pieces, found
+        Args:
+            pieces: what is sound in the log.
+            ranges: what it lacks.
 
+        Returns:
+            The pieces with those of the replica among them, and the ranges with what became of them.
+        """
+        kept, left = list(pieces), list(ranges)
+        found: list[DamagedRange] = []
+        for at, one in enumerate(left):
+            if one.state != "lost":
+                found.append(one)
+                continue
+            following = left[at + 1].start_offset if at + 1 < len(left) else None
+            lost = self._with_moved(kept, one, following)
+            place = _place(kept, lost)
+            taken = self._between(kept, place, lost)
+            kept[place:place] = taken
+            found += covered([lost], taken, "recovered", self._other.path)
+        return kept, found
 
-def _between(other: Log, before: Batch | None, after: Batch | None, lost: DamagedRange, seen: _Seen) -> list[Piece]:
-    """Return the batches of another replica between two that both have; [] if it has others there."""
-    start = lost.start_offset
-    end = NO_END if lost.end_offset is None else lost.end_offset
-    has_before, has_after = before is None, after is None
-    pieces: list[Piece] = []
-    # A wrapper's first offset may not be known; its last one is enough to find it.
-    for path, batches in _headers(other, start if before is None else before["last_offset"], seen):
-        for neighbour in (before, after):
-            if neighbour is not None:
-                same: Any = pa.array([True] * batches.num_rows, pa.bool_())
-                for name in _SAME:
-                    equal: Any = pc.equal(batches[name], pa.scalar(neighbour[name], batches[name].type))
-                    same = pc.and_(same, pc.fill_null(equal, pa.scalar(neighbour[name] is None)))
-                is_there = bool(pc.any(same, min_count=0).as_py())
-                has_before |= is_there and neighbour is before
-                has_after |= is_there and neighbour is after
-        inside = batches.filter(
-            pc.and_(
-                # The log may start amid a batch.
-                pc.greater_equal(batches["last_offset"], pa.scalar(start, pa.int64())),
-                pc.less(batches["last_offset"], pa.scalar(end, pa.int64())),
+    def _with_moved(self, pieces: list[Piece], lost: DamagedRange, following: int | None) -> DamagedRange:
+        """Take a batch beside a loss out of the pieces if the replica has it inside the loss: a flipped bit moved it.
+
+        Returns:
+            The loss, which now reaches over the offsets that the batch claimed, up to `following` at most.
+        """
+        place = _place(pieces, lost)
+        after = first_batch(pieces[place]) if place < len(pieces) else None
+        if after is not None and self._has_elsewhere(after, lost.start_offset, after["last_offset"] + 1):
+            pieces[place : place + 1] = _rest(pieces[place], is_first=True)
+            ends = [pieces[place].first_offset if place < len(pieces) else None, following]
+            return replace(lost, end_offset=min((end for end in ends if end is not None), default=None))
+        before = last_batch(pieces[place - 1]) if place else None
+        if before is not None and self._has_elsewhere(before, _first(before), lost.end_offset):
+            pieces[place - 1 : place] = _rest(pieces[place - 1], is_first=False)
+            place = _place(pieces, lost)
+            start = pieces[place - 1].next_offset if place else lost.start_offset
+            return replace(lost, start_offset=min(start, lost.start_offset))
+        return lost
+
+    def _has_elsewhere(self, batch: Batch, start: int, end: int | None) -> bool:
+        """Return whether the replica has a batch among some offsets, and not where the log has it."""
+        if self._verdict(batch) == "same":
+            return False
+        for _, batches in self._within(start, end):
+            same: Any = pc.and_(
+                pc.equal(batches["crc"], pa.scalar(batch["crc"], batches["crc"].type)),
+                pc.equal(batches["size"], pa.scalar(batch["size"], batches["size"].type)),
             )
-        )
-        # A diverged end of another history has lower epochs than this log had there.
-        end_of_first = inside["last_offset"][0].as_py() if inside.num_rows else None
-        known = [one.epoch for one in seen.epochs if end_of_first is not None and one.start_offset <= end_of_first]
-        lowest: Any = pc.min(inside["partition_leader_epoch"]).as_py()
-        if inside.num_rows and 0 <= lowest < max(known, default=0):
+            if pc.any(same, min_count=0).as_py():
+                return True
+        return False
+
+    def _between(self, pieces: Sequence[Piece], place: int, lost: DamagedRange) -> list[Piece]:
+        """Return the replica's batches for a loss before a piece; [] if they are, or may be, of another history."""
+        before = last_batch(pieces[place - 1]) if place else None
+        after = first_batch(pieces[place]) if place < len(pieces) else None
+        is_before = None if before is None else self._verdict(before)
+        inside = list(self._within(lost.start_offset, lost.end_offset))
+        is_after = None if after is None else self._verdict(after)
+        if "other" in (is_before, is_after):
             return []
-        if inside.num_rows:
-            pieces += spans(path, inside)
-        if batches.num_rows and batches["last_offset"][-1].as_py() >= end and has_after:
-            break
-    return joined(pieces) if has_before and has_after else []
+        sure = [(path, batches.filter(self._is_identified(batches, lost))) for path, batches in inside]
+        if sum(batches.num_rows for _, batches in sure) < sum(batches.num_rows for _, batches in inside):
+            is_anchored = not pieces or self._is_anchored(pieces, place, is_before, is_after)
+            if not is_anchored or self._is_diverged(inside):
+                inside = sure
+        return joined(piece for path, batches in inside if batches.num_rows for piece in spans(path, batches))
+
+    def _is_identified(self, batches: pa.RecordBatch, lost: DamagedRange) -> pa.BooleanArray:
+        """Return for each batch whether its epoch is that of its offset in both logs.
+
+        A log that ends in the last epoch it knows may lack later epochs. The replica has these if it has seen that one,
+        up to the loss.
+        """
+        known, own = self._epochs, self._own_epochs
+        goes_on = lost.end_offset is None and known.end_of(own.highest) >= lost.start_offset
+        found = []
+        for epoch, last in zip(*(batches[name].to_pylist() for name in _COLUMNS[4:2:-1]), strict=True):
+            is_known = epoch is not None and 0 <= epoch == known.at(last)
+            found.append(is_known and (epoch == own.at(last) or (goes_on and epoch > own.highest >= 0)))
+        return pa.array(found, pa.bool_())
+
+    def _is_diverged(self, inside: Iterable[tuple[str, pa.RecordBatch]]) -> bool:
+        """Return whether the first batches have a lower epoch than the log had there: the end of another history."""
+        for _, batches in inside:
+            if batches.num_rows:
+                lowest: Any = pc.min(batches["partition_leader_epoch"]).as_py()
+                return lowest is not None and 0 <= lowest < self._own_epochs.at(batches["last_offset"][0].as_py())
+        return False
+
+    def _is_anchored(
+        self, pieces: Sequence[Piece], place: int, is_before: Verdict | None, is_after: Verdict | None
+    ) -> bool:
+        """Return whether both logs have the same batch near a loss, and none that contradicts it is nearer."""
+        if is_after == "absent":
+            is_after = self._nearest(islice(_batches(pieces[place:]), 1, _MOST_COMPARED))
+        if is_before == "absent":
+            is_before = self._nearest(islice(_batches_back(pieces[:place]), 1, _MOST_COMPARED))
+        if "other" in (is_before, is_after):
+            return False
+        return is_after == "same" or is_before == "same"
+
+    def _nearest(self, batches: Iterable[Batch]) -> Verdict:
+        return next((verdict for one in batches if (verdict := self._verdict(one)) != "absent"), "absent")
+
+    def _verdict(self, batch: Batch) -> Verdict:
+        """Return whether the replica has the same batch, another one at its offsets, or none."""
+        for _, batches in self._headers(_first(batch)):
+            if not batches.num_rows:
+                continue
+            found = batches.slice(0, 1).to_pylist()[0]
+            if _first(found) > batch["last_offset"]:
+                return "absent"
+            return "same" if all(found[name] == batch[name] for name in _SAME) else "other"
+        return "absent"
+
+    def _within(self, start: int, end: int | None) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """Yield the headers of the batches that end in offsets [start, end). A log may start amid a batch."""
+        limit = self._end_offset if end is None else min(end, self._end_offset)
+        for path, batches in self._headers(start):
+            yield path, batches.filter(pc.less(batches["last_offset"], pa.scalar(limit, pa.int64())))
+            if batches.num_rows and batches["last_offset"][-1].as_py() >= limit:
+                return
+
+    def _headers(self, start: int) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """Yield the headers of the replica's sound batches that end at `start` or above, with their file."""
+        for segment in self._other.segments:
+            if segment.limit_offset <= start:
+                continue
+            path = segment.path
+            with segment.open() as file:
+                if path not in self._surveys:
+                    following = segment.next_base_offset
+                    self._surveys[path] = survey(file, path, segment.base_offset, following, file.size())
+                for run in self._surveys[path].parts:
+                    if not isinstance(run, Run) or run.next_offset <= start:
+                        continue
+                    offset, near = self._places.get(path, (start + 1, 0))
+                    begin = near if offset <= start and run.position <= near < run.end_position else run.position
+                    for batches, _ in whole_batches(file, begin, run.end_position, length=_NEAR):
+                        wanted = batches.select(list(_COLUMNS))
+                        first: Any = wanted["last_offset"][0].as_py()
+                        if first <= start:
+                            self._places[path] = first, wanted["position"][0].as_py()
+                        is_behind = pc.greater_equal(wanted["last_offset"], pa.scalar(start, pa.int64()))
+                        yield path, wanted.filter(is_behind)
 
 
-def _headers(log: Log, start: int, seen: _Seen) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """Yield the headers of a log's sound batches that end at `start` or above, with the path of their file."""
-    for segment in log.segments:
-        if segment.limit_offset <= start:
-            continue
-        path = segment.path
-        with segment.open() as file:
-            if path not in seen.surveys:
-                following = segment.next_base_offset
-                seen.surveys[path] = survey(file, path, segment.base_offset, following, file.size())
-            for run in seen.surveys[path].parts:
-                if not isinstance(run, Run) or run.next_offset <= start:
-                    continue
-                offset, near = seen.places.get(path, (start + 1, 0))
-                begin = near if offset <= start and run.position <= near < run.end_position else run.position
-                for batches, _ in whole_batches(file, begin, run.end_position, length=_NEAR):
-                    wanted = batches.select(list(_COLUMNS))
-                    first: Any = wanted["last_offset"][0].as_py()
-                    if first <= start:
-                        seen.places[path] = first, wanted["position"][0].as_py()
-                    is_behind = pc.greater_equal(wanted["last_offset"], pa.scalar(start, pa.int64()))
-                    yield path, wanted.filter(is_behind)
+def _place(pieces: Sequence[Piece], lost: DamagedRange) -> int:
+    """Return the number of the piece behind a loss."""
+    return bisect_right(pieces, lost.start_offset, key=lambda piece: piece.next_offset)
+
+
+def _first(batch: Batch) -> int:
+    """Return the first offset that a header tells: a wrapper has its own inside."""
+    offset: int = batch["last_offset"] if batch["base_offset"] is None else batch["base_offset"]
+    return offset
+
+
+def _rest(piece: Piece, *, is_first: bool) -> list[Piece]:
+    """Return a piece without its first batch, or its last one; [] if that was all."""
+    batches = list(piece_batches(piece))
+    if len(batches) < 2:
+        return []
+    if is_first:
+        base = batches[1]["base_offset"]
+        # A wrapper has its first offset inside.
+        first = batches[0]["last_offset"] + 1 if base is None else base
+        return [piece._replace(position=batches[1]["position"], first_offset=first)]
+    last = batches[-2]
+    return [piece._replace(end_position=last["position"] + last["size"], next_offset=last["last_offset"] + 1)]
+
+
+def _batches(pieces: Iterable[Piece]) -> Iterator[Batch]:
+    for piece in pieces:
+        yield from piece_batches(piece)
+
+
+def _batches_back(pieces: Sequence[Piece]) -> Iterator[Batch]:
+    for piece in reversed(pieces):
+        yield from reversed(deque(piece_batches(piece), _MOST_COMPARED))

@@ -44,7 +44,7 @@ def write_partition(
         directory: the new directory; it may exist, and be empty.
         config: the topic's settings.
         topic_id: the topic's id, for a log that has none; None: not known.
-        log_start_offset: the checkpointed one; None: the checkpoint does not name the log.
+        log_start_offset: as the checkpoint has it; None: it does not name the log.
         high_watermark: the same.
         first_dirty_offset: the cleaner's checkpoint; the same.
         links: link whole segments but the last in place of copying them, where the file system can.
@@ -67,8 +67,6 @@ def write_partition(
         disk.atomic_write(metadata, checkpoints.format_partition_metadata(topic_id))
     if found.known:
         disk.atomic_write(f"{directory}/{lost_offsets.FILE}", lost_offsets.content(found.known))
-    if any(one.code == "log-start-ahead" for one in found.findings):
-        log_start_offset = None
     loaded = load(
         directory,
         config,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -62,16 +62,13 @@ def is_damage(finding: Finding) -> bool:
     return finding.code in DAMAGE
 
 
-def sound_pieces(
-    log: Log, findings: Iterable[Finding], known: Sequence[tuple[int, int]], *, is_compacted: bool
-) -> list[Piece]:
+def sound_pieces(log: Log, findings: Iterable[Finding], gaps: Sequence[tuple[int, int]] | None) -> list[Piece]:
     """Return the bytes of each segment between those that are damaged, with their offsets.
 
     Args:
         log: the log.
         findings: what a deep check found.
-        known: ranges of offsets that an earlier repair could not keep.
-        is_compacted: whether other offsets may be missing.
+        gaps: the ranges of offsets that end a piece where no batch has them, ascending; None: all missing offsets do.
     """
     damaged: dict[str, list[tuple[int, int]]] = {}
     for one in findings:
@@ -85,7 +82,6 @@ def sound_pieces(
             position = 0
             for start, end in [*sorted(damaged.get(segment.path, [])), (size, size)]:
                 if position < start:
-                    gaps = known if is_compacted else None
                     pieces += _pieces(segment, file, position, min(start, size), gaps)
                 position = max(position, min(end, size))
     return pieces
@@ -140,14 +136,17 @@ Batch = dict[str, Any]
 """The fields of a batch's header."""
 
 
-def first_batch(piece: Piece) -> Batch | None:
+def piece_batches(piece: Piece) -> Iterator[Batch]:
+    """Yield the headers of a piece's batches; none of content that is in no file."""
     if piece.content:
-        return None
+        return
     with storage.File(piece.path) as file:
         for batches, _ in whole_batches(file, piece.position, piece.end_position):
-            first: Batch = batches.slice(0, 1).to_pylist()[0]
-            return first
-    return None
+            yield from batches.to_pylist()
+
+
+def first_batch(piece: Piece) -> Batch | None:
+    return next(piece_batches(piece), None)
 
 
 def last_batch(piece: Piece) -> Batch | None:
@@ -158,6 +157,20 @@ def last_batch(piece: Piece) -> Batch | None:
         for batches, _ in whole_batches(file, piece.position, piece.end_position):
             last = batches.slice(batches.num_rows - 1).to_pylist()[0]
     return last
+
+
+def divided(piece: Piece, offsets: Sequence[int]) -> Iterator[Piece]:
+    """Yield the parts of a piece between some offsets, ascending: a batch at one of them begins a part."""
+    low = bisect_right(offsets, piece.first_offset)
+    cuts = offsets[low : bisect_left(offsets, piece.next_offset, low)]
+    for batch in piece_batches(piece) if cuts else ():
+        first = batch["last_offset"] if batch["base_offset"] is None else batch["base_offset"]
+        place = bisect_right(cuts, first)
+        if place and batch["position"] > piece.position:
+            yield piece._replace(end_position=batch["position"], next_offset=max(piece.first_offset, cuts[place - 1]))
+            piece = piece._replace(position=batch["position"], first_offset=first)
+        cuts = cuts[place:]
+    yield piece
 
 
 def spans(path: str, batches: pa.RecordBatch) -> Iterator[Piece]:

@@ -27,7 +27,7 @@ from brokerless.checking.logs import LogCheck
 from brokerless.errors import CorruptRecordError, LogInUseError, without_warnings
 from brokerless.healing.lost_directory import lost_directory, lost_files
 from brokerless.healing.partition_files import write_partition
-from brokerless.healing.salvage import damaged_bytes, dropped_files, salvage
+from brokerless.healing.salvage import damaged_bytes, dropped_files, known_start, salvage
 from brokerless.io import disk, storage
 from brokerless.io.remote import is_remote
 from brokerless.layout import checkpoints, commit_journal, file_names, restored_topics, streaming_epochs
@@ -130,8 +130,8 @@ def repair(
 ) -> Repair:
     """Write a log directory, or a partition's directory, without its faults.
 
-    Every sound batch is kept on both sides of damage, with its offsets. What is lost is taken from other replicas where
-    these have the same batches around it. Indexes, producer snapshots, leader epochs and checkpoints are made again.
+    Every sound batch is kept on both sides of damage, with its offsets. What is lost is taken from other replicas of
+    the same history. Indexes, producer snapshots, leader epochs and checkpoints are made again.
 
     Args:
         path: the log directory of one broker, or a partition's directory. It must not be in use.
@@ -251,6 +251,7 @@ class _Job:
                 log,
                 [other for other in others.get((log.topic, log.partition), ()) if _is_same_topic(log, other)],
                 config=self._configs.get(str(log.topic)),
+                log_start_offset=known_start(log),
                 keeps_suspect=keep_suspect,
                 progress=progress,
             )
@@ -370,7 +371,7 @@ class _Job:
             directory,
             config=self._configs.get(key[0]) or TopicConfig(),
             topic_id=self._ids.get(key[0]),
-            log_start_offset=self._root.log_start_offsets.get(key),
+            log_start_offset=one.log_start_offset,
             high_watermark=self._root.high_watermarks.get(key),
             first_dirty_offset=self._root.first_dirty_offsets.get(key),
             links=links,

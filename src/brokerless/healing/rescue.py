@@ -2,8 +2,8 @@
 
 1. The newest metadata on any disk say which topics there are, with their settings, and everything else that the
    controllers knew (`surviving_metadata`). Without metadata, the directories' names and `partition.metadata` do.
-2. For each partition the best replica is chosen (`found_topics`): by the leader epoch of its last batch, then by its
-   end. What is damaged or missing in it comes from the others (`salvage`).
+2. For each partition the best replica is chosen (`found_topics`): one in sync, then by the leader epoch of its last
+   batch, then by its end. What is damaged or missing in it comes from the others (`salvage`).
 3. Each node gets a directory with its partitions, and the metadata as the file that a new cluster starts with
    (`new_cluster`): the first controller loads it, and brokers find their partitions in place.
 
@@ -18,6 +18,7 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from dataclasses import replace as with_fields
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from brokerless import _native
@@ -40,7 +41,7 @@ from brokerless.healing.new_cluster import NewCluster, NewPartition
 from brokerless.healing.partition_files import write_partition
 from brokerless.healing.producer_ids import in_snapshots, of_headers, of_transactional_ids
 from brokerless.healing.repair import _sizes as file_sizes
-from brokerless.healing.salvage import salvage
+from brokerless.healing.salvage import known_start, proven_start, salvage
 from brokerless.healing.surviving_metadata import surviving_metadata
 from brokerless.io import disk, storage
 from brokerless.io.clock import now_ms
@@ -263,6 +264,7 @@ class _Partition:
         topic: its topic.
         number: its number.
         replicas: its nodes.
+        log_start_offset: the highest start of any replica: records below it are deleted.
         kept: what is kept of it; None: nothing is.
         unread: the replicas that cannot be read, and why, a sentence each.
         hidden: the replicas that had more than is kept, a sentence each.
@@ -273,6 +275,7 @@ class _Partition:
     topic: FoundTopic
     number: int
     replicas: list[int]
+    log_start_offset: int = 0
     kept: _Kept | None = None
     unread: list[str] = field(default_factory=list)
     hidden: list[str] = field(default_factory=list)
@@ -463,13 +466,22 @@ class _Job:
     def _examine(self, one: _Partition) -> None:
         """Find what can be kept of a partition: of the best replica that can be used, with the help of the others."""
         replicas = []
-        for replica in ranked(one.topic.replicas.get(one.number, ()), one.known.get("leader_epoch")):
+        for replica in ranked(one.topic.replicas.get(one.number, ()), one.known):
             try:
                 _check_readable(replica.log)
                 replicas.append(replica)
             except (OSError, BrokerlessError) as error:
                 one.unread.append(f"{replica.log.path} cannot be read: {error}")
         config = self._cluster.config_of(one.topic)
+        has_id = any(replica.topic_id is not None for replica in replicas)
+        one.log_start_offset = max(
+            (
+                proven_start(replica.log)
+                for replica in replicas
+                if replica.state != "stray" and (replica.topic_id is not None or not has_id)
+            ),
+            default=0,
+        )
         passed: list[_Kept] = []
         for replica in replicas:
             # What does not tell its topic's id may be of an older topic.
@@ -479,7 +491,7 @@ class _Job:
                 if other is not replica and (other.topic_id is not None or replica.topic_id is None)
             ]
             try:
-                found = self._salvage(one, replica.log, others, config)
+                found = self._salvage(one, replica, others, config)
                 kept = _Kept(replica, found, last_epoch(replica.log, one.known.get("leader_epoch")))
             except (OSError, BrokerlessError) as error:
                 one.unread.append(f"{replica.log.path} cannot be read: {error}")
@@ -500,23 +512,29 @@ class _Job:
         if one.kept is not None:
             self._compare(one, one.kept, replicas)
 
-    def _salvage(self, one: _Partition, log: Log, others: list[Log], config: TopicConfig) -> Salvage:
-        """Find what can be kept of a log, without the help of those that cannot be read."""
+    def _salvage(self, one: _Partition, replica: Replica, others: list[Log], config: TopicConfig) -> Salvage:
+        """Find what can be kept of a replica, without the help of those that cannot be read."""
+        log = replica.log
+        known = None if replica.state == "stray" else known_start(log)
+        first = log.segments[0].base_offset if log.segments else 0
+        # Of no entry in a checkpoint, the first segment tells the start.
+        start = known if one.log_start_offset <= max(known or 0, first) else one.log_start_offset
+        find = partial(salvage, log, config=config, log_start_offset=start, progress=self._progress)
         try:
-            return salvage(log, others, config=config, progress=self._progress)
+            return find(others)
         except (OSError, BrokerlessError):
             if not others:
                 raise
         # Which one cannot be read is not known.
-        salvage(log, config=config, progress=self._progress)
+        find()
         readable = []
         for other in others:
             try:
-                salvage(log, [other], config=config, progress=self._progress)
+                find([other])
                 readable.append(other)
             except (OSError, BrokerlessError) as error:
                 one.unread.append(f"{other.path} cannot be read: {error}")
-        return salvage(log, readable, config=config, progress=self._progress)
+        return find(readable)
 
     def _compare(self, one: _Partition, kept: _Kept, replicas: Iterable[Replica]) -> None:
         """Find the replicas that had more than is kept, as far as their files tell, and those that are whole."""
@@ -565,12 +583,7 @@ class _Job:
         result.doubts += [*one.doubts, *unread, *(f"{one.name}: {doubt}" for doubt in found.doubts)]
         if replica.state == "future":
             result.notes.append(f"{one.name} comes from {found.log.path}: a replica that was moved to another disk")
-        if replica.topic_id is not None:
-            without_id = [other.log.path for other in one.topic.replicas[one.number] if other.topic_id is None]
-            if without_id:
-                result.notes.append(
-                    f"not used: {listed_few(without_id)}: what does not tell its topic's id may be of an older topic"
-                )
+        self._note_sources(one, one.kept)
         result.missing += [MissingPartition(one.topic.name, one.number, why, False) for why in one.hidden]
         live = one.live
         in_sync, leader = set(one.known.get("isr", ())), one.known.get("leader", -1)
@@ -587,6 +600,22 @@ class _Job:
             )
         if reason:
             result.missing.append(MissingPartition(one.topic.name, one.number, reason, False))
+
+    def _note_sources(self, one: _Partition, kept: _Kept) -> None:
+        """Note which replicas are used although the metadata do not name them, and which are not used."""
+        notes = self.result.notes
+        used = {kept.salvage.log.path, *(of_range.source for of_range in kept.salvage.ranges)}
+        assigned: Sequence[int] = one.known.get("replicas", ())
+        for other in one.topic.replicas[one.number] if assigned else ():
+            if other.log.path in used and other.node_id is not None and other.node_id not in assigned:
+                place = f"the metadata have it on the nodes {', '.join(map(str, assigned))}"
+                notes.append(f"{one.name} has batches from {other.log.path}, although {place}")
+        if kept.replica.topic_id is not None:
+            without_id = [other.log.path for other in one.topic.replicas[one.number] if other.topic_id is None]
+            if without_id:
+                notes.append(
+                    f"not used: {listed_few(without_id)}: what does not tell its topic's id may be of an older topic"
+                )
 
     def write(self, report_to: str) -> None:
         """Write the directories, check them, and publish them."""
@@ -674,7 +703,7 @@ class _Job:
     def _write_partition(self, copy: StagedCopy, one: _Partition, kept: _Kept, to: str) -> tuple[int, int, int]:
         """Write a partition's directory. Return its log start offset, its first base offset, and its end."""
         log, found, root = kept.replica.log, kept.salvage, kept.replica.log.root
-        start = kept.replica.checkpointed(root.log_start_offsets)
+        start = found.log_start_offset
         config = self._cluster.config_of(one.topic)
         loses_remote = self._cluster.loses_remote(one.topic)
         if found.segments and not found.unusable:
@@ -694,11 +723,12 @@ class _Job:
         for name in copy.add_partition(log.path, to, self._progress, is_fatal=file_names.is_fatal):
             self._note(f"not copied: {log.path}/{name}: a broker stops at that name")
         first, end = log.segments[0].base_offset if log.segments else log.log_start_offset, log.log_end_offset
-        if loses_remote and log.log_start_offset < first:
-            # Leader epochs of what was only in remote storage go.
-            loaded = load(to, config, is_clean=True, recovery_point=end, log_start_offset=first, now=now_ms())
+        # Leader epochs of what was only in remote storage go, and records that another replica has deleted.
+        new_start = max(first if loses_remote else log.log_start_offset, start or 0)
+        if log.log_start_offset < new_start:
+            loaded = load(to, config, is_clean=True, recovery_point=end, log_start_offset=new_start, now=now_ms())
             loaded.changes.apply()
-            return first, first, end
+            return loaded.log_start_offset, loaded.base_offsets[0], loaded.log_end_offset
         return log.log_start_offset, first, end
 
     def _look_at(self, directory: str, topic: str) -> None:

@@ -6,18 +6,21 @@ else is kept, with its offsets.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from bisect import bisect_right
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from brokerless.checking.logs import LogCheck
 from brokerless.errors import CorruptRecordError
 from brokerless.healing.damaged_range import DamagedRange
 from brokerless.healing.epochs import with_epochs
+from brokerless.healing.lone_claims import lone_claim
 from brokerless.healing.markers import with_markers
-from brokerless.healing.other_replicas import filled
-from brokerless.healing.pieces import DAMAGE, is_damage, sound_pieces
+from brokerless.healing.other_replicas import OtherReplica
+from brokerless.healing.pieces import DAMAGE, divided, is_damage, sound_pieces
 from brokerless.healing.suspects import with_suspects
 from brokerless.io import storage
 from brokerless.layout import checkpoints, lost_offsets
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from brokerless.checking.finding import Finding
+    from brokerless.healing.lone_claims import LoneClaim
     from brokerless.healing.pieces import Piece
     from brokerless.layout.topic_config import TopicConfig
     from brokerless.log.log import Log
@@ -42,6 +46,7 @@ _CURED = (
         "epoch-order",
         "sequence-gap",
         "leftover",
+        "tail-zeros",
         "topic-id-damaged",
         "topic-id-missing",
         "checkpoint-ahead",
@@ -67,6 +72,7 @@ class Salvage:
         markers: how many markers of aborted transactions are written again.
         doubts: the transactions of which it is not known whether they were committed, a sentence each.
         known: the ranges of offsets that the repaired log lacks, ascending, but for its end.
+        log_start_offset: records below it are deleted; None: no checkpoint tells.
         snapshots_from: snapshots of producers above this offset know of other batches than the repaired log has.
         keeps_epochs_file: whether the file of leader epochs is right, although batches contradict it.
         unusable: why the log can only be copied as it is; "": it can be repaired.
@@ -82,6 +88,7 @@ class Salvage:
     markers: int = 0
     doubts: list[str] = field(default_factory=list)
     known: list[tuple[int, int]] = field(default_factory=list)
+    log_start_offset: int | None = None
     snapshots_from: int = NO_END
     unusable: str = ""
 
@@ -122,6 +129,7 @@ def salvage(
     others: Sequence[Log] = (),
     *,
     config: TopicConfig | None = None,
+    log_start_offset: int | None = None,
     keeps_suspect: bool = False,
     progress: Callable[[int], None] = lambda _: None,
 ) -> Salvage:
@@ -131,11 +139,13 @@ def salvage(
         log: the log, freshly listed.
         others: other replicas, the best first.
         config: the settings of its topic; None: not known.
+        log_start_offset: records below it are deleted: see `known_start`; None: no checkpoint tells.
         keeps_suspect: whether to keep batches whose records can be decoded although their checksum is wrong.
         progress: gets the bytes of each segment that was checked.
     """
     check = LogCheck(log, "deep", progress)
     found = Salvage(log, [*check.of_segments(), *check.of_log(config)])
+    found.log_start_offset = log_start_offset
     found.left = [one for one in found.findings if one.code not in (*_CURED, "file-unknown") and not is_damage(one)]
     for one in found.findings:
         if one.code == "batch-unsupported" and not is_damage(one):
@@ -146,17 +156,27 @@ def salvage(
     except CorruptRecordError as error:
         found.unusable = f"{error}: move the file away, and what it recorded counts as lost anew"
         return found
-    if found.is_left and not (known and others):
+    claim = lone_claim(log)
+    if found.is_left and claim is None and not (known and others):
         return found
-    pieces = sound_pieces(log, found.findings, known, is_compacted=check.is_compacted)
-    ranges = _ranges(log, pieces, found.findings, known, is_compacted=check.is_compacted)
-    for other in others:
-        pieces, ranges = filled(log, pieces, ranges, other)
+    # In a compacted log a gap tells nothing, unless a batch that is not believed claims its offsets.
+    claimed = [*_claimed(found.findings), *([] if claim is None else [(claim.end_offset, claim.base_offset)])]
+    gaps = lost_offsets.merged([*known, *claimed]) if check.is_compacted else None
+    pieces = sound_pieces(log, found.findings, gaps)
+    start = _start(found)
+    ranges = _ranges(log, start, pieces, found.findings, known, is_compacted=check.is_compacted)
+    if claim is not None and not any(one.meets(claim.end_offset, claim.base_offset) for one in ranges):
+        ranges.append(_before(log, claim))
+        ranges.sort(key=lambda one: one.start_offset)
+    trusts_epochs = all(one.code not in ("epoch-order", "epochs-differ") for one in found.findings)
+    for other in others if any(one.state == "lost" for one in ranges) else ():
+        pieces, ranges = OtherReplica(log, other, trusts_epochs=trusts_epochs).fill(pieces, ranges)
     ranges = _with_ends(log, ranges, pieces, found.findings)
     # A sound batch of another replica is better than a suspect one.
     if keeps_suspect:
         pieces, ranges = with_suspects(pieces, ranges, found.findings)
-    if any(one.code in ("epoch-order", "epochs-differ") for one in found.findings):
+    # No checksum covers epochs, those of other replicas neither.
+    if not trusts_epochs or any(one.state == "recovered" for one in ranges):
         epochs = with_epochs(log, pieces)
         pieces, found.epochs, found.keeps_epochs_file = epochs.pieces, epochs.changed, epochs.by_file
         ranges += [_not_believed(log, piece) for piece in epochs.dropped]
@@ -179,6 +199,13 @@ def salvage(
     if found.ranges or not found.is_left:
         found.segments = _segments(log, others, pieces)
     return found
+
+
+def _claimed(findings: Iterable[Finding]) -> Iterator[tuple[int, int]]:
+    """Yield the offsets that findings of damage tell of."""
+    for one in findings:
+        if is_damage(one) and one.end_offset is not None and (one.start_offset or 0) < one.end_offset:
+            yield one.start_offset or 0, one.end_offset
 
 
 def _is_known(gap: DamagedRange, known: Sequence[tuple[int, int]]) -> bool:
@@ -207,8 +234,11 @@ def _with_ends(
             continue
         is_rest = bool(found) and (found[-1].state, found[-1].end_offset) == ("recovered", one.start_offset)
         message = f"{one.message}; the other replicas end at {one.start_offset}" if is_rest else one.message
+        is_end_known = log.root.is_clean and log.recovery_point is not None
         if promised > one.start_offset:
             found.append(replace(one, end_offset=promised, message=message))
+        elif is_end_known and one.start_offset == log.recovery_point:
+            continue
         elif one.code not in ("tail-torn", "checkpoint-ahead"):
             if is_rest and _damaged_bytes(one, own, findings) <= _bytes_since(_first(found), own, pieces):
                 continue
@@ -244,6 +274,7 @@ def _first(ranges: Sequence[DamagedRange]) -> int:
 
 def _ranges(
     log: Log,
+    log_start_offset: int,
     pieces: Sequence[Piece],
     findings: Sequence[Finding],
     known: Sequence[tuple[int, int]],
@@ -259,7 +290,8 @@ def _ranges(
     ]
     # What damage tells is more than what is only missing.
     ranges.sort(key=lambda one: one.code == "checkpoint-ahead")
-    ends = [_start(log, ranges), *(piece.next_offset for piece in pieces)]
+    # All records may have been deleted, also those of the last batch.
+    ends = [log_start_offset, *(max(log_start_offset, piece.next_offset) for piece in pieces)]
     starts: list[int | None] = [*(piece.first_offset for piece in pieces), None]
     met: dict[int, list[DamagedRange]] = {}
     for one in ranges:
@@ -278,11 +310,22 @@ def _ranges(
             ends_here = [one.end_offset for one in here if one.end_offset is not None and one.end_offset > start]
             is_open = end is None and (not ends_here or any(one.end_offset is None for one in here))
             high = end if end is not None or is_open else max(ends_here)
-            found.append(replace(here[0], start_offset=start, end_offset=high))
+            inside = list(_clipped(here, start, end)) if is_compacted and end is not None else []
+            # A cleaner may have removed the other offsets.
+            found += inside or [replace(here[0], start_offset=start, end_offset=high)]
         elif end is not None and place < len(pieces) and not log.is_file:
             gaps = [(start, end)] if place and not is_compacted else _inside(known, start, end)
             found += [_gap(log, pieces[place], low, high) for low, high in gaps]
     return found
+
+
+def _clipped(ranges: Iterable[DamagedRange], start: int, end: int) -> Iterator[DamagedRange]:
+    """Yield the parts of ranges that lie in [start, end), each offset once."""
+    for one in sorted(ranges, key=lambda one: one.start_offset):
+        high = end if one.end_offset is None else min(one.end_offset, end)
+        if max(start, one.start_offset) < high:
+            yield replace(one, start_offset=max(start, one.start_offset), end_offset=high)
+            start = high
 
 
 def _inside(known: Sequence[tuple[int, int]], start: int, end: int) -> Iterator[tuple[int, int]]:
@@ -308,12 +351,51 @@ def _gap(log: Log, behind: Piece, start: int, end: int) -> DamagedRange:
     )
 
 
-def _start(log: Log, ranges: Iterable[DamagedRange]) -> int:
+def _before(log: Log, claim: LoneClaim) -> DamagedRange:
+    """Return the offsets before a last batch that was perhaps moved."""
+    return DamagedRange(
+        topic=log.topic,
+        partition=log.partition,
+        state="lost",
+        start_offset=claim.end_offset,
+        end_offset=claim.base_offset,
+        code="offset-gap",
+        message=f"only the last batch itself says that it begins at offset {claim.base_offset}",
+        path=log.segments[-1].path,
+    )
+
+
+def known_start(log: Log) -> int | None:
+    """Return the log start offset in the log directory's checkpoint; None without one that the log can have had.
+
+    A log may start at its end, if all its records were deleted.
+    """
+    start = log.root.log_start_offsets.get((log.topic or "", log.partition or 0))
+    if start is None:
+        return None
+    ends = (log.extent.next_offset, log.recovery_point or 0, log.high_watermark or 0, *log.snapshots[-1:])
+    return start if start <= max(ends) else None
+
+
+def proven_start(log: Log) -> int:
+    """Return the highest offset below which the log's records were deleted, and not lost.
+
+    A broker that deletes old segments deletes the leader epochs below them, too.
+    """
+    starts = [known_start(log) or 0]
+    with contextlib.suppress(CorruptRecordError, OSError):
+        if log.segments and log.leader_epochs and log.leader_epochs[0].start_offset == log.segments[0].base_offset:
+            starts.append(log.segments[0].base_offset)
+    return max(starts)
+
+
+def _start(found: Salvage) -> int:
     """Return the log start offset, also where the first segment is gone, whose name would say it."""
+    log = found.log
+    gone = (one.start_offset or 0 for one in found.findings if one.code == "segment-missing")
     # What is below the first segment of a tiered log is in remote storage.
-    start = min((log.local_log_start_offset, *(one.start_offset for one in ranges if one.code == "segment-missing")))
-    is_checkpointed = (log.topic or "", log.partition or 0) in log.root.log_start_offsets
-    return max(start, log.log_start_offset) if is_checkpointed else start
+    first = log.segments[0].base_offset if log.segments else 0
+    return max(min((first, *gone)), found.log_start_offset or 0)
 
 
 def _not_believed(log: Log, piece: Piece) -> DamagedRange:
@@ -336,21 +418,21 @@ def _segments(log: Log, others: Iterable[Log], pieces: Sequence[Piece]) -> dict[
     own = {segment.path for segment in log.segments}
     own_bases = [segment.base_offset for segment in log.segments]
     segments: dict[int, list[Piece]] = {}
-    base, size = log.segments[0].base_offset if log.segments else 0, 0
-    for piece in pieces:
+    base, size, end = log.segments[0].base_offset if log.segments else 0, 0, 0
+    for piece in chain.from_iterable([one] if one.path in own else divided(one, own_bases) for one in pieces):
         start, length = bases.get(piece.path, base), piece.end_position - piece.position
         if piece.path not in own:
             # A segment of another replica may begin amid one of this log; none may reach into the next one.
             place = bisect_right(own_bases, piece.first_offset)
             natural = max(base, own_bases[place - 1]) if place else min(base, piece.first_offset)
-            start = start if natural < start <= piece.first_offset else natural
+            start = start if max(natural + 1, end) <= start <= piece.first_offset else natural
         # Offsets rise from segment to segment: what follows a later segment of another replica stays in it.
         start = max(start, base) if segments else start
         if start in segments and size + length > _MAX_SEGMENT:
             start = piece.first_offset
         size = size + length if start in segments else length
         segments.setdefault(start, []).append(piece)
-        base = start
+        base, end = start, piece.next_offset
     last = log.segments[-1].base_offset if log.segments else log.log_start_offset
     if not pieces or (last > base and pieces[-1].path in own):
         # The end of the log stays where it was, although nothing is left of the last segment.

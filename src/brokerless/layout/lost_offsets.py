@@ -79,12 +79,21 @@ def parse(content: bytes) -> list[tuple[int, int]]:
         raise CorruptRecordError(f"the record of lost offsets cannot be read: {error}") from error
 
 
+def merged(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return ranges in ascending order, with overlapping and adjacent ones as one.
+
+    >>> merged([(7, 9), (3, 5), (4, 6)])
+    [(3, 6), (7, 9)]
+    """
+    found: list[tuple[int, int]] = []
+    for start, end in sorted(ranges):
+        if found and start <= found[-1][1]:
+            found[-1] = found[-1][0], max(found[-1][1], end)
+        else:
+            found.append((start, end))
+    return found
+
+
 def content(ranges: Iterable[tuple[int, int]]) -> bytes:
     """Return the content of the file, with overlapping and adjacent ranges as one."""
-    merged: list[tuple[int, int]] = []
-    for start, end in sorted(ranges):
-        if merged and start <= merged[-1][1]:
-            merged[-1] = merged[-1][0], max(merged[-1][1], end)
-        else:
-            merged.append((start, end))
-    return json.dumps({"version": _VERSION, "ranges": merged}, separators=(",", ":")).encode() + b"\n"
+    return json.dumps({"version": _VERSION, "ranges": merged(ranges)}, separators=(",", ":")).encode() + b"\n"

@@ -789,3 +789,79 @@ def test_a_file_at_which_a_broker_stops_is_not_in_the_result(data, tmp_path):
     bl.repair(data, tmp_path / "to")
     assert offsets(tmp_path / "to") == [at for at in range(40) if at != 5]
     assert not (tmp_path / "to/t-0" / f"{'9' * 20}.log").exists()
+
+
+@pytest.mark.parametrize(("epoch", "expected"), [(1 << 29, 4), (5, 5), (3, 4)])
+def test_the_file_of_epochs_is_believed_before_a_lone_batch(data, tmp_path, epoch, expected):
+    """But for a batch that may be later than the file, which a crash left behind."""
+    with_epochs(data, [epoch], "0\n1\n4 0\n")
+    bl.repair(data, tmp_path / "to")
+    assert epochs(tmp_path / "to") == [expected]
+    assert (tmp_path / "to/t-0/leader-epoch-checkpoint").read_text() == f"0\n1\n{expected} 0\n"
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+@pytest.mark.parametrize("start", [39, 40])
+def test_deleted_records_stay_deleted_where_the_last_batch_is_damaged(data, tmp_path, start, is_clean):
+    """All records, or all but the last, were deleted: then the log starts behind the sound batches."""
+    (data / "log-start-offset-checkpoint").write_bytes(checkpoints.format_offset_checkpoint({("t", 0): start}))
+    damage.flip_bit(last(data), SIZE * 19 + 100)
+    if not is_clean:
+        (data / ".kafka_cleanshutdown").unlink()
+    repaired = bl.repair(data, tmp_path / "to")
+    assert ranges(repaired) == ([] if start == 40 else [("lost", 39, 40)])
+    log = bl.LogDirs(tmp_path / "to").log("t", 0)
+    assert offsets(tmp_path / "to") == []
+    # What is lost is no record that anybody can ask for again.
+    assert (log.log_start_offset, log.log_end_offset) == (start, start)
+
+
+def test_a_log_start_that_the_log_never_reached_is_not_believed(data, tmp_path):
+    (data / "log-start-offset-checkpoint").write_bytes(checkpoints.format_offset_checkpoint({("t", 0): 4000}))
+    bl.repair(data, tmp_path / "to")
+    assert offsets(tmp_path / "to") == list(range(40))
+
+
+def test_a_batch_of_a_compacted_log_in_the_wrong_place_is_told_and_comes_from_another_replica(tmp_path):
+    kept = [batch(at, [VALUE], keys=[b"%d" % at], timestamp=NOW + at) for at in range(0, 80, 2)]
+    write_segment(tmp_path / "other/t-0", 0, kept)
+    write_segment(tmp_path / "data/t-0", 0, [*kept[:10], kept[20], kept[11], *kept[10:11], *kept[12:20], *kept[21:]])
+    for root in ("data", "other"):
+        dirty = checkpoints.format_offset_checkpoint({("t", 0): 80})
+        (tmp_path / root / "cleaner-offset-checkpoint").write_bytes(dirty)
+    repaired = bl.repair(tmp_path / "data/t-0", tmp_path / "alone")
+    alone = bl.repair(tmp_path / "data", tmp_path / "alone-root")
+    gone = sorted(set(range(0, 80, 2)) - set(offsets(tmp_path / "alone-root")))
+    assert len(gone) == 2
+    assert all(any(start <= one < end for _, start, end in ranges(alone)) for one in gone)
+    assert all(any(start <= one < end for _, start, end in ranges(repaired)) for one in gone)
+    bl.repair(tmp_path / "data", tmp_path / "filled", sources=[tmp_path / "other"])
+    assert offsets(tmp_path / "filled") == list(range(0, 80, 2))
+
+
+@pytest.mark.parametrize("bit", range(6))
+def test_a_batch_that_a_flipped_bit_moved_beside_a_gap_comes_from_another_replica(data, tmp_path, bit):
+    """No checksum covers offsets. A bit of the last batch's first one is flipped, and the log was not closed."""
+    shutil.copytree(data, tmp_path / "other")
+    (data / ".kafka_cleanshutdown").unlink()
+    for name in ("recovery-point-offset-checkpoint", "replication-offset-checkpoint"):
+        (data / name).unlink()
+    damage.flip_bit(last(data), SIZE * 19 + 7 - bit // 8, bit % 8)
+    bl.repair(data, tmp_path / "to", sources=[tmp_path / "other"])
+    assert offsets(tmp_path / "to") == list(range(40))
+
+
+@pytest.mark.parametrize("far", [1, 3])
+def test_sound_batches_come_from_a_replica_that_is_damaged_beside_them(data, tmp_path, far):
+    """Both neighbours of the loss are damaged there."""
+    (tmp_path / "other").mkdir()
+    shutil.copytree(data, tmp_path / "other", dirs_exist_ok=True)
+    damage.flip_bit(first(data), SIZE * 10 + 100)
+    for at in (*range(10 - far, 10), *range(11, 11 + far)):
+        damage.flip_bit(first(tmp_path / "other"), SIZE * at + 100)
+    for epochs_file in (True, False):
+        if not epochs_file:
+            (data / "t-0/leader-epoch-checkpoint").unlink()
+        repaired = bl.repair(data, tmp_path / f"to-{epochs_file}", sources=[tmp_path / "other"])
+        assert ranges(repaired) == [("recovered", 10, 11)]
+        assert offsets(tmp_path / f"to-{epochs_file}") == list(range(40))

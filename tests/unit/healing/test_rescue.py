@@ -1026,3 +1026,76 @@ def test_a_disk_that_changes_meanwhile_is_refused(disks, tmp_path, monkeypatch):
     with pytest.raises(LogInUseError, match="changed meanwhile"):
         bl.rescue(*disks, to=tmp_path / "new")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["one", "two"]
+
+
+def in_sync(path, *nodes, leader_epoch=0):
+    """Make the metadata of a disk say which replicas of the first partition are in sync."""
+    topic_id = uuid_bytes(ids(path)["orders"])
+    rest = struct.pack(">iii", nodes[0], leader_epoch, 0) + compact_array([uuid_bytes(DIRECTORY_ID)] * 2)
+    arrays = [compact_array([struct.pack(">i", node) for node in one]) for one in ((1, 2), nodes, (), ())]
+    with_records(path, b"\1\3\1" + struct.pack(">i", 0) + topic_id + b"".join(arrays) + rest + b"\0")
+
+
+def emptied(path, start):
+    """Make a replica one whose records retention deleted."""
+    shutil.rmtree(path / "orders-0")
+    write_segment(path / "orders-0", start, [])
+    (path / "orders-0/leader-epoch-checkpoint").write_text(f"0\n1\n0 {start}\n")
+    for name in ("recovery-point-offset-checkpoint", "replication-offset-checkpoint"):
+        known = checkpoints.parse_offset_checkpoint((path / name).read_bytes())
+        (path / name).write_bytes(checkpoints.format_offset_checkpoint({**known, ("orders", 0): start}))
+
+
+def with_id_of(path, other):
+    shutil.copy(other / "orders-0/partition.metadata", path / "orders-0")
+
+
+def test_a_replica_in_sync_whose_records_retention_deleted_is_the_best(disks, tmp_path):
+    emptied(disks[0], 25)
+    with_id_of(disks[0], disks[1])
+    in_sync(disks[0], 1)
+    in_sync(disks[1], 1)
+    for order in (disks, disks[::-1]):
+        assert bl.rescue(*order, dry_run=True).chosen["orders-0"] == str(disks[0] / "orders-0")
+    bl.rescue(*disks, to=tmp_path / "new")
+    log = bl.LogDirs(tmp_path / "new").log("orders", 0)
+    assert (log.log_start_offset, log.log_end_offset) == (25, 25)
+
+
+@pytest.mark.parametrize("committed", [7, None])
+def test_a_replica_in_sync_that_lost_its_records_is_not_the_best(disks, committed):
+    """Its disk was replaced: it starts at 0, and another knows that more was committed; or is of a later leader."""
+    emptied(disks[0], 0)
+    with_id_of(disks[0], disks[1])
+    in_sync(disks[0], 1)
+    in_sync(disks[1], 1)
+    if committed is None:
+        (disks[1] / "orders-0/leader-epoch-checkpoint").write_text("0\n1\n3 0\n")
+        (disks[1] / "replication-offset-checkpoint").unlink()
+    assert bl.rescue(*disks, dry_run=True).chosen["orders-0"] == str(disks[1] / "orders-0")
+
+
+def test_the_highest_log_start_that_is_proven_wins_in_any_order(disks, tmp_path):
+    known = checkpoints.format_offset_checkpoint({("orders", 0): 4})
+    (disks[0] / "log-start-offset-checkpoint").write_bytes(known)
+    for number, order in enumerate((disks, disks[::-1])):
+        bl.rescue(*order, to=tmp_path / f"new-{number}")
+        assert offsets(tmp_path / f"new-{number}") == list(range(4, 10))
+    known = checkpoints.format_offset_checkpoint({("orders", 0): 400})
+    (disks[0] / "log-start-offset-checkpoint").write_bytes(known)
+    bl.rescue(*disks, to=tmp_path / "unproven")
+    assert offsets(tmp_path / "unproven") == list(range(10))
+
+
+@pytest.mark.parametrize("bit", [4, 5, 6, 20, 30])
+def test_a_flipped_bit_in_the_last_base_offset_makes_no_replica_the_best(disks, tmp_path, bit):
+    for one in disks:
+        (one / ".kafka_cleanshutdown").unlink()
+        for name in ("recovery-point-offset-checkpoint", "replication-offset-checkpoint"):
+            (one / name).unlink()
+        (one / "orders-0/00000000000000000010.snapshot").unlink()
+    damage.flip_bit(disks[0] / LOG, SIZE * 9 + 7 - bit // 8, bit % 8)
+    for number, order in enumerate((disks, disks[::-1])):
+        rescued = bl.rescue(*order, to=tmp_path / str(number))
+        assert rescued.chosen["orders-0"] == str(disks[1] / "orders-0")
+        assert offsets(tmp_path / str(number)) == list(range(10))

@@ -43,7 +43,7 @@ def repair(
 ) -> list[Repair]:
     """Repair log directories with Spark tasks, one for each, as `brokerless.repair` does.
 
-    Each directory takes what it lost from the others, where these have the same batches around it.
+    Each directory takes what it lost from the others, where these have the same history.
 
     Args:
         spark: a session, not one of Spark Connect.

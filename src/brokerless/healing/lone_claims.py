@@ -1,0 +1,54 @@
+"""The last batch of a log, where only its own base offset says where it belongs: no checksum covers that."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, NamedTuple
+
+from brokerless.errors import BrokerlessError, CorruptRecordError
+from brokerless.layout import lost_offsets
+from brokerless.log.segment import whole_batches
+
+if TYPE_CHECKING:
+    from brokerless.log.log import Log
+
+
+class LoneClaim(NamedTuple):
+    """A last batch that nothing backs.
+
+    Attributes:
+        base_offset: the first offset that it claims.
+        end_offset: the offset after the batch before it.
+    """
+
+    base_offset: int
+    end_offset: int
+
+
+def lone_claim(log: Log) -> LoneClaim | None:
+    """Return the last batch if offsets are missing before it and no other file knows of its own.
+
+    No cleaner makes such a gap: it leaves the active segment alone.
+    """
+    if not log.segments:
+        return None
+    known = [log.recovery_point or 0, log.high_watermark or 0, *log.snapshots[-1:]]
+    with suppress(CorruptRecordError, OSError):
+        known += [entry.start_offset + 1 for entry in log.leader_epochs[-1:]]
+    segment = log.segments[-1]
+    end, last = segment.base_offset, None
+    with suppress(BrokerlessError, OSError), segment.open() as file:
+        extent = segment.extent(file)
+        if max(known) >= extent.next_offset:
+            return None
+        for batches, _ in whole_batches(file, 0, extent.end_position):
+            for one in batches.slice(max(0, batches.num_rows - 2)).to_pylist():
+                end = end if last is None else last["last_offset"] + 1
+                last = one
+    if last is None or last["magic"] < 2 or last["base_offset"] <= max(end, *known):
+        return None
+    base = last["base_offset"]
+    with suppress(CorruptRecordError, OSError):
+        if any(low <= end and base <= high for low, high in lost_offsets.recorded(log.path)):
+            return None
+    return LoneClaim(base, end)
