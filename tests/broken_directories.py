@@ -83,6 +83,14 @@ def gap(data):
     replaced(data, [batch(at, [VALUE], timestamp=NOW + at) for at in (0, 1, 4, 5)])
 
 
+def overflow(data):
+    """Cleaned batches with half as many offsets each as an index can hold."""
+    span = 1 << 30
+    replaced(data, [batch(at * span, [VALUE] * 2, deltas=[0, span - 1], step=0) for at in range(2)])
+    with first(data).open("ab") as log:
+        log.writelines(batch(at * span, [VALUE] * 2, deltas=[0, span - 1], step=0) for at in range(2, 5))
+
+
 def epoch_order(data):
     batches = [batch(at, [VALUE], leader_epoch=epoch) for at, epoch in enumerate((0, 3, 2, 3))]
     replaced(data, batches, "0 0, 3 1")
@@ -163,6 +171,7 @@ BROKEN = {
     "tail-zeros": lambda data: damage.append(last(data), bytes(100)),
     "segment-missing": lambda data: os.unlink(first(data)),
     "records-missing": lambda data: damage.cut(last(data), -3 * SIZE),
+    "offset-overflow": overflow,
     "offset-gap": gap,
     "epoch-order": epoch_order,
     "epochs-damaged": lambda data: (data / "t-0/leader-epoch-checkpoint").write_text("0\n1\nx\n"),

@@ -722,7 +722,7 @@ def check_segment(
         size: its length.
         base_offset: the lowest offset that a batch may have.
         sequences: the sequences before the segment, which take those of the segment.
-        limit_offset: all batches end below it; None: 2^31 above the base offset.
+        limit_offset: all batches end below it; None: no limit but that of indexes.
         offset_index: the `.index`, if there is one.
         time_index: the `.timeindex`, if there is one.
         is_closed: a broker has closed the indexes: the last entry of the time index is the largest timestamp.

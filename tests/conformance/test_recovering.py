@@ -13,6 +13,7 @@ from kafka import AFTER_A_KILL, EACH_RELEASE, Broker, complaints
 import brokerless as bl
 from brokerless.layout import checkpoints, file_names
 from brokerless.log_dir.recover import Forecast, forecast, recovered
+from building import batch, write_segment
 from damage import overwrite
 from waiting import until
 
@@ -292,3 +293,36 @@ def test_zeros_behind_the_last_batch_stop_a_broker_if_they_are_many(client, stop
     assert [one for one in bl.check(to, level="deep") if one.topic == "t"] == []
     with Broker(to, log=tmp_path / "after.log", version=release) as broker:
         assert client.consume(broker, "t") == consumed
+
+
+@pytest.mark.parametrize("cure", CURES)
+def test_a_segment_that_spans_more_offsets_than_an_index_holds_is_split_as_a_broker_does(
+    client, stopped, tmp_path, cure
+):
+    """KAFKA-6264: the broker splits it when it recovers the log."""
+    source, release, _ = stopped
+    data = shutil.copytree(source, tmp_path / "data")
+    for path in (data / "t-0").iterdir():
+        if path.suffix in (".log", ".index", ".timeindex", ".snapshot"):
+            path.unlink()
+    span = 1 << 30
+    wide = [batch(at * span, [b"first", b"last"], deltas=[0, span - 1], step=0) for at in range(5)]
+    write_segment(data / "t-0", 0, wide, indexed=False)
+    (data / "t-0/leader-epoch-checkpoint").write_text("0\n1\n0 0\n")
+    for name in (checkpoints.RECOVERY_POINTS, checkpoints.HIGH_WATERMARKS):
+        known = checkpoints.parse_offset_checkpoint((data / name).read_bytes())
+        (data / name).write_bytes(checkpoints.format_offset_checkpoint({**known, ("t", 0): 5 * span}))
+    assert "offset-overflow" in {one.code for one in bl.check(data)}
+    shutil.copytree(data, tmp_path / "theirs")
+    (tmp_path / "theirs" / checkpoints.CLEAN_SHUTDOWN).unlink()
+    with Broker(tmp_path / "theirs", log=tmp_path / "theirs.log", version=release, **AFTER_A_KILL) as broker:
+        consumed = client.consume(broker, "t")
+        assert "Split overflowed" in broker.log or "overflow" in broker.log
+    assert [row["offset"] for row in consumed] == [at * span + one for at in range(5) for one in (0, span - 1)]
+    CURES[cure](data, tmp_path / "new")
+    to = tmp_path / "new" if cure == "rescue" else data
+    assert [one for one in bl.check(to, level="deep") if one.topic == "t" and one.severity != "note"] == []
+    with Broker(to, log=tmp_path / "after.log", version=release) as broker:
+        assert client.consume(broker, "t") == consumed
+    theirs, ours = (sorted(path.name for path in (one / "t-0").glob("*.log")) for one in (tmp_path / "theirs", to))
+    assert theirs == ours

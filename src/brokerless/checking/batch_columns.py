@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from brokerless.log.segment import Segment
 
 
+# Relative offsets in indexes are signed 32-bit numbers.
+_MOST_OFFSETS = (1 << 31) - 1
 # RecordBatch.NO_PARTITION_LEADER_EPOCH
 _NO_EPOCH = -1
 
@@ -38,7 +40,7 @@ class BatchColumns:
     columns: ClassVar[Sequence[str]] = ("offset", "timestamp", "position")
 
     def __init__(self, checks: BatchCheck, segment: Segment) -> None:
-        self._checks = checks
+        self._checks, self._base_offset = checks, segment.base_offset
         self._entries = None if checks.indexes is None else _Entries(checks.indexes, segment)
         # The leader epoch of the batch before.
         self._epoch_before: int | None = None
@@ -84,6 +86,13 @@ class BatchColumns:
             start, end = before[row].as_py() + 1, batches["base_offset"][row].as_py()
             self._checks.offset_gap(batches["position"][row].as_py(), start, end)
         self._checks.next_offset = batches["last_offset"][-1].as_py() + 1
+        above: Any = pc.greater(batches["last_offset"], pa.scalar(self._base_offset + _MOST_OFFSETS, pa.int64()))
+        for row in _rows(above)[:1]:
+            offset = batches["last_offset"][row].as_py()
+            message = (
+                f"offset {offset} is more than {_MOST_OFFSETS} above the segment's base offset {self._base_offset}"
+            )
+            self._checks.add(self._checks.finding("offset-overflow", batches["position"][row].as_py(), message))
 
     def _check_epochs(self, batches: pa.RecordBatch) -> None:
         epochs: Any = batches["partition_leader_epoch"]

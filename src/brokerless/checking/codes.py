@@ -149,6 +149,14 @@ CODES: dict[str, Code] = {
         "A consumer skips these offsets without an error. A read raises an error there.",
         f"put the whole file back. {_REPLICA}",
     ),
+    "offset-overflow": Code(
+        "warning",
+        "a segment spans more offsets than its indexes can hold",
+        "It serves the log, and looks for the offsets above in wrong places. After an unclean shutdown it splits the "
+        "segment (KAFKA-6264).",
+        "None.",
+        "`brokerless repair` and `brokerless recover` split the segment, as a broker does",
+    ),
     "records-missing": Code(
         "error",
         "the log ends before the offset at which it was closed",

@@ -46,6 +46,7 @@ _CURED = (
         "epoch-order",
         "sequence-gap",
         "leftover",
+        "offset-overflow",
         "tail-zeros",
         "topic-id-damaged",
         "topic-id-missing",

@@ -202,7 +202,7 @@ class Segment:
         Args:
             file: its open `.log`, because the file of that name may have been replaced; None: open it.
             is_clean: whether the log was shut down cleanly. A cut batch is then damage, not the trace of a crash.
-            limit_offset: all batches of the last segment must end below it; None: 2^31 above the base offset.
+            limit_offset: all batches of the last segment must end below it; None: as far as batches go on.
         """
         if self.next_base_offset is not None:
             return Extent(self.next_base_offset, self.size if file is None else file.size())

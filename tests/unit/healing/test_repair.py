@@ -18,6 +18,7 @@ from brokerless.healing import partition_files
 from brokerless.healing import repair as repairing
 from brokerless.healing.lost_directory import lost_files
 from brokerless.layout import checkpoints, lost_offsets
+from brokerless.log_dir.recover import recovered
 from building import NOW, batch, marker, write_segment
 
 VALUE = b"v" * 200
@@ -865,3 +866,28 @@ def test_sound_batches_come_from_a_replica_that_is_damaged_beside_them(data, tmp
         repaired = bl.repair(data, tmp_path / f"to-{epochs_file}", sources=[tmp_path / "other"])
         assert ranges(repaired) == [("recovered", 10, 11)]
         assert offsets(tmp_path / f"to-{epochs_file}") == list(range(40))
+
+
+@pytest.mark.parametrize("verb", ["repair", "recover", "rescue"])
+def test_a_segment_that_spans_more_offsets_than_an_index_holds_is_split_and_nothing_is_lost(data, tmp_path, verb):
+    """As a broker splits it (KAFKA-6264)."""
+    BROKEN["offset-overflow"](data)
+    span = 1 << 30
+    wanted = [offset for at in range(5) for offset in (at * span, at * span + span - 1)]
+    for options in ({}, {"on_corrupt": "skip"}):
+        log = bl.Log(data / "t-0")
+        reader = log.read(**options)
+        assert [offset for rows in reader for offset in rows["offset"].to_pylist()] == wanted
+        assert reader.lost == []
+    to = data if verb == "recover" else tmp_path / "to"
+    if verb == "repair":
+        assert bl.repair(data, to).ranges == []
+    elif verb == "rescue":
+        assert bl.rescue(data, to=to).is_whole
+    else:
+        list(recovered(str(data)))
+    assert offsets(to) == wanted
+    segments = bl.Log(to / "t-0").segments
+    assert len(segments) > 1
+    assert all(one.end_offset(5 * span) - one.base_offset <= 1 << 31 for one in segments)
+    assert found(to, level="deep") == []

@@ -133,7 +133,7 @@ pub(crate) fn is_before(value: i64, end: i64) -> bool {
 }
 
 /// The largest gap between two batches of a segment: index entries hold 31 bits.
-const MAX_GAP: i64 = 1 << 31;
+pub(crate) const MAX_GAP: i64 = 1 << 31;
 
 /// Refuses a batch that begins below `next_offset`, the end of the batch before it.
 pub(crate) fn check_offset(header: &Header, next_offset: i64) -> Result<()> {

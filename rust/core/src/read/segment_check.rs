@@ -57,7 +57,7 @@ impl ProducerSequences {
 pub struct UncheckedSegment<'a> {
     /// The lowest offset that a batch may have.
     pub base_offset: i64,
-    /// All batches end below it; None: 2^31 above the base offset.
+    /// All batches end below it; None: no limit but that of indexes.
     pub limit_offset: Option<i64>,
     /// The length of the file.
     pub size: u64,
@@ -235,7 +235,8 @@ impl<'a> Pass<'a> {
             log_offset: segment.log_offset,
             limit: segment
                 .limit_offset
-                .unwrap_or_else(|| segment.base_offset.saturating_add(REACH)),
+                .unwrap_or(i64::MAX)
+                .min(segment.base_offset.saturating_add(REACH)),
             needed: 0,
             sequences,
             changed: None,

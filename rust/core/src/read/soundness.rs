@@ -6,7 +6,7 @@
 
 use crate::base::error::{Error, Result};
 use crate::format::batch::Header;
-use crate::format::walk::{NextBatch, check_offset_range, first_known_offset, next_batch};
+use crate::format::walk::{MAX_GAP, NextBatch, check_offset_range, first_known_offset, next_batch};
 
 /// A sound batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -185,13 +185,14 @@ impl Soundness {
     /// The batches in the order of the file, and for each whether it stays.
     fn longest_rising(&self, is_limited: bool) -> (&[SoundBatch], Vec<bool>) {
         let batches = self.batches.as_deref().unwrap_or_default();
+        let limit = self.reach(batches);
         // For each length of a chain of rising batches: the lowest end of such a chain, and its last batch.
         let mut lowest: Vec<(i64, usize)> = Vec::new();
         let mut before: Vec<Option<usize>> = vec![None; batches.len()];
         for (i, batch) in batches.iter().enumerate() {
             let fits = self.first_possible <= batch.first_offset
                 && batch.first_offset < batch.next_offset
-                && batch.next_offset <= self.limit;
+                && batch.next_offset <= limit;
             if !fits {
                 continue;
             }
@@ -220,10 +221,29 @@ impl Soundness {
         (batches, stays)
     }
 
+    /// The limit of the segment; if it has none, that of the batches which go on without a gap that is too large. Indexes
+    /// hold 31 bits, but brokers have written segments that span more (KAFKA-6264).
+    fn reach(&self, batches: &[SoundBatch]) -> i64 {
+        if self.limit < i64::MAX {
+            return self.limit;
+        }
+        let reached = batches.iter().fold(self.first_possible, |end, batch| {
+            let gap = batch.first_offset.checked_sub(end);
+            let goes_on = gap.is_some_and(|gap| (0..MAX_GAP).contains(&gap));
+            if goes_on {
+                end.max(batch.next_offset)
+            } else {
+                end
+            }
+        });
+        reached.max(self.first_possible.saturating_add(MAX_GAP))
+    }
+
     /// Improves the choice between two neighbours that contradict each other: the one that leaves fewer gaps stays. A
     /// batch that a flipped bit has moved a little leaves gaps on both sides. If both leave as many, the dropped batch
     /// should explain the gap: a gap before the first of the two, or behind the second, is explained by neither.
     fn prefer_fewer_gaps(&self, batches: &[SoundBatch], stays: &mut [bool], is_limited: bool) {
+        let limit = self.reach(batches);
         let mut kept: Vec<usize> = (0..batches.len()).filter(|&i| is_set(stays, i)).collect();
         let dropped: Vec<usize> = (0..batches.len()).filter(|&i| !is_set(stays, i)).collect();
         for i in dropped {
@@ -253,7 +273,7 @@ impl Soundness {
                 };
                 let fits = low <= batch.first_offset
                     && batch.first_offset < batch.next_offset
-                    && batch.next_offset <= high.unwrap_or(self.limit);
+                    && batch.next_offset <= high.unwrap_or(limit);
                 // How far a wrapper reaches down is unknown.
                 let is_known = !batch.is_wrapper && !other.is_wrapper;
                 if is_known && fits && gaps(batch, i < *k) < gaps(other, *k < i) {

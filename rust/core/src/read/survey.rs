@@ -119,7 +119,7 @@ pub struct SurveyedSegment {
     pub base_offset: i64,
     /// The base offset of the next segment; None for the last segment.
     pub following_offset: Option<i64>,
-    /// All batches of the last segment end below it; None: 2^31 above the base offset.
+    /// All batches of the last segment end below it; None: as far as batches follow each other.
     pub limit_offset: Option<i64>,
     /// The byte position at which the file ends.
     pub end: u64,
@@ -195,7 +195,7 @@ impl<'f, F: ReadAt> Walk<'f, F> {
         let limit = segment
             .following_offset
             .or(segment.limit_offset)
-            .unwrap_or_else(|| segment.base_offset.saturating_add(REACH));
+            .unwrap_or(i64::MAX);
         let end = i64::try_from(segment.end).unwrap_or(i64::MAX);
         Self {
             file,
@@ -209,6 +209,11 @@ impl<'f, F: ReadAt> Walk<'f, F> {
             position: 0,
             next_offset: segment.base_offset,
         }
+    }
+
+    /// The offset below which the next batches have to end: no gap between two batches is as large as [`REACH`].
+    fn limit(&self) -> i64 {
+        self.limit.min(self.next_offset.saturating_add(REACH))
     }
 
     fn survey(mut self) -> FileResult<Survey, F> {
@@ -316,7 +321,7 @@ impl<'f, F: ReadAt> Walk<'f, F> {
             let first = probe_batch(self.file, next)?.and_then(|batch| batch.first_offset);
             // If the next batch is damaged, too, its own finding reports the offsets that it hides.
             let known = first.map_or(start_offset, |first| {
-                first.min(self.limit).max(start_offset)
+                first.min(self.limit()).max(start_offset)
             });
             end_offset = Some(known);
             (self.position, self.next_offset) = (next, known);
@@ -452,10 +457,10 @@ impl<'f, F: ReadAt> Walk<'f, F> {
         let (first, last) = (batch.first_offset, batch.next_offset.wrapping_sub(1));
         let reason = if first < low {
             format!("offset {first} is below {low}, where the segment goes on")
-        } else if last >= self.limit {
+        } else if last >= self.limit() {
             format!(
                 "offset {last} is not below {}, where the segment has to end",
-                self.limit
+                self.limit()
             )
         } else {
             format!("offset {last} is above the offsets that follow it")
@@ -521,7 +526,7 @@ impl<'f, F: ReadAt> Walk<'f, F> {
 
     /// Finds the first sound batch from `position` to `end`; None if there is none or the budget is spent.
     fn find(&mut self, mut position: u64, end: u64) -> FileResult<Option<u64>, F> {
-        let offsets = self.segment.base_offset..self.limit;
+        let offsets = self.segment.base_offset..self.limit();
         let mut length = MIN_BLOCK;
         while self.budget > 0 && position < end {
             let room = usize::try_from(end - position).unwrap_or(usize::MAX);
@@ -560,7 +565,7 @@ impl<'f, F: ReadAt> Walk<'f, F> {
     /// Whether a possibly damaged batch with offsets of this segment starts at `position`.
     fn seems_batch(&self, position: u64) -> FileResult<bool, F> {
         let offset = probe_batch(self.file, position)?.and_then(|batch| batch.first_offset);
-        Ok(offset.is_some_and(|offset| (self.next_offset..self.limit).contains(&offset)))
+        Ok(offset.is_some_and(|offset| (self.next_offset..self.limit()).contains(&offset)))
     }
 
     /// Whether a batch has a right checksum and offsets of this segment. Their order is checked later.
@@ -570,7 +575,7 @@ impl<'f, F: ReadAt> Walk<'f, F> {
             return false;
         };
         let last = batch.header.last_offset();
-        batch.is_valid && self.segment.base_offset <= first && first <= last && last < self.limit
+        batch.is_valid && self.segment.base_offset <= first && first <= last && last < self.limit()
     }
 }
 
