@@ -156,7 +156,7 @@ class _WrongEntry(NamedTuple):
     """An entry of an index that contradicts the sound batches.
 
     Attributes:
-        finding: what is told of it.
+        finding: the finding for it.
         position: where it leads; None: to no place in the log.
         is_in_doubt: whether it may be right if batches are damaged.
     """
@@ -167,10 +167,7 @@ class _WrongEntry(NamedTuple):
 
 
 class _Entries:
-    """The entries of a segment's indexes, checked as its batches come.
-
-    A slot of zeros at the start is no entry: an index that has none yet may begin with it.
-    """
+    """The entries of a segment's indexes, checked as its batches come."""
 
     def __init__(self, indexes: Indexes, segment: Segment) -> None:
         self._indexes = indexes
@@ -252,6 +249,7 @@ class _Entries:
         if self._offsets is not None:
             beyond: Any = pc.greater_equal(self._offsets["position"].cast(pa.int64()), pa.scalar(self._end, pa.int64()))
             for row in _rows(beyond)[:MOST]:
+                # A first slot of zeros leads to the start, also of an empty segment.
                 if row or self._offsets["position"][row].as_py():
                     self._wrong_offset(row, f"and the batches end at {self._end}")
             above: Any = pc.and_not(pc.greater(self._offsets["offset"], pa.scalar(last, pa.int64())), beyond)

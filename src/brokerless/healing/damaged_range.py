@@ -58,6 +58,24 @@ class DamagedRange:
             **offsets,
         )
 
+    @classmethod
+    def lost(
+        cls, log: Log, code: str, message: str, path: str, position: int | None, offsets: tuple[int, int]
+    ) -> DamagedRange:
+        """Return a lost range [start, end) that no finding of a check tells of."""
+        start, end = offsets
+        return cls(
+            topic=log.topic,
+            partition=log.partition,
+            state="lost",
+            start_offset=start,
+            end_offset=end,
+            code=code,
+            message=message,
+            path=path,
+            position=position,
+        )
+
     def meets(self, start: int, end: int | None) -> bool:
         """Return whether the range has an offset in [start, end), or is an empty one there. None: no end."""
         is_before = end is not None and self.start_offset >= end

@@ -324,7 +324,8 @@ def ranked(replicas: Iterable[Replica], known: Mapping[str, Any] | None = None) 
     """Return replicas, the best first, as a controller would choose a leader: one in sync, then by the leader epoch.
 
     Of replicas with one leader epoch, that with the highest end comes first, and of these, that without gaps of an
-    earlier repair. Those that do not tell their topic's id come last, for they may be of an older topic.
+    earlier repair, then the leader, then that with the most records. Those that do not tell their topic's id come last,
+    for they may be of an older topic.
 
     The metadata's set of replicas in sync counts unless a replica has a later leader epoch. A replica that has lost
     records since does not count as in sync: one with gaps, with damage at its end, or that ends below the highest high
@@ -338,17 +339,18 @@ def ranked(replicas: Iterable[Replica], known: Mapping[str, Any] | None = None) 
     known_epoch, in_sync = known.get("leader_epoch"), set(known.get("isr") or ())
     found = []
     for replica in replicas:
-        epoch, end, committed, is_without_gaps, has_end = -1, -1, 0, False, False
+        epoch, start, end, committed, is_without_gaps, has_end = -1, 0, -1, 0, False, False
         with contextlib.suppress(BrokerlessError, OSError):
             is_without_gaps = not lost_offsets.recorded(replica.log.path)
         with contextlib.suppress(BrokerlessError, OSError):
+            start = replica.log.local_log_start_offset
             claim = lone_claim(replica.log)
             end = replica.log.log_end_offset if claim is None else claim.end_offset
             epoch = last_epoch(replica.log, known_epoch)
             has_end = claim is None and replica.log.damaged_end is None
         with contextlib.suppress(BrokerlessError, OSError):
             committed = replica.checkpointed(replica.log.root.high_watermarks) or 0
-        found.append(_Ranked(replica, epoch, end, committed, is_without_gaps, has_end))
+        found.append(_Ranked(replica, epoch, start, end, committed, is_without_gaps, has_end))
     of_topic = [one for one in found if one.replica.topic_id is not None]
     is_current = known_epoch is not None and all(one.epoch <= known_epoch for one in of_topic)
     committed = max((one.high_watermark for one in of_topic), default=0)
@@ -357,7 +359,11 @@ def ranked(replicas: Iterable[Replica], known: Mapping[str, Any] | None = None) 
         replica = one.replica
         has_all = one.has_end and one.is_without_gaps and one.end >= committed
         is_in_sync = is_current and has_all and replica.state == "" and replica.node_id in in_sync
-        return replica.topic_id is not None, is_in_sync, one.epoch, one.end, one.is_without_gaps, replica.state == ""
+        is_leader = is_in_sync and replica.node_id == known.get("leader")
+        return (
+            *(replica.topic_id is not None, is_in_sync, one.epoch, one.end, one.is_without_gaps),
+            *(replica.state == "", is_leader, -one.start),
+        )
 
     return [one.replica for one in sorted(found, key=rank, reverse=True)]
 
@@ -367,6 +373,7 @@ class _Ranked(NamedTuple):
 
     replica: Replica
     epoch: int
+    start: int
     end: int
     high_watermark: int
     is_without_gaps: bool

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from brokerless.errors import CorruptRecordError
 from brokerless.healing.damaged_range import covered
 from brokerless.healing.lone_claims import lone_claim
-from brokerless.healing.pieces import first_batch, joined, last_batch, piece_batches, spans
+from brokerless.healing.pieces import first_batch, joined, last_batch, last_batches, piece_batches, spans
 from brokerless.log.damage import Run, survey
 from brokerless.log.segment import NO_END, whole_batches
 
@@ -263,16 +263,15 @@ def _first(batch: Batch) -> int:
 
 def _rest(piece: Piece, *, is_first: bool) -> list[Piece]:
     """Return a piece without its first batch, or its last one; [] if that was all."""
-    batches = list(piece_batches(piece))
-    if len(batches) < 2:
+    batches = list(islice(piece_batches(piece), 2)) if is_first else last_batches(piece)
+    if len(batches) == 1:
         return []
+    one, other = batches
     if is_first:
-        base = batches[1]["base_offset"]
         # A wrapper has its first offset inside.
-        first = batches[0]["last_offset"] + 1 if base is None else base
-        return [piece._replace(position=batches[1]["position"], first_offset=first)]
-    last = batches[-2]
-    return [piece._replace(end_position=last["position"] + last["size"], next_offset=last["last_offset"] + 1)]
+        first = one["last_offset"] + 1 if other["base_offset"] is None else other["base_offset"]
+        return [piece._replace(position=other["position"], first_offset=first)]
+    return [piece._replace(end_position=other["position"], next_offset=one["last_offset"] + 1)]
 
 
 def _batches(pieces: Iterable[Piece]) -> Iterator[Batch]:

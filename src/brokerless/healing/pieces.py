@@ -150,12 +150,16 @@ def first_batch(piece: Piece) -> Batch | None:
 
 
 def last_batch(piece: Piece) -> Batch | None:
-    if piece.content:
-        return None
-    last: Batch | None = None
-    with storage.File(piece.path) as file:
-        for batches, _ in whole_batches(file, piece.position, piece.end_position):
-            last = batches.slice(batches.num_rows - 1).to_pylist()[0]
+    return next(reversed(last_batches(piece)), None)
+
+
+def last_batches(piece: Piece) -> list[Batch]:
+    """Return the headers of a piece's last two batches, or of the only one; none of content that is in no file."""
+    last: list[Batch] = []
+    if not piece.content:
+        with storage.File(piece.path) as file:
+            for batches, _ in whole_batches(file, piece.position, piece.end_position):
+                last = [*last, *batches.slice(max(0, batches.num_rows - 2)).to_pylist()][-2:]
     return last
 
 

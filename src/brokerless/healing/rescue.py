@@ -41,7 +41,7 @@ from brokerless.healing.new_cluster import NewCluster, NewPartition
 from brokerless.healing.partition_files import write_partition
 from brokerless.healing.producer_ids import in_snapshots, of_headers, of_transactional_ids
 from brokerless.healing.repair import _sizes as file_sizes
-from brokerless.healing.salvage import known_start, proven_start, salvage
+from brokerless.healing.salvage import known_start, salvage
 from brokerless.healing.surviving_metadata import surviving_metadata
 from brokerless.io import disk, storage
 from brokerless.io.clock import now_ms
@@ -264,7 +264,7 @@ class _Partition:
         topic: its topic.
         number: its number.
         replicas: its nodes.
-        log_start_offset: the highest start of any replica: records below it are deleted.
+        log_start_offset: the highest start in a checkpoint of any replica: records below it are deleted.
         kept: what is kept of it; None: nothing is.
         unread: the replicas that cannot be read, and why, a sentence each.
         hidden: the replicas that had more than is kept, a sentence each.
@@ -476,7 +476,7 @@ class _Job:
         has_id = any(replica.topic_id is not None for replica in replicas)
         one.log_start_offset = max(
             (
-                proven_start(replica.log)
+                known_start(replica.log) or 0
                 for replica in replicas
                 if replica.state != "stray" and (replica.topic_id is not None or not has_id)
             ),

@@ -6,7 +6,6 @@ else is kept, with its offsets.
 
 from __future__ import annotations
 
-import contextlib
 import os
 from bisect import bisect_right
 from dataclasses import dataclass, field, replace
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from brokerless.checking.finding import Finding
-    from brokerless.healing.lone_claims import LoneClaim
     from brokerless.healing.pieces import Piece
     from brokerless.layout.topic_config import TopicConfig
     from brokerless.log.log import Log
@@ -167,7 +165,9 @@ def salvage(
     start = _start(found)
     ranges = _ranges(log, start, pieces, found.findings, known, is_compacted=check.is_compacted)
     if claim is not None and not any(one.meets(claim.end_offset, claim.base_offset) for one in ranges):
-        ranges.append(_before(log, claim))
+        message = f"only the last batch itself says that it begins at offset {claim.base_offset}"
+        path, offsets = log.segments[-1].path, (claim.end_offset, claim.base_offset)
+        ranges.append(DamagedRange.lost(log, "offset-gap", message, path, None, offsets))
         ranges.sort(key=lambda one: one.start_offset)
     trusts_epochs = all(one.code not in ("epoch-order", "epochs-differ") for one in found.findings)
     for other in others if any(one.state == "lost" for one in ranges) else ():
@@ -339,31 +339,8 @@ def _inside(known: Sequence[tuple[int, int]], start: int, end: int) -> Iterator[
 
 
 def _gap(log: Log, behind: Piece, start: int, end: int) -> DamagedRange:
-    return DamagedRange(
-        topic=log.topic,
-        partition=log.partition,
-        state="lost",
-        start_offset=start,
-        end_offset=end,
-        code="offset-gap",
-        path=behind.path,
-        position=behind.position,
-        message=f"no batch between offsets {start} and {end}",
-    )
-
-
-def _before(log: Log, claim: LoneClaim) -> DamagedRange:
-    """Return the offsets before a last batch that was perhaps moved."""
-    return DamagedRange(
-        topic=log.topic,
-        partition=log.partition,
-        state="lost",
-        start_offset=claim.end_offset,
-        end_offset=claim.base_offset,
-        code="offset-gap",
-        message=f"only the last batch itself says that it begins at offset {claim.base_offset}",
-        path=log.segments[-1].path,
-    )
+    message = f"no batch between offsets {start} and {end}"
+    return DamagedRange.lost(log, "offset-gap", message, behind.path, behind.position, (start, end))
 
 
 def known_start(log: Log) -> int | None:
@@ -378,18 +355,6 @@ def known_start(log: Log) -> int | None:
     return start if start <= max(ends) else None
 
 
-def proven_start(log: Log) -> int:
-    """Return the highest offset below which the log's records were deleted, and not lost.
-
-    A broker that deletes old segments deletes the leader epochs below them, too.
-    """
-    starts = [known_start(log) or 0]
-    with contextlib.suppress(CorruptRecordError, OSError):
-        if log.segments and log.leader_epochs and log.leader_epochs[0].start_offset == log.segments[0].base_offset:
-            starts.append(log.segments[0].base_offset)
-    return max(starts)
-
-
 def _start(found: Salvage) -> int:
     """Return the log start offset, also where the first segment is gone, whose name would say it."""
     log = found.log
@@ -400,17 +365,9 @@ def _start(found: Salvage) -> int:
 
 
 def _not_believed(log: Log, piece: Piece) -> DamagedRange:
-    return DamagedRange(
-        topic=log.topic,
-        partition=log.partition,
-        state="lost",
-        start_offset=piece.first_offset,
-        end_offset=piece.next_offset,
-        code="epoch-order",
-        message="batches of an older leader epoch behind damage may be what the disk had there before",
-        path=piece.path,
-        position=piece.position,
-    )
+    message = "batches of an older leader epoch behind damage may be what the disk had there before"
+    offsets = piece.first_offset, piece.next_offset
+    return DamagedRange.lost(log, "epoch-order", message, piece.path, piece.position, offsets)
 
 
 def _segments(log: Log, others: Iterable[Log], pieces: Sequence[Piece]) -> dict[int, list[Piece]]:

@@ -10,7 +10,7 @@ import struct
 import pytest
 
 import brokerless as bl
-from building import NOW, batch
+from building import NOW, batch, marker, write_segment, write_transaction_index
 from reference import crc32c
 
 BASE = 40
@@ -48,7 +48,7 @@ def batch_from(batches, position, is_wanted):
 
 
 def misleads_by_offset(offsets, batches):
-    """Tell whether a broker does not find the batch of an offset, or the end of the log (LogSegment.readNextOffset)."""
+    """Return whether a broker misses the batch of an offset, or the end of the log (LogSegment.readNextOffset)."""
 
     def found(position, target):
         return batch_from(batches, position, lambda one: one["last"] >= target)
@@ -61,7 +61,7 @@ def misleads_by_offset(offsets, batches):
 
 
 def misleads_by_time(times, batches):
-    """Tell whether a broker finds another batch for a time (LogSegment.findOffsetByTimestamp), or largest time."""
+    """Return whether a broker finds a wrong batch for a time (LogSegment.findOffsetByTimestamp), or largest time."""
     offsets = [(one["last"], one["position"]) for one in batches[1:]]
     for target in range(NOW - 2, NOW + 24):
         at = slot([time for time, _ in times], target)
@@ -181,3 +181,25 @@ def test_the_entries_of_real_brokers_mislead_nobody(golden):
             assert not [one for one in bl.check(path) if one.code in ("offset-index", "time-index")]
             checked += 1
     assert checked > 30
+
+
+@pytest.mark.parametrize(
+    ("stable", "is_found"), [((0, 6), False), ((0, 5), False), ((1, 6), True), ((0, 7), True), ((1 << 40, 6), True)]
+)
+def test_a_last_stable_offset_that_ends_a_search_too_early_is_found(tmp_path, stable, is_found):
+    """A broker collects no aborted transaction behind such an entry (TransactionIndex.collectAbortedTxns)."""
+    directory = tmp_path / "t-0"
+    batches = [
+        batch(0, [b"a"], producer_id=8, base_sequence=0, transactional=True),
+        batch(1, [b"b"], producer_id=9, base_sequence=0, transactional=True),
+        marker(2, 9, commit=False),
+        batch(3, [b"c"], producer_id=9, base_sequence=1, transactional=True),
+        marker(4, 9, commit=True),
+        marker(5, 8, commit=False),
+        batch(6, [b"d"]),
+    ]
+    write_segment(directory, 0, batches)
+    first, second = stable
+    write_transaction_index(directory, 0, [(9, 1, 2, first), (8, 0, 5, second)])
+    found = [one for one in bl.check(directory) if one.code == "transaction-index"]
+    assert bool(found) == is_found

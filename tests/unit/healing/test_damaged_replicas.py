@@ -1,4 +1,4 @@
-"""Of several damaged replicas, every batch that is sound on one of them is kept, and all others are told.
+"""A batch that is sound on one of several damaged replicas is kept, and the loss of every other one is reported.
 
 Which batch is sound where is known from the bytes that the test wrote and damaged, never from a check.
 """
@@ -16,7 +16,7 @@ TOPIC_ID = "AAECAwQFBgcICQoLDA0ODw"
 SEEDS = 25
 
 
-def cluster(directory, seed, chance):
+def cluster(directory, chance):
     """Write equal replicas that rolled at different places; return (base, end, epoch, bytes) of each batch."""
     offset, epoch, batches = 0, chance.randint(0, 2), []
     is_compacted = chance.random() < 0.3
@@ -34,8 +34,8 @@ def cluster(directory, seed, chance):
         rolls = sorted({0, *chance.sample(range(1, len(batches)), chance.randint(0, 3))})
         for start, stop in zip(rolls, [*rolls[1:], len(batches)], strict=True):
             write_segment(root / "t-0", batches[start][0], [one[3] for one in batches[start:stop]])
-        places(root, end, epochs_of(batches), node, is_clean=is_clean, is_compacted=is_compacted)
-    return batches, is_compacted
+        write_files_around(root, end, epochs_of(batches), node, is_clean=is_clean, is_compacted=is_compacted)
+    return batches
 
 
 def epochs_of(batches):
@@ -45,7 +45,7 @@ def epochs_of(batches):
     return starts
 
 
-def places(root, end, epochs, node, *, is_clean, is_compacted):
+def write_files_around(root, end, epochs, node, *, is_clean, is_compacted):
     """Write the files around the batches, as a broker that stopped, or was killed behind a flush."""
     lines = "".join(f"{epoch} {start}\n" for epoch, start in epochs.items())
     (root / "t-0/leader-epoch-checkpoint").write_text(f"0\n{len(epochs)}\n{lines}")
@@ -114,7 +114,7 @@ def test_what_is_sound_on_one_replica_is_kept(tmp_path, chunk):
     for seed in range(chunk * SEEDS, (chunk + 1) * SEEDS):
         chance = random.Random(seed)
         directory = tmp_path / str(seed)
-        batches, _ = cluster(directory, seed, chance)
+        batches = cluster(directory, chance)
         disks = sorted(directory.iterdir())
         harm = [harmed(disk, chance) for disk in disks]
         sound, in_doubt = (set().union(*one) for one in zip(*harm, strict=True))

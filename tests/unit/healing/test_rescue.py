@@ -1108,3 +1108,21 @@ def test_a_disk_that_the_metadata_do_not_name_as_a_replica_gives_batches_and_is_
     assert offsets(tmp_path / "new") == list(range(10))
     (note,) = [note for note in rescued.notes if "has batches from" in note]
     assert note == f"orders-0 has batches from {disks[1] / 'orders-0'}, although the metadata have it on the nodes 1"
+
+
+def test_the_records_before_a_segment_that_one_disk_lost_come_from_another(disks, tmp_path):
+    """Epochs that begin where the log does prove no deletion: a broker that ran on, or a repair, made them so."""
+    emptied(disks[0], 4)
+    with_id_of(disks[0], disks[1])
+    write_segment(disks[0] / "orders-0", 4, [batch(at, [VALUE], timestamp=NOW + at) for at in range(4, 10)])
+    ends = checkpoints.format_offset_checkpoint({("orders", 0): 10})
+    for name in ("recovery-point-offset-checkpoint", "replication-offset-checkpoint"):
+        (disks[0] / name).write_bytes(ends)
+    for number, order in enumerate((disks, disks[::-1])):
+        bl.rescue(*order, to=tmp_path / str(number), topics=["orders"])
+        # The disk of the leader tells where the log starts; without metadata, that with the most records.
+        assert offsets(tmp_path / str(number)) == list(range(4, 10))
+    without_metadata(*disks)
+    for number, order in enumerate((disks, disks[::-1])):
+        bl.rescue(*order, to=tmp_path / f"bare-{number}", topics=["orders"])
+        assert offsets(tmp_path / f"bare-{number}") == list(range(10))
