@@ -74,6 +74,7 @@ __all__ = [
     "cut_short_in_words",
     "embedded_json",
     "empty_batch",
+    "end_of_transaction",
     "end_transaction_marker",
     "find_batch",
     "find_timestamp",
@@ -274,6 +275,15 @@ def crc32c(data: _Data) -> int:
 
 def empty_batch(offset: int, leader_epoch: int) -> bytes:
     """Return a batch of format 2 without records that takes one offset, as compaction leaves it: 61 bytes."""
+
+def end_of_transaction(batch: Buffer) -> tuple[bool, int] | None:
+    """Return what a marker says: whether it is a COMMIT, and the coordinator's epoch.
+
+    None for a batch that is no marker, or that the cleaner emptied.
+
+    Raises:
+        CorruptRecordError: the batch is damaged.
+    """
 
 def end_transaction_marker(
     *,

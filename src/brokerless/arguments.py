@@ -14,6 +14,8 @@ Time = int | str | datetime
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LONG_MAX = (1 << 63) - 1
+# As many names as a message lists.
+_FEW = 5
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> ValueError:
@@ -117,3 +119,10 @@ def to_ms(option: str, time: object) -> int:
         # Kafka gives negative timestamps another meaning: -1 is the log end.
         raise ValueError(f"{option}: {time!s} is before 1970: no record has such a time")
     return -((_EPOCH - moment) // timedelta(milliseconds=1))
+
+
+def listed_few(names: Iterable[str]) -> str:
+    """Return some names with commas between, and how many others there are."""
+    every = list(names)
+    more = [f"and {len(every) - _FEW} more"] if len(every) > _FEW else []
+    return ", ".join([*every[:_FEW], *more])

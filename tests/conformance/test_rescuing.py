@@ -1,6 +1,7 @@
 """A cluster of three nodes loses disks; what a rescue makes of the rest starts, and says the same as before."""
 
 import shutil
+from itertools import pairwise
 from types import SimpleNamespace
 
 import pytest
@@ -267,3 +268,71 @@ def test_a_fork_of_a_tiered_cluster_has_what_was_on_its_disk(client, tmp_path, r
         assert client.produce(broker, "t", 0, 1)[0]["offset"] == remote_cluster.rows[-1]["offset"] + 1
     after = {path: path.read_bytes() for path in remote_cluster.remote.rglob("*") if path.is_file()}
     assert before.items() <= after.items()
+
+
+def decided_and_marked(data):
+    """Return when a coordinator decided on each transaction, and when its markers were written."""
+    states = bl.transactions(data, history=True).to_pylist()
+    decided = sorted(row["coordinator_time"] for row in states if row["state"] == "PrepareCommit")
+    markers = sorted(
+        marker["max_timestamp"]
+        for log in bl.LogDirs(data).logs(["t", "__consumer_offsets"])
+        for headers in log.scan()
+        for marker in headers.filter(headers["is_control"]).to_pylist()
+    )
+    times = [round(one.timestamp() * 1000) for one in decided]
+    each = [[one for one in markers if begin <= one < end] for begin, end in pairwise([*times, 1 << 62])]
+    return list(zip(times, each, strict=True))
+
+
+def test_what_is_cut_at_a_time_has_each_transaction_whole(client, tmp_path):
+    """Between the decision and the last marker, in all partitions, in the group and at the coordinator."""
+    few = {"offsets_topic_num_partitions": 5, "transaction_state_log_num_partitions": 3}
+    rows, count = [], 40
+    with Broker(tmp_path / "data", log=tmp_path / "log", **few) as broker:
+        client.create(broker, "t", 3, [1])
+        for number in range(count):
+            records = [{"topic": "t", "partition": partition, "count": 1 + number % 2} for partition in range(3)]
+            offsets = [{"topic": "t", "partition": 0, "offset": number}]
+            (last,) = client.state(
+                broker,
+                "transaction",
+                id=f"id-{number % 4}",
+                end="commit",
+                records=records,
+                group="g",
+                offsets=offsets,
+                anew=False,
+                properties={},
+            )
+            rows.append({(int(name[2:]), offset - i) for name, offset in last.items() for i in range(1 + number % 2)})
+    found = decided_and_marked(tmp_path / "data")
+    assert len(found) == count
+    # Behind the decision, before the first marker; and between the markers.
+    moments = [decided + 1 for decided, markers in found if decided < markers[0]][3:][:2]
+    moments += [markers[-1] for _, markers in found if markers[0] < markers[-1]][3:][:2]
+    assert moments
+    for at, moment in enumerate(moments):
+        new = tmp_path / f"new-{at}"
+        rescued = bl.rescue(tmp_path / "data", to=new, until=moment)
+        assert rescued.left == []
+        assert any("is committed, for its coordinator had decided so" in note for note in rescued.notes)
+        with Broker(new, log=tmp_path / f"log-{at}", **few) as broker:
+            seen = {(row["partition"], row["offset"]) for row in client.consume(broker, "t", "read_committed")}
+            (group,) = client.state(broker, "groupOffsets", groups=["g"])
+            producing = client.state(
+                broker,
+                "transaction",
+                id="id-0",
+                end="commit",
+                records=records,
+                group="g",
+                offsets=offsets,
+                anew=True,
+                properties={},
+            )
+            assert producing
+        whole = [number for number in range(count) if rows[number] <= seen]
+        assert whole == list(range(sum(decided < moment for decided, _ in found)))
+        assert seen == set().union(*(rows[number] for number in whole))
+        assert group["offset"] == whole[-1]

@@ -72,7 +72,7 @@ pub use read::split_reader::{
 pub use read::survey::{Finding, FindingKind, Part, Survey, SurveyedSegment};
 pub use read::survey_reader::{RowsOrFinding, SurveyReader};
 pub use read::timestamp_search::{TimestampMatch, TimestampQuery, find_timestamp};
-pub use read::transactions::Transactions;
+pub use read::transactions::{EndOfTransaction, Transactions, end_of_transaction};
 pub use rewrite::compact::{
     CompactionRewrite, CompactionScan, HashRange, LastRecord, NewestRecords, Phase, RecordCounts,
     RewriteOptions, ScanOptions, SegmentVerdicts,

@@ -1,9 +1,10 @@
-//! `end_transaction_marker`: the batch that commits or aborts a transaction.
+//! `end_transaction_marker` and `end_of_transaction`: the batch that commits or aborts a transaction.
 
 use brokerless_core::BatchOptions;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
+use crate::buffer::Bytes;
 use crate::error::to_py;
 
 #[pyfunction]
@@ -33,4 +34,11 @@ pub(crate) fn end_transaction_marker<'py>(
     brokerless_core::end_transaction_marker(&options, commit, coordinator_epoch, timestamp)
         .map(|marker| PyBytes::new(py, &marker))
         .map_err(|error| to_py(py, error))
+}
+
+#[pyfunction]
+pub(crate) fn end_of_transaction(py: Python<'_>, batch: Bytes) -> PyResult<Option<(bool, i32)>> {
+    let end =
+        brokerless_core::end_of_transaction(batch.as_slice()).map_err(|error| to_py(py, error))?;
+    Ok(end.map(|end| (end.is_commit, end.coordinator_epoch)))
 }

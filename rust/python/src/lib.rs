@@ -127,6 +127,10 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(crc32c::crc32c, module)?)?;
     module.add_function(wrap_pyfunction!(empty_batch::empty_batch, module)?)?;
     module.add_function(wrap_pyfunction!(
+        end_transaction_marker::end_of_transaction,
+        module
+    )?)?;
+    module.add_function(wrap_pyfunction!(
         end_transaction_marker::end_transaction_marker,
         module
     )?)?;

@@ -12,13 +12,13 @@ So only the owner changes the log, and only when all new files are durable.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from brokerless.append.swap import discard
 from brokerless.layout.topic_config import OPTION
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Sequence
+    from collections.abc import Callable, Generator, Mapping, Sequence
     from typing import TypeAlias
 
     from brokerless.append.swap import Replacement
@@ -103,6 +103,14 @@ def outputs_of(replacements: Sequence[Replacement], output: str | None) -> tuple
     return () if output is None else (output,) * len(replacements)
 
 
+class Commit(NamedTuple):
+    """An open transaction that is to be committed: its producer, and the epochs of the COMMIT marker."""
+
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+
+
 @dataclass(frozen=True, kw_only=True)
 class Outcome(Generic[ReportT]):
     """The result of an operation's work, with the changes that the log's owner has to make. Picklable.
@@ -111,7 +119,9 @@ class Outcome(Generic[ReportT]):
         report: the report for the user.
         replacements: the replaced segments, ascending; each replacement is swapped in by itself.
         truncate_to: everything from this offset on is deleted; None to delete nothing.
-        aborts_open_transactions: end the transactions that are then open with ABORT markers.
+        ends_open_transactions: end the transactions that are then open: with ABORT markers, but for `commits`.
+        commits: the transactions among them to be ended with COMMIT markers.
+        ended_at: the time of these markers, ms: the same in each replica.
         deleted_segments: how many of the oldest segments to delete. If it is all of them, a new one begins at the log
             end.
         log_start_offset: the new log start offset; None to change it only for deleted segments.
@@ -129,7 +139,9 @@ class Outcome(Generic[ReportT]):
     report: ReportT
     replacements: tuple[Replacement, ...] = ()
     truncate_to: int | None = None
-    aborts_open_transactions: bool = False
+    ends_open_transactions: bool = False
+    commits: tuple[Commit, ...] = ()
+    ended_at: int | None = None
     deleted_segments: int = 0
     log_start_offset: int | None = None
     first_dirty_offset: int | None = None
@@ -172,6 +184,21 @@ class RewriteOperation(Protocol[PlanT, ReportT]):
         Raises:
             CorruptRecordError: a segment is damaged. The log is unchanged.
             ValueError: the operation refuses the log because of its records.
+        """
+
+
+@runtime_checkable
+class Joint(RewriteOperation[PlanT, ReportT], Protocol[PlanT, ReportT]):
+    """An operation that decides on several logs together, before it works on any of them."""
+
+    def together(
+        self, states: Mapping[str, tuple[tuple[str, int], LogState]], progress: Callable[[str, int], None]
+    ) -> Mapping[str, RewriteOperation[LogState, ReportT]]:
+        """Return the operation for each log.
+
+        Args:
+            states: topic, partition and state of each log, by its directory.
+            progress: called with a log's directory and the bytes of it that were read.
         """
 
 

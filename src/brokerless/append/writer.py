@@ -29,12 +29,12 @@ from brokerless.recovery.loader import load
 from brokerless.recovery.truncate import truncate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import Literal
 
     from typing_extensions import Buffer
 
-    from brokerless.append.operation import Outcome, PlanT, Report, ReportT, RewriteOperation
+    from brokerless.append.operation import Commit, Outcome, PlanT, Report, ReportT, RewriteOperation
     from brokerless.append.swap import Replacement
     from brokerless.layout.replication import Replication
     from brokerless.layout.topic_config import TopicConfig
@@ -518,22 +518,30 @@ class LogWriter:
                     highest = max(highest, -1 if found is None else found)
         return None if highest < 0 else highest
 
-    def abort_open_transactions(self) -> int:
-        """End all open transactions with ABORT markers, as their coordinator would, and return their number.
+    def end_open_transactions(self, commits: Iterable[Commit] = (), at: int | None = None) -> int:
+        """End all open transactions with markers, as their coordinator would, and return their number.
 
         For a log whose coordinator has lost these transactions: they would stay open for ever, and `read_committed`
         would stop at the first of them.
+
+        Args:
+            commits: those that end with COMMIT markers. The others end with ABORT markers.
+            at: the time of the markers, ms; None: now.
         """
         entries = self._appender.producers.entries().to_pylist()
         open_ones = [entry for entry in entries if entry["current_txn_first_offset"] >= 0]
+        committed = {one.producer_id: one for one in commits}
         for entry in open_ones:
+            commit = committed.get(entry["producer_id"])
             marker = _native.end_transaction_marker(
-                commit=False,
+                commit=commit is not None,
                 producer_id=entry["producer_id"],
                 # The next epoch, as a coordinator fences: the producer itself cannot continue (KIP-890, KIP-1228).
-                producer_epoch=min(entry["producer_epoch"] + 1, _MAX_PRODUCER_EPOCH),
-                coordinator_epoch=max(entry["coordinator_epoch"], 0),
-                timestamp=self._now(),
+                producer_epoch=min(entry["producer_epoch"] + 1, _MAX_PRODUCER_EPOCH)
+                if commit is None
+                else commit.producer_epoch,
+                coordinator_epoch=max(entry["coordinator_epoch"], 0 if commit is None else commit.coordinator_epoch),
+                timestamp=self._now() if at is None else at,
             )
             # The producer id needs no reservation: the log has it already.
             request = self._request("coordinator", None)
@@ -568,8 +576,8 @@ class LogWriter:
         if outcome.truncate_to is not None:
             # A log whose producers have expired keeps old snapshots, where transactions may be open that ended later.
             self.truncate_to(outcome.truncate_to, replays_producers=True)
-        if outcome.aborts_open_transactions:
-            self.abort_open_transactions()
+        if outcome.ends_open_transactions:
+            self.end_open_transactions(outcome.commits, outcome.ended_at)
         self.replace_segments(
             outcome.replacements,
             has_producers=outcome.has_producers,

@@ -384,8 +384,8 @@ def _difference(stored: _native.Producers, computed: _native.Producers) -> str:
         if expected is None:
             return f"it has producer {row['producer_id']}, of which the log has no batch"
         for name in _PRODUCER_COLUMNS:
-            # A producer that comes back after it was forgotten has no coordinator yet.
-            is_forgotten = name == "coordinator_epoch" and row[name] == -1
+            # A producer that comes back after it was forgotten has no coordinator yet; with a marker alone, no batch.
+            is_forgotten = name in ("coordinator_epoch", "last_sequence") and row[name] == -1
             if row[name] != expected[name] and not is_forgotten:
                 producer = row["producer_id"]
                 return f"producer {producer}: {name} is {row[name]}, by the batches before it {expected[name]}"

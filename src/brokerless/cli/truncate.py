@@ -34,7 +34,8 @@ def truncate(
     is needed. With --timestamp the first batch that has a record of that time or later is left out, and all behind it.
 
     No coordinator knows the transactions that were open at that moment, so nobody would end them:
-    --open-transactions says what becomes of them. The report counts them.
+    --open-transactions says what becomes of them. The report counts them. A transaction over several of the partitions
+    is kept as a whole, or not at all.
 
     \b
     brokerless truncate data --topic orders --timestamp 2024-05-01T12:00 --output as-of-noon

@@ -18,7 +18,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from brokerless.arguments import unknown
+from brokerless.arguments import listed_few, unknown
 from brokerless.errors import BrokerlessError, CorruptRecordError, UnsupportedFormatError
 from brokerless.healing.lone_claims import lone_claim
 from brokerless.healing.partition_counts import likely_count
@@ -40,9 +40,6 @@ if TYPE_CHECKING:
     from brokerless.layout.checkpoints import LeaderEpoch
 
 _T = TypeVar("_T")
-
-# As many names as a note lists.
-_FEW = 5
 
 
 class Replica(NamedTuple):
@@ -434,13 +431,6 @@ def _last_epoch(headers: Iterable[pa.RecordBatch]) -> tuple[int, int]:
             epoch = max(batches["partition_leader_epoch"][-1].as_py() or 0, 0) if is_valid else -1
             end = (batches["last_offset"][-1].as_py() or 0) + 1
     return epoch, end
-
-
-def listed_few(names: Iterable[str]) -> str:
-    """Return some names with commas between, and how many others there are."""
-    every = list(names)
-    more = [f"and {len(every) - _FEW} more"] if len(every) > _FEW else []
-    return ", ".join([*every[:_FEW], *more])
 
 
 def same_cluster(roots: Iterable[LogDirFiles]) -> str | None:

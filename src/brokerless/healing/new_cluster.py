@@ -10,8 +10,8 @@ import contextlib
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from brokerless.arguments import listed_few
 from brokerless.errors import BrokerlessError, UnsupportedFormatError
-from brokerless.healing.found_topics import listed_few
 from brokerless.healing.surviving_metadata import IN_SYNC, is_above
 from brokerless.layout.bootstrap_metadata import (
     LEAST_METADATA_VERSION,

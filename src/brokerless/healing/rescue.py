@@ -22,7 +22,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from brokerless import _native
-from brokerless.arguments import check_several, to_ms, unknown
+from brokerless.arguments import check_several, listed_few, to_ms, unknown
 from brokerless.checking.check import check
 from brokerless.errors import BrokerlessError, CorruptRecordError, LogInUseError, without_warnings
 from brokerless.healing.damaged_range import DamagedRange
@@ -30,7 +30,6 @@ from brokerless.healing.found_topics import (
     damaged_checkpoints,
     find_topics,
     last_epoch,
-    listed_few,
     node_ids,
     open_disks,
     ranked,
@@ -55,7 +54,7 @@ from brokerless.log_dir.cluster_metadata import formatted_snapshot
 from brokerless.log_dir.copying import StagedCopy
 from brokerless.recovery.loader import load
 from brokerless.rewriting.convert import Convert
-from brokerless.rewriting.run import rewrite
+from brokerless.rewriting.run import rewrite, rewrite_each
 from brokerless.rewriting.truncate_to import TruncateTo
 from brokerless.state.internal_topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 
@@ -181,7 +180,7 @@ def rescue(
         topics: only these topics; None: all. Groups and open transactions go on only if `__consumer_offsets` and
             `__transaction_state` are among them.
         rename: new names of topics. They get new ids, and groups start anew on them.
-        until: cut the records as they were at this time.
+        until: cut the records as they were at this time, each transaction as a whole or not at all.
         convert: write messages of formats 0 and 1, of brokers before 0.11, in format 2.
         lost_path: the new directory for the report; by default the name of the result with ".lost" behind it, and
             a number if that exists.
@@ -628,7 +627,10 @@ class _Job:
                 if directory != copy.path:
                     disk.make_directory(directory)
                 self._write_partitions(copy, node, directory)
-                self._rewrite(directory, node)
+            if self._until is not None:
+                self._cut(self._until, copy.path)
+            for node in self._nodes if self._converts else ():
+                self._convert(node, self._directory(copy.path, node))
             self._highest = max(self._highest, in_snapshots(self._logs()))
             for node in self._nodes:
                 self._write_root(node, self._directory(copy.path, node))
@@ -746,20 +748,50 @@ class _Job:
         name = self._rename.get(topic.name, topic.name)
         return topic.topic_id if name == topic.name else self._new_ids.setdefault(name, checkpoints.random_id())
 
-    def _rewrite(self, directory: str, node: int) -> None:
-        """Cut and convert the records of a node.
+    def _cut(self, until: int, to: str) -> None:
+        """Cut the records of all nodes at a moment, so that each transaction is whole or absent.
 
         Kafka's own topics are cut, too: groups go on as they did then. Before the metadata are written, no other node
         is known that could have replicas.
         """
-        topics = {
+        nodes = [node for node in self._nodes if self._topics_of(node)]
+        if not nodes:
+            return
+        ended: dict[bool, set[int]] = {True: set(), False: set()}
+        for done in rewrite_each(
+            TruncateTo(timestamp=until, sole_replica=True),
+            [self._directory(to, node) for node in nodes],
+            topics=sorted({topic for node in nodes for topic in self._topics_of(node)}),
+        ):
+            for one in done.report.ended:
+                ended[one.is_committed].add(one.producer_id)
+            if done.report.whole_from is not None:
+                self._note(
+                    f"{done.name} is cut at offset {done.report.log_end_offset}, not at {done.report.whole_from}: a "
+                    "transaction was committed there, and other partitions lack a part of it at that moment"
+                )
+        for is_committed, producers in ended.items():
+            if producers:
+                names = listed_few(map(str, sorted(producers)))
+                why = (
+                    "is committed, for its coordinator had decided so by then"
+                    if is_committed
+                    else "is aborted: it was not decided by then"
+                )
+                self._note(f"what was open of a transaction at that moment {why}: of producer {names}")
+
+    def _topics_of(self, node: int) -> set[str]:
+        """Return the new names of the topics of which a node has records."""
+        return {
             self._rename.get(one.topic.name, one.topic.name)
             for one in self._partitions
             if one.kept is not None and node in one.replicas
         }
-        if self._until is not None and topics:
-            rewrite(TruncateTo(timestamp=self._until, sole_replica=True), directory, topics=sorted(topics))
-        if not (self._converts and topics & self._old_formats):
+
+    def _convert(self, node: int, directory: str) -> None:
+        """Convert the records of a node."""
+        topics = self._topics_of(node)
+        if not topics & self._old_formats:
             return
         for done in rewrite(Convert(magic=2, sole_replica=True), directory, topics=sorted(topics & self._old_formats)):
             # Older formats have no leader epochs, so there is no file of them either.

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 
-from brokerless.append.operation import LogState, PlanT, ReportT, check_known
+from brokerless.append.operation import Joint, LogState, PlanT, ReportT, check_known
 from brokerless.append.swap import collect, discard
 from brokerless.append.writer import LogWriter
 from brokerless.errors import CorruptRecordError, LogInUseError
@@ -40,7 +40,7 @@ from brokerless.rewriting.selection import Selection, select_partitions
 from brokerless.rewriting.task_steps import Scheduler, in_place, staged
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from types import TracebackType
 
     from brokerless.append.operation import Outcome, RewriteOperation
@@ -207,11 +207,11 @@ def rewrite_each(
                     "what it writes meanwhile may change the result",
                     stacklevel=2,
                 )
-        yield from _run(operation, [_DryRunLogs(source) for source in sources], chosen_pool, None)
+        yield from _run(operation, [_DryRunLogs(source) for source in sources], chosen_pool, None, progress)
     elif to is None:
         checks = pool is None
         opened = [_OpenLogs(source, operation, checks=checks) for source in sources]
-        yield from _run(operation, opened, chosen_pool, progress_file, share)
+        yield from _run(operation, opened, chosen_pool, progress_file, progress, share)
     else:
         (source,) = sources
         yield from _rewrite_copy(operation, source, os.fspath(to), chosen_pool, progress)
@@ -230,7 +230,7 @@ def _rewrite_copy(
             logs = _OpenLogs(copied, operation, is_original=False)
             results = [
                 replace(result, damage=_relocated(_find_damage(logs.directory(result.key)), copy.path, to))
-                for result in list(_run(operation, [logs], pool, None))
+                for result in list(_run(operation, [logs], pool, None, progress))
             ]
         copy.publish()
     return results
@@ -303,18 +303,25 @@ def _run(
     log_groups: Sequence[_DryRunLogs | _OpenLogs],
     pool: Pool[Any],
     progress_file: ProgressFile | None,
+    progress: Progress,
     share: int = SHARE,
 ) -> Iterator[RewriteResult[ReportT]]:
     """Work on all partitions that are not finished yet; see `Scheduler` for the order."""
     with ExitStack() as stack:
-        tasks: list[_Task[PlanT, ReportT]] = []
+        chosen: dict[str, tuple[_DryRunLogs | _OpenLogs, Key]] = {}
         for logs in log_groups:
             stack.enter_context(logs)
-            tasks += [
-                _Task(operation, logs, key, pool.may_retry, share)
-                for key in logs.partitions()
-                if progress_file is None or not progress_file.skips(logs.directory(key))
-            ]
+            for key in logs.partitions():
+                directory = logs.directory(key)
+                if progress_file is None or not progress_file.skips(directory):
+                    chosen[directory] = logs, key
+        operations: Mapping[str, RewriteOperation[Any, ReportT]] = dict.fromkeys(chosen, operation)
+        if isinstance(operation, Joint):
+            states = {directory: (key, logs.look_at(key)) for directory, (logs, key) in chosen.items()}
+            operations = operation.together(states, lambda directory, read: progress(_name(chosen[directory][1]), read))
+        tasks = [
+            _Task(operations[directory], logs, key, pool.may_retry, share) for directory, (logs, key) in chosen.items()
+        ]
         stack.enter_context(pool)
         for task, outcome in Scheduler(pool, tasks).run():
             result = task.logs.finish(task.key, outcome)
@@ -392,6 +399,8 @@ class _DryRunLogs:
                 f"the log needs recovery first: {change}; run `brokerless recover`", path=directory
             )
         return self._state(key, loaded, directory, now)
+
+    look_at = state
 
     def _state(self, key: Key, loaded: Loaded, directory: str, now: int) -> LogState:
         config = self._cluster.config_of(key[0])
@@ -502,6 +511,12 @@ class _OpenLogs:
         self._logs[key] = log
         self._prepare(log)
         return replace(log.state(), is_original=self._is_original)
+
+    def look_at(self, key: Key) -> LogState:
+        """Return the state of a log, and close it again."""
+        state = self.state(key)
+        self._logs.pop(key).close()
+        return state
 
     def directory(self, key: Key) -> str:
         """Return the path of a partition."""

@@ -5,24 +5,45 @@ Kafka has truncation only: the rules are those of a follower that had more than 
 
 from __future__ import annotations
 
+import os
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Literal, cast
 
 from brokerless.append.operation import Outcome
-from brokerless.arguments import check_number, to_ms
-from brokerless.errors import CorruptRecordError
+from brokerless.arguments import check_number, listed_few, to_ms
+from brokerless.errors import CorruptRecordError, LogInUseError
+from brokerless.log.damage import tuples
 from brokerless.recovery.truncate import truncate
 from brokerless.rewriting.retain import largest_timestamp
+from brokerless.rewriting.whole_transactions import Cut, keep_whole
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from brokerless.append.operation import LogState, Progress
+    from brokerless.append.operation import Commit, LogState, Progress
     from brokerless.append.writer import LogWriter
     from brokerless.arguments import Time
     from brokerless.log.segment import Segment
 
 _COLUMNS = ("position", "base_offset", "last_offset", "max_timestamp", "is_valid")
+
+
+@dataclass(frozen=True)
+class EndedTransaction:
+    """A transaction that was open at a cut, and was ended.
+
+    Attributes:
+        producer_id: its producer.
+        first_offset: its first offset.
+        is_committed: it ends with a COMMIT marker: its coordinator had decided so before the cut, and all of it is
+            kept. Otherwise it ends with an ABORT marker.
+    """
+
+    producer_id: int
+    first_offset: int
+    is_committed: bool
 
 
 @dataclass(frozen=True)
@@ -36,7 +57,11 @@ class TruncateReport:
         cut_size: the size of the deleted batches, in bytes.
         open_transactions: the number of transactions open at the cut. Their coordinator no longer knows them, so nobody
             would end them, and `read_committed` would stop there for ever.
-        are_aborted: ABORT markers end the open transactions; False if the log ends before the first of them.
+        are_aborted: ABORT markers end the open transactions; False if the log ends before the first of them, or if
+            COMMIT markers end all of them.
+        ended: the transactions that are ended with markers.
+        whole_from: where the log would have ended, had it not been cut further: a transaction was committed here
+            already, but is not whole in all logs that are cut at this moment. None: it was not.
     """
 
     end_before: int
@@ -45,6 +70,8 @@ class TruncateReport:
     cut_size: int
     open_transactions: int = 0
     are_aborted: bool = False
+    ended: tuple[EndedTransaction, ...] = ()
+    whole_from: int | None = None
 
     def to_dict(self) -> dict[str, object]:
         """Return the report as a dict for JSON."""
@@ -58,15 +85,34 @@ class TruncateReport:
             ends = "would end" if dry_run else "ends"
             sizes = f"{self.cut_size:,} of {self.size:,} bytes {'would be cut' if dry_run else 'cut'}"
             lines = [f"{ends} at {self.log_end_offset}, not at {self.end_before}: {sizes}"]
+        if self.whole_from is not None:
+            lines.append(
+                f"cut further than to {self.whole_from}: a transaction was committed here before that, and other logs "
+                "lack a part of it"
+            )
         if self.open_transactions:
-            ended = "ended with ABORT markers" if self.are_aborted else "left out, with all behind the first of them"
-            lines.append(f"open transactions at that moment: {self.open_transactions}, {ended}")
+            ways = [
+                f"{named} ended with {'COMMIT' if is_commit else 'ABORT'} markers"
+                for is_commit in (True, False)
+                if (named := self._named(is_committed=is_commit))
+            ]
+            left = self.open_transactions - len(self.ended)
+            ways += [f"{left} left out, with all behind the first of them"] if left > 0 else []
+            lines.append(f"open transactions at that moment: {self.open_transactions}: {', '.join(ways)}")
         return lines
+
+    def _named(self, *, is_committed: bool) -> str:
+        chosen = [one for one in self.ended if one.is_committed is is_committed]
+        ids = listed_few(sorted({str(one.producer_id) for one in chosen}, key=int))
+        return f"{len(chosen)} (of producer {ids})" if chosen else ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TruncateTo:
     """Delete everything that was appended to a log since a time or an offset. Meant for a copy.
+
+    Over several logs, each transaction is kept as a whole, or not at all: one that was decided before the cut, and of
+    which no batch is cut, ends with COMMIT markers. Before the COMMIT marker of any other, the log is cut further.
 
     Attributes:
         timestamp: ms since 1970, a datetime or ISO 8601 text. Delete the first batch with a record of that time or
@@ -117,14 +163,9 @@ class TruncateTo:
         return state
 
     def work(
-        self,
-        plan: LogState,
-        *,
-        dry_run: bool,  # noqa: ARG002
-        progress: Progress,
-        output: str | None = None,  # noqa: ARG002
+        self, plan: LogState, *, dry_run: bool, progress: Progress, output: str | None = None
     ) -> Outcome[TruncateReport]:
-        """Find where to cut the log; write nothing.
+        """Find where to cut the log; write nothing. Other logs do not count.
 
         Raises:
             CorruptRecordError: batches in the segment with the cut are out of order, or the first deleted one is
@@ -132,16 +173,144 @@ class TruncateTo:
             ValueError: a segment without timestamps (magic 0) was written to since. Or the cut is in a part that remote
                 storage or other replicas may have.
         """
-        state = plan
-        sizes = [segment.extent().end_position for segment in state.segments]
-        number, end, position = _find_cut(state, sizes, progress, cast("int | None", self.timestamp), self.offset)
-        unstable = still_open = _open_transactions(state, end)
-        while still_open and self.open_transactions == "cut":
-            # A transaction begins with a batch, so this cuts no batch. But it may delete the marker of an earlier one.
-            number, end, position = _find_cut(state, sizes, lambda _: None, None, min(still_open))
-            still_open = _open_transactions(state, end)
+        (decided,) = self.together({"": (("", 0), plan)}, lambda _, count: progress(count)).values()
+        return decided.work(plan, dry_run=dry_run, progress=lambda _: None, output=output)
+
+    def together(
+        self, states: Mapping[str, tuple[tuple[str, int], LogState]], progress: Callable[[str, int], None]
+    ) -> dict[str, DecidedTruncation]:
+        """Find where to cut several logs, so that each transaction is whole in all of them, or in none.
+
+        Raises:
+            The errors of `work`.
+        """
+        logs = [_LogToCut(name, state, directory) for directory, (name, state) in states.items()]
+        with ThreadPoolExecutor(os.cpu_count()) as threads:
+            list(threads.map(lambda log: log.begin(self, progress), logs))
+        while True:
+            cuts = [Cut(log.state, log.name, log.end, log.open) for log in logs]
+            verdict = keep_whole(cuts, cast("int | None", self.timestamp))
+            is_changed = False
+            for number, log in enumerate(logs):
+                log.commits = tuple(verdict.commits.get(number, ()))
+                end = verdict.ends.get(number, log.end)
+                log.whole_from = log.first_end if end < log.end and log.whole_from is None else log.whole_from
+                committed = {one.producer_id for one in log.commits}
+                undecided = [first for producer, first in log.open if producer not in committed]
+                if self.open_transactions == "cut" and undecided:
+                    # A transaction begins with a batch, so this cuts no batch. But it may delete the marker of an
+                    # earlier one.
+                    end = min(end, *undecided)
+                if end < log.end:
+                    log.cut_at(end)
+                    is_changed = True
+            if not is_changed:
+                now = max((log.state.now for log in logs), default=0)
+                return {log.directory: log.decided(self, now) for log in logs}
+
+
+class _LogToCut:
+    """A log whose cut is being looked for.
+
+    Attributes:
+        name: topic and partition.
+        state: the log.
+        directory: its directory.
+        first_end: the first end that was found.
+        end: where to cut the log: the new log end offset.
+        open: the transactions that are open there: producer id and first offset.
+        commits: those of them that were committed.
+        whole_from: see `TruncateReport`.
+    """
+
+    def __init__(self, name: tuple[str, int], state: LogState, directory: str) -> None:
+        self.name, self.state, self.directory = name, state, directory
+        self.commits: tuple[Commit, ...] = ()
+        self.whole_from: int | None = None
+        self._sizes = [segment.extent().end_position for segment in state.segments]
+
+    def begin(self, options: TruncateTo, progress: Callable[[str, int], None]) -> None:
+        """Find the cut at the time or offset of the options."""
+        found = _find_cut(
+            self.state,
+            self._sizes,
+            partial(progress, self.directory),
+            cast("int | None", options.timestamp),
+            options.offset,
+        )
+        self._take(found)
+        self.first_end, self._first_open = self.end, self.open
+
+    def cut_at(self, offset: int) -> None:
+        """Cut the log further, at an offset."""
+        self._take(_find_cut(self.state, self._sizes, lambda _: None, None, offset))
+
+    def _take(self, found: tuple[int, int, int]) -> None:
+        self._number, self.end, self._position = found
+        self.open = _open_transactions(self.state, self.end)
+
+    def decided(self, options: TruncateTo, now: int) -> DecidedTruncation:
+        """Return what is done to the log."""
+        state, end = self.state, self.end
+        committed = {one.producer_id for one in self.commits}
+        ended = tuple(EndedTransaction(producer, first, producer in committed) for producer, first in self.open)
+        cut_size = sum(self._sizes[self._number :]) - self._position
+        report = TruncateReport(
+            state.log_end_offset,
+            end,
+            sum(self._sizes),
+            cut_size,
+            len(self.open if options.open_transactions == "abort" else self._first_open),
+            any(not one.is_committed for one in ended),
+            ended,
+            self.whole_from,
+        )
+        return DecidedTruncation(report, self._number, self.commits, now, sole_replica=options.sole_replica)
+
+
+@dataclass(frozen=True)
+class DecidedTruncation:
+    """What `TruncateTo` does to one log.
+
+    Attributes:
+        report: the report.
+        number: the number of the segment with the cut.
+        commits: the open transactions that are committed.
+        now: the time of the markers, ms.
+        sole_replica: see `TruncateTo`.
+    """
+
+    state_name: ClassVar[str] = TruncateTo.state_name
+    decided_by: ClassVar[tuple[str, ...]] = ()
+
+    report: TruncateReport
+    number: int
+    commits: tuple[Commit, ...]
+    now: int
+    sole_replica: bool
+
+    def prepare(self, log: LogWriter) -> None:
+        """Change nothing."""
+
+    def plan(self, state: LogState) -> LogState:
+        """Return the state: only `work` can refuse the log."""
+        return state
+
+    def work(
+        self,
+        plan: LogState,
+        *,
+        dry_run: bool,  # noqa: ARG002
+        progress: Progress,  # noqa: ARG002
+        output: str | None = None,  # noqa: ARG002
+    ) -> Outcome[TruncateReport]:
+        """Check that the log may be cut there; write nothing."""
+        state, report = plan, self.report
+        end = report.log_end_offset
+        if state.log_end_offset != report.end_before:
+            raise LogInUseError(f"{state.directory} was changed meanwhile: stop what writes there, and start again")
         if end < state.log_end_offset and state.is_tiered:
-            is_local = number == len(sizes) - 1 and (number or state.remote_offsets is None)
+            is_local = self.number == len(state.segments) - 1 and (self.number or state.remote_offsets is None)
             if not is_local:
                 raise ValueError(
                     f"cannot cut {state.directory} at {end}: it is tiered, and remote storage may have later offsets; "
@@ -152,13 +321,17 @@ class TruncateTo:
                 f"cannot cut {state.directory} at {end}: other brokers may have replicas with the records below "
                 f"{state.high_watermark}; cut a copy (to), or give sole_replica if no other replica matters"
             )
-        are_aborted = bool(unstable) and self.open_transactions == "abort"
-        cut_size = sum(sizes[number:]) - position
-        report = TruncateReport(state.log_end_offset, end, sum(sizes), cut_size, len(unstable), are_aborted)
-        truncate_to = end if end < state.log_end_offset or are_aborted else None
+        truncate_to = end if end < state.log_end_offset or report.ended else None
         if truncate_to == state.log_end_offset:
-            _check_order(state, state.segments[number])
-        return Outcome(report=report, truncate_to=truncate_to, aborts_open_transactions=are_aborted, unread_from=0)
+            _check_order(state, state.segments[self.number])
+        return Outcome(
+            report=report,
+            truncate_to=truncate_to,
+            ends_open_transactions=bool(report.ended),
+            commits=self.commits,
+            ended_at=self.now,
+            unread_from=0,
+        )
 
 
 def _find_cut(
@@ -227,8 +400,8 @@ def _check_order(state: LogState, segment: Segment) -> None:
                 end = last + 1
 
 
-def _open_transactions(state: LogState, end: int) -> list[int]:
-    """Return the first offsets of the transactions that are open at an offset."""
+def _open_transactions(state: LogState, end: int) -> list[tuple[int, int]]:
+    """Return the transactions that are open at an offset: producer id and first offset."""
     cut = truncate(
         state.directory,
         state.config,
@@ -239,5 +412,5 @@ def _open_transactions(state: LogState, end: int) -> list[int]:
         end_offset=state.log_end_offset,
         now=state.now,
     )
-    first_offsets = cut.producers.entries()["current_txn_first_offset"].to_pylist()
-    return [offset for offset in first_offsets if offset is not None and offset >= 0]
+    entries = tuples(cut.producers.entries(), "producer_id", "current_txn_first_offset")
+    return [(producer, first) for producer, first in entries if first is not None and first >= 0]

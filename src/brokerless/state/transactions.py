@@ -151,10 +151,15 @@ def transaction_states(*paths: str | os.PathLike[str], at: Time | None = None) -
     directories = LogDirs(*paths)
     until = None if at is None else to_ms("at", at)
     for log in logs_of(directories, TRANSACTIONS_TOPIC):
-        for rows in committed_rows(log, at=until):
-            for part, decoded in understood_records(log, rows):
-                if part.num_rows:
-                    yield _states(log, part, decoded)
+        yield from states_in(log, at=until)
+
+
+def states_in(log: Log, *, at: int | None = None) -> Iterator[pa.RecordBatch]:
+    """Yield the states that one partition of `__transaction_state` has, or one segment of it; up to a time in ms."""
+    for rows in committed_rows(log, at=at):
+        for part, decoded in understood_records(log, rows):
+            if part.num_rows:
+                yield _states(log, part, decoded)
 
 
 def _states(log: Log, rows: pa.RecordBatch, decoded: pa.RecordBatch) -> pa.RecordBatch:

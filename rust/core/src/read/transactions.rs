@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use crate::base::error::Result;
+use crate::base::error::{Error, Result};
 use crate::format::batch::{BATCH_OVERHEAD, Header};
 use crate::format::control::{self, ControlType};
 use crate::format::record;
@@ -74,6 +74,37 @@ impl Transactions {
     pub fn aborted(&self) -> &[AbortedTransaction] {
         &self.aborted
     }
+}
+
+/// How a transaction ended, by its marker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EndOfTransaction {
+    /// COMMIT, not ABORT.
+    pub is_commit: bool,
+    /// The epoch of the coordinator that decided.
+    pub coordinator_epoch: i32,
+}
+
+/// Returns what a marker says; None for a batch that is no marker, or that the cleaner emptied.
+pub fn end_of_transaction(entry: &[u8]) -> Result<Option<EndOfTransaction>> {
+    let Some(header) = Header::parse(entry, 0)? else {
+        return Err(Error::corrupt(format!(
+            "batch of {} bytes is cut",
+            entry.len()
+        )));
+    };
+    if !header.is_control() {
+        return Ok(None);
+    }
+    header.check_crc(entry)?;
+    let Some(control_type) = marker_type(&header, entry)? else {
+        return Ok(None);
+    };
+    let first = record::first(entry.get(BATCH_OVERHEAD..).unwrap_or_default())?;
+    Ok(Some(EndOfTransaction {
+        is_commit: control_type == ControlType::Commit,
+        coordinator_epoch: control::coordinator_epoch(first.value.unwrap_or_default())?,
+    }))
 }
 
 /// Returns COMMIT or ABORT of a control batch; None for other types, and for a marker that the cleaner emptied.

@@ -1,6 +1,9 @@
 //! The bytes are those that Kafka's builder wrote for the same records.
 
-use brokerless_core::{BatchOptions, Compression, TimestampType, end_transaction_marker};
+use brokerless_core::{
+    BatchOptions, Compression, EndOfTransaction, TimestampType, end_of_transaction,
+    end_transaction_marker,
+};
 
 use crate::support::{hex, row, rows};
 use crate::{T, built, bytes, hello_world, magic, with, with_headers};
@@ -140,6 +143,19 @@ fn markers_are_kafkas() {
         let marker =
             end_transaction_marker(&options(epoch, producer), commit, coordinator, T).unwrap();
         assert_eq!(marker, hex(expected));
+        let end = EndOfTransaction {
+            is_commit: commit,
+            coordinator_epoch: coordinator,
+        };
+        assert_eq!(end_of_transaction(&marker).unwrap(), Some(end));
+        for length in 0..marker.len() {
+            assert!(end_of_transaction(&marker[..length]).is_err(), "{length}");
+        }
+        for at in 17..marker.len() {
+            let mut flipped = marker.clone();
+            flipped[at] ^= 1;
+            assert!(end_of_transaction(&flipped).is_err(), "{at}");
+        }
     }
     assert_eq!(
         end_transaction_marker(&options(9, -1), true, 0, T)

@@ -1,0 +1,462 @@
+"""Transactions over several logs that are cut at one moment: each stays whole in all of them, or in none.
+
+A coordinator decides (PrepareCommit), and then writes a marker to each partition of the transaction. A cut between the
+decision and the last marker would commit the transaction in some logs, and abort it in others. So a transaction that
+was decided below the cut is committed in all logs, if none of its batches is cut. Any other is in none: a log that has
+its COMMIT marker already is cut before the marker, and the coordinator's log before the decision.
+
+Which markers belong to one transaction is nowhere written. A producer has one transaction at a time, and its markers
+are all written before the next one begins. So the coordinator's records tell, by their times and partitions, as far as
+compaction left them; otherwise the times of the markers and of the batches do.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from brokerless import _native
+from brokerless.append.operation import Commit
+from brokerless.errors import located
+from brokerless.log.damage import tuples
+from brokerless.log.log import Log
+from brokerless.log.segment import NO_END, whole_batches
+from brokerless.rewriting.retain import largest_timestamp
+from brokerless.state.internal_topic import TRANSACTIONS_TOPIC
+from brokerless.state.transactions import states_in
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+    from brokerless.append.operation import LogState
+    from brokerless.io import storage
+
+# How long the markers of one transaction may take, and how far behind the moment batches are looked at: ms. The default
+# of transaction.max.timeout.ms is a quarter of it.
+_MARGIN = 3_600_000
+# How far the clocks of a producer, its coordinator and the leaders of its partitions may be apart: ms.
+_SKEW = 5_000
+# No marker is larger: Kafka's take 78 bytes.
+_MAX_MARKER = 1 << 12
+_COLUMNS = (
+    "position",
+    "size",
+    "base_offset",
+    "last_offset",
+    "base_timestamp",
+    "max_timestamp",
+    "producer_id",
+    "producer_epoch",
+    "is_control",
+)
+_STATE_COLUMNS = ["producer_id", "producer_epoch", "state", "partitions", "coordinator_offset", "coordinator_time"]
+# By the name of the state: whether it is a COMMIT, and whether all markers are written.
+_DECISIONS = {
+    "PrepareCommit": (True, False),
+    "CompleteCommit": (True, True),
+    "PrepareAbort": (False, False),
+    "CompleteAbort": (False, True),
+}
+
+
+class Cut(NamedTuple):
+    """Where a log is cut.
+
+    Attributes:
+        state: the log.
+        name: its topic and partition.
+        end: the new log end offset.
+        open: the transactions that are open there: producer id and first offset.
+    """
+
+    state: LogState
+    name: tuple[str, int]
+    end: int
+    open: Sequence[tuple[int, int]]
+
+
+class Verdict(NamedTuple):
+    """What keeps the transactions whole, for the logs by their numbers.
+
+    Attributes:
+        commits: the transactions to be ended with COMMIT markers.
+        ends: the new ends of logs that have to be cut further.
+    """
+
+    commits: Mapping[int, Sequence[Commit]]
+    ends: Mapping[int, int]
+
+
+class _Marker(NamedTuple):
+    offset: int
+    time: int
+    producer_epoch: int
+    coordinator_epoch: int
+    is_commit: bool
+
+
+class _Part(NamedTuple):
+    """What one log has of a transaction.
+
+    Attributes:
+        log: the number of the log.
+        producer_id: the producer.
+        first: the first offset; -1 if only the marker is known.
+        last: the last offset before the marker; -1 as well.
+        time: the earliest one in a batch, ms; of a marker alone 0, for it is not known when the transaction began.
+        marker: how it ended; None if the log ends before.
+    """
+
+    log: int
+    producer_id: int
+    first: int
+    last: int
+    time: int
+    marker: _Marker | None
+
+
+@dataclass
+class _Decision:
+    """A decision of a coordinator: PrepareCommit or PrepareAbort, or the Complete record if compaction left that alone.
+
+    Attributes:
+        log: the number of the coordinator's log.
+        offset: the record's.
+        producer_epoch: the one of its markers.
+        is_commit: whether it is a COMMIT.
+        time: when it was made, ms.
+        completed: when all markers were written; None: not yet.
+        partitions: those that get a marker; None: not known.
+        parts: the parts that it ended.
+    """
+
+    log: int
+    offset: int
+    producer_epoch: int
+    is_commit: bool
+    time: int
+    completed: int | None
+    partitions: frozenset[tuple[str, int]] | None
+    parts: list[_Part] = field(default_factory=list)
+
+    def distance(self, part: _Part, name: tuple[str, int]) -> int | None:
+        """Return how far, in ms, a part's marker is from the time of these markers; None if it is none of them."""
+        if self.partitions is not None and name not in self.partitions:
+            return None
+        marker = part.marker
+        if marker is None:
+            return 0 if self.is_commit and self.completed is None else None
+        if (marker.is_commit, marker.producer_epoch) != (self.is_commit, self.producer_epoch):
+            return None
+        late = 0 if self.completed is None else marker.time - self.completed
+        distance = max(self.time - marker.time, late, 0)
+        return distance if distance <= _SKEW else None
+
+
+class _Committed(NamedTuple):
+    """A committed transaction: its parts, the epochs in its markers, and the decision, if its record is known."""
+
+    parts: list[_Part]
+    epochs: tuple[int, int]
+    decision: _Decision | None
+
+
+def _last_marker(one: _Committed) -> int:
+    """Return when the last marker of a transaction was written, ms."""
+    return max(part.marker.time for part in one.parts if part.marker is not None)
+
+
+def keep_whole(cuts: Sequence[Cut], timestamp: int | None) -> Verdict:
+    """Find the transactions that the cuts would halve.
+
+    Args:
+        cuts: the logs, those of the coordinators included if they are cut, too.
+        timestamp: the moment that the logs are cut at, ms; None if they are cut by offsets.
+    """
+    if len(cuts) < 2:
+        return Verdict({}, {})
+    with ThreadPoolExecutor(os.cpu_count()) as threads:
+        behind = [
+            part
+            for parts in threads.map(partial(_behind, timestamp=timestamp), range(len(cuts)), cuts)
+            for part in parts
+        ]
+        decisions = _decisions(cuts, timestamp)
+        begun = [(one.producer_id, _begun(one)) for one in behind if one.marker is None or one.marker.is_commit]
+        begun += [
+            (producer, one.time)
+            for producer, of_it in decisions.items()
+            for one in of_it
+            if one.is_commit and one.completed is None
+        ]
+        if not begun:
+            return Verdict({}, {})
+        suspects = {producer for producer, _ in begun}
+        find = partial(_kept, producers=suspects, since=min(time for _, time in begun) - _MARGIN)
+        kept = [part for parts in threads.map(find, range(len(cuts)), cuts) for part in parts]
+    parts = [*kept, *(part for part in behind if part.producer_id in suspects)]
+    return _verdict(cuts, _committed(cuts, parts, decisions))
+
+
+def _verdict(cuts: Sequence[Cut], committed: Iterable[_Committed]) -> Verdict:
+    commits: dict[int, list[Commit]] = defaultdict(list)
+    ends: dict[int, int] = {}
+
+    def cut_before(log: int, offset: int) -> None:
+        if offset < cuts[log].end:
+            ends[log] = min(ends.get(log, offset), offset)
+
+    for parts, epochs, decision in committed:
+        is_decided = (
+            any(part.marker is not None and part.marker.offset < cuts[part.log].end for part in parts)
+            if decision is None
+            else decision.offset < cuts[decision.log].end
+        )
+        if is_decided and all(part.last < cuts[part.log].end for part in parts):
+            for part in parts:
+                end = cuts[part.log].end
+                if 0 <= part.first < end and (part.marker is None or part.marker.offset >= end):
+                    commits[part.log].append(Commit(part.producer_id, *epochs))
+            continue
+        for part in parts:
+            if part.marker is not None:
+                cut_before(part.log, part.marker.offset)
+        if decision is not None:
+            cut_before(decision.log, decision.offset)
+    return Verdict(commits, ends)
+
+
+def _committed(
+    cuts: Sequence[Cut], parts: Iterable[_Part], decisions: Mapping[int, Sequence[_Decision]]
+) -> Iterator[_Committed]:
+    """Yield the committed transactions that some parts belong to."""
+    loose: dict[int, list[_Part]] = defaultdict(list)
+    for part in parts:
+        decision = _nearest(decisions.get(part.producer_id, ()), part, cuts[part.log].name)
+        if decision is not None:
+            decision.parts.append(part)
+        elif part.marker is None or part.marker.is_commit:
+            loose[part.producer_id].append(part)
+    for of_producer in decisions.values():
+        for one in of_producer:
+            if one.is_commit and one.parts:
+                of_markers = (0 if part.marker is None else part.marker.coordinator_epoch for part in one.parts)
+                yield _Committed(one.parts, (one.producer_epoch, max(of_markers)), one)
+    for left in loose.values():
+        yield from _undocumented(left)
+
+
+def _nearest(decisions: Iterable[_Decision], part: _Part, name: tuple[str, int]) -> _Decision | None:
+    """Return the decision that ended a part; None if it is not known."""
+    found: tuple[int, _Decision] | None = None
+    for decision in decisions:
+        distance = decision.distance(part, name)
+        # The later one of two: of a log that ends before the marker, it is the last transaction.
+        if distance is not None and (found is None or distance <= found[0]):
+            found = distance, decision
+    return None if found is None else found[1]
+
+
+def _undocumented(parts: Sequence[_Part]) -> list[_Committed]:
+    """Return the transactions of a producer of which no decision is known."""
+    found = list(_by_times([part for part in parts if part.marker is not None and part.first >= 0]))
+    found.sort(key=lambda one: min(part.time for part in one.parts))
+    for part in parts:
+        marker = part.marker
+        if marker is None or part.first >= 0:
+            continue
+        # A later transaction begins behind this marker.
+        before = [
+            one
+            for one in found
+            if one.epochs[0] == marker.producer_epoch and min(other.time for other in one.parts) <= marker.time
+        ]
+        if before:
+            before[-1].parts.append(part._replace(time=marker.time))
+    for part in parts:
+        # It began before the last marker, so it is not of a later transaction.
+        if part.marker is None and found and part.time <= max(map(_last_marker, found)):
+            max(found, key=_last_marker).parts.append(part)
+    return found
+
+
+def _by_times(parts: Iterable[_Part], skew: int = _SKEW) -> Iterator[_Committed]:
+    """Yield the transactions of a producer, told apart by times.
+
+    The time from the first batch to the marker of each part has the moment of the decision. So those of one transaction
+    overlap, and those of two do not, if the clocks are right. Parts are only taken for those of two if they are farther
+    apart than clocks usually are, or if there are two of one log among them.
+    """
+    for together in _overlapping(parts, skew):
+        if skew and len({part.log for part in together}) < len(together):
+            yield from _by_times(together, skew // 10)
+        else:
+            markers = [part.marker for part in together if part.marker is not None]
+            yield _Committed(together, (markers[0].producer_epoch, markers[0].coordinator_epoch), None)
+
+
+def _overlapping(parts: Iterable[_Part], skew: int) -> Iterator[list[_Part]]:
+    """Yield the parts whose times overlap, and whose markers have the same epoch."""
+    found: list[_Part] = []
+    until = 0
+    for part in sorted(parts, key=lambda one: (0 if one.marker is None else one.marker.producer_epoch, _begun(one))):
+        if part.marker is None:
+            continue
+        marker = found[-1].marker if found else None
+        if marker is not None and (marker.producer_epoch != part.marker.producer_epoch or _begun(part) > until + skew):
+            yield found
+            found, until = [], 0
+        found.append(part)
+        until = max(until, part.marker.time)
+    if found:
+        yield found
+
+
+def _behind(number: int, cut: Cut, timestamp: int | None) -> list[_Part]:
+    """Return the parts that do not end below a cut: of each producer those that end before the moment, and one more."""
+    first = min([cut.end, *(offset for _, offset in cut.open)])
+    before = [i for i, segment in enumerate(cut.state.segments) if segment.base_offset <= first]
+    open_ones = {producer for producer, _ in cut.open}
+    found = []
+    is_done = set()
+    for part in _parts(number, cut.state, before[-1] if before else 0, timestamp=timestamp, open_ones=open_ones):
+        if part.marker is not None and part.marker.offset < cut.end:
+            continue
+        open_ones.discard(part.producer_id)
+        if part.producer_id not in is_done:
+            found.append(part)
+        if part.marker is None or (timestamp is not None and part.marker.time > timestamp + _SKEW):
+            is_done.add(part.producer_id)
+    return found
+
+
+def _kept(number: int, cut: Cut, producers: Collection[int], since: int) -> list[_Part]:
+    """Return the parts that end below a cut, with a marker since a time."""
+    segments = cut.state.segments
+    first = len([one for one in segments if one.base_offset < cut.end])
+    while first > 0 and largest_timestamp(segments[first - 1]) >= since:
+        first -= 1
+    found = _parts(number, cut.state, first, producers=producers, end_offset=cut.end)
+    return [part for part in found if part.marker is not None and part.marker.offset < cut.end]
+
+
+def _parts(
+    number: int,
+    state: LogState,
+    first: int,
+    *,
+    producers: Collection[int] | None = None,
+    timestamp: int | None = None,
+    open_ones: Collection[int] = (),
+    end_offset: int = NO_END,
+) -> Iterator[_Part]:
+    """Yield what a log has of transactions, in the order of their markers, and at last those without one.
+
+    Args:
+        number: the log's number.
+        state: the log.
+        first: the first segment to be read. Of a transaction that begins before it, the marker alone is known.
+        producers: the producers; None: all.
+        timestamp: the moment, ms. The scan ends with a segment in which most batches are from an hour later: some may
+            be anywhere, for a producer's clock may be wrong.
+        open_ones: but not before they are empty.
+        end_offset: the scan ends with the segment that has this offset.
+    """
+    wanted = None if producers is None else pa.array(sorted(producers), pa.int64())
+    begun: dict[int, tuple[int, int, int]] = {}
+    for segment in state.segments[first:]:
+        if segment.base_offset >= end_offset:
+            break
+        late = total = 0
+        with segment.open() as file, located(segment.path):
+            for batches, _ in whole_batches(file, 0, segment.extent(file).end_position):
+                total += batches.num_rows
+                late += 0 if timestamp is None else _count_later(batches, timestamp + _MARGIN)
+                chosen = batches.filter(batches["is_transactional"])
+                if wanted is not None:
+                    chosen = chosen.filter(pc.is_in(chosen["producer_id"], value_set=wanted))
+                yield from _ended(number, begun, file, chosen)
+        if 2 * late > total and not open_ones:
+            break
+    for producer, of_it in begun.items():
+        yield _Part(number, producer, *of_it, None)
+
+
+def _ended(
+    number: int, begun: dict[int, tuple[int, int, int]], file: storage.File, batches: pa.RecordBatch
+) -> Iterator[_Part]:
+    """Yield the parts that end in some batches; `begun` has those that have not ended: first, last and time."""
+    for position, size, base, last, time, latest, producer, epoch, is_control in tuples(batches, *_COLUMNS):
+        if not is_control:
+            start, _, earliest = begun.get(producer, (base, base, time))
+            begun[producer] = start, last, min(earliest, time, latest)
+            continue
+        end = _native.end_of_transaction(file.read(position, min(size, _MAX_MARKER)))
+        if end is not None:
+            marker = _Marker(last, latest, epoch, end[1], end[0])
+            yield _Part(number, producer, *begun.pop(producer, (-1, -1, 0)), marker)
+
+
+def _count_later(batches: pa.RecordBatch, timestamp: int) -> int:
+    """Return how many batches have a record later than a time."""
+    is_later = pc.greater(batches["max_timestamp"], pa.scalar(timestamp, pa.int64()))
+    return batches.filter(is_later).num_rows
+
+
+def _begun(part: _Part) -> int:
+    """Return when a part may have begun, ms. Of a marker alone it is not known; then nothing of it is here either."""
+    of_marker = part.time if part.marker is None else part.marker.time
+    return of_marker if part.first < 0 else min(part.time, of_marker)
+
+
+def _decisions(cuts: Sequence[Cut], timestamp: int | None) -> dict[int, list[_Decision]]:
+    """Return the decisions of the coordinators whose logs are cut, too, by producer, ascending.
+
+    Those that were completed an hour before the moment are left out, and those that were made an hour behind it.
+    """
+    found: dict[int, list[_Decision]] = defaultdict(list)
+    since, until = (-NO_END, NO_END) if timestamp is None else (timestamp - _MARGIN, timestamp + _MARGIN)
+    for number, cut in enumerate(cuts):
+        for segment in cut.state.segments if cut.name[0] == TRANSACTIONS_TOPIC else ():
+            for states in states_in(Log(segment.path)):
+                # In ms: Python has no date for some times.
+                is_decision = pc.and_(
+                    pc.is_in(states["state"], value_set=pa.array(list(_DECISIONS))),
+                    pc.less_equal(states["coordinator_time"].cast(pa.int64()), pa.scalar(until, pa.int64())),
+                )
+                rows = states.filter(is_decision).select(_STATE_COLUMNS)
+                times: Any = rows["coordinator_time"].cast(pa.int64()).to_pylist()
+                for row, time in zip(rows.drop_columns(["coordinator_time"]).to_pylist(), times, strict=True):
+                    of_producer = found[row["producer_id"]]
+                    if of_producer and of_producer[-1].completed is not None and of_producer[-1].completed < since:
+                        of_producer.pop()
+                    _add(of_producer, number, row, time)
+    return found
+
+
+def _add(decisions: list[_Decision], log: int, row: Mapping[str, Any], time: int) -> None:
+    """Add what a record of a coordinator tells to the decisions on a producer's transactions."""
+    is_commit, is_complete = _DECISIONS[row["state"]]
+    last = decisions[-1] if decisions else None
+    if is_complete and last is not None and last.completed is None and last.is_commit == is_commit:
+        last.completed = time
+        return
+    partitions = frozenset((one["topic"], one["partition"]) for one in row["partitions"] or ())
+    decisions.append(
+        _Decision(
+            log,
+            row["coordinator_offset"],
+            row["producer_epoch"],
+            is_commit,
+            time,
+            time if is_complete else None,
+            None if is_complete else partitions,
+        )
+    )
