@@ -89,13 +89,22 @@ def answer(log: Log, timestamp: int, end: int) -> OffsetAndTimestamp:
         return NONE
     if timestamp < MAX_TIMESTAMP:
         raise ValueError(f"not a time: {timestamp} is neither ms since the epoch nor one of -1 to -6")
-    if timestamp == MAX_TIMESTAMP:
-        found = _latest(log)
-    else:
-        found, _, lost = since(log, timestamp, skips=False)
-        if lost is not None:
-            raise _error(lost)
+    found = _latest(log) if timestamp == MAX_TIMESTAMP else _whole(since(log, timestamp, skips=False, as_broker=True))
     return found if found.offset < end else NONE
+
+
+def first_record_at(log: Log, timestamp: int) -> OffsetAndTimestamp:
+    """Return the first record of the log at or after a time, in ms; offset -1: there is none.
+
+    Raises the errors of `since`.
+    """
+    return _whole(since(log, timestamp, skips=False))
+
+
+def _whole(found: Since) -> OffsetAndTimestamp:
+    if found.lost is not None:
+        raise _error(found.lost)
+    return found.answer
 
 
 def pending_upload_unknown(log: Log) -> ValueError:
@@ -106,7 +115,7 @@ def pending_upload_unknown(log: Log) -> ValueError:
     )
 
 
-def since(log: Log, timestamp: int, *, skips: bool) -> Since:
+def since(log: Log, timestamp: int, *, skips: bool, as_broker: bool = False) -> Since:
     """Find the first record at or after a time, in the sound batches of the log.
 
     Args:
@@ -115,6 +124,8 @@ def since(log: Log, timestamp: int, *, skips: bool) -> Since:
         skips: pass over damage. Otherwise damage is an error if it may hide the answer: directly before the answer, or
             at the log's end if there is none. Timestamps rise in most logs; in the others, earlier damage may have
             hidden another answer.
+        as_broker: look into one segment only, as a broker does: the first one that is late enough. It may have no such
+            record, if its latest ones are below the log start, or if it has no timestamps and its file is late.
 
     Raises:
         CorruptRecordError: damage or missing records may hide the answer.
@@ -128,6 +139,7 @@ def since(log: Log, timestamp: int, *, skips: bool) -> Since:
         with segment.open() as file:
             try:
                 found = _first_in(log, segment, file, end, timestamp)
+                found = None if found is NONE and not as_broker else found
                 is_next = lost_from is not None and _is_first(segment, file, 0, end, found, log.log_start_offset)
                 if found is not None and is_next and lost is not None and not skips:
                     raise _error(lost)
@@ -138,7 +150,6 @@ def since(log: Log, timestamp: int, *, skips: bool) -> Since:
                     raise
                 lost_from, found, is_next = _first_of_sound(log, segment, file, end, timestamp, lost_from)
         if found is not None:
-            # A segment without timestamps or records is as late as its file, but gives no answer.
             offset = None if found is NONE else found.offset
             return Since(found, lost_from if is_next else offset)
         if not is_next:

@@ -20,7 +20,7 @@ from brokerless.layout.log_dir_files import LogDirFiles
 from brokerless.log.aborted_transactions import fitting, transactions
 from brokerless.log.log import Log
 from brokerless.log.offset_range import stable_end, visible_end
-from brokerless.log.offsets_for_times import answer
+from brokerless.log.offsets_for_times import answer, first_record_at
 from brokerless.log_dir.log_dirs import LogDirs
 
 if TYPE_CHECKING:
@@ -219,10 +219,12 @@ class ServedDirectory:
         if self._until_offset is not None:
             end = min(end, self._until_offset)
         elif self._until_ms is not None:
-            found = answer(log, self._until_ms, end)
-            end = found.offset if found.offset >= 0 else end
-        end = max(end, log.local_log_start_offset)
-        return end if self._until_offset is None and self._until_ms is None else _start_of_batch(log, end)
+            found = first_record_at(log, self._until_ms)
+            end = min(end, found.offset) if found.offset >= 0 else end
+        if self._until_offset is not None or self._until_ms is not None:
+            end = _start_of_batch(log, end)
+        # Records below the start may be deleted up to the middle of a batch.
+        return max(end, log.local_log_start_offset)
 
     def _root(self, path: str) -> _Root:
         """Return the own files of a log directory as they are now. All partitions share what was read of them."""
