@@ -91,6 +91,11 @@ def overflow(data):
         log.writelines(batch(at * span, [VALUE] * 2, deltas=[0, span - 1], step=0) for at in range(2, 5))
 
 
+def overlap(data):
+    """A batch that begins amid the one before it (KAFKA-3919)."""
+    replaced(data, [batch(at, [b"%d" % of for of in range(at, at + 10)], step=0) for at in (0, 5, 15)])
+
+
 def epoch_order(data):
     batches = [batch(at, [VALUE], leader_epoch=epoch) for at, epoch in enumerate((0, 3, 2, 3))]
     replaced(data, batches, "0 0, 3 1")
@@ -172,6 +177,7 @@ BROKEN = {
     "segment-missing": lambda data: os.unlink(first(data)),
     "records-missing": lambda data: damage.cut(last(data), -3 * SIZE),
     "offset-overflow": overflow,
+    "offset-overlap": overlap,
     "offset-gap": gap,
     "epoch-order": epoch_order,
     "epochs-damaged": lambda data: (data / "t-0/leader-epoch-checkpoint").write_text("0\n1\nx\n"),

@@ -157,6 +157,14 @@ CODES: dict[str, Code] = {
         "None.",
         "`brokerless repair` and `brokerless recover` split the segment, as a broker does",
     ),
+    "offset-overlap": Code(
+        "warning",
+        "a sound batch begins below the end of the batch before it, and ends above it",
+        "It serves the batch as it is. A replica that has to fetch it stops: the batch does not begin where the "
+        "replica ends (KAFKA-3919).",
+        "None: a consumer gets the records above the end of the batch before, and so does a read.",
+        "`brokerless repair` makes the batch anew, with the records that a consumer gets",
+    ),
     "records-missing": Code(
         "error",
         "the log ends before the offset at which it was closed",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow.compute as pc
 
+from brokerless import _native
 from brokerless.errors import CorruptRecordError
 from brokerless.io import storage
 from brokerless.io.file_window import is_zero_from
@@ -29,6 +30,8 @@ DAMAGE = {
 """What a check says of bytes that are no sound batch."""
 
 _MAGIC_AT = 16
+# The largest one that the encoder makes.
+_MAX_BATCH = (1 << 31) - 1
 
 
 class Piece(NamedTuple):
@@ -84,7 +87,54 @@ def sound_pieces(log: Log, findings: Iterable[Finding], gaps: Sequence[tuple[int
                 if position < start:
                     pieces += _pieces(segment, file, position, min(start, size), gaps)
                 position = max(position, min(end, size))
+    for one in findings:
+        if one.code == "offset-overlap" and one.position is not None and one.start_offset is not None:
+            pieces = [
+                part for piece in pieces for part in _without_overlap(piece, one.path, one.position, one.start_offset)
+            ]
     return pieces
+
+
+def _without_overlap(piece: Piece, path: str, position: int, offset: int) -> Iterator[Piece]:
+    """Yield a piece of which the batch at a position is made anew, with its records from an offset on."""
+    if piece.content or piece.path != path or not piece.position <= position < piece.end_position:
+        yield piece
+        return
+    batch = next(batch for batch in piece_batches(piece) if batch["position"] == position)
+    end, next_offset = position + batch["size"], batch["last_offset"] + 1
+    if position > piece.position:
+        yield piece._replace(end_position=position, next_offset=offset)
+    yield Piece(path, position, end, offset, next_offset, content=_made_anew(path, batch, offset))
+    if end < piece.end_position:
+        yield piece._replace(position=end, first_offset=next_offset)
+
+
+def _made_anew(path: str, batch: Batch, offset: int) -> bytes:
+    """Return a batch of format 2 with the records from an offset on."""
+    with storage.File(path) as file:
+        content = file.read(batch["position"], batch["size"])
+    decoder = _native.Decoder(["offset", "timestamp", "key", "value", "headers"], start_offset=offset)
+    is_appended = batch["timestamp_type"] == "LogAppendTime"
+    sequence = batch["base_sequence"]
+    encoder = _native.Encoder(
+        compression=batch["compression"],
+        batch_size=_MAX_BATCH,
+        keep_offsets=True,
+        timestamp_type=batch["timestamp_type"],
+        log_append_time=batch["max_timestamp"] if is_appended else -1,
+        partition_leader_epoch=batch["partition_leader_epoch"],
+        producer_id=batch["producer_id"],
+        producer_epoch=batch["producer_epoch"],
+        # After 2147483647 comes 0.
+        base_sequence=sequence if sequence < 0 else (sequence + offset - batch["base_offset"]) % (1 << 31),
+        is_transactional=batch["is_transactional"],
+    )
+    made, consumed = bytearray(), 0
+    while not consumed:
+        rows, consumed = decoder.decode(content)
+        if rows is not None:
+            made += encoder.encode(rows, timestamp=batch["max_timestamp"])
+    return bytes(made)
 
 
 def _pieces(

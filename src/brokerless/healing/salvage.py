@@ -45,6 +45,7 @@ _CURED = (
         "sequence-gap",
         "leftover",
         "offset-overflow",
+        "offset-overlap",
         "tail-zeros",
         "topic-id-damaged",
         "topic-id-missing",

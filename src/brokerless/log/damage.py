@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from brokerless.errors import CorruptRecordError, UnsupportedFormatError
     from brokerless.io.file_window import Readable
 
-    Kind = Literal["damage", "order", "tail", "unsupported"]
+    Kind = Literal["damage", "order", "tail", "unsupported", "overlap"]
     Error = CorruptRecordError | UnsupportedFormatError
 
 # The read size after damage: more damage may be near.
@@ -38,7 +38,8 @@ class Defect(NamedTuple):
 
     Attributes:
         kind: "damage"; "tail": bytes that a broker truncates when it starts; "unsupported": valid Kafka data that
-            brokerless does not read; "order": offsets that do not rise, or leave the segment's range.
+            brokerless does not read; "order": offsets that do not rise, or leave the segment's range; "overlap": a
+            sound batch that has some offsets a second time.
         path: the file.
         position: the byte position of the defect.
         base_offset: the base offset field at that position; None if it cannot be read.

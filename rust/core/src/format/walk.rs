@@ -151,6 +151,25 @@ pub fn check_first_offset(first: i64, next_offset: i64) -> Result<()> {
     Ok(())
 }
 
+/// Whether a batch is sound although it begins below `next_offset`, the end of the batch before it, and ends above. A
+/// replica has appended such a batch to a log that had been truncated inside of it (KAFKA-3919). A consumer gets its
+/// records from `next_offset` on.
+///
+/// No checksum covers a base offset. So the batch must not be one that a flipped bit has moved down from there, and the
+/// batch behind it, of which `after` are the first bytes, must begin where it ends.
+pub(crate) fn overlaps(header: &Header, next_offset: i64, limit: i64, after: &[u8]) -> bool {
+    let (first, last) = (header.base_offset, header.last_offset());
+    let reaches_over = 0 <= first && first < next_offset && next_offset <= last;
+    let is_moved = (first ^ next_offset).count_ones() == 1;
+    header.magic == 2 && reaches_over && !is_moved && is_before(last, limit) && {
+        match Header::parse(after, header.end_position()) {
+            Ok(Some(following)) => following.magic < 2 || following.base_offset == last + 1,
+            Ok(None) => true,
+            Err(_) => false,
+        }
+    }
+}
+
 /// Refuses a batch that is not between `next_offset`, the end of the batch before it, and `limit`, where its segment
 /// ends at the latest. `i64::MAX` stands for no limit.
 pub fn check_offset_range(header: &Header, next_offset: i64, limit: i64) -> Result<()> {

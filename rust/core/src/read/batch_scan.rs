@@ -2,7 +2,7 @@
 
 use crate::base::error::Result;
 use crate::format::batch::{CRC_END, Header};
-use crate::format::walk::check_offset_range;
+use crate::format::walk::{check_offset_range, overlaps};
 use crate::read::transactions::Transactions;
 
 /// What the headers of a log, or of a part of it, tell.
@@ -35,6 +35,8 @@ pub struct HeaderWalk {
     /// The lowest offset that the next entry may have, and the first that no entry of the file may have. If set,
     /// offsets that do not rise are errors, and so are wrong checksums of entries small enough for a marker.
     order: Option<(i64, i64)>,
+    /// Whether offsets are missing before an entry of the file.
+    has_gap: bool,
 }
 
 /// The largest entry that may be a transaction marker. Its checksum must be right even if it seems to be something
@@ -84,7 +86,8 @@ impl HeaderWalk {
             if (header.is_control() || may_be_marker) && entry.is_none() {
                 return Ok(at);
             }
-            self.verify(&header, entry.unwrap_or_default(), may_be_marker)
+            let after = rest.get(header.size()..).unwrap_or_default();
+            self.verify(&header, entry.unwrap_or_default(), after, may_be_marker)
                 .map_err(|error| header.locate(error))?;
             self.take(&header, entry.unwrap_or_default())?;
             self.last = rest.first_chunk().map(|start| (at, *start));
@@ -109,12 +112,24 @@ impl HeaderWalk {
         Ok(())
     }
 
-    fn verify(&mut self, header: &Header, entry: &[u8], may_be_marker: bool) -> Result<()> {
+    fn verify(
+        &mut self,
+        header: &Header,
+        entry: &[u8],
+        after: &[u8],
+        may_be_marker: bool,
+    ) -> Result<()> {
         if may_be_marker {
             header.check_crc(entry)?;
         }
         if let Some((next_offset, limit)) = self.order {
-            check_offset_range(header, next_offset, limit)?;
+            if let Err(error) = check_offset_range(header, next_offset, limit) {
+                let is_first = self.end_position == 0;
+                if is_first || self.has_gap || !overlaps(header, next_offset, limit, after) {
+                    return Err(error);
+                }
+            }
+            self.has_gap |= next_offset < header.base_offset;
             self.order = Some((header.next_offset(), limit));
         }
         Ok(())
@@ -125,5 +140,6 @@ impl HeaderWalk {
         self.done = false;
         self.end_position = 0;
         self.order = order;
+        self.has_gap = false;
     }
 }

@@ -3,7 +3,7 @@
 use crate::base::error::Result;
 use crate::format::batch::Header;
 use crate::format::walk::{
-    NextBatch, check_first_offset, check_offset_range, framing_holds, next_batch,
+    NextBatch, check_first_offset, check_offset_range, framing_holds, next_batch, overlaps,
 };
 use crate::read::columns::Columns;
 use crate::read::fetch::{Fetch, Progress};
@@ -29,6 +29,8 @@ pub struct Decoder {
     pub doubted: Option<u64>,
     /// The last batch that was skipped because it ends below the wanted offsets, as its header says.
     below: Option<u64>,
+    /// Rows below it are left out, of a batch that a survey keeps although it begins below the end of the one before.
+    pub floor: i64,
     check_crcs: bool,
 }
 
@@ -52,8 +54,18 @@ impl Decoder {
             has_gap: false,
             doubted: None,
             below: None,
+            floor: i64::MIN,
             check_crcs,
         }
+    }
+
+    /// Forgets the batches before, but for the rows that have been returned: these are left out.
+    pub(crate) fn restart(&mut self, order: (i64, i64)) {
+        self.fetch.leave_out_below(self.next_offset);
+        self.order = Some(order);
+        self.next_offset = -1;
+        self.has_gap = false;
+        (self.doubted, self.below) = (None, None);
     }
 
     /// Decodes whole batches until there are enough rows, the bytes end, or a batch is damaged. Returns the bytes
@@ -82,9 +94,11 @@ impl Decoder {
                     break;
                 }
             }
-            let taken = self
-                .is_in_order(&header, entry)
-                .and_then(|()| self.fetch.batch(&header, rest, &mut self.columns));
+            let after = rest.get(entry.len()..).unwrap_or_default();
+            let taken = self.is_in_order(&header, entry, after).and_then(|floor| {
+                self.fetch
+                    .batch_from(floor, &header, rest, &mut self.columns)
+            });
             match taken {
                 Ok(Progress::Complete) => {
                     consumed += header.size();
@@ -103,7 +117,6 @@ impl Decoder {
                 // The rows before the damage are returned first. The next call starts at it and reports it.
                 Err(_) if self.has_progress(consumed) => break,
                 Err(mut error) => {
-                    let after = rest.get(entry.len()..).unwrap_or_default();
                     if framing_holds(after, header.end_position(), header.base_offset) {
                         error.next_position = Some(header.end_position());
                     }
@@ -130,12 +143,21 @@ impl Decoder {
         }
     }
 
-    /// Checks a batch's offsets before it may be skipped by them: no checksum covers them.
-    fn is_in_order(&self, header: &Header, entry: &[u8]) -> Result<()> {
+    /// Checks a batch's offsets before it may be skipped by them: no checksum covers them. Returns the offset below
+    /// which its rows are left out: it has them a second time.
+    fn is_in_order(&self, header: &Header, entry: &[u8], after: &[u8]) -> Result<i64> {
         let Some((next_offset, limit)) = self.order else {
-            return Ok(());
+            return Ok(i64::MIN);
         };
-        check_offset_range(header, next_offset, limit).map_err(|error| {
+        if header.magic == 2 && header.base_offset < self.floor {
+            return Ok(self.floor);
+        }
+        let is_behind_others = self.next_offset >= 0 && !self.has_gap;
+        if is_behind_others && overlaps(header, next_offset, limit, after) {
+            return Ok(next_offset);
+        }
+        let checked = check_offset_range(header, next_offset, limit);
+        checked.map(|()| i64::MIN).map_err(|error| {
             let summed = if self.check_crcs {
                 header.check_crc(entry)
             } else {

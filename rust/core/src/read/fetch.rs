@@ -183,6 +183,27 @@ impl Fetch {
         header.magic == 2 && self.selection.start_offset < header.base_offset
     }
 
+    /// Leaves out rows below an offset, and checks anew where the next batch begins.
+    pub(crate) fn leave_out_below(&mut self, offset: i64) {
+        self.selection.start_offset = self.selection.start_offset.max(offset);
+        self.next_offset = i64::MIN;
+    }
+
+    /// Does as [`Fetch::batch`], without the rows below an offset.
+    pub(crate) fn batch_from(
+        &mut self,
+        floor: i64,
+        header: &Header,
+        bytes: &[u8],
+        columns: &mut Columns,
+    ) -> Result<Progress> {
+        let start_offset = self.selection.start_offset;
+        self.selection.start_offset = start_offset.max(floor);
+        let taken = self.batch(header, bytes, columns);
+        self.selection.start_offset = start_offset;
+        taken
+    }
+
     /// Appends the wanted rows of the entry that `bytes` start with: all of them, or none and an error.
     ///
     /// A batch with very many records or headers comes in several calls. Its error comes with the first.

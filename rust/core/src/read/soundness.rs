@@ -45,6 +45,8 @@ pub struct Rising {
     pub dropped: Vec<(BatchRange, bool)>,
     /// The offset ranges [first, next) of the batches that stay.
     pub covered: Vec<(i64, i64)>,
+    /// The batches that stay although they begin below the end of the one before, from that end on; and where they begin.
+    pub overlapping: Vec<(BatchRange, i64)>,
 }
 
 /// Checks the batches of one segment, in the order of the file.
@@ -147,23 +149,30 @@ impl Soundness {
     /// Divides the batches into as many as possible whose offsets rise within the segment's range, and the others.
     /// `is_limited`: the segment certainly ends at its limit, not only at the latest.
     pub fn rising(&self, is_limited: bool) -> Rising {
-        let (batches, stays) = self.longest_rising(is_limited);
+        let (batches, mut stays) = self.longest_rising(is_limited);
+        if let Some(first_ones) = self.first_of_overlapping(batches, is_limited) {
+            stays = first_ones;
+        }
         let range = |batch: &SoundBatch| BatchRange {
             position: batch.position,
             end_position: batch.end_position,
             first_offset: batch.first_offset,
             next_offset: batch.next_offset,
         };
-        let (kept, dropped): (Vec<_>, Vec<_>) = batches
-            .iter()
-            .map(range)
-            .zip(stays)
-            .partition(|&(_, stays)| stays);
-        let kept: Vec<_> = kept.into_iter().map(|(batch, _)| batch).collect();
         let mut rising = Rising::default();
+        let mut ranges: Vec<BatchRange> = batches.iter().map(range).collect();
+        self.keep_overlapping(batches, &mut stays, &mut ranges, is_limited, &mut rising);
+        let (kept, dropped): (Vec<_>, Vec<_>) =
+            ranges.into_iter().zip(stays).partition(|&(_, stays)| stays);
+        let kept: Vec<_> = kept.into_iter().map(|(batch, _)| batch).collect();
         for &batch in &kept {
+            // The rows of a batch that overlaps are read from the end of the one before on: it begins a range.
+            let begins = rising
+                .overlapping
+                .iter()
+                .any(|(one, _)| one.position == batch.position);
             match rising.kept.last_mut() {
-                Some(last) if last.end_position == batch.position => {
+                Some(last) if last.end_position == batch.position && !begins => {
                     (last.end_position, last.next_offset) = (batch.end_position, batch.next_offset);
                 }
                 _ => rising.kept.push(batch),
@@ -180,6 +189,70 @@ impl Soundness {
             rising.dropped.push((batch, is_missing));
         }
         rising
+    }
+
+    /// Which batches begin at the end of the one before, if all others overlap the one before: then nothing is dropped.
+    /// The longest chain might have the later one of two that overlap.
+    fn first_of_overlapping(&self, batches: &[SoundBatch], is_limited: bool) -> Option<Vec<bool>> {
+        let mut end = self.first_possible;
+        let mut stays = Vec::with_capacity(batches.len());
+        for (i, batch) in batches.iter().enumerate() {
+            let continues = batch.first_offset == end;
+            if !continues && !self.overlaps(batches, i, end, is_limited) {
+                return None;
+            }
+            stays.push(continues);
+            end = batch.next_offset;
+        }
+        Some(stays)
+    }
+
+    /// Whether a batch begins below `low`, the end of the one before, and ends above it (KAFKA-3919): the batch behind it
+    /// begins where it ends, and no single flipped bit explains it.
+    fn overlaps(&self, batches: &[SoundBatch], i: usize, low: i64, is_limited: bool) -> bool {
+        let Some(batch) = batches.get(i) else {
+            return false;
+        };
+        let is_followed = match batches.get(i + 1) {
+            Some(next) => next.is_wrapper || next.first_offset == batch.next_offset,
+            None => !is_limited || batch.next_offset == self.limit,
+        };
+        let reaches_over = self.first_possible <= batch.first_offset
+            && batch.first_offset < low
+            && low < batch.next_offset;
+        let is_moved = (batch.first_offset ^ low).count_ones() == 1;
+        is_followed && reaches_over && !is_moved && !batch.is_wrapper
+    }
+
+    /// Keeps the batches that overlap the one before, where no offset is missing before them.
+    fn keep_overlapping(
+        &self,
+        batches: &[SoundBatch],
+        stays: &mut [bool],
+        ranges: &mut [BatchRange],
+        is_limited: bool,
+        rising: &mut Rising,
+    ) {
+        let mut end: Option<i64> = None;
+        let mut has_gap = false;
+        for (i, batch) in batches.iter().enumerate() {
+            if is_set(stays, i) {
+                has_gap |= end.unwrap_or(self.first_possible) < batch.first_offset;
+                end = Some(batch.next_offset);
+                continue;
+            }
+            let Some(low) = end else { continue };
+            let is_followed = i + 1 == batches.len() || is_set(stays, i + 1);
+            if has_gap || !is_followed || !self.overlaps(batches, i, low, is_limited) {
+                continue;
+            }
+            if let (Some(stay), Some(range)) = (stays.get_mut(i), ranges.get_mut(i)) {
+                *stay = true;
+                range.first_offset = low;
+                rising.overlapping.push((*range, batch.first_offset));
+                end = Some(batch.next_offset);
+            }
+        }
     }
 
     /// The batches in the order of the file, and for each whether it stays.

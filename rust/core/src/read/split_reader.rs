@@ -3,6 +3,7 @@
 //! A range that begins inside the file comes from an entry of the offset index, which may be wrong. So the reader looks
 //! for the batch of that entry first. A broker may have replaced the file since: then the reader takes all of it.
 
+use crate::base::error::{Error, Fault};
 use crate::format::batch::{BATCH_OVERHEAD, Header};
 use crate::read::batch_scan::HeaderWalk;
 use crate::read::columns::Columns;
@@ -194,6 +195,7 @@ pub struct SplitReader<F, S> {
     files: S,
     decoder: Decoder,
     is_planned: bool,
+    has_restarted: bool,
     state: State<F>,
     /// Found at the end, and not returned yet.
     rest: std::vec::IntoIter<Step>,
@@ -270,6 +272,7 @@ where
             files,
             decoder,
             is_planned,
+            has_restarted: false,
             state,
             rest: rest.into_iter(),
         })
@@ -288,13 +291,41 @@ where
             }
             let step = match &mut self.state {
                 State::Finished => return Ok(None),
-                State::Decoding { .. } => self.decode()?,
+                State::Decoding { .. } => match self.decode() {
+                    Err(ReadError::Format(error)) if self.may_restart(&error) => self.restart()?,
+                    found => found?,
+                },
                 State::Skipping { .. } => self.skip()?,
             };
             if step.is_some() {
                 return Ok(step);
             }
         }
+    }
+
+    /// Whether an error is about offsets that the batches before the planned position may explain.
+    fn may_restart(&self, error: &Error) -> bool {
+        error.fault == Fault::Order
+            && self.split.position > 0
+            && self.split.fallback_position == 0
+            && !self.has_restarted
+    }
+
+    /// Reads the segment from its start, without the rows that have been returned.
+    fn restart(&mut self) -> FileResult<Option<Step>, F> {
+        self.has_restarted = true;
+        if let State::Decoding {
+            window,
+            end,
+            next_offset,
+        } = &mut self.state
+        {
+            let limit = self.decoder.order.map_or(i64::MAX, |(_, limit)| limit);
+            self.decoder.restart((self.split.base_offset, limit));
+            *next_offset = self.split.base_offset;
+            *window = Window::new(window.file.clone(), 0, *end, CHUNK)?;
+        }
+        Ok(None)
     }
 
     fn decode(&mut self) -> FileResult<Option<Step>, F> {

@@ -39,6 +39,8 @@ pub enum FindingKind {
     Tail,
     /// Valid Kafka data in a form that is not read.
     Unsupported,
+    /// A sound batch that has some offsets a second time.
+    Overlap,
 }
 
 impl FindingKind {
@@ -49,6 +51,7 @@ impl FindingKind {
             Self::Order => "order",
             Self::Tail => "tail",
             Self::Unsupported => "unsupported",
+            Self::Overlap => "overlap",
         }
     }
 
@@ -368,6 +371,25 @@ impl<'f, F: ReadAt> Walk<'f, F> {
             if let Part::Finding(finding) = part {
                 in_gaps.push((finding.position, InGap::Finding(finding)));
             }
+        }
+        for (run, first_offset) in rising.overlapping {
+            let (start, last) = (run.first_offset, run.next_offset - 1);
+            in_gaps.push((
+                run.position,
+                InGap::Finding(Finding {
+                    kind: FindingKind::Overlap,
+                    code: "offset-overlap",
+                    position: run.position,
+                    base_offset: Some(first_offset),
+                    next_position: Some(run.position),
+                    start_offset: start,
+                    end_offset: Some(start),
+                    reason: format!(
+                        "the batch has the offsets {first_offset} to {last}, and those below {start} are in a batch \
+                         before it: a consumer gets them from that one"
+                    ),
+                }),
+            ));
         }
         for (batch, is_missed) in rising.dropped {
             in_gaps.push((batch.position, InGap::Dropped(Dropped { batch, is_missed })));

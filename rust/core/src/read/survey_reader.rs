@@ -29,6 +29,8 @@ struct Run<F> {
     window: Window<F>,
     /// The offset after the last decoded batch.
     next_offset: i64,
+    /// Rows below it are left out: the first batch has them a second time.
+    floor: i64,
 }
 
 impl<F: ReadAt + Clone> SurveyReader<F> {
@@ -52,8 +54,17 @@ impl<F: ReadAt + Clone> SurveyReader<F> {
                     }
                     Some(Part::Run(range)) => {
                         let window = self.window(range.position, &range, CHUNK)?;
+                        let first = probe_batch(&self.file, range.position)?;
+                        let is_over = first.is_some_and(|first| {
+                            first.header.magic == 2 && first.header.base_offset < range.first_offset
+                        });
                         self.run = Some(Run {
                             next_offset: range.first_offset,
+                            floor: if is_over {
+                                range.first_offset
+                            } else {
+                                i64::MIN
+                            },
                             range,
                             window,
                         });
@@ -97,6 +108,7 @@ impl<F: ReadAt + Clone> SurveyReader<F> {
             self.run = Some(Run {
                 window: self.window(next_position, &run.range, NEAR)?,
                 next_offset: end_offset,
+                floor: run.floor,
                 range: run.range,
             });
         }
@@ -116,6 +128,7 @@ impl<F: ReadAt + Clone> SurveyReader<F> {
 impl<F: ReadAt> Run<F> {
     /// Decodes up to the next rows. Returns false at the end of the run.
     fn decode(&mut self, decoder: &mut Decoder) -> FileResult<bool, F> {
+        decoder.floor = self.floor;
         while self.window.position < self.range.end_position {
             let consumed = decoder.decode(self.window.data(), self.window.position)?;
             let has_rows = decoder.columns.rows() > 0;
