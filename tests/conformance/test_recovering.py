@@ -1,5 +1,6 @@
 """What `recover` says that a broker will do with a directory, and what it does."""
 
+import base64
 import contextlib
 import shutil
 import struct
@@ -326,3 +327,38 @@ def test_a_segment_that_spans_more_offsets_than_an_index_holds_is_split_as_a_bro
         assert client.consume(broker, "t") == consumed
     theirs, ours = (sorted(path.name for path in (one / "t-0").glob("*.log")) for one in (tmp_path / "theirs", to))
     assert theirs == ours
+
+
+@pytest.mark.parametrize("is_last", [True, False], ids=["last", "amid the log"])
+def test_a_batch_that_overlaps_the_one_before_gives_what_a_consumer_gets(client, stopped, tmp_path, is_last):
+    """KAFKA-3919: the broker serves it. A repair makes it anew."""
+    source, release, _ = stopped
+    data = shutil.copytree(source, tmp_path / "data")
+    for path in (data / "t-0").iterdir():
+        if path.suffix in (".log", ".index", ".timeindex", ".snapshot"):
+            path.unlink()
+    starts = [0, 5] if is_last else [0, 5, 15]
+    batches = [batch(at, [b"%d-%d" % (at, of) for of in range(at, at + 10)]) for at in starts]
+    write_segment(data / "t-0", 0, batches, indexed=False)
+    (data / "t-0/leader-epoch-checkpoint").write_text("0\n1\n0 0\n")
+    end = starts[-1] + 10
+    for name in (checkpoints.RECOVERY_POINTS, checkpoints.HIGH_WATERMARKS):
+        known = checkpoints.parse_offset_checkpoint((data / name).read_bytes())
+        (data / name).write_bytes(checkpoints.format_offset_checkpoint({**known, ("t", 0): end}))
+    (data / checkpoints.CLEAN_SHUTDOWN).unlink()
+    assert "offset-overlap" in {one.code for one in bl.check(data)}
+    shutil.copytree(data, tmp_path / "theirs")
+    with Broker(tmp_path / "theirs", log=tmp_path / "theirs.log", version=release, **AFTER_A_KILL) as broker:
+        consumed = client.consume(broker, "t")
+    assert [row["offset"] for row in consumed] == list(range(end))
+    columns = ["offset", "value"]
+    ours = bl.Log(data / "t-0").read(columns=columns).read_all().to_pylist()
+    theirs = bl.Log(tmp_path / "theirs/t-0").read(columns=columns).read_all().to_pylist()
+    assert ours == theirs
+    assert [(row["offset"], base64.b64encode(row["value"]).decode()) for row in ours] == [
+        (row["offset"], row["value"]) for row in consumed
+    ]
+    bl.repair(data, in_place=True)
+    assert [one for one in bl.check(data, level="deep") if one.topic == "t" and one.severity != "note"] == []
+    with Broker(data, log=tmp_path / "after.log", version=release) as broker:
+        assert client.consume(broker, "t") == consumed
