@@ -329,15 +329,14 @@ def test_a_segment_that_spans_more_offsets_than_an_index_holds_is_split_as_a_bro
     assert theirs == ours
 
 
-@pytest.mark.parametrize("is_last", [True, False], ids=["last", "amid the log"])
-def test_a_batch_that_overlaps_the_one_before_gives_what_a_consumer_gets(client, stopped, tmp_path, is_last):
+def test_a_batch_that_overlaps_the_one_before_gives_what_a_consumer_gets(client, stopped, tmp_path):
     """KAFKA-3919: the broker serves it. A repair makes it anew."""
     source, release, _ = stopped
     data = shutil.copytree(source, tmp_path / "data")
     for path in (data / "t-0").iterdir():
         if path.suffix in (".log", ".index", ".timeindex", ".snapshot"):
             path.unlink()
-    starts = [0, 5] if is_last else [0, 5, 15]
+    starts = [0, 5, 15]
     batches = [batch(at, [b"%d-%d" % (at, of) for of in range(at, at + 10)]) for at in starts]
     write_segment(data / "t-0", 0, batches, indexed=False)
     (data / "t-0/leader-epoch-checkpoint").write_text("0\n1\n0 0\n")

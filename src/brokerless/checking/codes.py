@@ -162,8 +162,9 @@ CODES: dict[str, Code] = {
         "a sound batch begins below the end of the batch before it, and ends above it",
         "It serves the batch as it is. A replica that has to fetch it stops: the batch does not begin where the "
         "replica ends (KAFKA-3919).",
-        "None: a consumer gets the records above the end of the batch before, and so does a read.",
-        "`brokerless repair` makes the batch anew, with the records that a consumer gets",
+        "Java's consumer, and a read, get its records above the end of the batch before. Other clients may get those "
+        "below a second time. The verbs that rewrite a log refuse it.",
+        "`brokerless repair` and `brokerless rescue` make the batch anew, with the records that Java's consumer gets",
     ),
     "records-missing": Code(
         "error",

@@ -33,7 +33,11 @@ if TYPE_CHECKING:
 )
 @click.option("--topic", "topics", multiple=True, help="Only this topic. Repeatable.  [default: all]")
 @click.option("--rename", "renames", metavar="OLD=NEW", multiple=True, help="Give a topic a new name. Repeatable.")
-@click.option("--until", type=moment(), help="Cut the records as they were at this time.")
+@click.option(
+    "--until",
+    type=moment(),
+    help="Cut the records as they were at this time. Transactions open then are committed or aborted.",
+)
 @click.option("--convert", is_flag=True, help="Write messages of formats 0 and 1, of brokers before 0.11, in format 2.")
 @click.option(
     "--lost",
@@ -89,7 +93,7 @@ def rescue(
     brokerless rescue /backup/data --to fork --topic orders --until 2026-05-01 --cluster-id laptop
     """
     if (to is None) != dry_run:
-        raise click.UsageError("give --to with a new directory, or --dry-run")
+        raise click.UsageError("give either --to with a new directory, or --dry-run")
     pairs = dict(_pair(one) for one in renames)
     from brokerless.healing.rescue import rescue as of_disks
 
@@ -147,7 +151,10 @@ def _print(found: Rescue, *, is_dry: bool) -> None:
         click.echo(f"left: {finding_line(finding)}")
     count = sum(found.topics.values())
     what = "there will be" if is_dry else "there are"
-    said = f"{what} {len(found.topics)} topics with {count} partitions on nodes {', '.join(map(str, found.nodes))}"
+    topics = f"{len(found.topics)} topic{'s' * (len(found.topics) != 1)} with {count} partition{'s' * (count != 1)}"
+    if (len(found.topics), is_dry) == (1, False):
+        what = "there is"
+    said = f"{what} {topics} on node{'s' * (len(found.nodes) > 1)} {', '.join(map(str, found.nodes))}"
     if not is_dry:
         said += f"; start brokers on {', '.join(found.nodes.values())}; the report is in {found.lost_path}"
     click.echo(said, err=True)

@@ -33,9 +33,9 @@ def truncate(
     PATH is a log directory, with --topic, or one partition's directory. Truncation is for copies: --output or --dry-run
     is needed. With --timestamp the first batch that has a record of that time or later is left out, and all behind it.
 
-    No coordinator knows the transactions that were open at that moment, so nobody would end them:
-    --open-transactions says what becomes of them. The report counts them. A transaction over several of the partitions
-    is kept as a whole, or not at all.
+    Without its coordinator, nobody would end a transaction that was open at that moment: --open-transactions says what
+    becomes of it, and the report names its producer. One that was decided by then is committed, and a transaction over
+    several of the partitions is kept as a whole, or not at all.
 
     \b
     brokerless truncate data --topic orders --timestamp 2024-05-01T12:00 --output as-of-noon
@@ -49,4 +49,6 @@ def truncate(
         raise click.UsageError("--timestamp does not go with --offset: a second run cuts the copy further")
     if target.in_place:
         raise click.UsageError("truncate needs --output: what it leaves out are the newest records")
+    if not (target.to or target.dry_run):
+        raise click.UsageError("--output DIR or --dry-run is needed")
     target.run(TruncateTo(timestamp=timestamp, offset=offset, open_transactions=open_transactions))

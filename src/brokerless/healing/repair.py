@@ -560,6 +560,11 @@ def _done(one: Salvage) -> list[str]:
         done.append(f"{one.epochs} batches get another leader epoch")
     if one.markers:
         done.append(f"{one.markers} lost markers of aborted transactions are written again")
+    done += [
+        f"made anew from offset {found.start_offset} on: {found.message}"
+        for found in one.findings
+        if found.code == "offset-overlap"
+    ]
     done += [f"not known: {doubt}" for doubt in one.doubts]
     done += [f"made again: {os.path.basename(path)}" for path in dropped_files(one)]
     return done or ["recovered as by a broker that starts"]

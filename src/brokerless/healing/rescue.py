@@ -16,7 +16,7 @@ import contextlib
 import errno
 import os
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from dataclasses import replace as with_fields
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from brokerless.checking.finding import Finding
     from brokerless.healing.found_topics import FoundTopic, Replica
     from brokerless.healing.salvage import Salvage
+    from brokerless.rewriting.truncate_to import EndedTransaction
 
 _Place = tuple[str, int]
 
@@ -101,6 +102,7 @@ class Rescue:
         doubts: what else may be lost, and what is not known, a sentence each: transactions that may have been
             committed, changes of the metadata, logs that cannot be checked.
         notes: what else is not as it was, a sentence each.
+        ended: for each partition, by its name, the transactions that were open at the moment of a cut.
         left: the findings that are still true of the result.
         lost_path: the directory with the report; None for a dry run.
     """
@@ -115,6 +117,7 @@ class Rescue:
     missing: list[MissingPartition] = field(default_factory=list)
     doubts: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    ended: dict[str, list[EndedTransaction]] = field(default_factory=dict)
     left: list[Finding] = field(default_factory=list)
     lost_path: str | None = None
 
@@ -141,6 +144,7 @@ class Rescue:
             "missing": [one._asdict() for one in self.missing],
             "doubts": self.doubts,
             "notes": self.notes,
+            "ended": {name: [asdict(one) for one in of_it] for name, of_it in self.ended.items() if of_it},
             "left": [one.to_dict() for one in self.left],
             "lost_path": self.lost_path,
         }
@@ -449,6 +453,11 @@ class _Job:
             notes.append(f"groups start anew: {OFFSETS_TOPIC} is not among the topics")
         elif self._rename and OFFSETS_TOPIC in self._topics:
             notes.append(f"groups start anew on {', '.join(self._rename.values())}: they know the old names")
+        if self._until is not None and TRANSACTIONS_TOPIC in others:
+            notes.append(
+                f"which transactions had been decided at that moment is told by their markers: {TRANSACTIONS_TOPIC} is "
+                "not among the topics"
+            )
         if self._until is None and (TRANSACTIONS_TOPIC in others or self._rename):
             which = "" if TRANSACTIONS_TOPIC in others else f" of {', '.join(self._rename.values())}"
             notes.append(
@@ -763,22 +772,22 @@ class _Job:
             [self._directory(to, node) for node in nodes],
             topics=sorted({topic for node in nodes for topic in self._topics_of(node)}),
         ):
+            # The replicas of a partition have the same.
+            self.result.ended[done.name] = list(done.report.ended)
             for one in done.report.ended:
                 ended[one.is_committed].add(one.producer_id)
             if done.report.whole_from is not None:
                 self._note(
-                    f"{done.name} is cut at offset {done.report.log_end_offset}, not at {done.report.whole_from}: a "
-                    "transaction was committed there, and other partitions lack a part of it at that moment"
+                    f"{done.name} is cut at offset {done.report.log_end_offset}, not at {done.report.whole_from}: "
+                    "the COMMIT marker there is of a transaction of which other partitions lack a part at that moment"
                 )
         for is_committed, producers in ended.items():
             if producers:
-                names = listed_few(map(str, sorted(producers)))
-                why = (
-                    "is committed, for its coordinator had decided so by then"
-                    if is_committed
-                    else "is aborted: it was not decided by then"
+                what = "committed, for that was" if is_committed else "aborted, for nothing was"
+                self._note(
+                    f"open at that moment, and now {what} decided by then: the last transaction of each of the "
+                    f"producers {listed_few(map(str, sorted(producers)))}"
                 )
-                self._note(f"what was open of a transaction at that moment {why}: of producer {names}")
 
     def _topics_of(self, node: int) -> set[str]:
         """Return the new names of the topics of which a node has records."""

@@ -32,13 +32,13 @@ _COLUMNS = ("position", "base_offset", "last_offset", "max_timestamp", "is_valid
 
 @dataclass(frozen=True)
 class EndedTransaction:
-    """A transaction that was open at a cut, and was ended.
+    """A transaction that was open at a cut.
 
     Attributes:
         producer_id: its producer.
         first_offset: its first offset.
-        is_committed: it ends with a COMMIT marker: its coordinator had decided so before the cut, and all of it is
-            kept. Otherwise it ends with an ABORT marker.
+        is_committed: it ends with a COMMIT marker: that was decided before the cut, and all of it is kept. Otherwise
+            it ends with an ABORT marker, or is left out.
     """
 
     producer_id: int
@@ -60,8 +60,10 @@ class TruncateReport:
         are_aborted: ABORT markers end the open transactions; False if the log ends before the first of them, or if
             COMMIT markers end all of them.
         ended: the transactions that are ended with markers.
-        whole_from: where the log would have ended, had it not been cut further: a transaction was committed here
-            already, but is not whole in all logs that are cut at this moment. None: it was not.
+        left_out: the transactions that are cut off with all behind the first of them: those that were open, and those
+            whose marker was behind the first of these.
+        whole_from: where the log would have ended, had a transaction not been committed before that of which other
+            logs lack a part. The log ends before its COMMIT marker. None: there is none.
     """
 
     end_before: int
@@ -71,6 +73,7 @@ class TruncateReport:
     open_transactions: int = 0
     are_aborted: bool = False
     ended: tuple[EndedTransaction, ...] = ()
+    left_out: tuple[EndedTransaction, ...] = ()
     whole_from: int | None = None
 
     def to_dict(self) -> dict[str, object]:
@@ -86,25 +89,25 @@ class TruncateReport:
             sizes = f"{self.cut_size:,} of {self.size:,} bytes {'would be cut' if dry_run else 'cut'}"
             lines = [f"{ends} at {self.log_end_offset}, not at {self.end_before}: {sizes}"]
         if self.whole_from is not None:
+            be = "would be" if dry_run else "is"
             lines.append(
-                f"cut further than to {self.whole_from}: a transaction was committed here before that, and other logs "
-                "lack a part of it"
+                f"it {be} cut at {self.log_end_offset} and not at {self.whole_from}: the COMMIT marker there is of a "
+                "transaction of which other partitions lack a part"
             )
-        if self.open_transactions:
-            ways = [
-                f"{named} ended with {'COMMIT' if is_commit else 'ABORT'} markers"
-                for is_commit in (True, False)
-                if (named := self._named(is_committed=is_commit))
-            ]
-            left = self.open_transactions - len(self.ended)
-            ways += [f"{left} left out, with all behind the first of them"] if left > 0 else []
-            lines.append(f"open transactions at that moment: {self.open_transactions}: {', '.join(ways)}")
+        be = "would be" if dry_run else "are"
+        for is_committed, what in ((True, "committed"), (False, "aborted")):
+            producers = sorted({one.producer_id for one in self.ended if one.is_committed is is_committed})
+            if producers:
+                lines.append(f"{_transactions(producers)} {be} {what}, with markers at the end")
+        if self.left_out:
+            producers = sorted({one.producer_id for one in self.left_out})
+            lines.append(f"{_transactions(producers)} {be} left out, with all behind the first of them")
         return lines
 
-    def _named(self, *, is_committed: bool) -> str:
-        chosen = [one for one in self.ended if one.is_committed is is_committed]
-        ids = listed_few(sorted({str(one.producer_id) for one in chosen}, key=int))
-        return f"{len(chosen)} (of producer {ids})" if chosen else ""
+
+def _transactions(producers: Sequence[int]) -> str:
+    several = "s" if len(producers) > 1 else ""
+    return f"the open transaction{several} of producer{several} {listed_few(map(str, producers))}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,7 +122,8 @@ class TruncateTo:
             later, and all behind it.
         offset: the new log end offset, instead of a time. A batch that it lies in is deleted as a whole.
         open_transactions: how to treat transactions that are open at the cut. "abort": end them with ABORT markers
-            behind the cut. "cut": cut before the first of them, which may delete decided records, too.
+            behind the cut. "cut": cut before the first of them, which may delete decided records, too. What was decided
+            before the cut, and is whole, is committed in both cases.
         sole_replica: no other broker has a replica that matters. Otherwise the cluster's own log, unlike a copy, is not
             cut below its high watermark.
 
@@ -227,6 +231,7 @@ class _LogToCut:
         self.name, self.state, self.directory = name, state, directory
         self.commits: tuple[Commit, ...] = ()
         self.whole_from: int | None = None
+        self._seen: set[tuple[int, int]] = set()
         self._sizes = [segment.extent().end_position for segment in state.segments]
 
     def begin(self, options: TruncateTo, progress: Callable[[str, int], None]) -> None:
@@ -248,12 +253,18 @@ class _LogToCut:
     def _take(self, found: tuple[int, int, int]) -> None:
         self._number, self.end, self._position = found
         self.open = _open_transactions(self.state, self.end)
+        self._seen.update(self.open)
 
     def decided(self, options: TruncateTo, now: int) -> DecidedTruncation:
         """Return what is done to the log."""
         state, end = self.state, self.end
         committed = {one.producer_id for one in self.commits}
         ended = tuple(EndedTransaction(producer, first, producer in committed) for producer, first in self.open)
+        left_out = tuple(
+            EndedTransaction(producer, first, is_committed=False)
+            for producer, first in sorted(self._seen - set(self.open))
+            if first >= end
+        )
         cut_size = sum(self._sizes[self._number :]) - self._position
         report = TruncateReport(
             state.log_end_offset,
@@ -263,6 +274,7 @@ class _LogToCut:
             len(self.open if options.open_transactions == "abort" else self._first_open),
             any(not one.is_committed for one in ended),
             ended,
+            left_out,
             self.whole_from,
         )
         return DecidedTruncation(report, self._number, self.commits, now, sole_replica=options.sole_replica)

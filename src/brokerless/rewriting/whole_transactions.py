@@ -56,7 +56,8 @@ _COLUMNS = (
     "producer_epoch",
     "is_control",
 )
-_STATE_COLUMNS = ["producer_id", "producer_epoch", "state", "partitions", "coordinator_offset", "coordinator_time"]
+_TIMES = ["started", "coordinator_time"]
+_STATE_COLUMNS = ["producer_id", "producer_epoch", "state", "partitions", "coordinator_offset", *_TIMES]
 # By the name of the state: whether it is a COMMIT, and whether all markers are written.
 _DECISIONS = {
     "PrepareCommit": (True, False),
@@ -131,7 +132,7 @@ class _Decision:
         offset: the record's.
         producer_epoch: the one of its markers.
         is_commit: whether it is a COMMIT.
-        time: when it was made, ms.
+        time: when it was made, ms; if only the Complete record is left, when the transaction began.
         completed: when all markers were written; None: not yet.
         partitions: those that get a marker; None: not known.
         parts: the parts that it ended.
@@ -146,13 +147,23 @@ class _Decision:
     partitions: frozenset[tuple[str, int]] | None
     parts: list[_Part] = field(default_factory=list)
 
+    def take(self, part: _Part) -> _Part | None:
+        """Add a part. Return the one of an earlier transaction in the same log, if the times leave both possible."""
+        rival = next((one for one in self.parts if one.log == part.log), None) if self.partitions is None else None
+        if rival is None or rival.marker is None or part.marker is None:
+            self.parts.append(part)
+            return None
+        earlier, later = sorted((rival, part), key=lambda one: one.last)
+        self.parts[self.parts.index(rival)] = later
+        return earlier
+
     def distance(self, part: _Part, name: tuple[str, int]) -> int | None:
         """Return how far, in ms, a part's marker is from the time of these markers; None if it is none of them."""
         if self.partitions is not None and name not in self.partitions:
             return None
         marker = part.marker
         if marker is None:
-            return 0 if self.is_commit and self.completed is None else None
+            return 0 if self.completed is None else None
         if (marker.is_commit, marker.producer_epoch) != (self.is_commit, self.producer_epoch):
             return None
         late = 0 if self.completed is None else marker.time - self.completed
@@ -166,11 +177,6 @@ class _Committed(NamedTuple):
     parts: list[_Part]
     epochs: tuple[int, int]
     decision: _Decision | None
-
-
-def _last_marker(one: _Committed) -> int:
-    """Return when the last marker of a transaction was written, ms."""
-    return max(part.marker.time for part in one.parts if part.marker is not None)
 
 
 def keep_whole(cuts: Sequence[Cut], timestamp: int | None) -> Verdict:
@@ -188,13 +194,13 @@ def keep_whole(cuts: Sequence[Cut], timestamp: int | None) -> Verdict:
             for parts in threads.map(partial(_behind, timestamp=timestamp), range(len(cuts)), cuts)
             for part in parts
         ]
-        decisions = _decisions(cuts, timestamp)
-        begun = [(one.producer_id, _begun(one)) for one in behind if one.marker is None or one.marker.is_commit]
+        begun = [(one.producer_id, _begun(one)) for one in behind if one.marker is not None and one.marker.is_commit]
+        decisions = _decisions(cuts, timestamp, min((time for _, time in begun), default=NO_END))
         begun += [
             (producer, one.time)
             for producer, of_it in decisions.items()
             for one in of_it
-            if one.is_commit and one.completed is None
+            if one.is_commit and (one.completed is None or one.offset >= cuts[one.log].end)
         ]
         if not begun:
             return Verdict({}, {})
@@ -241,8 +247,11 @@ def _committed(
     for part in parts:
         decision = _nearest(decisions.get(part.producer_id, ()), part, cuts[part.log].name)
         if decision is not None:
-            decision.parts.append(part)
-        elif part.marker is None or part.marker.is_commit:
+            earlier = decision.take(part)
+            if earlier is not None:
+                loose[earlier.producer_id].append(earlier)
+        elif part.marker is not None and part.marker.is_commit:
+            # Without a marker or a decision nothing tells that a transaction was committed.
             loose[part.producer_id].append(part)
     for of_producer in decisions.values():
         for one in of_producer:
@@ -266,7 +275,7 @@ def _nearest(decisions: Iterable[_Decision], part: _Part, name: tuple[str, int])
 
 def _undocumented(parts: Sequence[_Part]) -> list[_Committed]:
     """Return the transactions of a producer of which no decision is known."""
-    found = list(_by_times([part for part in parts if part.marker is not None and part.first >= 0]))
+    found = list(_by_times([part for part in parts if part.first >= 0]))
     found.sort(key=lambda one: min(part.time for part in one.parts))
     for part in parts:
         marker = part.marker
@@ -280,10 +289,6 @@ def _undocumented(parts: Sequence[_Part]) -> list[_Committed]:
         ]
         if before:
             before[-1].parts.append(part._replace(time=marker.time))
-    for part in parts:
-        # It began before the last marker, so it is not of a later transaction.
-        if part.marker is None and found and part.time <= max(map(_last_marker, found)):
-            max(found, key=_last_marker).parts.append(part)
     return found
 
 
@@ -416,38 +421,45 @@ def _begun(part: _Part) -> int:
     return of_marker if part.first < 0 else min(part.time, of_marker)
 
 
-def _decisions(cuts: Sequence[Cut], timestamp: int | None) -> dict[int, list[_Decision]]:
+def _decisions(cuts: Sequence[Cut], timestamp: int | None, begun: int) -> dict[int, list[_Decision]]:
     """Return the decisions of the coordinators whose logs are cut, too, by producer, ascending.
 
-    Those that were completed an hour before the moment are left out, and those that were made an hour behind it.
+    Those are left out that were made an hour behind the moment, or completed an hour before it and before `begun`.
     """
     found: dict[int, list[_Decision]] = defaultdict(list)
-    since, until = (-NO_END, NO_END) if timestamp is None else (timestamp - _MARGIN, timestamp + _MARGIN)
+    since, until = (-NO_END, NO_END)
+    if timestamp is not None:
+        since, until = min(timestamp, begun) - _MARGIN, timestamp + _MARGIN
     for number, cut in enumerate(cuts):
         for segment in cut.state.segments if cut.name[0] == TRANSACTIONS_TOPIC else ():
             for states in states_in(Log(segment.path)):
-                # In ms: Python has no date for some times.
-                is_decision = pc.and_(
-                    pc.is_in(states["state"], value_set=pa.array(list(_DECISIONS))),
-                    pc.less_equal(states["coordinator_time"].cast(pa.int64()), pa.scalar(until, pa.int64())),
-                )
-                rows = states.filter(is_decision).select(_STATE_COLUMNS)
-                times: Any = rows["coordinator_time"].cast(pa.int64()).to_pylist()
-                for row, time in zip(rows.drop_columns(["coordinator_time"]).to_pylist(), times, strict=True):
-                    of_producer = found[row["producer_id"]]
-                    if of_producer and of_producer[-1].completed is not None and of_producer[-1].completed < since:
-                        of_producer.pop()
-                    _add(of_producer, number, row, time)
+                rows = states.filter(pc.is_in(states["state"], value_set=pa.array(list(_DECISIONS))))
+                rows = rows.select(_STATE_COLUMNS)
+                for name in _TIMES:
+                    # In ms: Python has no date for some times.
+                    column: Any = rows[name].cast(pa.int64())
+                    rows = rows.set_column(rows.schema.get_field_index(name), name, column)
+                for row in rows.to_pylist():
+                    _add(found[row["producer_id"]], number, row, since, until)
     return found
 
 
-def _add(decisions: list[_Decision], log: int, row: Mapping[str, Any], time: int) -> None:
+def _add(decisions: list[_Decision], log: int, row: Mapping[str, Any], since: int, until: int) -> None:
     """Add what a record of a coordinator tells to the decisions on a producer's transactions."""
     is_commit, is_complete = _DECISIONS[row["state"]]
+    time = begun = row["coordinator_time"]
     last = decisions[-1] if decisions else None
     if is_complete and last is not None and last.completed is None and last.is_commit == is_commit:
         last.completed = time
         return
+    if time > until:
+        return
+    if last is not None and last.completed is not None and last.completed < since:
+        decisions.pop()
+    if is_complete:
+        # Compaction removed the decision: its markers are between the start of the transaction and this record.
+        before = time - _MARGIN if last is None or last.completed is None else last.completed
+        begun = row["started"] if row["started"] is not None and before <= row["started"] < time else before
     partitions = frozenset((one["topic"], one["partition"]) for one in row["partitions"] or ())
     decisions.append(
         _Decision(
@@ -455,7 +467,7 @@ def _add(decisions: list[_Decision], log: int, row: Mapping[str, Any], time: int
             row["coordinator_offset"],
             row["producer_epoch"],
             is_commit,
-            time,
+            begun,
             time if is_complete else None,
             None if is_complete else partitions,
         )

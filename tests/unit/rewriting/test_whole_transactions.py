@@ -41,6 +41,7 @@ class Cluster:
         self.rows, self.decided, self.at, self.aborted = {}, {}, {}, set()
         self.sequences = defaultdict(int)
         self.clock, self.number = NOW, 0
+        self.deciding, self.started = set(), {}
         self.steps = {producer: self.transactions(producer, epoch=0) for producer in PRODUCERS}
 
     def run(self, steps):
@@ -49,6 +50,13 @@ class Cluster:
             next(self.steps[self.chance.choice(PRODUCERS)])
             if self.chance.random() < 0.2:
                 self.append(self.chance.choice(PARTITIONS[:3]), [b"plain"], timestamp=self.producer_time())
+        return self
+
+    def finish(self):
+        """Have the coordinator write all markers of what it decided."""
+        while self.deciding:
+            self.clock += 1
+            next(self.steps[min(self.deciding)])
         return self
 
     def producer_time(self):
@@ -66,7 +74,7 @@ class Cluster:
         return offset
 
     def state(self, producer, status, partitions, epoch):
-        value = transaction_value(producer, status, partitions, epoch=epoch, started=self.clock)
+        value = transaction_value(producer, status, partitions, epoch=epoch, started=self.started[producer])
         return self.append(COORDINATOR, [value], keys=[transaction_key(f"id-{producer}")], timestamp=self.clock)
 
     def transactions(self, producer, epoch):
@@ -74,6 +82,7 @@ class Cluster:
         while True:
             self.number += 1
             number, rows = self.number, []
+            self.started[producer] = self.clock
             partitions = self.chance.sample(PARTITIONS, self.chance.randint(1, len(PARTITIONS)))
             for known in range(1, len(partitions) + 1):
                 self.state(producer, ONGOING, partitions[:known], epoch)
@@ -97,6 +106,7 @@ class Cluster:
                     yield
             is_commit = self.chance.random() < 0.8
             epoch += self.bumps_epochs
+            self.deciding.add(producer)
             at = self.state(producer, PREPARE_COMMIT if is_commit else PREPARE_ABORT, partitions, epoch)
             if is_commit:
                 self.rows[number], self.decided[number], self.at[number] = rows, self.clock, at
@@ -115,6 +125,7 @@ class Cluster:
                 )
                 yield
             self.state(producer, COMPLETE_COMMIT if is_commit else COMPLETE_ABORT, [], epoch)
+            self.deciding.discard(producer)
             yield
 
     def write(self, directory, *, coordinator=True):
@@ -201,7 +212,7 @@ def test_each_transaction_is_whole_or_absent(tmp_path_factory, seed, times, bump
 @some
 @given(seeds, st.booleans(), st.sampled_from(["abort", "cut"]))
 def test_without_a_coordinator_the_markers_tell(tmp_path_factory, seed, bumps_epochs, how):
-    cluster = Cluster(seed, bumps_epochs=bumps_epochs).run(120)
+    cluster = Cluster(seed, bumps_epochs=bumps_epochs).run(120).finish()
     timestamp = cluster.chance.randint(NOW, cluster.clock + 1)
     cut(cluster, tmp_path_factory.mktemp("alone"), timestamp, coordinator=False, how=how)
 
@@ -224,3 +235,99 @@ def test_a_rescue_of_several_nodes_keeps_them_whole(tmp_path_factory, seed, bump
     found = whole(cluster, nodes)
     for node in nodes:
         check_coordinator(cluster, node, found)
+
+
+OLD = NOW - 10_000_000
+
+
+def written(path, partitions, states=()):
+    """Write a log directory of batches, which are functions of an offset, and of states of a coordinator."""
+    cluster = Cluster(0)
+    for partition, batches in partitions.items():
+        for build in batches:
+            build(cluster, partition)
+    for time, *state in states:
+        cluster.clock, cluster.started[state[0]] = time, NOW
+        cluster.state(*state)
+    return cluster.write(path, coordinator=bool(states))
+
+
+def data(time, *, epoch=0, sequence=0):
+    return lambda cluster, at: cluster.append(
+        at,
+        [b"v"],
+        keys=[b""],
+        timestamp=time,
+        producer_id=7,
+        producer_epoch=epoch,
+        base_sequence=sequence,
+        transactional=True,
+    )
+
+
+def committing(time, *, epoch=0):
+    return lambda cluster, at: cluster.append(
+        at, 7, build=marker, commit=True, producer_epoch=epoch, coordinator_epoch=3, timestamp=time
+    )
+
+
+@pytest.mark.parametrize("place", [("a", 0), ("b", 0)])
+@pytest.mark.parametrize("epoch", [0, 1])
+def test_old_times_do_not_make_an_open_transaction_a_committed_one(tmp_path, place, epoch):
+    """A stream passes on the times of its input. No marker and no decision tell that the second one was committed."""
+    plain = lambda cluster, at: cluster.append(at, [b"plain"], timestamp=NOW)  # noqa: E731
+    partitions = {("a", 0): [data(OLD), committing(NOW + 1000)], ("b", 0): [plain]}
+    partitions[place].append(data(OLD, epoch=epoch, sequence=0 if epoch else 1))
+    source = written(tmp_path / "data", partitions)
+    topics = sorted({topic for topic, _ in partitions})
+    done = bl.rewrite(bl.TruncateTo(timestamp=NOW + 30_000), source, topics=topics, to=tmp_path / "new")
+    ended = [one for result in done for one in result.report.ended]
+    assert [(one.producer_id, one.is_committed) for one in ended] == [(7, False)]
+
+
+def test_a_transaction_that_its_coordinator_aborts_is_not_committed(tmp_path):
+    """An earlier one was committed long before, and the ABORT markers are not written yet."""
+    hour = 3_600_000
+    partitions = {
+        ("a", 0): [data(OLD), committing(NOW + 1000), data(OLD, sequence=1)],
+        ("b", 0): [data(OLD)],
+    }
+    states = [
+        (NOW + 900, 7, PREPARE_COMMIT, [("a", 0)], 0),
+        (NOW + 1100, 7, COMPLETE_COMMIT, [], 0),
+        (NOW + 2 * hour, 7, ONGOING, [("a", 0), ("b", 0)], 0),
+        (NOW + 2 * hour + 5_000, 7, PREPARE_ABORT, [("a", 0), ("b", 0)], 0),
+    ]
+    source = written(tmp_path / "data", partitions, states)
+    topics = ["a", "b", "__transaction_state"]
+    done = bl.rewrite(bl.TruncateTo(timestamp=NOW + 2 * hour + 1_000), source, topics=topics, to=tmp_path / "new")
+    assert {one.is_committed for result in done for one in result.report.ended} == {False}
+
+
+@pytest.mark.parametrize("late", [1_000, 10_000, 60_000])
+@pytest.mark.parametrize("is_compacted", [False, True])
+def test_a_marker_may_be_late(tmp_path, late, is_compacted):
+    """The leader of a partition may be away for minutes. Compaction leaves the Complete record alone."""
+    partitions = {
+        ("a", 0): [data(NOW), committing(NOW + 1_000)],
+        ("b", 0): [data(NOW), committing(NOW + 1_000 + late)],
+    }
+    states = [
+        (NOW + 900, 7, PREPARE_COMMIT, [("a", 0), ("b", 0)], 0),
+        (NOW + 1_100 + late, 7, COMPLETE_COMMIT, [], 0),
+    ]
+    source = written(tmp_path / "data", partitions, states[is_compacted:])
+    topics = ["a", "b", "__transaction_state"]
+    bl.rewrite(bl.TruncateTo(timestamp=NOW + 1_000 + late // 2), source, topics=topics, to=tmp_path / "new")
+    found = [len(committed([tmp_path / "new"], (topic, 0))) for topic in ("a", "b")]
+    assert found == ([0, 0] if is_compacted else [1, 1])
+
+
+def test_a_cut_by_offset_does_not_keep_what_was_decided_behind_it(tmp_path):
+    """Nothing is open in the partition, and the coordinator would abort the transaction."""
+    partitions = {("a", 0): [data(NOW), committing(NOW + 1_000)]}
+    states = [(NOW + at, 7, ONGOING, [("a", 0)], 0) for at in range(11)]
+    states += [(NOW + 900, 7, PREPARE_COMMIT, [("a", 0)], 0), (NOW + 1_100, 7, COMPLETE_COMMIT, [], 0)]
+    source = written(tmp_path / "data", partitions, states)
+    bl.rewrite(bl.TruncateTo(offset=11), source, topics=["a", "__transaction_state"], to=tmp_path / "new")
+    assert committed([tmp_path / "new"], ("a", 0)) == []

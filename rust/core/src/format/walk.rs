@@ -137,7 +137,13 @@ pub(crate) const MAX_GAP: i64 = 1 << 31;
 
 /// Refuses a batch that begins below `next_offset`, the end of the batch before it.
 pub(crate) fn check_offset(header: &Header, next_offset: i64) -> Result<()> {
-    check_first_offset(first_known_offset(header), next_offset)
+    let first = first_known_offset(header);
+    check_first_offset(first, next_offset).map_err(|mut error| {
+        if first < next_offset && next_offset <= header.last_offset() {
+            error.message += ". If a check calls the batch offset-overlap, `repair` makes it anew";
+        }
+        error
+    })
 }
 
 /// Refuses a first offset below `next_offset`. For wrappers, whose first offset is inside.
@@ -151,22 +157,27 @@ pub fn check_first_offset(first: i64, next_offset: i64) -> Result<()> {
     Ok(())
 }
 
-/// Whether a batch is sound although it begins below `next_offset`, the end of the batch before it, and ends above. A
-/// replica has appended such a batch to a log that had been truncated inside of it (KAFKA-3919). A consumer gets its
+/// Whether a batch may be sound although it begins below `next_offset`, the end of the batch before it, and ends above. A
+/// replica has appended such a batch to a log that had been truncated inside of it (KAFKA-3919). Java's consumer gets its
 /// records from `next_offset` on.
 ///
-/// No checksum covers a base offset. So the batch must not be one that a flipped bit has moved down from there, and the
-/// batch behind it, of which `after` are the first bytes, must begin where it ends.
-pub(crate) fn overlaps(header: &Header, next_offset: i64, limit: i64, after: &[u8]) -> bool {
+/// No checksum covers a base offset. So the batch must not be one that a flipped bit has moved down from there, and
+/// [`is_continued`] has to hold, too.
+pub(crate) fn may_overlap(header: &Header, next_offset: i64, limit: i64) -> bool {
     let (first, last) = (header.base_offset, header.last_offset());
     let reaches_over = 0 <= first && first < next_offset && next_offset <= last;
     let is_moved = (first ^ next_offset).count_ones() == 1;
-    header.magic == 2 && reaches_over && !is_moved && is_before(last, limit) && {
-        match Header::parse(after, header.end_position()) {
-            Ok(Some(following)) => following.magic < 2 || following.base_offset == last + 1,
-            Ok(None) => true,
-            Err(_) => false,
-        }
+    header.magic == 2 && reaches_over && !is_moved && is_before(last, limit)
+}
+
+/// Whether the log goes on where a batch ends: `after` are the first bytes behind it, empty at the end of the file, where
+/// the next segment begins at `limit`. A batch that was moved ends elsewhere.
+pub(crate) fn is_continued(header: &Header, limit: i64, after: &[u8]) -> bool {
+    let end = header.next_offset();
+    match Header::parse(after, header.end_position()) {
+        Ok(Some(following)) => following.magic == 2 && following.base_offset == end,
+        Ok(None) => after.is_empty() && end == limit,
+        Err(_) => false,
     }
 }
 

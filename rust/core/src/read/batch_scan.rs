@@ -1,8 +1,9 @@
 //! A scan over batch headers that skips the records.
 
 use crate::base::error::Result;
+use crate::format::batch::BATCH_OVERHEAD;
 use crate::format::batch::{CRC_END, Header};
-use crate::format::walk::{check_offset_range, overlaps};
+use crate::format::walk::{check_offset_range, is_continued, may_overlap};
 use crate::read::transactions::Transactions;
 
 /// What the headers of a log, or of a part of it, tell.
@@ -87,6 +88,11 @@ impl HeaderWalk {
                 return Ok(at);
             }
             let after = rest.get(header.size()..).unwrap_or_default();
+            let is_cut_off =
+                after.len() < BATCH_OVERHEAD && header.end_position() + (after.len() as u64) < end;
+            if is_cut_off && self.may_overlap(&header) {
+                return Ok(at);
+            }
             self.verify(&header, entry.unwrap_or_default(), after, may_be_marker)
                 .map_err(|error| header.locate(error))?;
             self.take(&header, entry.unwrap_or_default())?;
@@ -123,16 +129,24 @@ impl HeaderWalk {
             header.check_crc(entry)?;
         }
         if let Some((next_offset, limit)) = self.order {
-            if let Err(error) = check_offset_range(header, next_offset, limit) {
-                let is_first = self.end_position == 0;
-                if is_first || self.has_gap || !overlaps(header, next_offset, limit, after) {
-                    return Err(error);
-                }
+            if let Err(error) = check_offset_range(header, next_offset, limit)
+                && (!self.may_overlap(header) || !is_continued(header, limit, after))
+            {
+                return Err(error);
             }
             self.has_gap |= next_offset < header.base_offset;
             self.order = Some((header.next_offset(), limit));
         }
         Ok(())
+    }
+
+    /// Whether an entry may be one that overlaps the one before, if the log goes on behind it.
+    fn may_overlap(&self, header: &Header) -> bool {
+        let is_first = self.end_position == 0;
+        let Some((next_offset, limit)) = self.order else {
+            return false;
+        };
+        !is_first && !self.has_gap && may_overlap(header, next_offset, limit)
     }
 
     /// Starts another file of the same log. With `order`, its entries are verified.

@@ -3,7 +3,7 @@
 use crate::base::error::Result;
 use crate::format::batch::Header;
 use crate::format::walk::{
-    NextBatch, check_first_offset, check_offset_range, framing_holds, next_batch, overlaps,
+    NextBatch, check_first_offset, check_offset_range, framing_holds, next_batch,
 };
 use crate::read::columns::Columns;
 use crate::read::fetch::{Fetch, Progress};
@@ -31,6 +31,8 @@ pub struct Decoder {
     below: Option<u64>,
     /// Rows below it are left out, of a batch that a survey keeps although it begins below the end of the one before.
     pub floor: i64,
+    /// Where a batch begins that overlaps the one before: its rows are wanted from the end of that one on.
+    pub(crate) overlapping: Option<u64>,
     check_crcs: bool,
 }
 
@@ -55,6 +57,7 @@ impl Decoder {
             doubted: None,
             below: None,
             floor: i64::MIN,
+            overlapping: None,
             check_crcs,
         }
     }
@@ -94,8 +97,7 @@ impl Decoder {
                     break;
                 }
             }
-            let after = rest.get(entry.len()..).unwrap_or_default();
-            let taken = self.is_in_order(&header, entry, after).and_then(|floor| {
+            let taken = self.is_in_order(&header, entry).and_then(|floor| {
                 self.fetch
                     .batch_from(floor, &header, rest, &mut self.columns)
             });
@@ -117,6 +119,7 @@ impl Decoder {
                 // The rows before the damage are returned first. The next call starts at it and reports it.
                 Err(_) if self.has_progress(consumed) => break,
                 Err(mut error) => {
+                    let after = rest.get(entry.len()..).unwrap_or_default();
                     if framing_holds(after, header.end_position(), header.base_offset) {
                         error.next_position = Some(header.end_position());
                     }
@@ -145,15 +148,14 @@ impl Decoder {
 
     /// Checks a batch's offsets before it may be skipped by them: no checksum covers them. Returns the offset below
     /// which its rows are left out: it has them a second time.
-    fn is_in_order(&self, header: &Header, entry: &[u8], after: &[u8]) -> Result<i64> {
+    fn is_in_order(&self, header: &Header, entry: &[u8]) -> Result<i64> {
         let Some((next_offset, limit)) = self.order else {
             return Ok(i64::MIN);
         };
         if header.magic == 2 && header.base_offset < self.floor {
             return Ok(self.floor);
         }
-        let is_behind_others = self.next_offset >= 0 && !self.has_gap;
-        if is_behind_others && overlaps(header, next_offset, limit, after) {
+        if self.overlapping == Some(header.position) {
             return Ok(next_offset);
         }
         let checked = check_offset_range(header, next_offset, limit);

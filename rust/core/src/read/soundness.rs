@@ -214,8 +214,8 @@ impl Soundness {
             return false;
         };
         let is_followed = match batches.get(i + 1) {
-            Some(next) => next.is_wrapper || next.first_offset == batch.next_offset,
-            None => !is_limited || batch.next_offset == self.limit,
+            Some(next) => !next.is_wrapper && next.first_offset == batch.next_offset,
+            None => is_limited && batch.next_offset == self.limit,
         };
         let reaches_over = self.first_possible <= batch.first_offset
             && batch.first_offset < low

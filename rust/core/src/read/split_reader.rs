@@ -5,6 +5,7 @@
 
 use crate::base::error::{Error, Fault};
 use crate::format::batch::{BATCH_OVERHEAD, Header};
+use crate::format::walk::{is_continued, may_overlap};
 use crate::read::batch_scan::HeaderWalk;
 use crate::read::columns::Columns;
 use crate::read::decoder::Decoder;
@@ -13,7 +14,7 @@ use crate::read::file::{
     CHUNK, FileResult, MAX_BATCH, ReadAt, ReadError, Window, batch_at, probe_batch, read_bytes,
     sweep,
 };
-use crate::read::survey::{Part, Survey, SurveyedSegment, cut_batch};
+use crate::read::survey::{FindingKind, Part, Survey, SurveyedSegment, cut_batch};
 use crate::read::survey_reader::{RowsOrFinding, SurveyReader};
 use crate::read::transactions::Transactions;
 
@@ -292,6 +293,7 @@ where
             let step = match &mut self.state {
                 State::Finished => return Ok(None),
                 State::Decoding { .. } => match self.decode() {
+                    Err(ReadError::Format(error)) if self.is_overlap(&error)? => None,
                     Err(ReadError::Format(error)) if self.may_restart(&error) => self.restart()?,
                     found => found?,
                 },
@@ -301,6 +303,38 @@ where
                 return Ok(step);
             }
         }
+    }
+
+    /// Whether an error is about a batch that overlaps the one before it: the decoder then takes it.
+    fn is_overlap(&mut self, error: &Error) -> FileResult<bool, F> {
+        let (State::Decoding { window, .. }, Some((next_offset, limit))) =
+            (&self.state, self.decoder.order)
+        else {
+            return Ok(false);
+        };
+        let position = error.position;
+        let is_behind_others = self.decoder.next_offset >= 0 && !self.decoder.has_gap;
+        let is_new = self.decoder.overlapping != Some(position);
+        if error.fault != Fault::Order || !is_behind_others || !is_new {
+            return Ok(false);
+        }
+        let file = &window.file;
+        let Some(header) = probe_batch(file, position)?.map(|batch| batch.header) else {
+            return Ok(false);
+        };
+        // The last batch of a log has nothing behind it that tells where it ends.
+        let limit = if self.split.file_size.is_some() {
+            limit
+        } else {
+            i64::MAX
+        };
+        let after = read_bytes(file, header.end_position(), BATCH_OVERHEAD)?;
+        let is_over =
+            may_overlap(&header, next_offset, limit) && is_continued(&header, limit, &after);
+        if is_over {
+            self.decoder.overlapping = Some(position);
+        }
+        Ok(is_over)
     }
 
     /// Whether an error is about offsets that the batches before the planned position may explain.
@@ -391,9 +425,7 @@ where
 
     fn skip(&mut self) -> FileResult<Option<Step>, F> {
         let State::Skipping {
-            parts,
-            next_offset,
-            is_sound,
+            parts, next_offset, ..
         } = &mut self.state
         else {
             return Ok(None);
@@ -401,6 +433,8 @@ where
         let split = &self.split;
         match parts.step(&mut self.decoder)? {
             Some(RowsOrFinding::Rows) => return Ok(Some(Step::Rows)),
+            // Nothing is lost, and a check tells of it.
+            Some(RowsOrFinding::Finding(finding)) if finding.kind == FindingKind::Overlap => {}
             Some(RowsOrFinding::Finding(finding)) => {
                 let mut end_offset = finding.end_offset;
                 if let (None, Some(last)) = (end_offset, split.missing.last()) {
@@ -419,8 +453,21 @@ where
                     },
                 ));
             }
-            None => {}
+            None => return self.end_skipping(),
         }
+        Ok(None)
+    }
+
+    fn end_skipping(&mut self) -> FileResult<Option<Step>, F> {
+        let State::Skipping {
+            next_offset,
+            is_sound,
+            ..
+        } = &self.state
+        else {
+            return Ok(None);
+        };
+        let split = &self.split;
         if self.is_planned {
             let cut_short = if *is_sound {
                 cut_short::<F, S>(split, &self.files, *next_offset)?

@@ -386,7 +386,7 @@ impl<'f, F: ReadAt> Walk<'f, F> {
                     end_offset: Some(start),
                     reason: format!(
                         "the batch has the offsets {first_offset} to {last}, and those below {start} are in a batch \
-                         before it: a consumer gets them from that one"
+                         before it: Java's consumer gets them from that one"
                     ),
                 }),
             ));
