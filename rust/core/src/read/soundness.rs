@@ -194,9 +194,13 @@ impl Soundness {
     /// Which batches begin at the end of the one before, if all others overlap the one before: then nothing is dropped.
     /// The longest chain might have the later one of two that overlap.
     fn first_of_overlapping(&self, batches: &[SoundBatch], is_limited: bool) -> Option<Vec<bool>> {
+        let limit = self.reach(batches);
         let mut end = self.first_possible;
         let mut stays = Vec::with_capacity(batches.len());
         for (i, batch) in batches.iter().enumerate() {
+            if batch.next_offset <= batch.first_offset || limit < batch.next_offset {
+                return None;
+            }
             let continues = batch.first_offset == end;
             if !continues && !self.overlaps(batches, i, end, is_limited) {
                 return None;
