@@ -453,11 +453,6 @@ class _Job:
             notes.append(f"groups start anew: {OFFSETS_TOPIC} is not among the topics")
         elif self._rename and OFFSETS_TOPIC in self._topics:
             notes.append(f"groups start anew on {', '.join(self._rename.values())}: they know the old names")
-        if self._until is not None and TRANSACTIONS_TOPIC in others:
-            notes.append(
-                f"which transactions had been decided at that moment is told by their markers: {TRANSACTIONS_TOPIC} is "
-                "not among the topics"
-            )
         if self._until is None and (TRANSACTIONS_TOPIC in others or self._rename):
             which = "" if TRANSACTIONS_TOPIC in others else f" of {', '.join(self._rename.values())}"
             notes.append(
@@ -781,6 +776,11 @@ class _Job:
                     f"{done.name} is cut at offset {done.report.log_end_offset}, not at {done.report.whole_from}: "
                     "the COMMIT marker there is of a transaction of which other partitions lack a part at that moment"
                 )
+        if any(ended.values()) and TRANSACTIONS_TOPIC not in self._topics:
+            self._note(
+                f"which transactions had been decided at that moment is told by their markers: {TRANSACTIONS_TOPIC} is "
+                "not among the topics"
+            )
         for is_committed, producers in ended.items():
             if producers:
                 what = "committed, for that was" if is_committed else "aborted, for nothing was"
