@@ -316,7 +316,7 @@ def test_what_is_cut_at_a_time_has_each_transaction_whole(client, tmp_path):
         new = tmp_path / f"new-{at}"
         rescued = bl.rescue(tmp_path / "data", to=new, until=moment)
         assert rescued.left == []
-        assert any("is committed, for its coordinator had decided so" in note for note in rescued.notes)
+        assert any("now committed, for that was decided by then" in note for note in rescued.notes)
         with Broker(new, log=tmp_path / f"log-{at}", **few) as broker:
             seen = {(row["partition"], row["offset"]) for row in client.consume(broker, "t", "read_committed")}
             (group,) = client.state(broker, "groupOffsets", groups=["g"])
