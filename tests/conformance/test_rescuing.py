@@ -285,6 +285,21 @@ def decided_and_marked(data):
     return list(zip(times, each, strict=True))
 
 
+def transact(client, broker, number):
+    """Commit a transaction over all partitions of a topic and a group; return the last offset of each partition."""
+    return client.state(
+        broker,
+        "transaction",
+        id=f"id-{number % 4}",
+        end="commit",
+        records=[{"topic": "t", "partition": partition, "count": 1 + number % 2} for partition in range(3)],
+        group="g",
+        offsets=[{"topic": "t", "partition": 0, "offset": number}],
+        anew=False,
+        properties={},
+    )
+
+
 def test_what_is_cut_at_a_time_has_each_transaction_whole(client, tmp_path):
     """Between the decision and the last marker, in all partitions, in the group and at the coordinator."""
     few = {"offsets_topic_num_partitions": 5, "transaction_state_log_num_partitions": 3}
@@ -292,19 +307,7 @@ def test_what_is_cut_at_a_time_has_each_transaction_whole(client, tmp_path):
     with Broker(tmp_path / "data", log=tmp_path / "log", **few) as broker:
         client.create(broker, "t", 3, [1])
         for number in range(count):
-            records = [{"topic": "t", "partition": partition, "count": 1 + number % 2} for partition in range(3)]
-            offsets = [{"topic": "t", "partition": 0, "offset": number}]
-            (last,) = client.state(
-                broker,
-                "transaction",
-                id=f"id-{number % 4}",
-                end="commit",
-                records=records,
-                group="g",
-                offsets=offsets,
-                anew=False,
-                properties={},
-            )
+            (last,) = transact(client, broker, number)
             rows.append({(int(name[2:]), offset - i) for name, offset in last.items() for i in range(1 + number % 2)})
     found = decided_and_marked(tmp_path / "data")
     assert len(found) == count
@@ -320,18 +323,7 @@ def test_what_is_cut_at_a_time_has_each_transaction_whole(client, tmp_path):
         with Broker(new, log=tmp_path / f"log-{at}", **few) as broker:
             seen = {(row["partition"], row["offset"]) for row in client.consume(broker, "t", "read_committed")}
             (group,) = client.state(broker, "groupOffsets", groups=["g"])
-            producing = client.state(
-                broker,
-                "transaction",
-                id="id-0",
-                end="commit",
-                records=records,
-                group="g",
-                offsets=offsets,
-                anew=True,
-                properties={},
-            )
-            assert producing
+            assert transact(client, broker, count)
         whole = [number for number in range(count) if rows[number] <= seen]
         assert whole == list(range(sum(decided < moment for decided, _ in found)))
         assert seen == set().union(*(rows[number] for number in whole))

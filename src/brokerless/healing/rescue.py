@@ -778,8 +778,8 @@ class _Job:
                 )
         if any(ended.values()) and TRANSACTIONS_TOPIC not in self._topics:
             self._note(
-                f"which transactions had been decided at that moment is told by their markers: {TRANSACTIONS_TOPIC} is "
-                "not among the topics"
+                f"{TRANSACTIONS_TOPIC} is not among the topics: only COMMIT and ABORT markers show what had been "
+                "decided at that moment"
             )
         for is_committed, producers in ended.items():
             if producers:

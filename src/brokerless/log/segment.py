@@ -352,7 +352,10 @@ def sound_batches(
             if count:
                 data, position = window.data[:count], window.position
                 # The end of the range, and not that of these bytes: at an end, the walk is done.
-                walk.feed(data, position, max(end, position + count))
+                wanted = walk.feed(data, position, max(end, position + count))
+                if wanted < position + count:
+                    # It may overlap the batch before, which the header behind it would confirm: that is not here.
+                    walk.feed(data[wanted - position :], wanted, position + count)
                 yield data, position
                 window.advance(count)
             elif not window.fill(check.needed):

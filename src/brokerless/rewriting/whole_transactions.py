@@ -367,7 +367,7 @@ def _parts(
     Args:
         number: the log's number.
         state: the log.
-        first: the first segment to be read. Of a transaction that begins before it, the marker alone is known.
+        first: the first segment to be read. If a transaction begins before it, only its marker is known.
         producers: the producers; None: all.
         timestamp: the moment, ms. The scan ends with a segment in which most batches are from an hour later: some may
             be anywhere, for a producer's clock may be wrong.
@@ -416,7 +416,7 @@ def _count_later(batches: pa.RecordBatch, timestamp: int) -> int:
 
 
 def _begun(part: _Part) -> int:
-    """Return when a part may have begun, ms. Of a marker alone it is not known; then nothing of it is here either."""
+    """Return the time of a part's first batch, or else of its marker, ms."""
     of_marker = part.time if part.marker is None else part.marker.time
     return of_marker if part.first < 0 else min(part.time, of_marker)
 

@@ -160,7 +160,7 @@ def committed(directories, partition):
 
 
 def cut(cluster, tmp_path, timestamp, *, coordinator=True, how="abort"):
-    """Cut all logs at a time. Return the numbers of the transactions that are there, and the reports."""
+    """Cut all logs at a time. Return the rows that are left of each transaction, and the reports."""
     source, to = cluster.write(tmp_path / "data", coordinator=coordinator), tmp_path / "new"
     topics = {topic for topic, _ in cluster.batches if coordinator or topic != COORDINATOR[0]}
     verb = bl.TruncateTo(timestamp=timestamp, open_transactions=how)
@@ -171,7 +171,7 @@ def cut(cluster, tmp_path, timestamp, *, coordinator=True, how="abort"):
 
 
 def whole(cluster, directories):
-    """Return the rows of the transactions that are there: each of them as a whole."""
+    """Return the committed rows of each transaction, by its number. Fail if some of its rows are missing."""
     found = defaultdict(list)
     for partition in cluster.batches.keys() - {COORDINATOR}:
         for value in committed(directories, partition):

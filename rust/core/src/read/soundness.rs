@@ -165,12 +165,12 @@ impl Soundness {
         let (kept, dropped): (Vec<_>, Vec<_>) =
             ranges.into_iter().zip(stays).partition(|&(_, stays)| stays);
         let kept: Vec<_> = kept.into_iter().map(|(batch, _)| batch).collect();
+        let mut overlapping = rising.overlapping.iter().peekable();
         for &batch in &kept {
             // The rows of a batch that overlaps are read from the end of the one before on: it begins a range.
-            let begins = rising
-                .overlapping
-                .iter()
-                .any(|(one, _)| one.position == batch.position);
+            let begins = overlapping
+                .next_if(|(one, _)| one.position == batch.position)
+                .is_some();
             match rising.kept.last_mut() {
                 Some(last) if last.end_position == batch.position && !begins => {
                     (last.end_position, last.next_offset) = (batch.end_position, batch.next_offset);
