@@ -69,7 +69,8 @@ def elect_damaged(client, broker):
     """Elect the damaged node, which is the preferred leader of all topics. Clusters do so by themselves."""
     arguments = ["--election-type", "preferred", "--all-topic-partitions"]
     client.state(broker, "tool", main="org.apache.kafka.tools.LeaderElectionCommand", arguments=arguments)
-    assert leaders(client, broker) == dict.fromkeys(TOPICS, DAMAGED)
+    # The controller has answered; the broker that is asked hears of it a little later.
+    until(lambda: leaders(client, broker) == dict.fromkeys(TOPICS, DAMAGED))
 
 
 def served(client, broker):
