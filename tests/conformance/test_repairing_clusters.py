@@ -60,17 +60,21 @@ def wait_until_in_sync(client, broker):
     until(are_all)
 
 
-def leaders(client, broker):
-    found = client.topics(broker)
-    return {topic: found[topic]["leaders"][0] for topic in TOPICS}
+def wait_until_led(client, broker, leaders):
+    """A broker hears of an election a little after the controller has answered."""
+
+    def are_led():
+        found = client.topics(broker)
+        return {topic: found[topic]["leaders"][0] for topic in TOPICS} == leaders
+
+    until(are_led)
 
 
 def elect_damaged(client, broker):
     """Elect the damaged node, which is the preferred leader of all topics. Clusters do so by themselves."""
     arguments = ["--election-type", "preferred", "--all-topic-partitions"]
     client.state(broker, "tool", main="org.apache.kafka.tools.LeaderElectionCommand", arguments=arguments)
-    # The controller has answered; the broker that is asked hears of it a little later.
-    until(lambda: leaders(client, broker) == dict.fromkeys(TOPICS, DAMAGED))
+    wait_until_led(client, broker, dict.fromkeys(TOPICS, DAMAGED))
 
 
 def served(client, broker):
@@ -185,10 +189,10 @@ def test_a_gap_stays_and_its_broker_may_lead(client, left, copy):
     assert lost_of(bl.repair(disk, in_place=True)) == lost
     with started(copy, "after", left.version, others=[DAMAGED]) as nodes:
         # It does not count as in sync, although its other disk has the marker of a clean shutdown.
-        assert leaders(client, nodes[1]) == {"replicated": 1, "last": DAMAGED, "eligible": -1}
+        wait_until_led(client, nodes[1], {"replicated": 1, "last": DAMAGED, "eligible": -1})
         start(nodes, copy, "after", left.version, 3)
         wait_until_in_sync(client, nodes[1])
-        assert leaders(client, nodes[1]) == {"replicated": 1, "last": DAMAGED, "eligible": 3}
+        wait_until_led(client, nodes[1], {"replicated": 1, "last": DAMAGED, "eligible": 3})
         of_last = {"replicated": [], "last": lost["last"], "eligible": []}
         assert served(client, nodes[1]) == without(left.rows, of_last)
         elect_damaged(client, nodes[1])
@@ -220,8 +224,8 @@ def test_an_empty_replica_fetches_all_only_where_another_one_leads(client, left,
     if not has_marker:
         (disk / checkpoints.CLEAN_SHUTDOWN).unlink()
     with started(copy, "after", left.version, others=[DAMAGED]) as nodes:
-        led = leaders(client, nodes[1])
-        assert led == {"replicated": 1, "last": DAMAGED, "eligible": DAMAGED if has_marker else -1}
+        led = {"replicated": 1, "last": DAMAGED, "eligible": DAMAGED if has_marker else -1}
+        wait_until_led(client, nodes[1], led)
         start(nodes, copy, "after", left.version, 3)
         wait_until_in_sync(client, nodes[1])
         # The other replica truncates its log to that of an empty leader.
