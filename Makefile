@@ -100,7 +100,7 @@ INPUTS = directory=$$(mktemp -d) && .venv/bin/python tests/hostile_inputs.py $$d
 
 sanitize:  ## the tests of the core and of its part in the JVM under the address sanitizer, and the core's unsafe part under Miri; needs nightly Rust
 	@tools/prerequisites nightly
-	$(UNSANITIZED_C) RUSTFLAGS=-Zsanitizer=address cargo +nightly test --profile checked --quiet $(CRATES) --target $(NATIVE) --target-dir target/sanitize
+	$(UNSANITIZED_C) LSAN_OPTIONS=suppressions=$(CURDIR)/rust/jvm/leaks_of_java.txt RUSTFLAGS=-Zsanitizer=address cargo +nightly test --profile checked --quiet $(CRATES) --target $(NATIVE) --target-dir target/sanitize
 	cargo +nightly miri test --package brokerless-core --test records both_ways
 
 # gcc's own sanitizer would report a stack use in zstd that is none.

@@ -686,8 +686,8 @@ class PlainSegment:
     def leader_epoch(self) -> int:
         """The greatest leader epoch so far; -1 for none."""
     @property
-    def epochs(self) -> list[tuple[int, int, int]]:
-        """The leader epochs, each with the last offsets of its first and its last batch; at most 100,000."""
+    def epochs(self) -> list[tuple[int, int, int, int]]:
+        """The leader epochs, each with the base offsets of its first and last batch, and its last offset."""
     @property
     def offset_gaps(self) -> list[tuple[int, int, int]]:
         """The first 100 gaps: the position of the batch behind, and the missing offsets [start, end)."""

@@ -61,7 +61,8 @@ fn a_plain_segment_is_summed_up() {
     };
     let epochs = vec![EpochRange {
         leader_epoch: EPOCH,
-        first_offset: 10,
+        base_offset: 10,
+        last_base_offset: 15,
         last_offset: 15,
     }];
     let found = check(&bytes, segment(&bytes)).unwrap();

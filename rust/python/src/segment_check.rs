@@ -53,14 +53,15 @@ impl PlainSegment {
     }
 
     #[getter]
-    fn epochs(&self) -> Vec<(i32, i64, i64)> {
+    fn epochs(&self) -> Vec<(i32, i64, i64, i64)> {
         let fields = |range: &EpochRange| {
             let EpochRange {
                 leader_epoch,
-                first_offset,
+                base_offset,
+                last_base_offset,
                 last_offset,
             } = *range;
-            (leader_epoch, first_offset, last_offset)
+            (leader_epoch, base_offset, last_base_offset, last_offset)
         };
         self.summary.epochs.iter().map(fields).collect()
     }

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 _MOST_OFFSETS = (1 << 31) - 1
 # RecordBatch.NO_PARTITION_LEADER_EPOCH
 _NO_EPOCH = -1
+# Bytes between two entries of an offset index, unless a topic says otherwise (index.interval.bytes).
+_INDEX_INTERVAL = 4096
 
 
 class BatchColumns:
@@ -101,7 +103,7 @@ class BatchColumns:
         if not starts or starts[0] > 0:
             starts = [0, *starts]
         for row, following in pairwise([*starts, batches.num_rows]):
-            epoch, last = epochs[row].as_py(), batches["last_offset"][following - 1].as_py()
+            epoch, last = epochs[row].as_py(), following - 1
             if epoch < 0:
                 if epoch < _NO_EPOCH:
                     offset, position = batches["base_offset"][row].as_py(), batches["position"][row].as_py()
@@ -116,7 +118,8 @@ class BatchColumns:
                     position = batches["position"][row].as_py()
                     self._checks.add(self._checks.finding("epoch-order", position, message, start_offset=offset))
                 continue
-            self._checks.take_epoch(epoch, batches["last_offset"][row].as_py(), last)
+            first, base = (batches["base_offset"][at].as_py() for at in (row, last))
+            self._checks.take_epoch(epoch, first, base, batches["last_offset"][last].as_py())
             self._checks.leader_epoch = epoch
         self._epoch_before = epochs[-1].as_py()
 
@@ -176,7 +179,7 @@ class _Entries:
         self._offsets: Any = None if indexes.offsets is None else indexes.offsets.entries()
         self._times: Any = None if indexes.times is None else indexes.times.entries()
         self._highest, self._before = -1, segment.base_offset - 1
-        self._end = 0
+        self._last = self._end = 0
         self._check_order(segment.base_offset)
 
     def take(self, batches: pa.RecordBatch) -> None:
@@ -188,6 +191,7 @@ class _Entries:
             self._check_times(self._times, batches)
         self._highest = max(self._highest, pc.max(batches["max_timestamp"]).as_py())
         self._before = batches["last_offset"][-1].as_py()
+        self._last = batches["position"][-1].as_py()
 
     def finish(self, damaged: Sequence[tuple[int, int | None]]) -> list[Finding]:
         """Return what was found, but for entries that lead into damage."""
@@ -255,12 +259,24 @@ class _Entries:
             above: Any = pc.and_not(pc.greater(self._offsets["offset"], pa.scalar(last, pa.int64())), beyond)
             for row in _rows(above)[:MOST]:
                 self._wrong_offset(row, f"and the last batch ends at offset {last}", is_in_doubt=True)
+            if self._indexes.is_closed and not self._offsets.num_rows and self._last > _INDEX_INTERVAL:
+                message = f"the index is empty, and the last batch begins at {self._last}"
+                self._lacks(INDEX, "offset-index-missing", message)
         if self._times is not None:
             for row in _rows(pc.greater(self._times["offset"], pa.scalar(last, pa.int64())))[:MOST]:
                 self._wrong_time(row, f"and the last batch ends at offset {last}", is_in_doubt=True)
             rows = self._times.num_rows
-            if self._indexes.is_closed and rows and self._times["timestamp"][-1].as_py() < self._highest:
-                self._wrong_time(rows - 1, f"its last entry, and the largest in the segment is {self._highest}")
+            latest = self._times["timestamp"][-1].as_py() if rows else -1
+            largest = f"the largest in the segment is {self._highest}"
+            if self._indexes.is_closed and rows and latest < self._highest:
+                self._wrong_time(rows - 1, f"its last entry, and {largest}")
+            elif self._indexes.is_closed and latest < self._highest:
+                self._lacks(TIMEINDEX, "time-index", f"the index has no time, and {largest}")
+
+    def _lacks(self, kind: int, code: str, message: str) -> None:
+        """Add a finding for entries that an index lacks."""
+        found = self._indexes.finding(code, self._indexes.path(kind), None, message)
+        self._found.setdefault((kind, -1), _WrongEntry(found, None, is_in_doubt=False))
 
     def _check_offsets(self, entries: pa.RecordBatch, batches: pa.RecordBatch, start: int) -> None:
         """Check that each entry leads to a batch, and that no batch before it has the entry's offset or a later one."""

@@ -211,10 +211,11 @@ CODES: dict[str, Code] = {
     ),
     "offset-index-missing": Code(
         "note",
-        "a segment has no offset index",
-        "It rebuilds the file when it starts.",
+        "a segment has no offset index, or an empty one",
+        "It rebuilds a missing file when it starts, and keeps an empty one.",
         "Reads take longer.",
-        "none is needed: a broker rebuilds it when it starts, and so does `brokerless recover`",
+        "none is needed: a broker rebuilds a missing file when it starts, and so does `brokerless recover`; "
+        "`brokerless repair` makes either again",
     ),
     "time-index": Code(
         "warning",

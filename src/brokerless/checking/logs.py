@@ -232,11 +232,10 @@ class LogCheck:
         except CorruptRecordError as error:
             yield self._finding("epochs-damaged", path, str(error.args[0]))
             return
-        for epoch, first, last in checks.epochs:
-            # A broker forgets epochs below the log start.
-            for offset in (first, last) if last >= self._log.log_start_offset else ():
-                if offset < self._log.log_start_offset:
-                    continue
+        start = self._log.log_start_offset
+        for epoch, first, last, reached in checks.epochs:
+            # A broker forgets epochs below the log start, which may lie amid a batch.
+            for offset in (max(first, start), max(last, start)) if reached >= start else ():
                 found = [entry.epoch for entry in stored if entry.start_offset <= offset]
                 if not found or found[-1] != epoch:
                     what = f"leader epoch {found[-1]}" if found else "no leader epoch"

@@ -13,7 +13,7 @@ from brokerless.checking.finding import Finding
 from brokerless.errors import CorruptRecordError, UnsupportedFormatError, located
 from brokerless.inspection.findings import findings, limit_offset, missing_records
 from brokerless.io import storage
-from brokerless.layout.file_names import INDEX, TIMEINDEX, segment_file
+from brokerless.layout.file_names import INDEX, METADATA_TOPIC, TIMEINDEX, segment_file
 from brokerless.log.damage import Run, Survey
 from brokerless.log.segment import offset_index, time_index
 
@@ -44,11 +44,12 @@ class BatchCheck:
         log: the log.
 
     Attributes:
-        epochs: the leader epochs in the batches, each with its first and last offset.
+        epochs: the leader epochs in the batches, each with the base offsets of its first and last batch, and its last
+            offset.
         is_compacted: whether a batch lacks records that its offsets once had.
         has_producers: whether a batch has a producer.
         has_transactions: whether a batch is in a transaction.
-        next_offset: the offset after the last batch; None before the first one.
+        next_offset: the offset after the last batch, or the log's first one; None: not known.
         leader_epoch: the greatest leader epoch so far; -1 for none.
         sequences: the last sequences of the producers that were met last.
         offset_gaps: findings for missing offsets. They, and the next ones, count only if the log is not compacted.
@@ -57,9 +58,10 @@ class BatchCheck:
     """
 
     def __init__(self, log: Log) -> None:
-        self.epochs: list[tuple[int, int, int]] = []
+        self.epochs: list[tuple[int, int, int, int]] = []
         self.is_compacted = self.has_producers = self.has_transactions = False
-        self.next_offset: int | None = None
+        self._start_offset = None if log.is_file or not log.segments else log.local_log_start_offset
+        self.next_offset = self._start_offset
         self.leader_epoch = -1
         self.sequences = _native.ProducerSequences()
         self.indexes: Indexes | None = None
@@ -157,17 +159,20 @@ class BatchCheck:
         if sum(found.code == finding.code for found in self._found) < MOST:
             self._found.append(finding)
 
-    def take_epoch(self, epoch: int, first_offset: int, last_offset: int) -> None:
+    def take_epoch(self, epoch: int, base_offset: int, last_base_offset: int, last_offset: int) -> None:
         """Take neighbouring batches of a leader epoch that is not below those before."""
         if self.epochs and self.epochs[-1][0] == epoch:
-            self.epochs[-1] = (epoch, self.epochs[-1][1], last_offset)
+            self.epochs[-1] = (epoch, self.epochs[-1][1], last_base_offset, last_offset)
         elif len(self.epochs) < _MOST_EPOCHS:
-            self.epochs.append((epoch, first_offset, last_offset))
+            self.epochs.append((epoch, base_offset, last_base_offset, last_offset))
 
     def offset_gap(self, position: int, start: int, end: int) -> None:
         """Note that offsets [start, end) are missing before the batch at a position."""
         if len(self.offset_gaps) < MOST_GAPS:
-            message = f"the batch begins at offset {end}, the one before it ends at {start - 1}"
+            before = f"the one before it ends at {start - 1}"
+            if start == self._start_offset:
+                before = f"the log at offset {start}"
+            message = f"the batch begins at offset {end}, {before}"
             gap = self.finding("offset-gap", position, message, start_offset=start, end_offset=end)
             self.offset_gaps.append(gap)
 
@@ -214,8 +219,11 @@ class Indexes:
     def is_closed(self) -> bool:
         """Whether a broker has closed the indexes, and will not make them again: then it takes all slots for entries.
 
-        The active segment's are preallocated, with zeros behind the entries.
+        The active segment's are preallocated, with zeros behind the entries. A node recovers its log of the metadata
+        whenever it starts (KafkaMetadataLog).
         """
+        if self._log.topic == METADATA_TOPIC:
+            return False
         end = self._segment.next_base_offset
         return self._log.root.is_clean or (end is not None and end <= (self._log.recovery_point or 0))
 

@@ -11,6 +11,7 @@ from bisect import bisect_right
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from brokerless.errors import CorruptRecordError
@@ -48,7 +49,7 @@ class Epochs(NamedTuple):
 
 def with_epochs(log: Log, pieces: list[Piece]) -> Epochs:
     """Give batches whose leader epoch contradicts the others the right one."""
-    runs = list(_epoch_runs(pieces))
+    runs = list(_epoch_runs(pieces, [start for start, _ in _entries(log)]))
     by_file = _epochs_by_file(log, runs)
     expected = by_file or _epochs_by_most(runs)
     of_piece: dict[int, list[tuple[_EpochRun, int]]] = {}
@@ -83,37 +84,51 @@ def with_epochs(log: Log, pieces: list[Piece]) -> Epochs:
 
 
 class _EpochRun(NamedTuple):
-    """Adjacent batches of one piece with the same leader epoch."""
+    """Adjacent batches of one piece with the same leader epoch; the offset where the last one begins, and its last."""
 
     piece: int
     epoch: int
+    base_offset: int
     last_offset: int
     batches: int
     position: int
     end_position: int
 
 
-def _epoch_runs(pieces: Iterable[Piece]) -> Iterator[_EpochRun]:
+def _epoch_runs(pieces: Iterable[Piece], starts: Sequence[int]) -> Iterator[_EpochRun]:
+    """Yield the runs; none reaches over an offset where the file of leader epochs begins an epoch."""
     for at, piece in enumerate(pieces):
         run: _EpochRun | None = None
         with storage.File(piece.path) as file:
             for batches, done in whole_batches(file, piece.position, piece.end_position):
                 epochs: Any = batches["partition_leader_epoch"].fill_null(-1)
+                bases: Any = pc.coalesce(batches["base_offset"], batches["last_offset"])
                 changes: Any = pc.not_equal(epochs[1:], epochs[:-1])
-                rows: list[Any] = pc.indices_nonzero(changes).to_pylist()
-                positions: list[Any] = [*batches["position"].take([0, *(row + 1 for row in rows)]).to_pylist(), done]
-                for (begin, end), (start, stop) in zip(
-                    pairwise([0, *(row + 1 for row in rows), batches.num_rows]), pairwise(positions), strict=True
+                for start in starts[bisect_right(starts, bases[0].as_py()) : bisect_right(starts, bases[-1].as_py())]:
+                    limit = pa.scalar(start, pa.int64())
+                    begins: Any = pc.and_(pc.less(bases[:-1], limit), pc.greater_equal(bases[1:], limit))
+                    changes = pc.or_(changes, begins)
+                firsts: list[Any] = [0, *(row + 1 for row in pc.indices_nonzero(changes).to_pylist())]
+                positions: list[Any] = [*batches["position"].take(firsts).to_pylist(), done]
+                for (begin, end), (low, high) in zip(
+                    pairwise([*firsts, batches.num_rows]), pairwise(positions), strict=True
                 ):
-                    epoch, last = epochs[begin].as_py(), batches["last_offset"][end - 1].as_py()
-                    if run is not None and run.epoch == epoch:
-                        run = run._replace(last_offset=last, batches=run.batches + end - begin, end_position=stop)
-                        continue
-                    if run is not None:
+                    last: Any = batches["last_offset"][end - 1].as_py()
+                    found = _EpochRun(at, epochs[begin].as_py(), bases[end - 1].as_py(), last, end - begin, low, high)
+                    if run is None:
+                        run = found
+                    elif run.epoch == found.epoch and not _begins(starts, run.base_offset, bases[begin].as_py()):
+                        run = found._replace(batches=run.batches + found.batches, position=run.position)
+                    else:
                         yield run
-                    run = _EpochRun(at, epoch, last, end - begin, start, stop)
+                        run = found
         if run is not None:
             yield run
+
+
+def _begins(starts: Sequence[int], before: int, base_offset: int) -> bool:
+    """Return whether the file begins an epoch between two batches."""
+    return bisect_right(starts, before) < bisect_right(starts, base_offset)
 
 
 def _positions(path: str, run: _EpochRun) -> Iterator[int]:
@@ -123,19 +138,24 @@ def _positions(path: str, run: _EpochRun) -> Iterator[int]:
             yield from positions
 
 
+def _entries(log: Log) -> list[tuple[int, int]]:
+    """Return the start offset and the epoch of each entry of the file of leader epochs; [] if it is damaged."""
+    try:
+        return sorted((one.start_offset, one.epoch) for one in log.leader_epochs)
+    except CorruptRecordError:
+        return []
+
+
 def _epochs_by_file(log: Log, runs: Sequence[_EpochRun]) -> list[int] | None:
     """Return the epoch of each run by the file of leader epochs; None if most batches contradict it."""
-    try:
-        entries = sorted((one.start_offset, one.epoch) for one in log.leader_epochs)
-    except CorruptRecordError:
-        return None
+    entries = _entries(log)
     if not entries or any(before[1] >= after[1] for before, after in pairwise(entries)):
         return None
     starts = [start for start, _ in entries]
     expected = []
     agreeing = differing = 0
     for run in runs:
-        place = bisect_right(starts, run.last_offset)
+        place = bisect_right(starts, run.base_offset)
         # A broker forgets epochs below the log start.
         epoch = entries[place - 1][1] if place else run.epoch
         expected.append(epoch)

@@ -28,26 +28,30 @@ class LoneClaim(NamedTuple):
 def lone_claim(log: Log) -> LoneClaim | None:
     """Return the last batch if offsets are missing before it and no other file knows of its own.
 
-    No cleaner makes such a gap: it leaves the active segment alone.
+    No cleaner makes such a gap: it leaves the active segment alone. What other files know is where a batch ended: a
+    batch that begins below and ends above contradicts them.
     """
     if not log.segments:
         return None
     known = [log.recovery_point or 0, log.high_watermark or 0, *log.snapshots[-1:]]
+    epochs: list[int] = []
     with suppress(CorruptRecordError, OSError):
-        known += [entry.start_offset + 1 for entry in log.leader_epochs[-1:]]
+        epochs = [entry.start_offset for entry in log.leader_epochs[-1:]]
     segment = log.segments[-1]
     end, last = segment.base_offset, None
     with suppress(BrokerlessError, OSError), segment.open() as file:
         extent = segment.extent(file)
-        if max(known) >= extent.next_offset:
+        if max(*known, *(start + 1 for start in epochs)) >= extent.next_offset:
             return None
         for batches, _ in whole_batches(file, 0, extent.end_position):
             for one in batches.slice(max(0, batches.num_rows - 2)).to_pylist():
                 end = end if last is None else last["last_offset"] + 1
                 last = one
-    if last is None or last["magic"] < 2 or last["base_offset"] <= max(end, *known):
+    if last is None or last["magic"] < 2 or last["base_offset"] <= end:
         return None
     base = last["base_offset"]
+    if base in known or any(base <= start for start in epochs):
+        return None
     with suppress(CorruptRecordError, OSError):
         if any(low <= end and base <= high for low, high in lost_offsets.recorded(log.path)):
             return None

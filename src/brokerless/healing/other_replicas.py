@@ -22,8 +22,9 @@ import pyarrow.compute as pc
 from brokerless.errors import CorruptRecordError
 from brokerless.healing.damaged_range import covered
 from brokerless.healing.lone_claims import lone_claim
-from brokerless.healing.pieces import first_batch, joined, last_batch, last_batches, piece_batches, spans
-from brokerless.log.damage import Run, survey
+from brokerless.healing.pieces import Gaps, first_batch, joined, last_batch, last_batches, piece_batches, spans
+from brokerless.layout import lost_offsets
+from brokerless.log.damage import Defect, Run, survey
 from brokerless.log.segment import NO_END, whole_batches
 
 if TYPE_CHECKING:
@@ -83,11 +84,12 @@ class OtherReplica:
     Args:
         log: the log that lacks batches.
         other: the replica.
-        trusts_epochs: whether the log's batches agree with its leader epoch checkpoint.
+        trusts_epochs: whether the log's batches agree with its leader epoch checkpoint, or most of them.
+        is_compacted: whether offsets may be missing.
     """
 
-    def __init__(self, log: Log, other: Log, *, trusts_epochs: bool) -> None:
-        self._other = other
+    def __init__(self, log: Log, other: Log, *, trusts_epochs: bool, is_compacted: bool) -> None:
+        self._other, self._is_compacted = other, is_compacted
         self._own_epochs = _Epochs(log, is_trusted=trusts_epochs)
         self._epochs = _Epochs(other)
         claim = lone_claim(other)
@@ -122,27 +124,36 @@ class OtherReplica:
         return kept, found
 
     def _with_moved(self, pieces: list[Piece], lost: DamagedRange, following: int | None) -> DamagedRange:
-        """Take a batch beside a loss out of the pieces if the replica has it inside the loss: a flipped bit moved it.
+        """Take a batch beside a loss out of the pieces if the replica has it elsewhere: a flipped bit moved it.
 
         Returns:
             The loss, which now reaches over the offsets that the batch claimed, up to `following` at most.
         """
         place = _place(pieces, lost)
         after = first_batch(pieces[place]) if place < len(pieces) else None
-        if after is not None and self._has_elsewhere(after, lost.start_offset, after["last_offset"] + 1):
-            pieces[place : place + 1] = _rest(pieces[place], is_first=True)
+        rest = _rest(pieces[place], is_first=True) if after is not None else []
+        limit = next((piece.first_offset for piece in (*rest, *pieces[place + 1 :])), None)
+        is_joined = after is not None and after["magic"] > 1 and after["last_offset"] + 1 == limit
+        if after is not None and self._is_moved(after, lost.start_offset, limit, is_joined=is_joined):
+            pieces[place : place + 1] = rest
             ends = [pieces[place].first_offset if place < len(pieces) else None, following]
             return replace(lost, end_offset=min((end for end in ends if end is not None), default=None))
         before = last_batch(pieces[place - 1]) if place else None
-        if before is not None and self._has_elsewhere(before, _first(before), lost.end_offset):
-            pieces[place - 1 : place] = _rest(pieces[place - 1], is_first=False)
+        rest = _rest(pieces[place - 1], is_first=False) if before is not None else []
+        low = next((piece.next_offset for piece in (*rest, *reversed(pieces[: max(0, place - 1)]))), 0)
+        is_joined = before is not None and before["base_offset"] == low
+        if before is not None and self._is_moved(before, low, lost.end_offset, is_joined=is_joined):
+            pieces[place - 1 : place] = rest
             place = _place(pieces, lost)
             start = pieces[place - 1].next_offset if place else lost.start_offset
             return replace(lost, start_offset=min(start, lost.start_offset))
         return lost
 
-    def _has_elsewhere(self, batch: Batch, start: int, end: int | None) -> bool:
-        """Return whether the replica has a batch among some offsets, and not where the log has it."""
+    def _is_moved(self, batch: Batch, start: int, end: int | None, *, is_joined: bool) -> bool:
+        """Return whether the replica has a batch among some offsets, and not where the log has it.
+
+        If it joins a neighbor in the log, `is_joined`, it has to join one in the replica, too.
+        """
         if self._verdict(batch) == "same":
             return False
         for _, batches in self._within(start, end):
@@ -150,17 +161,25 @@ class OtherReplica:
                 pc.equal(batches["crc"], pa.scalar(batch["crc"], batches["crc"].type)),
                 pc.equal(batches["size"], pa.scalar(batch["size"], batches["size"].type)),
             )
-            if pc.any(same, min_count=0).as_py():
-                return True
+            rows: list[Any] = pc.indices_nonzero(same).to_pylist()
+            if rows:
+                return not is_joined or self._is_joined(batches.slice(rows[0], 1).to_pylist()[0])
         return False
+
+    def _is_joined(self, batch: Batch) -> bool:
+        """Return whether a batch of the replica begins where the one before ends, or ends where the next one begins."""
+        first, last = _first(batch), batch["last_offset"]
+        near = (row for _, batches in self._headers(max(0, first - 1)) for row in batches.slice(0, 3).to_pylist())
+        return any(row["last_offset"] == first - 1 or _first(row) == last + 1 for row in islice(near, 3))
 
     def _between(self, pieces: Sequence[Piece], place: int, lost: DamagedRange) -> list[Piece]:
         """Return the replica's batches for a loss before a piece; [] if they are, or may be, of another history."""
         before = last_batch(pieces[place - 1]) if place else None
         after = first_batch(pieces[place]) if place < len(pieces) else None
         is_before = None if before is None else self._verdict(before)
-        inside = list(self._within(lost.start_offset, lost.end_offset))
         is_after = None if after is None else self._verdict(after)
+        reaches_over = after is not None and is_after == "same" and _first(after) == lost.end_offset
+        inside = list(self._within(lost.start_offset, lost.end_offset, reaches_over=reaches_over))
         if "other" in (is_before, is_after):
             return []
         sure = [(path, batches.filter(self._is_identified(batches, lost))) for path, batches in inside]
@@ -168,7 +187,16 @@ class OtherReplica:
             is_anchored = not pieces or self._is_anchored(pieces, place, is_before, is_after)
             if not is_anchored or self._is_diverged(inside):
                 inside = sure
-        return joined(piece for path, batches in inside if batches.num_rows for piece in spans(path, batches))
+        gaps = self._gaps()
+        return joined((piece for path, batches in inside for piece in spans(path, batches, gaps)), gaps)
+
+    def _gaps(self) -> Gaps:
+        """Return the missing offsets that are no cleaner's work, of the segments that were read."""
+        if not self._is_compacted:
+            return Gaps(None)
+        defects = [part for found in self._surveys.values() for part in found.parts if isinstance(part, Defect)]
+        ends = ((one.start_offset, NO_END if one.end_offset is None else one.end_offset) for one in defects)
+        return Gaps(lost_offsets.merged([(start, end) for start, end in ends if start < end]))
 
     def _is_identified(self, batches: pa.RecordBatch, lost: DamagedRange) -> pa.BooleanArray:
         """Return for each batch whether its epoch is that of its offset in both logs.
@@ -179,9 +207,11 @@ class OtherReplica:
         known, own = self._epochs, self._own_epochs
         goes_on = lost.end_offset is None and known.end_of(own.highest) >= lost.start_offset
         found = []
-        for epoch, last in zip(*(batches[name].to_pylist() for name in _COLUMNS[4:2:-1]), strict=True):
-            is_known = epoch is not None and 0 <= epoch == known.at(last)
-            found.append(is_known and (epoch == own.at(last) or (goes_on and epoch > own.highest >= 0)))
+        for epoch, base in zip(
+            *(batches[name].to_pylist() for name in ("partition_leader_epoch", "base_offset")), strict=True
+        ):
+            is_known = None not in (epoch, base) and 0 <= epoch == known.at(base)
+            found.append(is_known and (epoch == own.at(base) or (goes_on and epoch > own.highest >= 0)))
         return pa.array(found, pa.bool_())
 
     def _is_diverged(self, inside: Iterable[tuple[str, pa.RecordBatch]]) -> bool:
@@ -189,7 +219,8 @@ class OtherReplica:
         for _, batches in inside:
             if batches.num_rows:
                 lowest: Any = pc.min(batches["partition_leader_epoch"]).as_py()
-                return lowest is not None and 0 <= lowest < self._own_epochs.at(batches["last_offset"][0].as_py())
+                base: Any = batches["base_offset"][0].as_py()
+                return None not in (lowest, base) and 0 <= lowest < self._own_epochs.at(base)
         return False
 
     def _is_anchored(
@@ -209,20 +240,29 @@ class OtherReplica:
 
     def _verdict(self, batch: Batch) -> Verdict:
         """Return whether the replica has the same batch, another one at its offsets, or none."""
-        for _, batches in self._headers(_first(batch)):
-            if not batches.num_rows:
-                continue
-            found = batches.slice(0, 1).to_pylist()[0]
-            if _first(found) > batch["last_offset"]:
-                return "absent"
-            return "same" if all(found[name] == batch[name] for name in _SAME) else "other"
-        return "absent"
+        verdict: Verdict = "absent"
+        # The first one may end amid the wanted one, which overlaps it.
+        rows = (row for _, batches in self._headers(_first(batch)) for row in batches.slice(0, 2).to_pylist())
+        for found in islice(rows, 2):
+            if _first(found) > batch["last_offset"] or _first(found) >= self._end_offset:
+                break
+            if all(found[name] == batch[name] for name in _SAME):
+                return "same"
+            verdict = "other"
+        return verdict
 
-    def _within(self, start: int, end: int | None) -> Iterator[tuple[str, pa.RecordBatch]]:
-        """Yield the headers of the batches that end in offsets [start, end). A log may start amid a batch."""
+    def _within(
+        self, start: int, end: int | None, *, reaches_over: bool = False
+    ) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """Yield the headers of the batches that end in offsets [start, end). A log may start amid a batch.
+
+        The last one may begin there and reach over the end, if the replica has the batch behind it, which overlaps it.
+        """
         limit = self._end_offset if end is None else min(end, self._end_offset)
         for path, batches in self._headers(start):
-            yield path, batches.filter(pc.less(batches["last_offset"], pa.scalar(limit, pa.int64())))
+            offsets: Any = batches["last_offset"]
+            offsets = pc.coalesce(batches["base_offset"], offsets) if reaches_over else offsets
+            yield path, batches.filter(pc.less(offsets, pa.scalar(limit, pa.int64())))
             if batches.num_rows and batches["last_offset"][-1].as_py() >= limit:
                 return
 

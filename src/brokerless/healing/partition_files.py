@@ -121,23 +121,28 @@ def _take(path: str, to: str, progress: Callable[[int], None], *, links: bool) -
     copy_file(path, to, progress)
 
 
+def _copy(piece: Piece, output: disk.Output, progress: Callable[[int], None]) -> None:
+    with storage.File(piece.path) as source:
+        position = piece.position
+        while position < piece.end_position:
+            content = source.read(position, min(_BLOCK, piece.end_position - position))
+            if not content:
+                raise CorruptRecordError("became shorter while it was copied", path=piece.path)
+            output.append(content)
+            position += len(content)
+            progress(len(content))
+
+
 def _write_pieces(pieces: Sequence[Piece], path: str, log: Log, progress: Callable[[int], None]) -> None:
     with disk.create(path) as output:
         for piece in pieces:
             begin = output.size()
             if piece.content:
                 output.append(piece.content)
-                continue
-            with storage.File(piece.path) as source:
-                position = piece.position
-                while position < piece.end_position:
-                    content = source.read(position, min(_BLOCK, piece.end_position - position))
-                    if not content:
-                        raise CorruptRecordError("became shorter while it was copied", path=piece.path)
-                    output.append(content)
-                    position += len(content)
-                    progress(len(content))
-            output.write_each((begin + at - piece.position, patch) for at, patch in piece.patches)
+            else:
+                _copy(piece, output, progress)
+            own = [one for one in piece.patches if piece.position <= one[0] < piece.end_position]
+            output.write_each((begin + at - piece.position, patch) for at, patch in own)
         times = [storage.modified_ns(piece.path) for piece in pieces if not piece.content] or [
             storage.modified_ns(segment.path) for segment in log.segments[-1:]
         ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow.compute as pc
@@ -43,8 +42,8 @@ class Piece(NamedTuple):
         end_position: where they end.
         first_offset: the first offset; the first one that it may be, for messages of magic 0 and 1.
         next_offset: the offset after the last one.
-        patches: bytes to overwrite, each with its position in the file.
-        content: the bytes themselves, if they are in no file.
+        patches: bytes to overwrite, each with its position in the file; those elsewhere are of other pieces.
+        content: the bytes themselves, if they are not those in the file.
     """
 
     path: str
@@ -56,6 +55,30 @@ class Piece(NamedTuple):
     content: bytes = b""
 
 
+class Gaps:
+    """Missing offsets that divide a log into pieces: a compacted log lacks others, too.
+
+    Args:
+        ranges: the ranges of offsets, ascending; None: all missing offsets are gaps.
+    """
+
+    def __init__(self, ranges: Sequence[tuple[int, int]] | None) -> None:
+        self._ranges = ranges
+        self._ends = [end for _, end in ranges or ()]
+
+    @property
+    def can_be(self) -> bool:
+        """Whether there may be any."""
+        return self._ranges is None or bool(self._ranges)
+
+    def between(self, start: int, end: int) -> bool:
+        """Return whether missing offsets [start, end) are a gap."""
+        if self._ranges is None or start >= end:
+            return start < end
+        place = bisect_right(self._ends, start)
+        return place < len(self._ends) and self._ranges[place][0] < end
+
+
 def is_damage(finding: Finding) -> bool:
     """Return whether the bytes at the finding's position are no sound batch."""
     if finding.code == "batch-unsupported" and finding.position is not None:
@@ -65,13 +88,13 @@ def is_damage(finding: Finding) -> bool:
     return finding.code in DAMAGE
 
 
-def sound_pieces(log: Log, findings: Iterable[Finding], gaps: Sequence[tuple[int, int]] | None) -> list[Piece]:
+def sound_pieces(log: Log, findings: Iterable[Finding], gaps: Gaps) -> list[Piece]:
     """Return the bytes of each segment between those that are damaged, with their offsets.
 
     Args:
         log: the log.
         findings: what a deep check found.
-        gaps: the ranges of offsets that end a piece where no batch has them, ascending; None: all missing offsets do.
+        gaps: the missing offsets that end a piece.
     """
     damaged: dict[str, list[tuple[int, int]]] = {}
     for one in findings:
@@ -137,31 +160,20 @@ def _made_anew(path: str, batch: Batch, offset: int) -> bytes:
     return bytes(made)
 
 
-def _pieces(
-    segment: Segment, file: storage.File, position: int, end: int, gaps: Sequence[tuple[int, int]] | None
-) -> Iterator[Piece]:
-    """Yield whole batches, a piece for each stretch without missing offsets, or with others than these; None: all."""
+def _pieces(segment: Segment, file: storage.File, position: int, end: int, gaps: Gaps) -> Iterator[Piece]:
+    """Yield whole batches, a piece for each stretch without a gap."""
     piece: Piece | None = None
-    ends = [gap_end for _, gap_end in gaps or ()]
-
-    def is_gap(start: int, end: int) -> bool:
-        """Return whether offsets [start, end) are a gap between pieces."""
-        if gaps is None or start >= end:
-            return start < end
-        place = bisect_right(ends, start)
-        return place < len(gaps) and gaps[place][0] < end
-
     for batches, done in _whole_batches(file, position, end):
         first, last = batches["base_offset"], batches["last_offset"]
         skips: Any = pc.greater(first[1:], pc.add(last[:-1], 1))
-        rows: list[Any] = pc.indices_nonzero(pc.fill_null(skips, False)).to_pylist() if gaps != [] else []
-        starts = [0, *(row + 1 for row in rows if is_gap(last[row].as_py() + 1, first[row + 1].as_py()))]
+        rows: list[Any] = pc.indices_nonzero(pc.fill_null(skips, False)).to_pylist() if gaps.can_be else []
+        starts = [0, *(row + 1 for row in rows if gaps.between(last[row].as_py() + 1, first[row + 1].as_py()))]
         positions = [batches["position"][row].as_py() for row in starts]
         for row, start, following, stop in zip(
             starts, positions, [*starts[1:], batches.num_rows], [*positions[1:], done], strict=True
         ):
             base, next_offset = first[row].as_py(), last[following - 1].as_py() + 1
-            if piece is not None and (base is None or not is_gap(piece.next_offset, base)):
+            if piece is not None and (base is None or not gaps.between(piece.next_offset, base)):
                 piece = piece._replace(end_position=stop, next_offset=next_offset)
                 continue
             if piece is not None:
@@ -227,24 +239,40 @@ def divided(piece: Piece, offsets: Sequence[int]) -> Iterator[Piece]:
     yield piece
 
 
-def spans(path: str, batches: pa.RecordBatch) -> Iterator[Piece]:
-    """Yield a piece for each stretch of adjacent batches."""
-    positions: list[Any]
-    sizes: list[Any]
-    positions, sizes = batches["position"].to_pylist(), batches["size"].to_pylist()
-    breaks = [row for row in range(1, batches.num_rows) if positions[row] != positions[row - 1] + sizes[row - 1]]
-    for begin, end in pairwise([0, *breaks, batches.num_rows]):
-        first: Any = batches["base_offset"][begin].as_py()
-        last: Any = batches["last_offset"][end - 1].as_py()
-        first = batches["last_offset"][begin].as_py() if first is None else first
-        yield Piece(path, positions[begin], positions[end - 1] + sizes[end - 1], first, last + 1)
+def spans(path: str, batches: pa.RecordBatch, gaps: Gaps) -> Iterator[Piece]:
+    """Yield a piece for each stretch of adjacent batches: see `joined`."""
+    columns: list[list[Any]] = [
+        batches[name].to_pylist() for name in ("position", "size", "base_offset", "last_offset")
+    ]
+    pieces: list[Piece] = []
+    for position, size, first, last in zip(*columns, strict=True):
+        # A wrapper has its first offset inside.
+        known = (pieces[-1].next_offset if pieces else last) if first is None else first
+        pieces.append(Piece(path, position, position + size, known, last + 1))
+    yield from joined(pieces, gaps)
 
 
-def joined(pieces: Iterable[Piece]) -> list[Piece]:
+def joined(pieces: Iterable[Piece], gaps: Gaps) -> list[Piece]:
+    """Join pieces that are adjacent in a file, and neither overlap nor have a gap between them."""
     joined: list[Piece] = []
     for piece in pieces:
-        if joined and joined[-1].path == piece.path and joined[-1].end_position == piece.position:
-            joined[-1] = joined[-1]._replace(end_position=piece.end_position, next_offset=piece.next_offset)
+        before = joined[-1] if joined else None
+        if before is None or before.path != piece.path or before.end_position != piece.position:
+            joined.append(piece)
+        elif before.next_offset <= piece.first_offset and not gaps.between(before.next_offset, piece.first_offset):
+            joined[-1] = before._replace(end_position=piece.end_position, next_offset=piece.next_offset)
         else:
             joined.append(piece)
     return joined
+
+
+def without_overlaps(pieces: Iterable[Piece]) -> Iterator[Piece]:
+    """Yield the pieces; one that begins below the end of the one before has its first batch made anew."""
+    end = 0
+    for piece in pieces:
+        batch = first_batch(piece) if piece.first_offset < end else None
+        if batch is None or batch["magic"] < 2:
+            yield piece
+        else:
+            yield from _without_overlap(piece, piece.path, piece.position, end)
+        end = piece.next_offset

@@ -688,7 +688,8 @@ class _Job:
                 with copy.name_in_errors(one.kept.replica.log.path, to):
                     start, first, end = self._write_partition(copy, one, one.kept, to)
                 points[place] = end
-                if start != first:
+                # An entry also says that a log is not tiered although its epochs begin below its first segment.
+                if start != first or one.kept.salvage.log_start_offset:
                     starts[place] = start
                 replica = one.kept.replica
                 known = replica.checkpointed(replica.log.root.first_dirty_offsets)

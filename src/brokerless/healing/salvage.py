@@ -19,7 +19,7 @@ from brokerless.healing.epochs import with_epochs
 from brokerless.healing.lone_claims import lone_claim
 from brokerless.healing.markers import with_markers
 from brokerless.healing.other_replicas import OtherReplica
-from brokerless.healing.pieces import DAMAGE, divided, is_damage, sound_pieces
+from brokerless.healing.pieces import DAMAGE, Gaps, divided, is_damage, sound_pieces, without_overlaps
 from brokerless.healing.suspects import with_suspects
 from brokerless.io import storage
 from brokerless.layout import checkpoints, lost_offsets
@@ -162,7 +162,7 @@ def salvage(
     # In a compacted log a gap tells nothing, unless a batch that is not believed claims its offsets.
     claimed = [*_claimed(found.findings), *([] if claim is None else [(claim.end_offset, claim.base_offset)])]
     gaps = lost_offsets.merged([*known, *claimed]) if check.is_compacted else None
-    pieces = sound_pieces(log, found.findings, gaps)
+    pieces = sound_pieces(log, found.findings, Gaps(gaps))
     start = _start(found)
     ranges = _ranges(log, start, pieces, found.findings, known, is_compacted=check.is_compacted)
     if claim is not None and not any(one.meets(claim.end_offset, claim.base_offset) for one in ranges):
@@ -171,8 +171,7 @@ def salvage(
         ranges.append(DamagedRange.lost(log, "offset-gap", message, path, None, offsets))
         ranges.sort(key=lambda one: one.start_offset)
     trusts_epochs = all(one.code not in ("epoch-order", "epochs-differ") for one in found.findings)
-    for other in others if any(one.state == "lost" for one in ranges) else ():
-        pieces, ranges = OtherReplica(log, other, trusts_epochs=trusts_epochs).fill(pieces, ranges)
+    pieces, ranges = _filled(log, others, pieces, ranges, trusts_epochs=trusts_epochs, is_compacted=check.is_compacted)
     ranges = _with_ends(log, ranges, pieces, found.findings)
     # A sound batch of another replica is better than a suspect one.
     if keeps_suspect:
@@ -201,6 +200,29 @@ def salvage(
     if found.ranges or not found.is_left:
         found.segments = _segments(log, others, pieces)
     return found
+
+
+def _filled(
+    log: Log,
+    others: Sequence[Log],
+    pieces: list[Piece],
+    ranges: list[DamagedRange],
+    *,
+    trusts_epochs: bool,
+    is_compacted: bool,
+) -> tuple[list[Piece], list[DamagedRange]]:
+    """Take from other replicas what is lost or not believed. Return the pieces, and what became of the ranges."""
+    if not trusts_epochs:
+        epochs = with_epochs(log, pieces)
+        pieces, trusts_epochs = [one._replace(patches=()) for one in epochs.pieces], epochs.by_file
+        ranges = sorted(
+            [*ranges, *(_not_believed(log, piece) for piece in epochs.dropped)], key=lambda one: one.start_offset
+        )
+    for other in others if ranges else ():
+        donor = OtherReplica(log, other, trusts_epochs=trusts_epochs, is_compacted=is_compacted)
+        pieces, ranges = donor.fill(pieces, ranges)
+    ranges = [one for one in ranges if one.state != "lost" or one.start_offset != one.end_offset]
+    return list(without_overlaps(pieces)), ranges
 
 
 def _claimed(findings: Iterable[Finding]) -> Iterator[tuple[int, int]]:
@@ -283,7 +305,10 @@ def _ranges(
     *,
     is_compacted: bool,
 ) -> list[DamagedRange]:
-    """Return the ranges of offsets that are not in the pieces, each with the first finding that tells of it."""
+    """Return the ranges of offsets that are not in the pieces, each with the first finding that tells of it.
+
+    One is empty where a batch is dropped whose offsets another one has: another replica may tell which one is right.
+    """
     bad = [one for one in findings if one.code in (*_MISSING, "checkpoint-ahead") or is_damage(one)]
     ranges = [
         DamagedRange.of(log, one, "lost", start_offset=one.start_offset or 0, end_offset=one.end_offset)
@@ -305,6 +330,7 @@ def _ranges(
     found = []
     for place, (start, end) in enumerate(zip(ends, starts, strict=True)):
         if end is not None and end <= start:
+            found += [replace(one, end_offset=start) for one in ranges if one.start_offset == one.end_offset == start]
             continue
         here = met.get(place, [])
         if here:
@@ -316,7 +342,7 @@ def _ranges(
             # A cleaner may have removed the other offsets.
             found += inside or [replace(here[0], start_offset=start, end_offset=high)]
         elif end is not None and place < len(pieces) and not log.is_file:
-            gaps = [(start, end)] if place and not is_compacted else _inside(known, start, end)
+            gaps = _inside(known, start, end) if is_compacted else [(start, end)]
             found += [_gap(log, pieces[place], low, high) for low, high in gaps]
     return found
 

@@ -433,7 +433,7 @@ def test_a_leader_epoch_that_contradicts_all_others_is_corrected(data, tmp_path,
 def test_as_few_batches_as_possible_get_another_epoch(seed):
     chosen = random.Random(seed)
     runs = [
-        healing_epochs._EpochRun(0, chosen.randrange(6), at, chosen.randrange(1, 5), at, at + 1)
+        healing_epochs._EpochRun(0, chosen.randrange(6), at, at, chosen.randrange(1, 5), at, at + 1)
         for at in range(chosen.randrange(1, 9))
     ]
     found = healing_epochs._epochs_by_most(runs)
@@ -449,7 +449,7 @@ def test_as_few_batches_as_possible_get_another_epoch(seed):
 
 
 def test_many_epochs_that_contradict_each_other_take_seconds():
-    runs = [healing_epochs._EpochRun(0, at * 7919 % 100_003, at, 1, at, at + 1) for at in range(100_000)]
+    runs = [healing_epochs._EpochRun(0, at * 7919 % 100_003, at, at, 1, at, at + 1) for at in range(100_000)]
     started = time.process_time()
     healing_epochs._epochs_by_most(runs)
     assert time.process_time() - started < 10

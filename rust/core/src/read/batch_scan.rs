@@ -134,7 +134,7 @@ impl HeaderWalk {
             {
                 return Err(error);
             }
-            self.has_gap |= next_offset < header.base_offset;
+            self.has_gap = next_offset < header.base_offset;
             self.order = Some((header.next_offset(), limit));
         }
         Ok(())

@@ -107,7 +107,7 @@ impl Decoder {
                     self.below = is_below.then_some(header.position);
                     self.next_offset = header.next_offset();
                     if let Some((next_offset, _)) = &mut self.order {
-                        self.has_gap |= *next_offset < header.base_offset;
+                        self.has_gap = *next_offset < header.base_offset;
                         *next_offset = self.next_offset;
                         self.fetch.next_offset = self.next_offset;
                     }

@@ -24,6 +24,8 @@ const MOST_GAPS: usize = 100;
 const MOST_EPOCHS: usize = 100_000;
 /// The most producers of one generation: see [`ProducerSequences`].
 const MOST_PRODUCERS: usize = 1 << 17;
+/// Bytes between two entries of an offset index, unless a topic says otherwise (index.interval.bytes).
+const INDEX_INTERVAL: u64 = 4096;
 
 /// The last sequence of each producer and epoch, of those that were met last.
 ///
@@ -82,8 +84,10 @@ pub struct UncheckedSegment<'a> {
 pub struct EpochRange {
     /// The epoch.
     pub leader_epoch: i32,
-    /// The last offset of its first batch.
-    pub first_offset: i64,
+    /// The base offset of its first batch.
+    pub base_offset: i64,
+    /// The base offset of its last batch.
+    pub last_base_offset: i64,
     /// The last offset of its last batch.
     pub last_offset: i64,
 }
@@ -197,6 +201,8 @@ struct Pass<'a> {
     is_closed: bool,
     /// The largest timestamp so far.
     max_timestamp: i64,
+    /// Where the last batch begins.
+    last_position: u64,
     decoding: Option<(Fetch, Columns)>,
 }
 
@@ -246,6 +252,7 @@ impl<'a> Pass<'a> {
             next_time: 0,
             is_closed: segment.is_closed,
             max_timestamp: -1,
+            last_position: 0,
             decoding: segment.decodes.then(|| {
                 let fetch = Fetch::new(Selection::new(&[]), true, DEFAULT_MAX_BATCH_BYTES);
                 (fetch, RowColumn::decoded(&columns))
@@ -355,20 +362,26 @@ impl<'a> Pass<'a> {
             self.next_time += 1;
         }
         self.max_timestamp = self.max_timestamp.max(header.max_timestamp);
+        self.last_position = header.position;
         Some(())
     }
 
-    /// Whether no entry leads beyond the last batch, and the time index has the largest timestamp.
+    /// Whether no entry leads beyond the last batch, the time index has the largest timestamp, and the offset index is not
+    /// empty where a broker would have added to it.
     fn is_indexed(&self) -> bool {
         let (position, time) = (self.positions.last(), self.times.last());
+        let latest = time.map_or(-1, |entry| entry.timestamp);
         self.next_position == self.positions.len()
             && self.next_time == self.times.len()
             && position.is_none_or(|entry| entry.offset < self.summary.next_offset)
-            && (!self.is_closed || time.is_none_or(|entry| entry.timestamp >= self.max_timestamp))
+            && (!self.is_closed
+                || (latest >= self.max_timestamp
+                    && !(self.positions.is_empty() && self.last_position > INDEX_INTERVAL)))
     }
 
     fn epochs(&mut self, header: &Header) -> Option<()> {
-        let (leader_epoch, last_offset) = (header.partition_leader_epoch, header.last_offset());
+        let leader_epoch = header.partition_leader_epoch;
+        let (base_offset, last_offset) = (header.base_offset, header.last_offset());
         if leader_epoch < 0 {
             return (leader_epoch == NO_LEADER_EPOCH).then_some(());
         }
@@ -380,11 +393,12 @@ impl<'a> Pass<'a> {
         if let Some(range) = epochs.last_mut()
             && range.leader_epoch == leader_epoch
         {
-            range.last_offset = last_offset;
+            (range.last_base_offset, range.last_offset) = (base_offset, last_offset);
         } else if epochs.len() < MOST_EPOCHS {
             epochs.push(EpochRange {
                 leader_epoch,
-                first_offset: last_offset,
+                base_offset,
+                last_base_offset: base_offset,
                 last_offset,
             });
         }

@@ -241,7 +241,7 @@ impl Soundness {
         let mut has_gap = false;
         for (i, batch) in batches.iter().enumerate() {
             if is_set(stays, i) {
-                has_gap |= end.unwrap_or(self.first_possible) < batch.first_offset;
+                has_gap = end.unwrap_or(self.first_possible) < batch.first_offset;
                 end = Some(batch.next_offset);
                 continue;
             }
