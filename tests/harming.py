@@ -117,6 +117,10 @@ class Replica:
         self._note()
         return self
 
+    def claims(self):
+        """Return where moved batches claim to begin, each with the batch."""
+        return [(self.moved[one.base], one) for one in self.made.batches if one.base in self.moved]
+
     def _append(self, path, kind, chance):
         if kind == "zeros" and path.read_bytes().endswith(bytes(8)):
             return
@@ -227,18 +231,16 @@ class Replica:
 
     def _note_holes(self, content, found, start, limit):
         """Note which batches went into a hole, and which they meet there: in a compacted log either may be wrong."""
-        claims = [(claim(content, at), one) for at, one in found]
-        ends = [start, *(base + one.end - one.base for base, one in claims)]
-        begins = [*(base for base, _ in claims[1:]), limit]
-        for number, (base, one) in enumerate(claims):
-            before, end, behind = ends[number], ends[number + 1], begins[number]
+        for at, one in found:
+            base = claim(content, at)
+            end = base + one.end - one.base
             if base == one.base or base < start or limit < end:
                 continue
-            is_clash = base < before or behind < end
-            if self.made.is_compacted or not is_clash:
+            met = {near.base for at, near in found if near.base == claim(content, at) < end and base < near.end}
+            if self.made.is_compacted or not met:
                 self.moved[one.base] = base
-            if self.made.is_compacted and is_clash:
-                self.disordered |= {near.base for _, near in claims[max(0, number - 1) : number + 2] if near is not one}
+            if self.made.is_compacted:
+                self.disordered |= met
 
 
 def places(content, made):

@@ -120,7 +120,11 @@ class OtherReplica:
             place = _place(kept, lost)
             taken = self._between(kept, place, lost)
             kept[place:place] = taken
-            found += covered([lost], taken, "recovered", self._other.path)
+            again = [lost]
+            # A batch may have offsets of the loss before, too.
+            while taken and found and found[-1].meets(taken[0].first_offset, taken[0].next_offset):
+                again.insert(0, found.pop())
+            found += covered(again, taken, "recovered", self._other.path)
         return kept, found
 
     def _with_moved(self, pieces: list[Piece], lost: DamagedRange, following: int | None) -> DamagedRange:

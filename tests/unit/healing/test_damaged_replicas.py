@@ -45,16 +45,16 @@ def rows_of(directory):
 def verify(to, result, made, replicas):
     """Hold a repair or a rescue to what is sound on any of the replicas that it had."""
     told = [(one.start_offset, one.end_offset or 1 << 62) for one in result.ranges if one.state == "lost"]
-    sound, untold = (set().union(*sets) for sets in zip(*((one.sound, one.untold) for one in replicas), strict=True))
+    untold = set().union(*(one.untold for one in replicas))
+    sound = demanded(made, replicas)
     there = rows_of(to / "t-0")
-    for base, claim in [move for one in replicas for move in one.moved.items()]:
+    for claim, moved in [move for one in replicas for move in one.claims()]:
         # Its records are kept where it says. If others tell that this is wrong, they tell its offsets.
-        (moved,) = [one for one in made.batches if one.base == base]
         for offset, value in moved.rows:
-            if there.get(offset - base + claim, [None])[0] == value:
-                del there[offset - base + claim]
-                told.append((claim, claim + moved.end - base))
-                untold |= {base} if made.is_compacted else set()
+            if there.get(offset - moved.base + claim, [None])[0] == value:
+                del there[offset - moved.base + claim]
+                told.append((claim, claim + moved.end - moved.base))
+                untold |= {moved.base} if made.is_compacted else set()
     wrong = [offset for offset, row in there.items() if row != expected(made, there).get(offset)]
     assert not wrong, f"rows {wrong} are not those that were written"
     for one in made.batches:
@@ -65,6 +65,18 @@ def verify(to, result, made, replicas):
         assert set(gone) <= set(lost) or one.base in untold, f"{gone} of batch {one.base} are gone without a word"
         assert not set(lost) - set(gone), f"{lost} are told to be lost"
     verify_files(to, made, replicas)
+
+
+def demanded(made, replicas):
+    """Return the base offsets of the batches that a result has to have: what is sound, unless replicas contradict it."""
+    if len(replicas) == 1:
+        return replicas[0].sound
+    overlapping = {one.base for one in made.batches if one.told_from > one.base}
+    if not all(overlapping <= one.sound for one in replicas):
+        return set()
+    moved = [(claim, claim + one.end - one.base) for replica in replicas for claim, one in replica.claims()]
+    met = {one.base for one in made.batches if any(low < one.end and one.base < high for low, high in moved)}
+    return set().union(*(one.sound for one in replicas if not one.moved)) - met
 
 
 def expected(made, there):
