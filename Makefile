@@ -67,8 +67,8 @@ test-jar: setup .venv/.tools .venv/spark.jsa .venv-oldest/.installed
 	[ ! -f $(JAR) ] || BROKERLESS_JAR=1 $(STEP) jar $(PYTEST) -m $(TASKS) $(IN_JVM)
 	[ ! -f $(JAR) ] || BROKERLESS_JAR=1 $(STEP) jar-oldest-spark $(PYTEST_OLDEST) -m $(TASKS) $(OLDEST_IN_JVM)
 
-hunt: setup .venv/.tools .venv/spark.jsa  ## seeded damage to the logs of real brokers, read in every way: HUNT cases (20000) from HUNT_FROM (0) on
-	BROKERLESS_HUNT=$(or $(HUNT),20000) BROKERLESS_HUNT_FROM=$(or $(HUNT_FROM),0) $(STEP) hunt $(PYTEST) tests/unit/log/test_hunting.py $(AT_ONCE) worksteal
+hunt: setup .venv/.tools .venv/spark.jsa  ## seeded damage to logs, read and repaired in every way: HUNT cases (20000) from HUNT_FROM (0) on
+	BROKERLESS_HUNT=$(or $(HUNT),20000) BROKERLESS_HUNT_FROM=$(or $(HUNT_FROM),0) $(STEP) hunt $(PYTEST) tests/unit/log/test_hunting.py tests/unit/healing/test_damaged_replicas.py $(AT_ONCE) worksteal
 	[ ! -f $(JAR) ] || BROKERLESS_HUNT=$(or $(HUNT),20000) BROKERLESS_JAR=1 $(STEP) hunt-jar $(PYTEST) $(addprefix tests/spark/test_jar_,damage.py leaks.py)
 
 lint: setup .venv/.tools tools/prose/node_modules/.installed

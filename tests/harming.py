@@ -358,6 +358,60 @@ def write_files_around(root, partitions, node, *, is_clean):
         (root / ".kafka_cleanshutdown").write_bytes(checkpoints.format_clean_shutdown(1))
 
 
+def verify(there, ranges, made, replicas):
+    """Hold what a repair or a rescue made of a partition to what is sound on any of the replicas that it had.
+
+    Args:
+        there: by offset, the value and the leader epoch of each record.
+        ranges: the damaged ranges that it tells.
+        made: the partition as it was.
+        replicas: what it had.
+    """
+    there = dict(there)
+    told = [(one.start_offset, one.end_offset or 1 << 62) for one in ranges if one.state == "lost"]
+    untold = set().union(*(one.untold for one in replicas))
+    sound = demanded(made, replicas)
+    for claim, moved in [move for one in replicas for move in one.claims()]:
+        # Its records are kept where it says. If others tell that this is wrong, they tell its offsets.
+        for offset, value in moved.rows:
+            if there.get(offset - moved.base + claim, [None])[0] == value:
+                del there[offset - moved.base + claim]
+                told.append((claim, claim + moved.end - moved.base))
+                untold |= {moved.base} if made.is_compacted else set()
+    wrong = [offset for offset, row in there.items() if row != expected(made, there).get(offset)]
+    assert not wrong, f"rows {wrong} are not those that were written"
+    for one in made.batches:
+        own = [offset for offset, _ in one.rows if offset >= max(made.start, one.told_from)]
+        gone = [offset for offset in own if offset not in there]
+        lost = [offset for offset in own if any(start <= offset < end for start, end in told)]
+        assert not (gone and one.base in sound - untold), f"{gone} of the sound batch {one.base} are gone"
+        assert set(gone) <= set(lost) or one.base in untold, f"{gone} of batch {one.base} are gone without a word"
+        assert not set(lost) - set(gone), f"{lost} are told to be lost"
+
+
+def demanded(made, replicas):
+    """Return the base offsets of the batches that a result has to have: the sound ones that no replica contradicts."""
+    if len(replicas) == 1:
+        return replicas[0].sound
+    overlapping = {one.base for one in made.batches if one.told_from > one.base}
+    if not all(overlapping <= one.sound for one in replicas):
+        return set()
+    moved = [(claim, claim + one.end - one.base) for replica in replicas for claim, one in replica.claims()]
+    met = {one.base for one in made.batches if any(low < one.end and one.base < high for low, high in moved)}
+    return set().union(*(one.sound for one in replicas if not one.moved)) - met
+
+
+def expected(made, there):
+    """Return what each offset may have: of batches that overlap, the later one has its record if the first is lost."""
+    wanted = {}
+    for one in made.batches:
+        is_second = one.told_from > one.base
+        for offset, value in one.rows:
+            if offset not in wanted or (is_second and there.get(offset) == (value, one.epoch)):
+                wanted[offset] = value, one.epoch
+    return wanted
+
+
 def index_entries(path):
     """Return the offset and position of each entry of an offset index, relative to its segment."""
     content = path.with_suffix(".index").read_bytes() if path.with_suffix(".index").exists() else b""

@@ -504,12 +504,14 @@ class Client(Program):
         arguments = {"topic": topic, "partition": partition, "count": count, "mode": mode}
         return self._call(broker, "produce", properties=_dotted(properties), **arguments, **more)
 
-    def consume(self, broker, topic, isolation_level="read_uncommitted", group=None):
+    def consume(self, broker, topic, isolation_level="read_uncommitted", group=None, patience=None):
         """Return all records of a topic, by partition and offset, each as a dict of all its fields.
 
-        Of a group, those from where it goes on.
+        Of a group, those from where it goes on. Where offsets are missing at the end of a log, a consumer never gets
+        there: with `patience`, it stops after so many seconds without a record.
         """
-        rows = self._call(broker, "consume", topic=topic, isolation=isolation_level, group=group)
+        arguments = {"isolation": isolation_level, "group": group, "patience": patience}
+        rows = self._call(broker, "consume", topic=topic, **arguments)
         return sorted(rows, key=lambda row: (row["partition"], row["offset"]))
 
     def consume_to_damage(self, broker, topic, isolation_level="read_uncommitted"):

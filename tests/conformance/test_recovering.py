@@ -255,6 +255,18 @@ CURES = {
 }
 
 
+def put(data, batches, end):
+    """Put batches in the place of the topic's log, which ends at an offset."""
+    for path in (data / "t-0").iterdir():
+        if path.suffix in (".log", ".index", ".timeindex", ".snapshot"):
+            path.unlink()
+    write_segment(data / "t-0", 0, batches, indexed=False)
+    (data / "t-0/leader-epoch-checkpoint").write_text("0\n1\n0 0\n")
+    for name in (checkpoints.RECOVERY_POINTS, checkpoints.HIGH_WATERMARKS):
+        known = checkpoints.parse_offset_checkpoint((data / name).read_bytes())
+        (data / name).write_bytes(checkpoints.format_offset_checkpoint({**known, ("t", 0): end}))
+
+
 @pytest.mark.parametrize("cure", CURES)
 def test_an_index_that_leads_beyond_its_log_hides_all_of_it_from_a_broker(client, stopped, tmp_path, cure):
     source, release, consumed = stopped
@@ -303,16 +315,9 @@ def test_a_segment_that_spans_more_offsets_than_an_index_holds_is_split_as_a_bro
     """KAFKA-6264: the broker splits it when it recovers the log."""
     source, release, _ = stopped
     data = shutil.copytree(source, tmp_path / "data")
-    for path in (data / "t-0").iterdir():
-        if path.suffix in (".log", ".index", ".timeindex", ".snapshot"):
-            path.unlink()
     span = 1 << 30
     wide = [batch(at * span, [b"first", b"last"], deltas=[0, span - 1], step=0) for at in range(5)]
-    write_segment(data / "t-0", 0, wide, indexed=False)
-    (data / "t-0/leader-epoch-checkpoint").write_text("0\n1\n0 0\n")
-    for name in (checkpoints.RECOVERY_POINTS, checkpoints.HIGH_WATERMARKS):
-        known = checkpoints.parse_offset_checkpoint((data / name).read_bytes())
-        (data / name).write_bytes(checkpoints.format_offset_checkpoint({**known, ("t", 0): 5 * span}))
+    put(data, wide, end=5 * span)
     assert "offset-overflow" in {one.code for one in bl.check(data)}
     shutil.copytree(data, tmp_path / "theirs")
     (tmp_path / "theirs" / checkpoints.CLEAN_SHUTDOWN).unlink()
@@ -329,21 +334,36 @@ def test_a_segment_that_spans_more_offsets_than_an_index_holds_is_split_as_a_bro
     assert theirs == ours
 
 
+def test_a_damaged_segment_that_has_to_be_split_stops_a_broker(client, stopped, tmp_path):
+    """The broker splits it before it looks for damage. A repair does both."""
+    source, release, _ = stopped
+    data = shutil.copytree(source, tmp_path / "data")
+    span = 1 << 30
+    wide = [batch(at * span, [b"first", b"last"], deltas=[0, span - 1], step=0) for at in range(4)]
+    put(data, wide, end=4 * span)
+    overwrite(data / "t-0" / f"{0:020}.log", sum(map(len, wide[:3])), bytes(60))
+    (data / checkpoints.CLEAN_SHUTDOWN).unlink()
+    with pytest.raises(
+        bl.errors.CorruptRecordError, match=r"does not start .*: .*log has to be split, and is damaged: "
+    ):
+        list(recovered(str(data)))
+    shutil.copytree(data, tmp_path / "theirs")
+    with pytest.raises(AssertionError, match="Found record size 0"):
+        Broker(tmp_path / "theirs", log=tmp_path / "theirs.log", version=release)
+    bl.repair(data, in_place=True)
+    with Broker(data, log=tmp_path / "after.log", version=release) as broker:
+        assert [row["offset"] for row in client.consume(broker, "t")] == [
+            at * span + one for at in range(3) for one in (0, span - 1)
+        ]
+
+
 def test_a_batch_that_overlaps_the_one_before_gives_what_a_consumer_gets(client, stopped, tmp_path):
     """KAFKA-3919: the broker serves it. A repair makes it anew."""
     source, release, _ = stopped
     data = shutil.copytree(source, tmp_path / "data")
-    for path in (data / "t-0").iterdir():
-        if path.suffix in (".log", ".index", ".timeindex", ".snapshot"):
-            path.unlink()
     starts = [0, 5, 15]
-    batches = [batch(at, [b"%d-%d" % (at, of) for of in range(at, at + 10)]) for at in starts]
-    write_segment(data / "t-0", 0, batches, indexed=False)
-    (data / "t-0/leader-epoch-checkpoint").write_text("0\n1\n0 0\n")
     end = starts[-1] + 10
-    for name in (checkpoints.RECOVERY_POINTS, checkpoints.HIGH_WATERMARKS):
-        known = checkpoints.parse_offset_checkpoint((data / name).read_bytes())
-        (data / name).write_bytes(checkpoints.format_offset_checkpoint({**known, ("t", 0): end}))
+    put(data, [batch(at, [b"%d-%d" % (at, of) for of in range(at, at + 10)]) for at in starts], end)
     (data / checkpoints.CLEAN_SHUTDOWN).unlink()
     assert "offset-overlap" in {one.code for one in bl.check(data)}
     shutil.copytree(data, tmp_path / "theirs")

@@ -328,3 +328,37 @@ def test_what_is_cut_at_a_time_has_each_transaction_whole(client, tmp_path):
         assert whole == list(range(sum(decided < moment for decided, _ in found)))
         assert seen == set().union(*(rows[number] for number in whole))
         assert group["offset"] == whole[-1]
+
+
+@pytest.mark.parametrize("version", EACH_RELEASE)
+def test_the_replica_that_was_in_sync_is_taken_also_if_it_has_fewer_records(client, tmp_path, version):
+    """Its leader deleted records, or wrote on, after the other replica had left: what is behind comes back never."""
+    disks = {node: tmp_path / str(node) for node in (1, 2)}
+    nodes = {1: Broker(disks[1], log=tmp_path / "1.log", node_id=1, version=version, **REPLICATED)}
+    nodes[2] = Broker(disks[2], log=tmp_path / "2.log", node_id=2, joins=nodes[1], version=version, **REPLICATED)
+    topics = ("emptied", "trimmed", "longer")
+    try:
+        for topic in topics:
+            client.create(nodes[1], topic, replicas=[1, 2], min_insync_replicas=1, internal_segment_bytes=2_000)
+            client.produce(nodes[1], topic, 0, 50)
+            until(lambda topic=topic: sorted(client.topics(nodes[1])[topic]["isr"][0]) == [1, 2])
+        nodes[2].stop()
+        until(lambda: all(client.topics(nodes[1])[topic]["isr"][0] == [1] for topic in topics))
+        client.delete_records(nodes[1], "emptied", 0, 50)
+        client.delete_records(nodes[1], "trimmed", 0, 30)
+        client.produce(nodes[1], "longer", 0, 20)
+        consumed = {topic: client.consume(nodes[1], topic) for topic in topics}
+        assert [len(consumed[topic]) for topic in topics] == [0, 20, 70]
+        nodes[1].stop()
+    finally:
+        for broker in nodes.values():
+            broker.kill()
+    for order in ((1, 2), (2, 1)):
+        to = tmp_path / f"new-{order[0]}"
+        result = bl.rescue(*(disks[node] for node in order), to=to)
+        assert result.ranges == []
+        with Broker(to, log=tmp_path / f"new-{order[0]}.log", node_id=1, version=version, **AFTER_A_KILL) as broker:
+            assert {topic: client.consume(broker, topic) for topic in topics} == consumed
+            starts = [client.offset(broker, topic, 0, -2) for topic in topics]
+            assert starts == [50, 30, 0]
+            assert client.produce(broker, "emptied", 0, 1)[0]["offset"] == 50

@@ -198,7 +198,7 @@ def salvage(
     changed = [one.start_offset for one in found.ranges if one.state == "lost" or _is_known(one, known)]
     found.snapshots_from = min(changed, default=NO_END)
     if found.ranges or not found.is_left:
-        found.segments = _segments(log, others, pieces)
+        found.segments = _segments(found, others, pieces)
     return found
 
 
@@ -397,8 +397,9 @@ def _not_believed(log: Log, piece: Piece) -> DamagedRange:
     return DamagedRange.lost(log, "epoch-order", message, piece.path, piece.position, offsets)
 
 
-def _segments(log: Log, others: Iterable[Log], pieces: Sequence[Piece]) -> dict[int, list[Piece]]:
+def _segments(found: Salvage, others: Iterable[Log], pieces: Sequence[Piece]) -> dict[int, list[Piece]]:
     """Divide the pieces into segments: those of the log, and of other replicas where their batches are taken."""
+    log = found.log
     bases = {segment.path: segment.base_offset for one in (log, *others) for segment in one.segments}
     own = {segment.path for segment in log.segments}
     own_bases = [segment.base_offset for segment in log.segments]
@@ -419,10 +420,19 @@ def _segments(log: Log, others: Iterable[Log], pieces: Sequence[Piece]) -> dict[
         segments.setdefault(start, []).append(piece)
         base, end = start, piece.next_offset
     last = log.segments[-1].base_offset if log.segments else log.log_start_offset
-    if not pieces or (last > base and pieces[-1].path in own):
+    if not pieces or (last > base and pieces[-1].path in own and not _is_cut(found, end, last)):
         # The end of the log stays where it was, although nothing is left of the last segment.
         segments.setdefault(last, [])
     return segments
+
+
+def _is_cut(found: Salvage, end: int, last: int) -> bool:
+    """Return whether offsets before the last segment, which is empty, are lost: a consumer would wait for them there.
+
+    As after a recovery of Kafka's, the log then ends with its last batch.
+    """
+    is_deleted = (found.log_start_offset or 0) >= last
+    return not is_deleted and any(end <= one.start_offset < last for one in found.lost)
 
 
 def damaged_bytes(found: Salvage) -> Iterator[tuple[str, int, int]]:

@@ -29,6 +29,7 @@ from brokerless.recovery.segment_replay import feed, headers
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from brokerless.io.file_window import Readable
     from brokerless.layout.topic_config import TopicConfig
     from brokerless.recovery.file_changes import View
 
@@ -483,6 +484,16 @@ class _Loader:
             if name in self.changes:
                 self.changes.write(name, b"", "its segment is empty")
 
+    def _headers_to_split(self, log: str, file: Readable) -> Iterator[dict[str, Any]]:
+        """Yield the headers of a segment's batches. A broker does not look for damage before it splits a segment."""
+        try:
+            yield from headers(file)
+        except CorruptRecordError as error:
+            why = f"{log} has to be split, and is damaged: {error.args[0]}"
+            raise CorruptRecordError(
+                f"a broker does not start: {why}; run `brokerless repair`", position=error.position
+            ) from error
+
     def _split(self, base_offset: int) -> None:
         """Split a segment whose offsets lie too far apart for one (LogLoader.splitOverflowedSegment)."""
         changes, log = self.changes, file_names.segment_file(base_offset, file_names.LOG)
@@ -493,7 +504,7 @@ class _Loader:
         next_offset = base_offset
         with changes.open(log) as file:
             size = file.size()
-            for batch in headers(file):
+            for batch in self._headers_to_split(log, file):
                 first, last = batch["base_offset"], batch["last_offset"]
                 if not parts or last - parts[-1][0] > _MAX_RELATIVE_OFFSET:
                     if first is None:

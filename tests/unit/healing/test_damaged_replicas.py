@@ -3,14 +3,23 @@
 Which batch is sound where is known from the bytes that the test wrote and damaged, never from a check: see `harming`.
 """
 
+import os
 import shutil
 
 import pytest
 
 import brokerless as bl
-from harming import missing_entries, partition, seeded, stored, write_files_around
+from harming import missing_entries, partition, seeded, stored, verify, write_files_around
 
 SEEDS = 25
+# 100 cases, or with `make hunt` as many as it says, from one of its choice on.
+CASES = int(os.environ.get("BROKERLESS_HUNT", "100"))
+FIRST = int(os.environ["BROKERLESS_HUNT_FROM"]) if "BROKERLESS_HUNT" in os.environ else 0
+# What longer searches have found.
+FOUND = [
+    *(202, 231, 250, 471, 473, 538, 565, 590, 634, 979, 1032, 2133, 2271, 2582, 4267, 5307, 5663, 5904, 11876, 13934),
+    *(16421, 20112, 50988),
+]
 
 
 def cluster(directory, chance):
@@ -40,54 +49,6 @@ def rows_of(directory):
             assert row["offset"] not in rows, f"offset {row['offset']} comes twice"
             rows[row["offset"]] = row["value"], row["leaderEpoch"]
     return rows
-
-
-def verify(to, result, made, replicas):
-    """Hold a repair or a rescue to what is sound on any of the replicas that it had."""
-    told = [(one.start_offset, one.end_offset or 1 << 62) for one in result.ranges if one.state == "lost"]
-    untold = set().union(*(one.untold for one in replicas))
-    sound = demanded(made, replicas)
-    there = rows_of(to / "t-0")
-    for claim, moved in [move for one in replicas for move in one.claims()]:
-        # Its records are kept where it says. If others tell that this is wrong, they tell its offsets.
-        for offset, value in moved.rows:
-            if there.get(offset - moved.base + claim, [None])[0] == value:
-                del there[offset - moved.base + claim]
-                told.append((claim, claim + moved.end - moved.base))
-                untold |= {moved.base} if made.is_compacted else set()
-    wrong = [offset for offset, row in there.items() if row != expected(made, there).get(offset)]
-    assert not wrong, f"rows {wrong} are not those that were written"
-    for one in made.batches:
-        own = [offset for offset, _ in one.rows if offset >= max(made.start, one.told_from)]
-        gone = [offset for offset in own if offset not in there]
-        lost = [offset for offset in own if any(start <= offset < end for start, end in told)]
-        assert not (gone and one.base in sound - untold), f"{gone} of the sound batch {one.base} are gone"
-        assert set(gone) <= set(lost) or one.base in untold, f"{gone} of batch {one.base} are gone without a word"
-        assert not set(lost) - set(gone), f"{lost} are told to be lost"
-    verify_files(to, made, replicas)
-
-
-def demanded(made, replicas):
-    """Return the base offsets of the batches that a result has to have: what is sound, unless replicas contradict it."""
-    if len(replicas) == 1:
-        return replicas[0].sound
-    overlapping = {one.base for one in made.batches if one.told_from > one.base}
-    if not all(overlapping <= one.sound for one in replicas):
-        return set()
-    moved = [(claim, claim + one.end - one.base) for replica in replicas for claim, one in replica.claims()]
-    met = {one.base for one in made.batches if any(low < one.end and one.base < high for low, high in moved)}
-    return set().union(*(one.sound for one in replicas if not one.moved)) - met
-
-
-def expected(made, there):
-    """Return what each offset may have: of batches that overlap, the later one has its record if the first is lost."""
-    wanted = {}
-    for one in made.batches:
-        is_second = one.told_from > one.base
-        for offset, value in one.rows:
-            if offset not in wanted or (is_second and there.get(offset) == (value, one.epoch)):
-                wanted[offset] = value, one.epoch
-    return wanted
 
 
 def verify_files(to, made, replicas):
@@ -128,20 +89,32 @@ def case(seed, directory):
         ("rescued", lambda to: bl.rescue(*disks, to=to), replicas),
     ):
         try:
-            verify(directory / name, do(directory / name), made, of)
+            ranges = do(directory / name).ranges
+            verify(rows_of(directory / name / "t-0"), ranges, made, of)
+            verify_files(directory / name, made, of)
         except AssertionError as error:
             failed.append(f"{name}: {harm}: {error}")
     lost = len(made.batches) - len(set().union(*(one.sound for one in replicas)))
     return failed, lost
 
 
-@pytest.mark.parametrize("chunk", range(4))
-def test_what_is_sound_on_one_replica_is_kept(tmp_path, chunk):
+def hunt(seeds, directory):
+    """Run the cases, and return how many batches they had lost."""
     lost, failed = 0, []
-    for seed in range(chunk * SEEDS, (chunk + 1) * SEEDS):
-        found, of_seed = case(seed, tmp_path / str(seed))
+    for seed in seeds:
+        found, of_seed = case(seed, directory / str(seed))
         failed += found
         lost += of_seed
-        shutil.rmtree(tmp_path / str(seed))
+        shutil.rmtree(directory / str(seed))
     assert not failed, "\n\n".join(failed)
-    assert lost
+    return lost
+
+
+@pytest.mark.parametrize("chunk", range(-(-CASES // SEEDS)))
+def test_what_is_sound_on_one_replica_is_kept(tmp_path, chunk):
+    first = FIRST + chunk * SEEDS
+    assert hunt(range(first, min(first + SEEDS, FIRST + CASES)), tmp_path)
+
+
+def test_what_was_found_stays_mended(tmp_path):
+    assert hunt(FOUND, tmp_path)

@@ -310,13 +310,20 @@ public class Client {
                 consumer.seekToBeginning(partitions);
             }
             Map<TopicPartition, Long> ends = consumer.endOffsets(partitions);
-            long deadline = System.nanoTime() + 30_000_000_000L;
+            boolean mayStop = command.hasNonNull("patience");
+            long patience = (mayStop ? command.get("patience").asLong() : 30) * 1_000_000_000L;
+            long deadline = System.nanoTime() + patience;
             while (partitions.stream().anyMatch(partition -> consumer.position(partition) < ends.get(partition))) {
                 if (System.nanoTime() > deadline) {
-                    throw new IllegalStateException("not at the end after 30 s");
+                    if (mayStop) {
+                        return;
+                    }
+                    partitions.removeIf(partition -> consumer.position(partition) >= ends.get(partition));
+                    throw new IllegalStateException("not at the end after 30 s: " + partitions + " of " + ends);
                 }
                 for (ConsumerRecord<byte[], byte[]> record : consumer.poll(Duration.ofMillis(200))) {
                     print(row(record));
+                    deadline = mayStop ? System.nanoTime() + patience : deadline;
                 }
             }
         }
