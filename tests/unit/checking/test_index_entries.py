@@ -132,6 +132,7 @@ def findings(directory, level):
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chunk", range(4))
 def test_an_index_that_misleads_a_broker_is_found(tmp_path, chunk):
     misled = 0

@@ -7,6 +7,8 @@ import subprocess
 import sysconfig
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[3]
 PAGE = "docs/guides/when-things-fail.md"
 TITLES = [
@@ -19,6 +21,7 @@ TITLES = [
 ]
 
 
+@pytest.mark.slow
 def test_the_sessions_print_what_is_shown(tmp_path):
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     scripts = sysconfig.get_path("scripts")

@@ -11,6 +11,7 @@ import pytest
 import brokerless as bl
 from harming import missing_entries, partition, seeded, stored, verify, write_files_around
 
+pytestmark = pytest.mark.slow
 SEEDS = 25
 # 100 cases, or with `make hunt` as many as it says, from one of its choice on.
 CASES = int(os.environ.get("BROKERLESS_HUNT", "100"))

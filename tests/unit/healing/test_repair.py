@@ -361,6 +361,7 @@ def test_a_suspect_batch_is_kept_only_if_it_is_asked_for(data, tmp_path):
     assert found(tmp_path / "to", level="deep") == []
 
 
+@pytest.mark.slow
 def test_a_sound_batch_of_another_replica_is_better_than_a_suspect_one(data, tmp_path):
     shutil.copytree(data, tmp_path / "other")
     damage.flip_bit(first(data), SIZE * 5 + 150)

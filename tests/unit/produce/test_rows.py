@@ -539,6 +539,7 @@ def test_rows_that_the_topic_takes_are_not_refused(tmp_path, options, row):
     assert values(tmp_path) == [row["value"]] * (1 if "offset" in row else 3)
 
 
+@pytest.mark.slow
 def test_offsets_below_the_log_end_are_refused_at_once(tmp_path):
     with bl.Producer(tmp_path, "t", partitions=2) as producer:
         producer.send([{"value": b"%d" % offset, "partition": 1} for offset in range(9)])

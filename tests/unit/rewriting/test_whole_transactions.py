@@ -195,6 +195,7 @@ seeds = st.integers(0, 2**32)
 some = settings(max_examples=settings.default.max_examples // 10)
 
 
+@pytest.mark.slow
 @given(
     seeds, st.sampled_from(["honest", "old", "some in the future"]), st.booleans(), st.sampled_from(["abort", "cut"])
 )
@@ -217,6 +218,7 @@ def test_without_a_coordinator_the_markers_tell(tmp_path_factory, seed, bumps_ep
     cut(cluster, tmp_path_factory.mktemp("alone"), timestamp, coordinator=False, how=how)
 
 
+@pytest.mark.slow
 @some
 @given(seeds, st.booleans())
 def test_a_rescue_of_several_nodes_keeps_them_whole(tmp_path_factory, seed, bumps_epochs):

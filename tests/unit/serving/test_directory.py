@@ -103,6 +103,7 @@ with bl.open_log_dir(sys.argv[1]):
 """
 
 
+@pytest.mark.slow
 def test_the_last_records_are_shown_when_a_broker_is_gone(data):
     """Its lock goes with the process, and no file changes."""
     with bl.Producer(data, "t") as producer:

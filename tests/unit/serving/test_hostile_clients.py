@@ -88,6 +88,7 @@ def test_a_version_that_is_too_new_gets_those_that_are_known(address):
         assert last >= 4
 
 
+@pytest.mark.slow
 def test_random_bytes_close_their_connection_or_wait_for_more(address):
     chosen = random.Random(1)
     connections = []

@@ -30,6 +30,7 @@ def kafka(tmp_path):
         yield kafka
 
 
+@pytest.mark.slow
 def read(kafka, topic, count, **settings):
     """Return the values of so many records, by confluent-kafka."""
     consumer = confluent_kafka.Consumer(

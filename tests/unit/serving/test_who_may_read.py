@@ -125,6 +125,7 @@ def test_a_key_that_is_none_is_refused(data, certificates):
         pass
 
 
+@pytest.mark.slow
 def test_a_log_says_who_read_what(data, tmp_path):
     log = tmp_path / "reads.jsonl"
     with bl.serve(data, users={"ann": "secret"}, read_log=log) as address:
