@@ -232,6 +232,11 @@ def rescue(
         )
         if not dry_run:
             job.write(report_to)
+        elif until is not None:
+            job.result.notes.append(
+                "transactions that are open at that moment will be committed, aborted or left out, each as a whole: "
+                "which ones, only the copy tells"
+            )
     return job.result
 
 

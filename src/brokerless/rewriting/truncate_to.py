@@ -96,18 +96,22 @@ class TruncateReport:
             )
         be = "would be" if dry_run else "are"
         for is_committed, what in ((True, "committed"), (False, "aborted")):
-            producers = sorted({one.producer_id for one in self.ended if one.is_committed is is_committed})
-            if producers:
-                lines.append(f"{_transactions(producers)} {be} {what}, with markers at the end")
+            ended = [one for one in self.ended if one.is_committed is is_committed]
+            if ended:
+                lines.append(f"{_in_words(ended)} {be} {what}, with markers at the end")
         if self.left_out:
-            producers = sorted({one.producer_id for one in self.left_out})
-            lines.append(f"{_transactions(producers)} {be} left out, with all behind the first of them")
+            lines.append(f"{_in_words(self.left_out)} {be} left out, with all behind the first of them")
         return lines
 
 
-def _transactions(producers: Sequence[int]) -> str:
-    several = "s" if len(producers) > 1 else ""
-    return f"the open transaction{several} of producer{several} {listed_few(map(str, producers))}"
+def _in_words(transactions: Sequence[EndedTransaction]) -> str:
+    several = "s" if len(transactions) > 1 else ""
+    each = [f"{one.producer_id} (from offset {one.first_offset})" for one in sorted(transactions, key=_by_producer)]
+    return f"the open transaction{several} of producer{several} {listed_few(each)}"
+
+
+def _by_producer(transaction: EndedTransaction) -> tuple[int, int]:
+    return transaction.producer_id, transaction.first_offset
 
 
 @dataclass(frozen=True, kw_only=True)
