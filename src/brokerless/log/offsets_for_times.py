@@ -271,14 +271,15 @@ def _search(
     """
     walk = _native.HeaderWalk()
     walk.start_file(order)
-    for data, at in sound_batches(segment, file, position, end, walk):
+    batches = sound_batches(segment, file, position, end, walk)
+    for data, at in batches:
         with located(segment.path):
             found, wanted = _native.find_timestamp(data, at, end, timestamp, start_offset, exact)
         if found is not None:
             first = _base_offset(file, at + len(data)) if at + len(data) < end else None
             if order is not None and first is not None and first < (walk.next_offset or 0):
-                reason = f"offset {first} is below {walk.next_offset}, where the segment goes on"
-                raise CorruptRecordError(reason, path=segment.path, position=at + len(data))
+                # It overlaps the one before, or raises an error.
+                next(batches, None)
             timestamp, offset, leader_epoch = found
             return OffsetAndTimestamp(offset, timestamp, None if leader_epoch < 0 else leader_epoch)
         if wanted >= end:

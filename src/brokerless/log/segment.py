@@ -353,9 +353,13 @@ def sound_batches(
                 data, position = window.data[:count], window.position
                 # The end of the range, and not that of these bytes: at an end, the walk is done.
                 wanted = walk.feed(data, position, max(end, position + count))
-                if wanted < position + count:
-                    # It may overlap the batch before, which the header behind it would confirm: that is not here.
-                    walk.feed(data[wanted - position :], wanted, position + count)
+                if position < wanted < position + count:
+                    data, count = data[: wanted - position], wanted - position
+                elif wanted < position + count:
+                    # It may overlap the batch before. The batch behind it confirms that, or nothing does.
+                    if len(window.data) < count + _SOUND and window.fill(0):
+                        continue
+                    walk.feed(data, position, position + count)
                 yield data, position
                 window.advance(count)
             elif not window.fill(check.needed):

@@ -89,6 +89,20 @@ def test_what_may_be_damage_is_damage(tmp_path, ranges):
         read(log)
 
 
+@pytest.mark.parametrize("beyond", [-100_000, -62, -61, -60, -1, 0, 1, 60, 61, 70])
+def test_a_time_is_found_wherever_the_windows_of_a_search_end(tmp_path, beyond):
+    """Such a batch is confirmed by the one behind it, which is in the next window."""
+    window = 1 << 18
+    last = [batch(15, [b"c"], timestamp=NOW + 2), batch(16, [b"d"], timestamp=NOW + 3)]
+    overlapping = batch(5, values(5, 15, "1-"), timestamp=NOW + 1, step=0)
+    rest = window + beyond - len(overlapping) - len(batch(0, [b""] * 10, step=0))
+    first = batch(0, [b"x" * (rest - 4), *[b""] * 9], timestamp=NOW, step=0)
+    write_segment(tmp_path / "t-0", 0, [first, overlapping, *last], indexed=False)
+    log = bl.Log(tmp_path / "t-0")
+    assert abs(len(first) + len(overlapping) - window - beyond) < 4
+    assert [log.offsets_for_times(NOW + at).offset for at in range(4)] == [0, 5, 15, 16]
+
+
 def test_a_repair_makes_the_batch_anew(tmp_path):
     data = healthy(tmp_path / "data")
     BROKEN["offset-overlap"](data)
