@@ -90,6 +90,7 @@ class OtherReplica:
 
     def __init__(self, log: Log, other: Log, *, trusts_epochs: bool, is_compacted: bool) -> None:
         self._other, self._is_compacted = other, is_compacted
+        self._start_offset = log.local_log_start_offset
         self._own_epochs = _Epochs(log, is_trusted=trusts_epochs)
         self._epochs = _Epochs(other)
         claim = lone_claim(other)
@@ -149,7 +150,7 @@ class OtherReplica:
         if before is not None and self._is_moved(before, low, lost.end_offset, is_joined=is_joined):
             pieces[place - 1 : place] = rest
             place = _place(pieces, lost)
-            start = pieces[place - 1].next_offset if place else lost.start_offset
+            start = pieces[place - 1].next_offset if place else self._start_offset
             return replace(lost, start_offset=min(start, lost.start_offset))
         return lost
 

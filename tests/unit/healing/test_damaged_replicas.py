@@ -19,7 +19,7 @@ FIRST = int(os.environ["BROKERLESS_HUNT_FROM"]) if "BROKERLESS_HUNT" in os.envir
 # What longer searches have found.
 FOUND = [
     *(202, 231, 250, 471, 473, 538, 565, 590, 634, 979, 1032, 2133, 2271, 2582, 4267, 5307, 5663, 5904, 11876, 13934),
-    *(16421, 20112, 50988),
+    *(16421, 20112, 50988, 71188),
 ]
 
 
