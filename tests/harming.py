@@ -385,8 +385,8 @@ def verify(there, ranges, made, replicas):
         gone = [offset for offset in own if offset not in there]
         lost = [offset for offset in own if any(start <= offset < end for start, end in told)]
         assert not (gone and one.base in sound - untold), f"{gone} of the sound batch {one.base} are gone"
-        assert set(gone) <= set(lost) or one.base in untold, f"{gone} of batch {one.base} are gone without a word"
-        assert not set(lost) - set(gone), f"{lost} are told to be lost"
+        assert set(gone) <= set(lost) or one.base in untold, f"{gone} of batch {one.base} are gone, and not reported"
+        assert not set(lost) - set(gone), f"{lost} are there, and reported as lost"
 
 
 def demanded(made, replicas):

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from brokerless.checking.segments import MOST, MOST_GAPS
 from brokerless.layout.file_names import INDEX, TIMEINDEX
+from brokerless.layout.topic_config import TopicConfig
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
 _MOST_OFFSETS = (1 << 31) - 1
 # RecordBatch.NO_PARTITION_LEADER_EPOCH
 _NO_EPOCH = -1
-# Bytes between two entries of an offset index, unless a topic says otherwise (index.interval.bytes).
-_INDEX_INTERVAL = 4096
 
 
 class BatchColumns:
@@ -259,7 +258,7 @@ class _Entries:
             above: Any = pc.and_not(pc.greater(self._offsets["offset"], pa.scalar(last, pa.int64())), beyond)
             for row in _rows(above)[:MOST]:
                 self._wrong_offset(row, f"and the last batch ends at offset {last}", is_in_doubt=True)
-            if self._indexes.is_closed and not self._offsets.num_rows and self._last > _INDEX_INTERVAL:
+            if self._indexes.is_closed and not self._offsets.num_rows and self._last > TopicConfig.index_interval_bytes:
                 message = f"the index is empty, and the last batch begins at {self._last}"
                 self._lacks(INDEX, "offset-index-missing", message)
         if self._times is not None:

@@ -97,6 +97,8 @@ class OtherReplica:
         # Batches from here on are not believed.
         self._end_offset = NO_END if claim is None else claim.base_offset
         self._surveys: dict[str, Survey] = {}
+        # Of so many surveys.
+        self._known_gaps = 0, Gaps([])
         # By the file: an offset, and the position of its batch.
         self._places: dict[str, tuple[int, int]] = {}
 
@@ -199,9 +201,12 @@ class OtherReplica:
         """Return the missing offsets that are no cleaner's work, of the segments that were read."""
         if not self._is_compacted:
             return Gaps(None)
-        defects = [part for found in self._surveys.values() for part in found.parts if isinstance(part, Defect)]
-        ends = ((one.start_offset, NO_END if one.end_offset is None else one.end_offset) for one in defects)
-        return Gaps(lost_offsets.merged([(start, end) for start, end in ends if start < end]))
+        if self._known_gaps[0] < len(self._surveys):
+            defects = [part for found in self._surveys.values() for part in found.parts if isinstance(part, Defect)]
+            ends = ((one.start_offset, NO_END if one.end_offset is None else one.end_offset) for one in defects)
+            gaps = Gaps(lost_offsets.merged([(start, end) for start, end in ends if start < end]))
+            self._known_gaps = len(self._surveys), gaps
+        return self._known_gaps[1]
 
     def _is_identified(self, batches: pa.RecordBatch, lost: DamagedRange) -> pa.BooleanArray:
         """Return for each batch whether its epoch is that of its offset in both logs.

@@ -234,8 +234,8 @@ def rescue(
             job.write(report_to)
         elif until is not None:
             job.result.notes.append(
-                "transactions that are open at that moment will be committed, aborted or left out, each as a whole: "
-                "which ones, only the copy tells"
+                "transactions that are open at that moment will be committed, aborted or left out, each as a whole; a "
+                "dry run does not tell which"
             )
     return job.result
 

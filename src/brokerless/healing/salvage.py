@@ -317,6 +317,7 @@ def _ranges(
     ]
     # What damage tells is more than what is only missing.
     ranges.sort(key=lambda one: one.code == "checkpoint-ahead")
+    empty = {one.start_offset: one for one in ranges if one.start_offset == one.end_offset}
     # All records may have been deleted, also those of the last batch.
     ends = [log_start_offset, *(max(log_start_offset, piece.next_offset) for piece in pieces)]
     starts: list[int | None] = [*(piece.first_offset for piece in pieces), None]
@@ -330,7 +331,7 @@ def _ranges(
     found = []
     for place, (start, end) in enumerate(zip(ends, starts, strict=True)):
         if end is not None and end <= start:
-            found += [replace(one, end_offset=start) for one in ranges if one.start_offset == one.end_offset == start]
+            found += [empty[start]] if start in empty else []
             continue
         here = met.get(place, [])
         if here:
