@@ -148,14 +148,20 @@ class _Decision:
     parts: list[_Part] = field(default_factory=list)
 
     def take(self, part: _Part) -> _Part | None:
-        """Add a part. Return the one of an earlier transaction in the same log, if the times leave both possible."""
-        rival = next((one for one in self.parts if one.log == part.log), None) if self.partitions is None else None
-        if rival is None or rival.marker is None or part.marker is None:
+        """Add a part. A log has one of each transaction: if the times leave two possible, return the other one."""
+        rival = next((one for one in self.parts if one.log == part.log), None)
+        if rival is None:
             self.parts.append(part)
             return None
-        earlier, later = sorted((rival, part), key=lambda one: one.last)
-        self.parts[self.parts.index(rival)] = later
-        return earlier
+        # A part without a marker is the last one of its log.
+        earlier, later = sorted((rival, part), key=lambda one: NO_END if one.marker is None else one.marker.offset)
+        is_later_one = later.marker is not None or self.is_older(earlier)
+        self.parts[self.parts.index(rival)] = later if is_later_one else earlier
+        return earlier if is_later_one else later
+
+    def is_older(self, part: _Part) -> bool:
+        """Return whether a part's marker is older than the decision: with right clocks, it is of an earlier one."""
+        return part.marker is not None and part.marker.time < self.time
 
     def distance(self, part: _Part, name: tuple[str, int]) -> int | None:
         """Return how far, in ms, a part's marker is from the time of these markers; None if it is none of them."""
@@ -253,6 +259,7 @@ def _committed(
         elif part.marker is not None and part.marker.is_commit:
             # Without a marker or a decision nothing tells that a transaction was committed.
             loose[part.producer_id].append(part)
+    _take_doubtful(decisions, loose)
     for of_producer in decisions.values():
         for one in of_producer:
             if one.is_commit and one.parts:
@@ -260,6 +267,26 @@ def _committed(
                 yield _Committed(one.parts, (one.producer_epoch, max(of_markers)), one)
     for left in loose.values():
         yield from _undocumented(left)
+
+
+def _take_doubtful(decisions: Mapping[int, Sequence[_Decision]], loose: dict[int, list[_Part]]) -> None:
+    """Move the parts to a decision that belong to one of its own which may be of an earlier transaction.
+
+    They are kept or cut together then, whichever it is.
+    """
+    for producer, of_producer in decisions.items():
+        for one in of_producer:
+            doubtful = [part for part in one.parts if one.is_older(part)] if one.is_commit else []
+            if doubtful and loose[producer]:
+                known = {(part.log, part.marker) for part in doubtful}
+                together = {
+                    (part.log, part.marker)
+                    for found in _undocumented([*loose[producer], *doubtful])
+                    if any((part.log, part.marker) in known for part in found.parts)
+                    for part in found.parts
+                } - known
+                one.parts += [part for part in loose[producer] if (part.log, part.marker) in together]
+                loose[producer] = [part for part in loose[producer] if (part.log, part.marker) not in together]
 
 
 def _nearest(decisions: Iterable[_Decision], part: _Part, name: tuple[str, int]) -> _Decision | None:

@@ -6,7 +6,7 @@ from collections import defaultdict
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import brokerless as bl
@@ -42,6 +42,7 @@ class Cluster:
         self.sequences = defaultdict(int)
         self.clock, self.number = NOW, 0
         self.deciding, self.started = set(), {}
+        self.states = []
         self.steps = {producer: self.transactions(producer, epoch=0) for producer in PRODUCERS}
 
     def run(self, steps):
@@ -75,7 +76,17 @@ class Cluster:
 
     def state(self, producer, status, partitions, epoch):
         value = transaction_value(producer, status, partitions, epoch=epoch, started=self.started[producer])
-        return self.append(COORDINATOR, [value], keys=[transaction_key(f"id-{producer}")], timestamp=self.clock)
+        offset = self.append(COORDINATOR, [value], keys=[transaction_key(f"id-{producer}")], timestamp=self.clock)
+        self.states.append((offset, producer))
+        return offset
+
+    def compact(self):
+        """Keep the last state of each producer in a first part of the coordinator's log, as its cleaner does."""
+        clean = self.chance.randrange(len(self.states))
+        last = {producer: offset for offset, producer in self.states[:clean]}
+        kept = {*last.values(), *(offset for offset, _ in self.states[clean:])}
+        self.batches[COORDINATOR] = [one for one in self.batches[COORDINATOR] if one[0] in kept]
+        return self
 
     def transactions(self, producer, epoch):
         """Yield between the steps of one producer's transactions."""
@@ -208,6 +219,18 @@ def test_each_transaction_is_whole_or_absent(tmp_path_factory, seed, times, bump
     if (how, times) == ("abort", "honest") and all(report.whole_from is None for report in reports.values()):
         # All that was decided is there: a transaction's batches are before its decision.
         assert set(found) == {n for n, when in cluster.decided.items() if when < timestamp and cluster.rows[n]}
+
+
+@some
+@given(seeds, st.booleans(), st.sampled_from(["abort", "cut"]))
+@example(20004, False, "cut")
+def test_a_cut_by_offset_beside_a_compacted_coordinator(tmp_path_factory, seed, bumps_epochs, how):
+    """Compaction took the decisions, and left of each producer that its last transaction is complete."""
+    cluster = Cluster(seed, bumps_epochs=bumps_epochs).run(120).compact()
+    source, to = (tmp_path_factory.mktemp("compacted") / name for name in ("data", "new"))
+    verb = bl.TruncateTo(offset=cluster.chance.randint(1, max(cluster.ends.values())), open_transactions=how)
+    bl.rewrite(verb, cluster.write(source), topics={topic for topic, _ in cluster.batches}, to=to)
+    whole(cluster, [to])
 
 
 @some
