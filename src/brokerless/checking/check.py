@@ -55,6 +55,7 @@ class LogToCheck(NamedTuple):
         partition: its partition.
         size: the bytes of its segments.
         cleanup_policy: the setting of its topic; None: not known.
+        remote_storage_enable: the setting of its topic; None: not known.
     """
 
     path: str
@@ -63,6 +64,7 @@ class LogToCheck(NamedTuple):
     partition: int | None
     size: int
     cleanup_policy: str | None
+    remote_storage_enable: bool | None
 
 
 class DirectoriesToCheck(NamedTuple):
@@ -165,7 +167,7 @@ def plan(
                 planned.directories.append(DirectoriesToCheck(tuple(group)))
             all_logs = [*directories.logs(all_replicas=True), *directories.moving()] if choose is None else []
             logs = all_logs if choose is None else choose(directories)
-            policies = _cleanup_policies(known_cluster([root.path for root in directories.roots]))
+            settings = _settings(known_cluster([root.path for root in directories.roots]))
             planned.logs.extend(
                 LogToCheck(
                     log.path,
@@ -173,7 +175,7 @@ def plan(
                     log.topic,
                     log.partition,
                     sum(segment.size for segment in log.segments),
-                    policies.get(log.topic or ""),
+                    *settings.get(log.topic or "", (None, None)),
                 )
                 for log in logs
             )
@@ -290,7 +292,7 @@ def check_log(
     active = commit_journal.active_path(place)
     listed = Log(log.path if active == place else active, root=root)
     checked = LogCheck(listed, level, progress, contents=contents, gone=gone)
-    return chain(checked.of_segments(), checked.of_log(_config(log.cleanup_policy)))
+    return chain(checked.of_segments(), checked.of_log(_config(log.cleanup_policy, log.remote_storage_enable)))
 
 
 def _roots(paths: Iterable[str], directories: LogDirs) -> list[LogDirFiles]:
@@ -320,21 +322,29 @@ def _of_directories(roots: Sequence[LogDirFiles], directories: LogDirs, known: K
 
 def topic_configs(known: Known) -> dict[str, TopicConfig]:
     """Return the settings of topics, as far as the metadata have them."""
-    found = {topic: _config(policy) for topic, policy in _cleanup_policies(known).items()}
+    found = {topic: _config(*settings) for topic, settings in _settings(known).items()}
     return {topic: config for topic, config in found.items() if config is not None}
 
 
-def _cleanup_policies(known: Known) -> dict[str, str]:
-    """Return `cleanup.policy` of the topics for which the metadata have it."""
-    rows = () if isinstance(known, Exception) else known.rows("configs")
-    wanted = [row for row in rows if (row["resource_type"], row["name"]) == ("topic", "cleanup.policy")]
-    return {row["resource"]: row["value"] for row in wanted}
+def _settings(known: Known) -> dict[str, tuple[str | None, bool]]:
+    """Return `cleanup.policy`, where the metadata have it, and `remote.storage.enable` of each topic."""
+    if isinstance(known, Exception):
+        return {}
+    rows = [row for row in known.rows("configs") if row["resource_type"] == "topic"]
+    policies, tiered = (
+        {row["resource"]: row["value"] for row in rows if row["name"] == name}
+        for name in ("cleanup.policy", "remote.storage.enable")
+    )
+    topics = {*policies, *(row["topic"] for row in known.rows("topics"))}
+    return {topic: (policies.get(topic), tiered.get(topic, "false").lower() == "true") for topic in topics}
 
 
-def _config(cleanup_policy: str | None) -> TopicConfig | None:
+def _config(cleanup_policy: str | None, remote_storage_enable: bool | None) -> TopicConfig | None:
+    if cleanup_policy is None and remote_storage_enable is None:
+        return None
     # Metadata may hold any text.
     with suppress(ValueError):
-        return None if cleanup_policy is None else TopicConfig(cleanup_policy=cleanup_policy)
+        return TopicConfig(cleanup_policy=cleanup_policy or "delete", remote_storage_enable=remote_storage_enable)
     return None
 
 

@@ -124,6 +124,8 @@ class LogCheck:
             return
         self._is_compacted |= config is not None and config.is_compacted
         if not self._is_compacted:
+            if config is not None and config.remote_storage_enable is False:
+                yield from self._missing_head()
             yield from self._unexplained(*self._gaps)
         yield from self._of_epochs
         if not self._is_damaged:
@@ -183,6 +185,23 @@ class LogCheck:
         for path, start, end, reason, position in self._log.missing:
             code = "segment-missing" if reason == LOST else "records-missing"
             yield self._finding(code, path, reason, position=position, start_offset=start, end_offset=end)
+
+    def _missing_head(self) -> Iterator[Finding]:
+        """Yield the records before the first segment, if the leader epochs begin below. None are in remote storage.
+
+        What retention deletes leaves the epochs too (LeaderEpochFileCache.truncateFromStart), but after a crash the file
+        may be an older one. Of a compacted log, a first segment may have become empty, and gone.
+        """
+        log = self._log
+        if log.is_file or not log.segments or log.missing_before is not None or not log.root.is_clean:
+            return
+        start, first = log.log_start_offset, log.segments[0].base_offset
+        if start < first:
+            message = f"{checkpoints.LEADER_EPOCHS} begins at {start}, and the first segment at {first}"
+            found = self._finding(
+                "records-missing", log.segments[0].path, message, start_offset=start, end_offset=first
+            )
+            yield from self._unexplained([found], [])
 
     def _headers(self) -> Iterator[Finding]:
         """Check the framing and the order of batches by their headers alone."""

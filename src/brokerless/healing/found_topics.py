@@ -333,7 +333,9 @@ def ranked(replicas: Iterable[Replica], known: Mapping[str, Any] | None = None) 
         known: the partition in the metadata, with `isr` and `leader_epoch`; None: they do not know it.
     """
     known = known or {}
-    known_epoch, in_sync = known.get("leader_epoch"), set(known.get("isr") or ())
+    # Where nobody is in sync, a controller takes one of those that have all committed records (KIP-966).
+    known_epoch, in_sync = known.get("leader_epoch"), set(known.get("isr") or known.get("elr") or ())
+    assigned = set(known.get("replicas") or ())
     found = []
     for replica in replicas:
         epoch, start, end, committed, is_without_gaps, has_end = -1, 0, -1, 0, False, False
@@ -359,7 +361,7 @@ def ranked(replicas: Iterable[Replica], known: Mapping[str, Any] | None = None) 
         is_leader = is_in_sync and replica.node_id == known.get("leader")
         return (
             *(replica.topic_id is not None, is_in_sync, one.epoch, one.end, one.is_without_gaps),
-            *(replica.state == "", is_leader, -one.start),
+            *(replica.state == "", is_leader, replica.node_id in assigned, -one.start),
         )
 
     return [one.replica for one in sorted(found, key=rank, reverse=True)]

@@ -19,10 +19,15 @@ class LoneClaim(NamedTuple):
     Attributes:
         base_offset: the first offset that it claims.
         end_offset: the offset after the batch before it.
+        position: where it lies in the last segment.
+        promised: the highest offset in between that another file gives as an end of the log; None: no file does. Then
+            the batch was moved: no log ends amid a gap.
     """
 
     base_offset: int
     end_offset: int
+    position: int
+    promised: int | None
 
 
 def lone_claim(log: Log) -> LoneClaim | None:
@@ -55,4 +60,5 @@ def lone_claim(log: Log) -> LoneClaim | None:
     with suppress(CorruptRecordError, OSError):
         if any(low <= end and base <= high for low, high in lost_offsets.recorded(log.path)):
             return None
-    return LoneClaim(base, end)
+    between = [offset for offset in known if end < offset < base]
+    return LoneClaim(base, end, last["position"], max(between, default=None))

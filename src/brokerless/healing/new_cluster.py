@@ -95,7 +95,7 @@ class NewCluster:
         # A dict keeps the order, and tells quickly whether it has a note.
         self.notes: dict[str, None] = {}
         self._moved: list[str] = []
-        self._tiered: dict[str, bool] = {}
+        self._tiered: dict[str, bool | None] = {}
         if metadata is None:
             return
         lost, of_new_types = metadata.image.lost_meaning, len(metadata.image.of_new_types)
@@ -145,10 +145,8 @@ class NewCluster:
         configs = {} if self._image is None or not topic.is_known else self._image.configs_of(topic.name)
         policy = configs.get("cleanup.policy", _INTERNAL_SETTINGS.get(topic.name, {}).get("cleanup.policy"))
         settings: dict[str, object] = {} if policy is None else {"cleanup_policy": policy}
-        is_tiered = self._tiered.get(topic.name)
-        if is_tiered is not None:
-            settings["remote_storage_enable"] = is_tiered
-        return TopicConfig().with_keywords(settings) if settings else TopicConfig()
+        settings["remote_storage_enable"] = self._tiered.get(topic.name, False)
+        return TopicConfig().with_keywords(settings)
 
     def loses_remote(self, topic: FoundTopic) -> bool:
         """Return whether a topic had segments in remote storage that the new cluster does not read."""
@@ -195,6 +193,7 @@ class NewCluster:
                     f"{_REMOTE}=true. Configure the new brokers with the same storage"
                 )
             else:
+                self._tiered[topic.name] = None
                 self._note(
                     f"topic {topic.name}{starts} has segments in remote storage, or lost them: set {_REMOTE}=true "
                     "before a broker starts, if there is such a storage"

@@ -247,11 +247,12 @@ class _Job:
         result = self.result = Repair(path, path, partitions=len(logs))
 
         def examine(log: Log) -> Salvage:
+            donors = [other for other in others.get((log.topic, log.partition), ()) if _is_same_topic(log, other)]
             return salvage(
                 log,
-                [other for other in others.get((log.topic, log.partition), ()) if _is_same_topic(log, other)],
+                donors,
                 config=self._configs.get(str(log.topic)),
-                log_start_offset=known_start(log),
+                log_start_offset=_start_of(log, donors),
                 keeps_suspect=keep_suspect,
                 progress=progress,
             )
@@ -276,6 +277,7 @@ class _Job:
             result.ranges += one.ranges
             result.left += one.left
             result.doubts += [f"{one.log.name}: {doubt}" for doubt in one.doubts]
+            result.doubts += _doubts_on_start(one)
             for found_here in one.findings:
                 result.findings[found_here.code] = result.findings.get(found_here.code, 0) + 1
 
@@ -423,6 +425,9 @@ class _Job:
         with without_warnings():
             points, starts = dict(root.recovery_points), dict(root.log_start_offsets)
             watermarks, dirty = dict(root.high_watermarks), dict(root.first_dirty_offsets)
+        for one in self._salvages:
+            if one.log_start_offset is not None and one.log_start_offset > one.log.local_log_start_offset:
+                starts[_key(one.log)] = one.log_start_offset
         for key, loaded in ends.items():
             if key[0] == file_names.METADATA_TOPIC:
                 continue
@@ -541,6 +546,26 @@ def _is_same_topic(log: Log, other: Log) -> bool:
         return None in (log.topic_id, other.topic_id) or log.topic_id == other.topic_id
     except CorruptRecordError:
         return True
+
+
+def _start_of(log: Log, donors: Iterable[Log]) -> int | None:
+    """Return the log start offset; where no checkpoint of the directory tells, also by the other replicas."""
+    start = known_start(log)
+    if log.root.has_log_start_offsets or not log.root.is_there:
+        return start
+    others = (known_start(one) or 0 for one in donors)
+    highest = max((one for one in others if one <= log.extent.next_offset), default=0)
+    return highest if highest > (start or log.local_log_start_offset) else start
+
+
+def _doubts_on_start(one: Salvage) -> list[str]:
+    """Return what is not known of deleted records, if the directory's checkpoint does not tell."""
+    root, start = one.log.root, one.log_start_offset
+    if start is None or root.has_log_start_offsets or start <= one.log.local_log_start_offset:
+        return []
+    why = f"{checkpoints.LOG_START_OFFSETS} does not tell, and the leader epochs, or another replica, begin there"
+    what = f"whether the records below offset {start} were deleted"
+    return [f"{one.log.name}: {what}: {why}. They stay in the file, and are not shown"]
 
 
 def _topic_ids(known: Known, logs: Iterable[Log]) -> dict[str, str]:

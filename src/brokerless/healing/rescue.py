@@ -433,8 +433,14 @@ class _Job:
         self._partitions = list(self._plan())
         with ThreadPoolExecutor(os.cpu_count()) as threads:
             list(threads.map(self._examine, self._partitions))
+        # By disk and node: the partitions that have batches of its, although the metadata do not name it.
+        self._unassigned: dict[tuple[str, int], list[str]] = {}
         for one in self._partitions:
             self._report(one)
+        for (path, node), names in self._unassigned.items():
+            result.notes.append(
+                f"batches come from {path}, of node {node}, for {listed_few(names)}: the metadata name other nodes"
+            )
         result.notes += self._cluster.finish_notes()
 
     def _directory(self, to: str, node: int) -> str:
@@ -527,6 +533,8 @@ class _Job:
         first = log.segments[0].base_offset if log.segments else 0
         # Of no entry in a checkpoint, the first segment tells the start.
         start = known if one.log_start_offset <= max(known or 0, first) else one.log_start_offset
+        if self._cluster.loses_remote(one.topic):
+            config = with_fields(config, remote_storage_enable=None)
         find = partial(salvage, log, config=config, log_start_offset=start, progress=self._progress)
         try:
             return find(others)
@@ -594,7 +602,7 @@ class _Job:
         self._note_sources(one, one.kept)
         result.missing += [MissingPartition(one.topic.name, one.number, why, False) for why in one.hidden]
         live = one.live
-        in_sync, leader = set(one.known.get("isr", ())), one.known.get("leader", -1)
+        in_sync, leader = set(one.known.get("isr") or one.known.get("elr") or ()), one.known.get("leader", -1)
         reason = ""
         if in_sync and not in_sync & live:
             reason = (
@@ -616,8 +624,7 @@ class _Job:
         assigned: Sequence[int] = one.known.get("replicas", ())
         for other in one.topic.replicas[one.number] if assigned else ():
             if other.log.path in used and other.node_id is not None and other.node_id not in assigned:
-                place = f"the metadata have it on the nodes {', '.join(map(str, assigned))}"
-                notes.append(f"{one.name} has batches from {other.log.path}, although {place}")
+                self._unassigned.setdefault((other.log.root.path, other.node_id), []).append(one.name)
         if kept.replica.topic_id is not None:
             without_id = [other.log.path for other in one.topic.replicas[one.number] if other.topic_id is None]
             if without_id:

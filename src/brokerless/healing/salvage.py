@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_right
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from brokerless.checking.finding import Finding
 from brokerless.checking.logs import LogCheck
-from brokerless.errors import CorruptRecordError
+from brokerless.errors import BrokerlessError, CorruptRecordError
 from brokerless.healing.damaged_range import DamagedRange
 from brokerless.healing.epochs import with_epochs
 from brokerless.healing.lone_claims import lone_claim
@@ -23,12 +25,12 @@ from brokerless.healing.pieces import DAMAGE, Gaps, divided, is_damage, sound_pi
 from brokerless.healing.suspects import with_suspects
 from brokerless.io import storage
 from brokerless.layout import checkpoints, lost_offsets
-from brokerless.log.segment import NO_END
+from brokerless.log.segment import NO_END, whole_batches
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from brokerless.checking.finding import Finding
+    from brokerless.healing.lone_claims import LoneClaim
     from brokerless.healing.pieces import Piece
     from brokerless.layout.topic_config import TopicConfig
     from brokerless.log.log import Log
@@ -159,6 +161,8 @@ def salvage(
     claim = lone_claim(log)
     if found.is_left and claim is None and not (known and others):
         return found
+    if claim is not None and claim.promised is not None:
+        found.findings, claim = _with_moved(log, found.findings, claim, claim.promised), None
     # In a compacted log a gap tells nothing, unless a batch that is not believed claims its offsets.
     claimed = [*_claimed(found.findings), *([] if claim is None else [(claim.end_offset, claim.base_offset)])]
     gaps = lost_offsets.merged([*known, *claimed]) if check.is_compacted else None
@@ -200,6 +204,20 @@ def salvage(
     if found.ranges or not found.is_left:
         found.segments = _segments(found, others, pieces)
     return found
+
+
+def _with_moved(log: Log, findings: Iterable[Finding], claim: LoneClaim, promised: int) -> list[Finding]:
+    """Add a last batch to findings that says that it begins beyond an offset at which the log ended."""
+    moved = Finding(
+        code="batch-order",
+        topic=log.topic,
+        partition=log.partition,
+        path=log.segments[-1].path,
+        position=claim.position,
+        start_offset=claim.end_offset,
+        message=f"the last batch says that it begins at offset {claim.base_offset}, and the log ended at {promised}",
+    )
+    return [*(one for one in findings if (one.code, one.start_offset) != ("offset-gap", claim.end_offset)), moved]
 
 
 def _filled(
@@ -374,19 +392,37 @@ def _gap(log: Log, behind: Piece, start: int, end: int) -> DamagedRange:
 def known_start(log: Log) -> int | None:
     """Return the log start offset in the log directory's checkpoint; None without one that the log can have had.
 
-    A log may start at its end, if all its records were deleted.
+    A log may start at its end, if all its records were deleted. Where the checkpoint is missing or cannot be read, the
+    leader epochs tell what was deleted: see `start_of_epochs`.
     """
     start = log.root.log_start_offsets.get((log.topic or "", log.partition or 0))
     if start is None:
-        return None
+        return start_of_epochs(log)
     ends = (log.extent.next_offset, log.recovery_point or 0, log.high_watermark or 0, *log.snapshots[-1:])
     return start if start <= max(ends) else None
+
+
+def start_of_epochs(log: Log) -> int | None:
+    """Return where the leader epochs begin, if the first batch of a log is older; None: a checkpoint tells, or nothing.
+
+    A broker that deletes records lets the epochs begin where the log does (LeaderEpochFileCache.truncateFromStart).
+    """
+    if log.is_file or not log.root.is_there or log.root.has_log_start_offsets or not log.segments:
+        return None
+    with suppress(BrokerlessError, OSError):
+        segment, starts = log.segments[0], [one.start_offset for one in log.leader_epochs]
+        if starts and segment.base_offset < starts[0] <= log.extent.next_offset:
+            with segment.open() as file:
+                for batches, _ in whole_batches(file, 0, segment.extent(file).end_position):
+                    first = batches.slice(0, 1).to_pylist()
+                    return starts[0] if first and first[0]["partition_leader_epoch"] >= 0 else None
+    return None
 
 
 def _start(found: Salvage) -> int:
     """Return the log start offset, also where the first segment is gone, whose name would say it."""
     log = found.log
-    gone = (one.start_offset or 0 for one in found.findings if one.code == "segment-missing")
+    gone = (one.start_offset or 0 for one in found.findings if one.code in ("segment-missing", "records-missing"))
     # What is below the first segment of a tiered log is in remote storage.
     first = log.segments[0].base_offset if log.segments else 0
     return max(min((first, *gone)), found.log_start_offset or 0)

@@ -108,6 +108,14 @@ class LogDirFiles:
         return self._checkpoint(checkpoints.LOG_START_OFFSETS)
 
     @cached_property
+    def has_log_start_offsets(self) -> bool:
+        """Whether the checkpoint of log start offsets is there and can be read."""
+        try:
+            return self._parsed(checkpoints.LOG_START_OFFSETS, checkpoints.parse_offset_checkpoint, None) is not None
+        except CorruptRecordError:
+            return False
+
+    @cached_property
     def high_watermarks(self) -> dict[tuple[str, int], int]:
         """The last checkpointed high watermark, by (topic, partition)."""
         return self._checkpoint(checkpoints.HIGH_WATERMARKS)

@@ -276,11 +276,18 @@ def test_several_losses_in_one_gap_of_a_compacted_log_come_back_at_once(tmp_path
     assert ranges(repaired) == [("recovered", 5, 6), ("recovered", 10, 11)]
 
 
-def test_of_a_tiered_log_only_local_offsets_are_lost(data, tmp_path):
-    first(data).unlink()
+def test_of_a_tiered_log_only_local_offsets_are_lost(tmp_path):
+    with bl.create_log_dir(tmp_path / "data") as log_dir:
+        log_dir.create_topic("t", remote_storage_enable=True)
+        for at in range(40):
+            if at == 20:
+                log_dir.log("t", 0).roll()
+            log_dir.log("t", 0).append(batch(0, [VALUE], timestamp=NOW + at))
+    data = tmp_path / "data"
     for path in (data / "t-0").glob("00000000000000000000.*"):
         path.unlink()
     (data / "log-start-offset-checkpoint").write_text("0\n1\nt 0 0\n")
+    assert found(data) == []
     damage.flip_bit(last(data), 100)
     assert ranges(bl.repair(data, dry_run=True)) == [("lost", 20, 21)]
 
@@ -892,3 +899,58 @@ def test_a_segment_that_spans_more_offsets_than_an_index_holds_is_split_and_noth
     assert len(segments) > 1
     assert all(one.end_offset(5 * span) - one.base_offset <= 1 << 31 for one in segments)
     assert found(to, level="deep") == []
+
+
+@pytest.mark.parametrize("lost", [None, "garbage"])
+@pytest.mark.parametrize("start", [7, 40])
+@pytest.mark.parametrize("tells", ["epochs", "replica"])
+def test_deleted_records_stay_deleted_without_the_checkpoint(data, tmp_path, lost, start, tells):
+    """A broker lets the leader epochs begin where the log does. Where they do not tell, another replica may."""
+    checkpoint = data / "log-start-offset-checkpoint"
+    checkpoint.write_bytes(checkpoints.format_offset_checkpoint({("t", 0): start}))
+    with_epochs(data, [0] * 40, f"0\n1\n0 {0 if tells == 'replica' else start}\n")
+    shutil.copytree(data, tmp_path / "other")
+    checkpoint.unlink() if lost is None else checkpoint.write_text(lost)
+    others = [tmp_path / "other"] if tells == "replica" else []
+    for repaired in (
+        bl.repair(data, sources=others, dry_run=True),
+        bl.repair(data, tmp_path / "to", sources=others),
+    ):
+        assert [doubt for doubt in repaired.doubts if f"below offset {start} were deleted" in doubt]
+    assert bl.Log(tmp_path / "to/t-0").log_start_offset == start
+    assert offsets(tmp_path / "to") == list(range(start, 40))
+    assert found(tmp_path / "to", level="deep") == []
+    assert bl.repair(tmp_path / "to", dry_run=True).doubts == []
+
+
+def test_a_first_segment_that_is_gone_with_its_indexes_is_missed(data, tmp_path):
+    """The leader epochs begin below the first segment, and by the metadata nothing is in remote storage."""
+    shutil.copytree(data, tmp_path / "other")
+    for path in (data / "t-0").glob("00000000000000000000.*"):
+        path.unlink()
+    (missing,) = [one for one in bl.check(data) if one.severity == "error"]
+    assert (missing.code, missing.start_offset, missing.end_offset) == ("records-missing", 0, 20)
+    assert ranges(bl.repair(data, tmp_path / "alone")) == [("lost", 0, 20)]
+    assert found(tmp_path / "alone", level="deep") == []
+    assert ranges(bl.repair(data, tmp_path / "to", sources=[tmp_path / "other"])) == [("recovered", 0, 20)]
+    assert offsets(tmp_path / "to") == list(range(40))
+    assert ranges(bl.rescue(data, dry_run=True)) == [("lost", 0, 20)]
+
+
+@pytest.mark.parametrize("known", ["recovery-point-offset-checkpoint", "replication-offset-checkpoint", "snapshot"])
+def test_a_last_batch_behind_an_offset_at_which_the_log_ended_was_moved(data, tmp_path, known):
+    """No log ends amid a gap, so that the batch's own offset is wrong, also after a crash."""
+    (data / ".kafka_cleanshutdown").unlink()
+    for path in (data / "t-0").glob("*.snapshot"):
+        path.unlink()
+    for name in ("recovery-point-offset-checkpoint", "replication-offset-checkpoint"):
+        (data / name).unlink(missing_ok=True)
+    if known == "snapshot":
+        (data / "t-0/00000000000000000040.snapshot").write_bytes(bytes(10))
+    else:
+        (data / known).write_bytes(checkpoints.format_offset_checkpoint({("t", 0): 40}))
+    damage.flip_bit(last(data), SIZE * 19 + 6, 2)
+    repaired = bl.repair(data, tmp_path / "to")
+    assert [(one.code, one.state, one.start_offset) for one in repaired.ranges] == [("batch-order", "lost", 39)]
+    assert offsets(tmp_path / "to") == list(range(39))
+    assert found(tmp_path / "to", level="deep") == []

@@ -1102,12 +1102,12 @@ def test_a_flipped_bit_in_the_last_base_offset_makes_no_replica_the_best(disks, 
 
 
 def test_a_disk_that_the_metadata_do_not_name_as_a_replica_gives_batches_and_is_said(disks, tmp_path):
-    assert not any("has batches from" in note for note in bl.rescue(*disks, dry_run=True).notes)
+    assert not any("batches come from" in note for note in bl.rescue(*disks, dry_run=True).notes)
     damage.flip_bit(disks[0] / LOG, SIZE * 4 + 80)
     rescued = bl.rescue(*disks, to=tmp_path / "new")
     assert offsets(tmp_path / "new") == list(range(10))
-    (note,) = [note for note in rescued.notes if "has batches from" in note]
-    assert note == f"orders-0 has batches from {disks[1] / 'orders-0'}, although the metadata have it on the nodes 1"
+    (note,) = [note for note in rescued.notes if "batches come from" in note]
+    assert note == f"batches come from {disks[1]}, of node 2, for orders-0: the metadata name other nodes"
 
 
 def test_the_records_before_a_segment_that_one_disk_lost_come_from_another(disks, tmp_path):
