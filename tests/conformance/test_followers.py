@@ -155,3 +155,28 @@ def test_nothing_is_joined_where_a_replica_is_out_of_sync(client, tmp_path):
     assert done.report.changed_batches == len(before)
     assert batches(tmp_path / "leader") == before
     assert seen(tmp_path / "leader", "t")["read_committed"] == as_consumed(bl.LogDirs(tmp_path / "leader"), "t")
+
+
+def test_a_follower_that_catches_up_has_indexes_of_its_own(client, tmp_path):
+    """It takes many batches in one append, and notes stable offsets behind them (UnifiedLog.append): no finding."""
+    coordinators = {
+        "offsets_topic_replication_factor": 1,
+        "transaction_state_log_replication_factor": 1,
+        "transaction_state_log_min_isr": 1,
+    }
+    leader, follower = pair(tmp_path, 1, **coordinators)
+    with leader:
+        client.create(leader, "t", replicas=[1, 2], min_insync_replicas=1)
+        follower.stop()
+        for number in range(6):
+            client.produce(leader, "t", 0, 10, "plain")
+            client.produce(leader, "t", 0, 6, mode="commit" if number % 2 else "abort")
+        with Broker(tmp_path / "follower", log=tmp_path / "follower-2.log", node_id=2, joins=leader):
+            wait_until(lambda: bl.Log(tmp_path / "follower/t-0").extent.next_offset == 102)
+    indexes = [
+        b"".join(path.read_bytes() for path in (tmp_path / f"{name}/t-0").glob("*.txnindex"))
+        for name in ("leader", "follower")
+    ]
+    assert len(set(indexes)) == 2
+    for name in ("leader", "follower"):
+        assert [one for one in bl.check(tmp_path / name, topics=["t"]) if one.severity != "note"] == []

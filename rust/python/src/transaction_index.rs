@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, Int8Array, Int64Array};
+use arrow_array::{ArrayRef, Int16Array, Int64Array};
 use brokerless_core::{AbortedTxn, Result, TransactionIndex as Index};
 use pyo3::prelude::*;
 
@@ -39,7 +39,7 @@ impl TransactionIndex {
                     .collect::<Int64Array>(),
             )
         };
-        let versions: Int8Array = entries.iter().map(|entry| Some(entry.version)).collect();
+        let versions: Int16Array = entries.iter().map(|entry| Some(entry.version)).collect();
         table(
             py,
             vec![

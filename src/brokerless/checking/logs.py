@@ -189,8 +189,8 @@ class LogCheck:
     def _missing_head(self) -> Iterator[Finding]:
         """Yield the records before the first segment, if the leader epochs begin below. None are in remote storage.
 
-        What retention deletes leaves the epochs too (LeaderEpochFileCache.truncateFromStart), but after a crash the file
-        may be an older one. Of a compacted log, a first segment may have become empty, and gone.
+        What retention deletes leaves the epochs too (LeaderEpochFileCache.truncateFromStart), but after a crash it may
+        be an older one. Of a compacted log, a first segment may have become empty, and gone.
         """
         log = self._log
         if log.is_file or not log.segments or log.missing_before is not None or not log.root.is_clean:
@@ -287,6 +287,9 @@ class LogCheck:
                 yield self._finding("transaction-index", path, str(error.args[0]), position=error.position)
                 continue
             entries = [] if index is None else index.entries().to_pylist()
+            if any(one["version"] for one in entries):
+                yield self._finding("transaction-index", path, "an entry has another version than 0")
+                continue
             stored = {(one["producer_id"], one["first_offset"], one["last_offset"]) for one in entries}
             # What began before the log's start is known to the index only.
             missing = {one for one in expected - stored if one[1] >= log.segments[0].base_offset}
@@ -317,7 +320,9 @@ class LogCheck:
                 heappush(open_ones, starting.popleft())
             while open_ones and open_ones[0][1] <= last:
                 heappop(open_ones)
-            highest = open_ones[0][0] if open_ones else last + 1
+            # A follower may have taken the beginning of the next one in the same fetch (UnifiedLog.append).
+            following = starting[0][0] if starting else self._log.log_end_offset
+            highest = open_ones[0][0] if open_ones else following
             if stored > highest or last <= before:
                 message = f"the last stable offset after offset {last} is {stored}, at most {highest} is possible"
                 if last <= before:

@@ -67,6 +67,9 @@ def write_partition(
         disk.atomic_write(metadata, checkpoints.format_partition_metadata(topic_id))
     if found.known:
         disk.atomic_write(f"{directory}/{lost_offsets.FILE}", lost_offsets.content(found.known))
+    if config.remote_storage_enable is False:
+        # Nothing is before the first segment: the leader epochs begin there, as behind a deletion of a broker's.
+        log_start_offset = max(log_start_offset or 0, min(found.segments, default=0))
     loaded = load(
         directory,
         config,

@@ -6,10 +6,13 @@ that the test wrote, for each offset and each time.
 
 import random
 import struct
+from contextlib import nullcontext
 
 import pytest
 
 import brokerless as bl
+from brokerless.errors import CorruptRecordError
+from brokerless.log_dir.recover import forecast
 from building import NOW, batch, marker, write_segment, write_transaction_index
 from reference import crc32c
 
@@ -185,7 +188,8 @@ def test_the_entries_of_real_brokers_mislead_nobody(golden):
 
 
 @pytest.mark.parametrize(
-    ("stable", "is_found"), [((0, 6), False), ((0, 5), False), ((1, 6), True), ((0, 7), True), ((1 << 40, 6), True)]
+    ("stable", "is_found"),
+    [((0, 6), False), ((0, 5), False), ((1, 6), True), ((0, 7), False), ((0, 8), True), ((1 << 40, 6), True)],
 )
 def test_a_last_stable_offset_that_ends_a_search_too_early_is_found(tmp_path, stable, is_found):
     """A broker collects no aborted transaction behind such an entry (TransactionIndex.collectAbortedTxns)."""
@@ -204,3 +208,23 @@ def test_a_last_stable_offset_that_ends_a_search_too_early_is_found(tmp_path, st
     write_transaction_index(directory, 0, [(9, 1, 2, first), (8, 0, 5, second)])
     found = [one for one in bl.check(directory) if one.code == "transaction-index"]
     assert bool(found) == is_found
+
+
+@pytest.mark.parametrize("version", [1, 16, 0x100, -1, -0x7000])
+def test_a_version_that_no_broker_writes_is_found_and_made_anew(tmp_path, version):
+    """Brokers of 4.4 do not start with one above 0, those up to 4.1 read its first byte alone (AbortedTxn)."""
+    with bl.create_log_dir(tmp_path / "data") as log_dir:
+        log_dir.create_topic("t")
+        log = log_dir.log("t", 0)
+        log.append(batch(0, [b"a"], producer_id=8, base_sequence=0, transactional=True))
+        log.append(marker(0, 8, commit=False), origin="coordinator")
+    path = tmp_path / "data/t-0/00000000000000000000.txnindex"
+    sound = path.read_bytes()
+    assert sound[:2] == bytes(2)
+    path.write_bytes(struct.pack(">h", version) + sound[2:])
+    assert "transaction-index" in [one.code for one in bl.check(tmp_path / "data")]
+    stops = pytest.raises(CorruptRecordError, match="a broker does not start") if version > 0 else nullcontext()
+    with stops:
+        forecast(str(tmp_path / "data"))
+    bl.repair(tmp_path / "data", tmp_path / "to")
+    assert (tmp_path / "to/t-0" / path.name).read_bytes() == sound

@@ -276,8 +276,8 @@ fn timed_relative_offset(slot: &[u8; 12]) -> i32 {
 /// An entry of a transaction index: an aborted transaction whose marker lies in the segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AbortedTxn {
-    /// As Kafka reads it: the first byte of the int16.
-    pub version: i8,
+    /// The version of the entry: 0.
+    pub version: i16,
     /// The producer's id.
     pub producer_id: i64,
     /// Base offset of the transaction's first batch, which may lie in an earlier segment.
@@ -365,9 +365,9 @@ impl TransactionIndex {
 
 fn parse_aborted(slot: &[u8; TRANSACTION_ENTRY]) -> Result<AbortedTxn> {
     let mut reader = Reader::new(slot);
-    let [version, _] = reader.i16()?.to_be_bytes();
-    let version = version as i8;
-    if version > 0 {
+    let version = reader.i16()?;
+    // Brokers up to 4.1 read the first byte alone, 4.4 both.
+    if version >= 1 << 8 {
         return Err(Error::unsupported(format!(
             "transaction index version {version} is not 0"
         )));
