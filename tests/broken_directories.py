@@ -6,6 +6,7 @@ import struct
 
 import brokerless as bl
 import damage
+from brokerless import _native
 from building import NOW, batch, marker, write_segment, write_snapshot
 from reference import crc32c
 
@@ -49,6 +50,11 @@ def replaced(data, batches, epochs="0 0"):
     (data / "t-0/partition.metadata").write_bytes(metadata)
     lines = epochs.split(", ")
     (data / "t-0/leader-epoch-checkpoint").write_text("\n".join(["0", str(len(lines)), *lines, ""]))
+    producers = _native.Producers()
+    content = b"".join(batches)
+    _native.ProducerReplay(producers, 0).feed(content, 0, len(content))
+    end = bl.Log(data / "t-0").extent.next_offset
+    (data / f"t-0/{end:020d}.snapshot").write_bytes(producers.to_snapshot())
     without_ends(data)
 
 
@@ -138,6 +144,13 @@ def snapshot(data):
     write_snapshot(data / "t-0", 20, [(7, 3)])
 
 
+def no_snapshots(data):
+    with bl.open_log_dir(data) as log_dir:
+        log_dir.log("t", 0).append(batch(0, [VALUE], producer_id=7, base_sequence=0))
+    for path in (data / "t-0").glob("*.snapshot"):
+        path.unlink()
+
+
 def checkpoint(data, name, offset):
     (data / name).write_text(f"0\n1\nt 0 {offset}\n")
 
@@ -189,6 +202,7 @@ BROKEN = {
     "transaction-index": lambda data: transactional(data, entries=[(8, 0, 1, 0)]),
     "snapshot-damaged": lambda data: damage.cut(next((data / "t-0").glob("*.snapshot")), -1),
     "snapshot-differs": snapshot,
+    "snapshot-incomplete": no_snapshots,
     "sequence-gap": sequences,
     "transaction-hanging": hanging,
     "checkpoint-damaged": lambda data: (data / "cleaner-offset-checkpoint").write_text("0\n1\nx\n"),

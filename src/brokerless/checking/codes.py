@@ -253,6 +253,14 @@ CODES: dict[str, Code] = {
         "None.",
         "remove the file: a broker reads the log from the snapshot before it",
     ),
+    "snapshot-incomplete": Code(
+        "error",
+        "a producer snapshot lacks an open transaction, or a log that was shut down cleanly has no snapshot",
+        "It does not know of the producers: consumers with read_committed get the records of open transactions, and "
+        "duplicates are accepted.",
+        "Reads of brokerless with read_committed may give records of open transactions, too.",
+        "`brokerless repair` makes the snapshot again",
+    ),
     "sequence-gap": Code(
         "warning",
         "the sequence numbers of a producer skip some, in a log that is not compacted",

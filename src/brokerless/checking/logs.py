@@ -341,8 +341,11 @@ class _Snapshots:
         self._log = log
         end = log.log_end_offset
         self._left = [] if log.is_file else [offset for offset in log.snapshots if offset <= end]
+        # A broker that closes a log makes one, and one that finds none after a clean shutdown reads no batches
+        # (UnifiedLog.rebuildProducerState).
+        self._is_missing = not (log.is_file or log.snapshots) and log.root.is_clean and not log.root.is_locked
         self._state: _native.Producers | None = _native.Producers()
-        if not log.segments or log.segments[0].base_offset > 0:
+        if not log.segments or (log.segments[0].base_offset > 0 and not self._is_missing):
             self._state = None
         self._found: list[Finding] = []
 
@@ -351,11 +354,11 @@ class _Snapshots:
         end = segment.end_offset(self._log.log_end_offset)
         while self._left and self._left[0] < end:
             self._compare(self._left.pop(0), segment)
-        return SegmentReplay(self._state if self._left else None)
+        return SegmentReplay(self._state if self._left or self._is_missing else None)
 
     def after(self, segment: Segment, replay: SegmentReplay, *, has_producers: bool) -> None:
         """Take the producers of a segment."""
-        if self._left:
+        if self._left or self._is_missing:
             is_done = replay.is_done or not has_producers
             self._state = replay.producers if is_done else _replayed(replay.producers, segment)
 
@@ -363,6 +366,11 @@ class _Snapshots:
         """Return the findings, once all segments have been taken."""
         for offset in self._left:
             self._compare(offset, None)
+        producers = [] if self._state is None or not self._is_missing else self._state.entries().to_pylist()
+        if producers:
+            path = self._log.snapshot_path(self._log.log_end_offset)
+            message = f"the file is missing, and the log has {len(producers)} producers"
+            self._add("snapshot-incomplete", path, message)
         return self._found
 
     def _compare(self, offset: int, segment: Segment | None) -> None:
@@ -376,12 +384,25 @@ class _Snapshots:
             self._add("snapshot-damaged", path, str(error.args[0]), error.position)
             return
         is_at_boundary = segment is None or segment.base_offset >= offset
-        if self._state is not None and is_at_boundary:
-            # Most are what we would write.
-            difference = "" if self._state.to_snapshot() == content else _difference(stored, self._state)
-            if difference:
+        # Most are what we would write.
+        if self._state is not None and is_at_boundary and self._state.to_snapshot() != content:
+            lacking, difference = self._lacking(stored, self._state), _difference(stored, self._state)
+            if lacking:
+                self._add("snapshot-incomplete", path, lacking)
+            elif difference:
                 self._add("snapshot-differs", path, difference)
+            if lacking or difference:
+                return
         self._state = stored if is_at_boundary else None
+
+    def _lacking(self, stored: _native.Producers, computed: _native.Producers) -> str:
+        """Describe the first open transaction that a snapshot lacks; "" if none. A broker does not forget these."""
+        known = {row["producer_id"] for row in stored.entries().to_pylist()}
+        for row in computed.entries().to_pylist():
+            first = row["current_txn_first_offset"]
+            if row["producer_id"] not in known and first >= self._log.log_start_offset:
+                return f"it lacks producer {row['producer_id']}, whose transaction is open from offset {first} on"
+        return ""
 
     def _add(self, code: str, path: str, message: str, position: int | None = None) -> None:
         log = self._log

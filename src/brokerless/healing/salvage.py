@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 _MISSING = {"segment-missing", "segment-cut", "records-missing", "offset-gap"}
 # Files that are made from the batches.
 _DERIVED = {"offset-index", "offset-index-missing", "time-index", "time-index-missing", "transaction-index"}
-_STATE = {"snapshot-damaged", "snapshot-differs", "epochs-damaged", "epochs-differ"}
+_STATE = {"snapshot-damaged", "snapshot-differs", "snapshot-incomplete", "epochs-damaged", "epochs-differ"}
 _CURED = (
     *(*DAMAGE, *_MISSING, *_DERIVED, *_STATE),
     *(

@@ -9,6 +9,7 @@ import brokerless as bl
 import damage
 from broken_directories import BROKEN, SIZE, first, healthy
 from brokerless.checking.codes import CODES
+from building import batch, write_snapshot
 
 
 def codes(*paths, notes=False, **options):
@@ -88,3 +89,34 @@ def test_a_finding_tells_its_place_its_effect_and_its_cure(data):
 def test_entries_of_an_index_into_damage_are_not_its_fault(data):
     damage.overwrite(first(data), SIZE * 5, bytes(SIZE * 10))
     assert codes(data) == ["batch-zeros"]
+
+
+@pytest.mark.parametrize("emptied", [(5, 7), (7,), ()], ids=["both", "last", "gone"])
+def test_a_snapshot_that_lacks_an_open_transaction_is_found_and_made_anew(tmp_path, emptied):
+    """A broker would give its records to consumers with read_committed."""
+    with bl.create_log_dir(tmp_path / "data") as log_dir:
+        log_dir.create_topic("t")
+        log = log_dir.log("t", 0)
+        log.append(batch(0, [b"a"] * 3))
+        log.append(batch(0, [b"b"] * 2, producer_id=8, base_sequence=0, transactional=True))
+        log.roll()
+        log.append(batch(0, [b"c"] * 2))
+    data = tmp_path / "data"
+    sound = {path.name: path.read_bytes() for path in (data / "t-0").glob("*.snapshot")}
+    assert [int(name.partition(".")[0]) for name in sorted(sound)] == [5, 7]
+    assert len(bl.Log(data / "t-0").read(isolation_level="read_committed").read_all()) == 3
+    for name in sound:
+        (data / "t-0" / name).unlink()
+    for offset in emptied:
+        write_snapshot(data / "t-0", offset)
+    if emptied == (7,):
+        (data / "t-0/00000000000000000005.snapshot").write_bytes(sound["00000000000000000005.snapshot"])
+    assert "snapshot-incomplete" in [one.code for one in bl.check(data) if one.severity == "error"]
+    bl.repair(data, tmp_path / "to")
+    bl.rescue(data, to=tmp_path / "rescued")
+    for result in ("to", "rescued"):
+        log = bl.Log(tmp_path / result / "t-0")
+        assert log.last_stable_offset == 3
+        assert (tmp_path / result / "t-0/00000000000000000007.snapshot").read_bytes() == sound[
+            "00000000000000000007.snapshot"
+        ]
