@@ -18,7 +18,7 @@ from brokerless.io import storage
 from brokerless.layout import checkpoints, lost_offsets
 from brokerless.layout.file_names import METADATA_TOPIC, SET_ASIDE, STATES, TXNINDEX, live_base_offset, segment_file
 from brokerless.log.aborted_transactions import transactions
-from brokerless.log.expected_records import LOST
+from brokerless.log.expected_records import LOST, agreed_end
 from brokerless.log.segment import NO_END, transaction_index, walk_whole_batches
 from brokerless.recovery.segment_replay import feed
 
@@ -252,15 +252,24 @@ class LogCheck:
             yield self._finding("epochs-damaged", path, str(error.args[0]))
             return
         start = self._log.log_start_offset
-        for epoch, first, last, reached in checks.epochs:
-            # A broker forgets epochs below the log start, which may lie amid a batch.
-            for offset in (max(first, start), max(last, start)) if reached >= start else ():
+        # The next batch may begin amid one.
+        ends = [*(first - 1 for _, first, _, _ in checks.epochs[1:]), NO_END]
+        for (epoch, first, last, reached), end in zip(checks.epochs, ends, strict=False):
+            # A broker forgets epochs below the log start, which may lie amid a batch. No other begins amid one.
+            for offset in (max(first, start), max(last, start), min(reached, end)) if reached >= start else ():
                 found = [entry.epoch for entry in stored if entry.start_offset <= offset]
                 if not found or found[-1] != epoch:
                     what = f"leader epoch {found[-1]}" if found else "no leader epoch"
                     message = f"the batch with offset {offset} has leader epoch {epoch}, the file says {what}"
                     yield self._finding("epochs-differ", path, message, start_offset=offset)
                     return
+        agreed = None if self._log.root.is_locked else agreed_end(self._log)
+        if agreed is not None and stored and stored[-1].start_offset > agreed:
+            newest = stored[-1]
+            message = (
+                f"leader epoch {newest.epoch} begins at offset {newest.start_offset}, and the log ended at {agreed}"
+            )
+            yield self._finding("epochs-differ", path, message, start_offset=agreed)
 
     def _transaction_indexes(self) -> Iterator[Finding]:
         log = self._log

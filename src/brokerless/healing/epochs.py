@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from brokerless.errors import CorruptRecordError
 from brokerless.io import storage
-from brokerless.log.segment import whole_batches
+from brokerless.log.segment import NO_END, whole_batches
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -39,19 +39,26 @@ class Epochs(NamedTuple):
         dropped: those that are not believed.
         changed: how many batches get another epoch.
         by_file: whether the file of leader epochs decided: it is right.
+        known: the offsets from which on an epoch holds, ascending, each with the epoch; -1: it is not known.
     """
 
     pieces: list[Piece]
     dropped: list[Piece]
     changed: int
     by_file: bool
+    known: list[tuple[int, int]]
 
 
-def with_epochs(log: Log, pieces: list[Piece]) -> Epochs:
-    """Give batches whose leader epoch contradicts the others the right one."""
+def with_epochs(log: Log, pieces: list[Piece], others: Iterable[Log] = ()) -> Epochs:
+    """Give batches whose leader epoch contradicts the others the right one.
+
+    Args:
+        log: the log.
+        pieces: its pieces, and those of other replicas.
+        others: the replicas.
+    """
     runs = list(_epoch_runs(pieces, [start for start, _ in _entries(log)]))
-    by_file = _epochs_by_file(log, runs)
-    expected = by_file or _epochs_by_most(runs)
+    expected, by_file = _expected(log, others, pieces, runs)
     of_piece: dict[int, list[tuple[_EpochRun, int]]] = {}
     for run, epoch in zip(runs, expected, strict=True):
         of_piece.setdefault(run.piece, []).append((run, epoch))
@@ -61,9 +68,7 @@ def with_epochs(log: Log, pieces: list[Piece]) -> Epochs:
     for at, piece in enumerate(pieces):
         patches = list(piece.patches)
         rest: Piece | None = piece
-        before = pieces[at - 1] if at else None
-        # Elsewhere a batch stands where a broker wrote it.
-        is_behind_damage = before is not None and before.path == piece.path and before.end_position < piece.position
+        is_behind_damage = _is_behind_damage(pieces, at)
         for run, epoch in of_piece.get(at, ()):
             if run.epoch == _NO_EPOCH or rest is None:
                 continue
@@ -80,14 +85,44 @@ def with_epochs(log: Log, pieces: list[Piece]) -> Epochs:
                 patches += [(at + _EPOCH_AT, struct.pack(">i", epoch)) for at in _positions(piece.path, run)]
         if rest is not None:
             kept.append(rest._replace(patches=tuple(patches)))
-    return Epochs(kept, dropped, count, by_file is not None)
+    return Epochs(kept, dropped, count, by_file, list(_known(runs, expected)))
+
+
+def _is_behind_damage(pieces: Sequence[Piece], at: int) -> bool:
+    """Return whether damaged bytes are before a piece. Elsewhere a batch stands where a broker wrote it."""
+    before = pieces[at - 1] if at else None
+    return before is not None and before.path == pieces[at].path and before.end_position < pieces[at].position
+
+
+def _known(runs: Sequence[_EpochRun], expected: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Yield where each epoch begins. Between batches of two epochs with a gap between, it is not known."""
+    before, end = _NO_EPOCH, 0
+    for run, epoch in zip(runs, expected, strict=True):
+        if epoch != before:
+            if end < run.first_offset:
+                yield end, _NO_EPOCH
+            yield run.first_offset, epoch
+        before, end = epoch, run.last_offset + 1
+    yield end, _NO_EPOCH
 
 
 class _EpochRun(NamedTuple):
-    """Adjacent batches of one piece with the same leader epoch; the offset where the last one begins, and its last."""
+    """Adjacent batches of one piece with the same leader epoch.
+
+    Attributes:
+        piece: the number of the piece.
+        epoch: the epoch.
+        first_offset: the first offset that the first one may have.
+        base_offset: the offset where the last one begins.
+        last_offset: its last offset.
+        batches: how many there are.
+        position: where they begin.
+        end_position: where they end.
+    """
 
     piece: int
     epoch: int
+    first_offset: int
     base_offset: int
     last_offset: int
     batches: int
@@ -114,11 +149,14 @@ def _epoch_runs(pieces: Iterable[Piece], starts: Sequence[int]) -> Iterator[_Epo
                     pairwise([*firsts, batches.num_rows]), pairwise(positions), strict=True
                 ):
                     last: Any = batches["last_offset"][end - 1].as_py()
-                    found = _EpochRun(at, epochs[begin].as_py(), bases[end - 1].as_py(), last, end - begin, low, high)
+                    first = piece.first_offset if run is None else bases[begin].as_py()
+                    counted = end - begin, low, high
+                    found = _EpochRun(at, epochs[begin].as_py(), first, bases[end - 1].as_py(), last, *counted)
                     if run is None:
                         run = found
                     elif run.epoch == found.epoch and not _begins(starts, run.base_offset, bases[begin].as_py()):
-                        run = found._replace(batches=run.batches + found.batches, position=run.position)
+                        found = found._replace(first_offset=run.first_offset, position=run.position)
+                        run = found._replace(batches=run.batches + found.batches)
                     else:
                         yield run
                         run = found
@@ -146,28 +184,99 @@ def _entries(log: Log) -> list[tuple[int, int]]:
         return []
 
 
-def _epochs_by_file(log: Log, runs: Sequence[_EpochRun]) -> list[int] | None:
-    """Return the epoch of each run by the file of leader epochs; None if most batches contradict it."""
+def _expected(
+    log: Log, others: Iterable[Log], pieces: Sequence[Piece], runs: Sequence[_EpochRun]
+) -> tuple[list[int], bool]:
+    """Return the epoch of each run, and whether the file of leader epochs is right.
+
+    Behind the log's own batches, those of other replicas may be of epochs that its file does not know: there the other
+    replica's file decides.
+    """
+    paths = {segment.path for segment in log.segments}
+    last = max((run.piece for run in runs if pieces[run.piece].path in paths), default=-1)
+    inside = [run for run in runs if run.piece <= last]
+    by_file, is_right = _epochs_by_file(log, pieces, inside)
+    expected = (
+        [run.epoch for run in runs] if by_file is None else [*by_file, *(run.epoch for run in runs[len(inside) :])]
+    )
+    for other in others:
+        theirs = {segment.path for segment in other.segments}
+        at = [
+            i
+            for i, run in enumerate(runs)
+            if pieces[run.piece].path in theirs and (i >= len(inside) or by_file is None)
+        ]
+        found, _ = _epochs_by_file(other, pieces, [runs[i] for i in at])
+        for i, epoch in zip(at, found or (), strict=False):
+            expected[i] = epoch
+    known = [epoch for epoch in expected if epoch != _NO_EPOCH]
+    if by_file is None or any(before > after for before, after in pairwise(known)):
+        return _epochs_by_most([run._replace(epoch=epoch) for run, epoch in zip(runs, expected, strict=True)]), False
+    return expected, is_right
+
+
+def _epochs_by_file(log: Log, pieces: Sequence[Piece], runs: Sequence[_EpochRun]) -> tuple[list[int] | None, bool]:
+    """Return the epoch of each run by a file of leader epochs, and whether the file is right.
+
+    No checksum covers the file either. So of an entry that adjacent batches contradict, these batches decide. Nobody
+    decides if most batches contradict the file: None.
+    """
     entries = _entries(log)
     if not entries or any(before[1] >= after[1] for before, after in pairwise(entries)):
-        return None
+        return None, False
     starts = [start for start, _ in entries]
-    expected = []
-    agreeing = differing = 0
-    for run in runs:
-        place = bisect_right(starts, run.base_offset)
-        # A broker forgets epochs below the log start.
-        epoch = entries[place - 1][1] if place else run.epoch
-        expected.append(epoch)
-        if run.epoch == epoch:
-            agreeing += run.batches
-        else:
-            differing += run.batches
+    places = [bisect_right(starts, run.base_offset) for run in runs]
+    # A broker forgets epochs below the log start.
+    expected = [entries[place - 1][1] if place else run.epoch for run, place in zip(runs, places, strict=True)]
+    differing = sum(run.batches for run, epoch in zip(runs, expected, strict=True) if run.epoch != epoch)
+    agreeing = sum(run.batches for run in runs) - differing
     if differing == 1 and not agreeing:
         # Of a lone batch, it may be later than a file that a crash left behind, but not by more elections than that.
         (lone,) = runs
-        return None if entries[-1][1] < lone.epoch <= entries[-1][1] + _MOST_ELECTIONS else expected
-    return expected if agreeing >= differing else None
+        is_later = entries[-1][1] < lone.epoch <= entries[-1][1] + _MOST_ELECTIONS
+        return (None, False) if is_later else (expected, True)
+    wrong = {places[i] for i in _contradicting(pieces, runs, expected)}
+    ends = [*(run.first_offset - 1 for run in runs[1:]), NO_END]
+    for run, place, end in zip(runs, places, ends, strict=False):
+        is_missing = not place and run.epoch >= 0 and run.last_offset >= log.log_start_offset
+        # No epoch begins amid a batch.
+        if is_missing or bisect_right(starts, min(run.last_offset, end)) != place:
+            wrong.add(place)
+    if not wrong:
+        return (expected, True) if agreeing >= differing else (None, False)
+    for i, (run, place) in enumerate(zip(runs, places, strict=True)):
+        if place in wrong and (run.batches > 1 or run.epoch == _NO_EPOCH):
+            expected[i] = run.epoch
+        elif place in wrong:
+            low = expected[i - 1] if i else run.epoch
+            high = runs[i + 1].epoch if i + 1 < len(runs) else run.epoch
+            expected[i] = run.epoch if low <= run.epoch <= high else low
+    return expected, False
+
+
+def _contradicting(pieces: Sequence[Piece], runs: Sequence[_EpochRun], expected: Sequence[int]) -> Iterator[int]:
+    """Yield the numbers of the runs that have another epoch than expected, and are not the only batch that has it.
+
+    Those of older epochs directly behind damage may be what the disk had there before.
+    """
+    stale = -1
+    # Adjacent runs of one epoch.
+    groups: list[list[int]] = []
+    for i, (run, epoch) in enumerate(zip(runs, expected, strict=True)):
+        is_behind = run.position == pieces[run.piece].position and _is_behind_damage(pieces, run.piece)
+        if is_behind:
+            stale = run.piece
+        if run.epoch >= epoch:
+            stale = -1
+        if run.piece == stale or run.epoch == _NO_EPOCH:
+            groups.append([])
+        elif groups and groups[-1] and runs[groups[-1][-1]].epoch == run.epoch:
+            groups[-1].append(i)
+        else:
+            groups.append([i])
+    for group in groups:
+        if sum(runs[i].batches for i in group) > 1:
+            yield from (i for i in group if runs[i].epoch != expected[i])
 
 
 def _epochs_by_most(runs: Sequence[_EpochRun]) -> list[int]:

@@ -47,14 +47,14 @@ _MOST_COMPARED = 1000
 
 
 class _Epochs:
-    """The leader epochs of a log, by its checkpoint; none if that is damaged, or not trusted."""
+    """The leader epochs of a log, by its checkpoint; none if that is damaged. `known`: those of its batches instead."""
 
-    def __init__(self, log: Log, *, is_trusted: bool = True) -> None:
-        self._starts: list[int] = []
-        self._epochs: list[int] = []
+    def __init__(self, log: Log, known: Sequence[tuple[int, int]] | None = None) -> None:
+        self._starts = [start for start, _ in known or ()]
+        self._epochs = [epoch for _, epoch in known or ()]
         with suppress(CorruptRecordError, OSError):
-            entries = log.leader_epochs if is_trusted else []
-            if all(
+            entries = log.leader_epochs if known is None else []
+            if entries and all(
                 one.epoch < other.epoch and one.start_offset <= other.start_offset for one, other in pairwise(entries)
             ):
                 self._starts = [one.start_offset for one in entries]
@@ -63,7 +63,7 @@ class _Epochs:
     @property
     def highest(self) -> int:
         """The last epoch; -1 for none."""
-        return self._epochs[-1] if self._epochs else -1
+        return max(self._epochs, default=-1)
 
     def at(self, offset: int) -> int:
         """Return the epoch of an offset; -1 if the checkpoint does not tell."""
@@ -84,14 +84,14 @@ class OtherReplica:
     Args:
         log: the log that lacks batches.
         other: the replica.
-        trusts_epochs: whether the log's batches agree with its leader epoch checkpoint, or most of them.
+        epochs: the epochs of the log's batches, if its leader epoch checkpoint is wrong or missing: see `Epochs.known`.
         is_compacted: whether offsets may be missing.
     """
 
-    def __init__(self, log: Log, other: Log, *, trusts_epochs: bool, is_compacted: bool) -> None:
+    def __init__(self, log: Log, other: Log, *, epochs: Sequence[tuple[int, int]] | None, is_compacted: bool) -> None:
         self._other, self._is_compacted = other, is_compacted
         self._start_offset = log.local_log_start_offset
-        self._own_epochs = _Epochs(log, is_trusted=trusts_epochs)
+        self._own_epochs = _Epochs(log, epochs)
         self._epochs = _Epochs(other)
         claim = lone_claim(other)
         # Batches from here on are not believed.
@@ -192,6 +192,7 @@ class OtherReplica:
         sure = [(path, batches.filter(self._is_identified(batches, lost))) for path, batches in inside]
         if sum(batches.num_rows for _, batches in sure) < sum(batches.num_rows for _, batches in inside):
             is_anchored = not pieces or self._is_anchored(pieces, place, is_before, is_after)
+            is_anchored = is_anchored and (is_after == "same" or not self._is_left_behind(after, inside))
             if not is_anchored or self._is_diverged(inside):
                 inside = sure
         gaps = self._gaps()
@@ -223,6 +224,15 @@ class OtherReplica:
             is_known = None not in (epoch, base) and 0 <= epoch == known.at(base)
             found.append(is_known and (epoch == own.at(base) or (goes_on and epoch > own.highest >= 0)))
         return pa.array(found, pa.bool_())
+
+    def _is_left_behind(self, after: Batch | None, inside: Iterable[tuple[str, pa.RecordBatch]]) -> bool:
+        """Return whether the replica never saw the epoch behind a loss: what it has before may be of another history.
+
+        Such a replica truncates before it goes on (KIP-101).
+        """
+        epoch = -1 if after is None else self._own_epochs.at(_first(after))
+        found = [pc.max(batches["partition_leader_epoch"]).as_py() for _, batches in inside]
+        return bool(epoch > max([self._epochs.highest, *(one for one in found if one is not None)]))
 
     def _is_diverged(self, inside: Iterable[tuple[str, pa.RecordBatch]]) -> bool:
         """Return whether the first batches have a lower epoch than the log had there: the end of another history."""

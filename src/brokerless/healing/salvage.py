@@ -6,7 +6,6 @@ else is kept, with its offsets.
 
 from __future__ import annotations
 
-import os
 from bisect import bisect_right
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -76,7 +75,7 @@ class Salvage:
         known: the ranges of offsets that the repaired log lacks, ascending, but for its end.
         log_start_offset: records below it are deleted; None: no checkpoint tells.
         snapshots_from: snapshots of producers above this offset know of other batches than the repaired log has.
-        keeps_epochs_file: whether the file of leader epochs is right, although batches contradict it.
+        keeps_epochs_file: whether the file of leader epochs is right, although batches contradict it; None: as found.
         unusable: why the log can only be copied as it is; "": it can be repaired.
     """
 
@@ -86,7 +85,7 @@ class Salvage:
     ranges: list[DamagedRange] = field(default_factory=list)
     left: list[Finding] = field(default_factory=list)
     epochs: int = 0
-    keeps_epochs_file: bool = False
+    keeps_epochs_file: bool | None = None
     markers: int = 0
     doubts: list[str] = field(default_factory=list)
     known: list[tuple[int, int]] = field(default_factory=list)
@@ -174,15 +173,17 @@ def salvage(
         path, offsets = log.segments[-1].path, (claim.end_offset, claim.base_offset)
         ranges.append(DamagedRange.lost(log, "offset-gap", message, path, None, offsets))
         ranges.sort(key=lambda one: one.start_offset)
-    trusts_epochs = all(one.code not in ("epoch-order", "epochs-differ") for one in found.findings)
+    doubted = ("epoch-order", "epochs-differ", "epochs-damaged")
+    trusts_epochs = all(one.code not in doubted for one in found.findings)
     pieces, ranges = _filled(log, others, pieces, ranges, trusts_epochs=trusts_epochs, is_compacted=check.is_compacted)
     ranges = _with_ends(log, ranges, pieces, found.findings)
     # A sound batch of another replica is better than a suspect one.
     if keeps_suspect:
         pieces, ranges = with_suspects(pieces, ranges, found.findings)
-    # No checksum covers epochs, those of other replicas neither.
-    if not trusts_epochs or any(one.state == "recovered" for one in ranges):
-        epochs = with_epochs(log, pieces)
+    # No checksum covers epochs, those of other replicas neither. A batch that is made anew may begin later.
+    is_anew = any(one.code == "offset-overlap" for one in found.findings)
+    if not trusts_epochs or is_anew or any(one.state == "recovered" for one in ranges):
+        epochs = with_epochs(log, pieces, others)
         pieces, found.epochs, found.keeps_epochs_file = epochs.pieces, epochs.changed, epochs.by_file
         ranges += [_not_believed(log, piece) for piece in epochs.dropped]
         ranges.sort(key=lambda one: one.start_offset)
@@ -230,14 +231,15 @@ def _filled(
     is_compacted: bool,
 ) -> tuple[list[Piece], list[DamagedRange]]:
     """Take from other replicas what is lost or not believed. Return the pieces, and what became of the ranges."""
+    known: Sequence[tuple[int, int]] | None = None
     if not trusts_epochs:
         epochs = with_epochs(log, pieces)
-        pieces, trusts_epochs = [one._replace(patches=()) for one in epochs.pieces], epochs.by_file
+        pieces, known = [one._replace(patches=()) for one in epochs.pieces], None if epochs.by_file else epochs.known
         ranges = sorted(
             [*ranges, *(_not_believed(log, piece) for piece in epochs.dropped)], key=lambda one: one.start_offset
         )
     for other in others if ranges else ():
-        donor = OtherReplica(log, other, trusts_epochs=trusts_epochs, is_compacted=is_compacted)
+        donor = OtherReplica(log, other, epochs=known, is_compacted=is_compacted)
         pieces, ranges = donor.fill(pieces, ranges)
     ranges = [one for one in ranges if one.state != "lost" or one.start_offset != one.end_offset]
     return list(without_overlaps(pieces)), ranges
@@ -497,8 +499,11 @@ def dropped_files(found: Salvage) -> list[str]:
     """Return the files beside the batches that are made again."""
     kinds = _DERIVED | _STATE | {"topic-id-damaged"}
     paths = dict.fromkeys(one.path for one in found.findings if one.code in kinds)
-    kept = checkpoints.LEADER_EPOCHS if found.keeps_epochs_file else None
-    return [path for path in paths if storage.exists(path) and os.path.basename(path) != kept]
+    if found.keeps_epochs_file is not None:
+        path = f"{found.log.path}/{checkpoints.LEADER_EPOCHS}"
+        paths.pop(path, None)
+        paths |= {} if found.keeps_epochs_file else {path: None}
+    return [path for path in paths if storage.exists(path)]
 
 
 def _content_end(path: str, start: int, end: int) -> int:

@@ -66,7 +66,11 @@ class Promises(NamedTuple):
 
     def above(self, end_offset: int, *, name: str, is_certain: bool) -> Promise | None:
         """Return the highest end offset above `end_offset`; None if there is none."""
-        found = [(offset, source) for offset, source in self._ends() if offset > end_offset]
+        ends = self._ends()
+        if is_certain and self.agreed_end is not None:
+            # No log has an epoch that begins above its end.
+            ends = (end for end in ends if end[0] <= self.agreed_end or end[1] != checkpoints.LEADER_EPOCHS)
+        found = [(offset, source) for offset, source in ends if offset > end_offset]
         if not found:
             return None
         sources = tuple(f"{source} {'say' if source.endswith('s') else 'says'} {offset}" for offset, source in found)

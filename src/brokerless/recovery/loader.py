@@ -337,7 +337,8 @@ class _Loader:
             found = _native.TransactionIndex(self.changes.read(txn_index), base_offset)
             try:
                 found.sanity_check()
-                if any(version > 0 for version in found.entries()["version"].to_pylist()):
+                versions: list[Any] = found.entries()["version"].to_pylist()
+                if any(version > 0 for version in versions):
                     raise UnsupportedFormatError("an entry has another version than 0")
             except CorruptRecordError:
                 return False

@@ -441,7 +441,7 @@ def test_a_leader_epoch_that_contradicts_all_others_is_corrected(data, tmp_path,
 def test_as_few_batches_as_possible_get_another_epoch(seed):
     chosen = random.Random(seed)
     runs = [
-        healing_epochs._EpochRun(0, chosen.randrange(6), at, at, chosen.randrange(1, 5), at, at + 1)
+        healing_epochs._EpochRun(0, chosen.randrange(6), at, at, at, chosen.randrange(1, 5), at, at + 1)
         for at in range(chosen.randrange(1, 9))
     ]
     found = healing_epochs._epochs_by_most(runs)
@@ -457,7 +457,7 @@ def test_as_few_batches_as_possible_get_another_epoch(seed):
 
 
 def test_many_epochs_that_contradict_each_other_take_seconds():
-    runs = [healing_epochs._EpochRun(0, at * 7919 % 100_003, at, at, 1, at, at + 1) for at in range(100_000)]
+    runs = [healing_epochs._EpochRun(0, at * 7919 % 100_003, at, at, at, 1, at, at + 1) for at in range(100_000)]
     started = time.process_time()
     healing_epochs._epochs_by_most(runs)
     assert time.process_time() - started < 10
@@ -954,3 +954,66 @@ def test_a_last_batch_behind_an_offset_at_which_the_log_ended_was_moved(data, tm
     assert [(one.code, one.state, one.start_offset) for one in repaired.ranges] == [("batch-order", "lost", 39)]
     assert offsets(tmp_path / "to") == list(range(39))
     assert found(tmp_path / "to", level="deep") == []
+
+
+EPOCHS = [0] * 13 + [2] * 14 + [4] * 13
+
+
+@pytest.mark.parametrize("has_other", [True, False])
+def test_batches_that_agree_outvote_a_digit_of_the_epochs_file(data, tmp_path, has_other):
+    """No checksum covers the file: each flipped bit that leaves a digit is mended, and no batch changes."""
+    file = "0\n3\n0 0\n2 13\n4 27\n"
+    with_epochs(data, EPOCHS, file)
+    list(recovered(str(data)))
+    shutil.copytree(data, tmp_path / "other")
+    names = ("00000000000000000000.log", "leader-epoch-checkpoint")
+    before = [(data / "t-0" / name).read_bytes() for name in names]
+    flips = [
+        file[:at] + flipped + file[at + 1 :]
+        for at in range(4, len(file))
+        for bit in range(4)
+        if file[at].isdigit() and (flipped := chr(ord(file[at]) ^ (1 << bit))).isdigit()
+    ]
+    assert len(flips) > 15
+    for number, flipped in enumerate(flips):
+        (data / "t-0/leader-epoch-checkpoint").write_text(flipped)
+        repaired = bl.repair(data, tmp_path / str(number), sources=[tmp_path / "other"] if has_other else [])
+        assert (repaired.ranges, repaired.doubts) == ([], []), flipped
+        assert found(data) != [], flipped
+        assert [(tmp_path / str(number) / "t-0" / name).read_bytes() for name in names] == before, flipped
+
+
+def test_batches_of_later_epochs_keep_these(data, tmp_path):
+    """A replica that fell behind knows no later epoch: the other one's file tells."""
+    with_epochs(data, EPOCHS, "0\n3\n0 0\n2 13\n4 27\n")
+    shutil.copytree(data, tmp_path / "other")
+    damage.cut(first(data), SIZE * 13 - 10)
+    (data / "t-0/leader-epoch-checkpoint").write_text("0\n1\n0 0\n")
+    for path in ("index", "timeindex"):
+        (data / f"t-0/00000000000000000000.{path}").unlink()
+    repaired = bl.repair(data, tmp_path / "to", sources=[tmp_path / "other"])
+    assert not repaired.lost
+    assert epochs(tmp_path / "to") == EPOCHS
+    assert (tmp_path / "to/t-0/leader-epoch-checkpoint").read_text() == "0\n3\n0 0\n2 13\n4 27\n"
+    assert found(tmp_path / "to", level="deep") == []
+
+
+@pytest.mark.parametrize("own", ["0\n2\n0 0\n1 20\n", "", "x", "0\n0\n", None])
+@pytest.mark.parametrize("others", ["0\n1\n0 0\n", "x", None])
+def test_the_end_of_an_old_leader_is_not_taken_for_a_batch_of_the_next_one(data, tmp_path, own, others):
+    """It was truncated in the cluster (KIP-101), and the batch behind the loss tells that the next leader was there."""
+    with_epochs(data, [0] * 20 + [1] * 20, "0\n2\n0 0\n1 20\n")
+    other = tmp_path / "other"
+    (other / "t-0").mkdir(parents=True)
+    old = [batch(at, [b"old%d" % at if at >= 20 else VALUE], leader_epoch=0, timestamp=NOW) for at in range(23)]
+    write_segment(other / "t-0", 0, old)
+    for root, file in ((data, own), (other, others)):
+        path = root / "t-0/leader-epoch-checkpoint"
+        path.write_text(file) if file is not None else path.unlink(missing_ok=True)
+    damage.flip_bit(first(data), SIZE * 20 + 100)
+    repaired = bl.repair(data, tmp_path / "to", sources=[other])
+    assert ranges(repaired) == [("lost", 20, 21)]
+    assert epochs(tmp_path / "to") == [0] * 20 + [1] * 19
+    rescued = bl.rescue(data, other, to=tmp_path / "rescued")
+    assert ("lost", 20, 21) in ranges(rescued)
+    assert epochs(tmp_path / "rescued") == [0] * 20 + [1] * 19
