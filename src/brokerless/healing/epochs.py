@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from brokerless.errors import CorruptRecordError
 from brokerless.io import storage
+from brokerless.layout import checkpoints
 from brokerless.log.segment import NO_END, whole_batches
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ class Epochs(NamedTuple):
         changed: how many batches get another epoch.
         by_file: whether the file of leader epochs decided: it is right.
         known: the offsets from which on an epoch holds, ascending, each with the epoch; -1: it is not known.
+        doubts: the batches of which it is not known which epoch is right, a sentence each.
     """
 
     pieces: list[Piece]
@@ -47,9 +49,10 @@ class Epochs(NamedTuple):
     changed: int
     by_file: bool
     known: list[tuple[int, int]]
+    doubts: list[str]
 
 
-def with_epochs(log: Log, pieces: list[Piece], others: Iterable[Log] = ()) -> Epochs:
+def with_epochs(log: Log, pieces: list[Piece], others: Sequence[Log] = ()) -> Epochs:
     """Give batches whose leader epoch contradicts the others the right one.
 
     Args:
@@ -58,7 +61,8 @@ def with_epochs(log: Log, pieces: list[Piece], others: Iterable[Log] = ()) -> Ep
         others: the replicas.
     """
     runs = list(_epoch_runs(pieces, [start for start, _ in _entries(log)]))
-    expected, by_file = _expected(log, others, pieces, runs)
+    doubts: list[str] = []
+    expected, by_file = _expected(log, others, pieces, runs, doubts)
     of_piece: dict[int, list[tuple[_EpochRun, int]]] = {}
     for run, epoch in zip(runs, expected, strict=True):
         of_piece.setdefault(run.piece, []).append((run, epoch))
@@ -85,7 +89,7 @@ def with_epochs(log: Log, pieces: list[Piece], others: Iterable[Log] = ()) -> Ep
                 patches += [(at + _EPOCH_AT, struct.pack(">i", epoch)) for at in _positions(piece.path, run)]
         if rest is not None:
             kept.append(rest._replace(patches=tuple(patches)))
-    return Epochs(kept, dropped, count, by_file, list(_known(runs, expected)))
+    return Epochs(kept, dropped, count, by_file, list(_known(runs, expected)), doubts)
 
 
 def _is_behind_damage(pieces: Sequence[Piece], at: int) -> bool:
@@ -185,7 +189,7 @@ def _entries(log: Log) -> list[tuple[int, int]]:
 
 
 def _expected(
-    log: Log, others: Iterable[Log], pieces: Sequence[Piece], runs: Sequence[_EpochRun]
+    log: Log, others: Sequence[Log], pieces: Sequence[Piece], runs: Sequence[_EpochRun], doubts: list[str]
 ) -> tuple[list[int], bool]:
     """Return the epoch of each run, and whether the file of leader epochs is right.
 
@@ -195,7 +199,7 @@ def _expected(
     paths = {segment.path for segment in log.segments}
     last = max((run.piece for run in runs if pieces[run.piece].path in paths), default=-1)
     inside = [run for run in runs if run.piece <= last]
-    by_file, is_right = _epochs_by_file(log, pieces, inside)
+    by_file, is_right = _epochs_by_file(log, pieces, inside, others, doubts)
     expected = (
         [run.epoch for run in runs] if by_file is None else [*by_file, *(run.epoch for run in runs[len(inside) :])]
     )
@@ -215,11 +219,17 @@ def _expected(
     return expected, is_right
 
 
-def _epochs_by_file(log: Log, pieces: Sequence[Piece], runs: Sequence[_EpochRun]) -> tuple[list[int] | None, bool]:
+def _epochs_by_file(
+    log: Log,
+    pieces: Sequence[Piece],
+    runs: Sequence[_EpochRun],
+    others: Sequence[Log] = (),
+    doubts: list[str] | None = None,
+) -> tuple[list[int] | None, bool]:
     """Return the epoch of each run by a file of leader epochs, and whether the file is right.
 
-    No checksum covers the file either. So of an entry that adjacent batches contradict, these batches decide. Nobody
-    decides if most batches contradict the file: None.
+    No checksum covers the file either. So of an entry that several adjacent batches contradict, these batches decide.
+    Of a lone one, the files of other replicas do. Nobody decides if most batches contradict the file: None.
     """
     entries = _entries(log)
     if not entries or any(before[1] >= after[1] for before, after in pairwise(entries)):
@@ -235,27 +245,60 @@ def _epochs_by_file(log: Log, pieces: Sequence[Piece], runs: Sequence[_EpochRun]
         (lone,) = runs
         is_later = entries[-1][1] < lone.epoch <= entries[-1][1] + _MOST_ELECTIONS
         return (None, False) if is_later else (expected, True)
-    wrong = {places[i] for i in _contradicting(pieces, runs, expected)}
+    wrong = set(_refuted(pieces, runs, expected, others, doubts))
     ends = [*(run.first_offset - 1 for run in runs[1:]), NO_END]
-    for run, place, end in zip(runs, places, ends, strict=False):
-        is_missing = not place and run.epoch >= 0 and run.last_offset >= log.log_start_offset
+    for i, (run, end) in enumerate(zip(runs, ends, strict=False)):
+        is_missing = not places[i] and run.epoch >= 0 and run.last_offset >= log.log_start_offset
         # No epoch begins amid a batch.
-        if is_missing or bisect_right(starts, min(run.last_offset, end)) != place:
-            wrong.add(place)
+        if is_missing or bisect_right(starts, min(run.last_offset, end)) != places[i]:
+            wrong.add(i)
     if not wrong:
         return (expected, True) if agreeing >= differing else (None, False)
+    wrong_places = {places[i] for i in wrong}
     for i, (run, place) in enumerate(zip(runs, places, strict=True)):
-        if place in wrong and (run.batches > 1 or run.epoch == _NO_EPOCH):
+        if place in wrong_places and (run.batches > 1 or run.epoch == _NO_EPOCH):
             expected[i] = run.epoch
-        elif place in wrong:
+        elif place in wrong_places:
             low = expected[i - 1] if i else run.epoch
             high = runs[i + 1].epoch if i + 1 < len(runs) else run.epoch
             expected[i] = run.epoch if low <= run.epoch <= high else low
     return expected, False
 
 
-def _contradicting(pieces: Sequence[Piece], runs: Sequence[_EpochRun], expected: Sequence[int]) -> Iterator[int]:
-    """Yield the numbers of the runs that have another epoch than expected, and are not the only batch that has it.
+def _refuted(
+    pieces: Sequence[Piece],
+    runs: Sequence[_EpochRun],
+    expected: Sequence[int],
+    others: Sequence[Log],
+    doubts: list[str] | None,
+) -> Iterator[int]:
+    """Yield the numbers of the runs that are right where the file is not. Doubts are added to `doubts`."""
+    for i, is_lone in _contradicting(pieces, runs, expected):
+        epoch, offset = runs[i].epoch, runs[i].base_offset
+        votes = _votes(others, offset) if is_lone else {epoch}
+        if epoch in votes:
+            yield i
+        elif expected[i] not in votes and doubts is not None:
+            doubts.append(
+                f"whether the batch at offset {offset} has leader epoch {expected[i]}, as {checkpoints.LEADER_EPOCHS} "
+                f"says, or {epoch}, as it says itself"
+            )
+
+
+def _votes(others: Iterable[Log], offset: int) -> set[int]:
+    """Return the epochs that the files of other replicas give an offset."""
+    found = set()
+    for other in others:
+        entries = _entries(other)
+        place = bisect_right(entries, offset, key=lambda entry: entry[0])
+        found |= {entries[place - 1][1]} if place else set()
+    return found
+
+
+def _contradicting(
+    pieces: Sequence[Piece], runs: Sequence[_EpochRun], expected: Sequence[int]
+) -> Iterator[tuple[int, bool]]:
+    """Yield the numbers of the runs that have the epoch of a neighbor, and not the expected one; whether it is a batch.
 
     Those of older epochs directly behind damage may be what the disk had there before.
     """
@@ -275,8 +318,10 @@ def _contradicting(pieces: Sequence[Piece], runs: Sequence[_EpochRun], expected:
         else:
             groups.append([i])
     for group in groups:
+        differing = [i for i in group if runs[i].epoch != expected[i]]
+        count = sum(runs[i].batches for i in differing)
         if sum(runs[i].batches for i in group) > 1:
-            yield from (i for i in group if runs[i].epoch != expected[i])
+            yield from ((i, count == 1) for i in differing)
 
 
 def _epochs_by_most(runs: Sequence[_EpochRun]) -> list[int]:

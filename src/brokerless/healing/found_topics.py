@@ -309,7 +309,7 @@ def _count(topic: FoundTopic, notes: list[str], *, has_metadata: bool) -> None:
             f"{file_names.MOST_PARTITIONS}: leave the topic out, or move the directory of that name away"
         )
     if not topic.is_known and file_names.is_internal(topic.name):
-        best = {number: ranked(replicas)[0].log for number, replicas in topic.replicas.items()}
+        best = {number: ranked(replicas, is_compacted=True)[0].log for number, replicas in topic.replicas.items()}
         count = likely_count(topic.name, best, topic.count)
         if count.reason:
             what = "no metadata" if not has_metadata else "the metadata do not"
@@ -317,7 +317,9 @@ def _count(topic: FoundTopic, notes: list[str], *, has_metadata: bool) -> None:
         topic.count = count.partitions
 
 
-def ranked(replicas: Iterable[Replica], known: Mapping[str, Any] | None = None) -> list[Replica]:
+def ranked(
+    replicas: Iterable[Replica], known: Mapping[str, Any] | None = None, *, is_compacted: bool = False
+) -> list[Replica]:
     """Return replicas, the best first, as a controller would choose a leader: one in sync, then by the leader epoch.
 
     Of replicas with one leader epoch, that with the highest end comes first, and of these, that without gaps of an
@@ -331,6 +333,7 @@ def ranked(replicas: Iterable[Replica], known: Mapping[str, Any] | None = None) 
     Args:
         replicas: the replicas.
         known: the partition in the metadata, with `isr` and `leader_epoch`; None: they do not know it.
+        is_compacted: whether the topic is compacted, so that offsets may be missing.
     """
     known = known or {}
     # Where nobody is in sync, a controller takes one of those that have all committed records (KIP-966).
@@ -343,7 +346,7 @@ def ranked(replicas: Iterable[Replica], known: Mapping[str, Any] | None = None) 
             is_without_gaps = not lost_offsets.recorded(replica.log.path)
         with contextlib.suppress(BrokerlessError, OSError):
             start = replica.log.local_log_start_offset
-            claim = lone_claim(replica.log)
+            claim = lone_claim(replica.log, is_compacted=is_compacted)
             end = replica.log.log_end_offset if claim is None else claim.end_offset
             epoch = last_epoch(replica.log, known_epoch)
             has_end = claim is None and replica.log.damaged_end is None

@@ -480,13 +480,14 @@ class _Job:
     def _examine(self, one: _Partition) -> None:
         """Find what can be kept of a partition: of the best replica that can be used, with the help of the others."""
         replicas = []
-        for replica in ranked(one.topic.replicas.get(one.number, ()), one.known):
+        config = self._cluster.config_of(one.topic)
+        every = one.topic.replicas.get(one.number, ())
+        for replica in ranked(every, one.known, is_compacted=config.is_compacted):
             try:
                 _check_readable(replica.log)
                 replicas.append(replica)
             except (OSError, BrokerlessError) as error:
                 one.unread.append(f"{replica.log.path} cannot be read: {error}")
-        config = self._cluster.config_of(one.topic)
         has_id = any(replica.topic_id is not None for replica in replicas)
         one.log_start_offset = max(
             (

@@ -157,7 +157,7 @@ def salvage(
     except CorruptRecordError as error:
         found.unusable = f"{error}: move the file away, and what it recorded counts as lost anew"
         return found
-    claim = lone_claim(log)
+    claim = lone_claim(log, is_compacted=check.is_compacted)
     if found.is_left and claim is None and not (known and others):
         return found
     if claim is not None and claim.promised is not None:
@@ -184,6 +184,7 @@ def salvage(
     is_anew = any(one.code == "offset-overlap" for one in found.findings)
     if not trusts_epochs or is_anew or any(one.state == "recovered" for one in ranges):
         epochs = with_epochs(log, pieces, others)
+        found.doubts += epochs.doubts
         pieces, found.epochs, found.keeps_epochs_file = epochs.pieces, epochs.changed, epochs.by_file
         ranges += [_not_believed(log, piece) for piece in epochs.dropped]
         ranges.sort(key=lambda one: one.start_offset)
@@ -192,7 +193,8 @@ def salvage(
     markers = with_markers(
         log, pieces, [replace(one, end_offset=None) if one.start_offset >= last else one for one in ranges]
     )
-    pieces, found.markers, found.doubts = markers.pieces, markers.added, markers.doubts
+    pieces, found.markers = markers.pieces, markers.added
+    found.doubts += markers.doubts
     # What an earlier repair lost is not lost again.
     found.ranges = [one for one in ranges if one.state != "lost" or not _is_known(one, known)]
     end = pieces[-1].next_offset if pieces else log.log_start_offset
