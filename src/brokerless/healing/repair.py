@@ -27,7 +27,7 @@ from brokerless.checking.logs import LogCheck
 from brokerless.errors import CorruptRecordError, LogInUseError, without_warnings
 from brokerless.healing.lost_directory import lost_directory, lost_files
 from brokerless.healing.partition_files import write_partition
-from brokerless.healing.salvage import damaged_bytes, dropped_files, known_start, salvage
+from brokerless.healing.salvage import damaged_bytes, dropped_files, known_start, replaced_files, salvage
 from brokerless.io import disk, storage
 from brokerless.io.remote import is_remote
 from brokerless.layout import checkpoints, commit_journal, file_names, restored_topics, streaming_epochs
@@ -487,6 +487,7 @@ class _Job:
         """Write the bytes that are left out, and the report, before a block that publishes the result."""
         dropped = [(one.log.name, *place) for one in self._changed for place in damaged_bytes(one)]
         files = [path for one in self._changed for path in dropped_files(one)] + self._root_findings()
+        files += [path for one in self._changed if one.lost for path in replaced_files(one.log)]
         if self._root_path == self.result.to:
             moving = [f"{self._root_path}/{name}" for name in self._left_out]
             inside = [f"{path}/{name}" for path in moving for name in sorted(storage.list_directory(path))]

@@ -23,7 +23,8 @@ from brokerless.healing.other_replicas import OtherReplica
 from brokerless.healing.pieces import DAMAGE, Gaps, divided, is_damage, sound_pieces, without_overlaps
 from brokerless.healing.suspects import with_suspects
 from brokerless.io import storage
-from brokerless.layout import checkpoints, lost_offsets
+from brokerless.layout import checkpoints, file_names, lost_offsets
+from brokerless.log.log import Log
 from brokerless.log.segment import NO_END, whole_batches
 
 if TYPE_CHECKING:
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from brokerless.healing.lone_claims import LoneClaim
     from brokerless.healing.pieces import Piece
     from brokerless.layout.topic_config import TopicConfig
-    from brokerless.log.log import Log
 
 # Records that are not in the directory at all.
 _MISSING = {"segment-missing", "segment-cut", "records-missing", "offset-gap"}
@@ -57,6 +57,7 @@ _CURED = (
 # Positions in a segment are signed 32-bit numbers.
 _MAX_SEGMENT = (1 << 31) - 1
 _BLOCK = 1 << 20
+_LOG = ".log"
 
 
 @dataclass
@@ -175,6 +176,8 @@ def salvage(
         ranges.sort(key=lambda one: one.start_offset)
     doubted = ("epoch-order", "epochs-differ", "epochs-damaged")
     trusts_epochs = all(one.code not in doubted for one in found.findings)
+    # Segments that a swap replaces are of the same log.
+    others = [*others, *(Log(path) for path in replaced_files(log) if path.endswith(_LOG))]
     pieces, ranges = _filled(log, others, pieces, ranges, trusts_epochs=trusts_epochs, is_compacted=check.is_compacted)
     ranges = _with_ends(log, ranges, pieces, found.findings)
     # A sound batch of another replica is better than a suspect one.
@@ -495,6 +498,16 @@ def _damaged(findings: Iterable[Finding]) -> Iterator[tuple[str, int, int]]:
             if start < end and (one.path, start) not in done:
                 done.add((one.path, start))
                 yield one.path, start, end
+
+
+def replaced_files(log: Log) -> list[str]:
+    """Return the segments that a finished swap replaces, or that are to be deleted: the log is read without them."""
+    if log.is_file:
+        return []
+    live = {segment.path for segment in log.segments}
+    paths = [f"{log.path}/{name}" for name in sorted(storage.list_directory(log.path))]
+    names = (_LOG, _LOG + file_names.DELETED)
+    return [path for path in paths if path.endswith(names) and path not in live and storage.is_file(path)]
 
 
 def dropped_files(found: Salvage) -> list[str]:

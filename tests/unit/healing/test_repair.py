@@ -1047,3 +1047,27 @@ def test_in_a_compacted_log_a_gap_before_the_last_batch_is_a_cleaners(tmp_path, 
     assert rescued.chosen["t-0"] == str(roots[0] / "t-0")
     for root in ("to", "new"):
         assert offsets(tmp_path / root) == [0, 5, 24, 40]
+
+
+@pytest.mark.parametrize("is_deleted", [False, True])
+@pytest.mark.parametrize("in_place", [False, True])
+def test_what_a_damaged_swap_replaces_is_not_thrown_away(data, tmp_path, is_deleted, in_place):
+    """A crash amid a cleaning leaves both: the old segments have what the new one lost, or are kept in `.lost`."""
+    (data / ".kafka_cleanshutdown").unlink()
+    contents = [first(data).read_bytes(), last(data).read_bytes()]
+    swap = bytearray(b"".join(contents))
+    swap[SIZE * 25 + 100] ^= 1
+    (data / "t-0/00000000000000000000.log.swap").write_bytes(swap)
+    if is_deleted:
+        for path in [*(data / "t-0").glob("*.log"), *(data / "t-0").glob("*index")]:
+            path.rename(f"{path}.deleted")
+    repaired = bl.repair(data, in_place=True) if in_place else bl.repair(data, tmp_path / "to")
+    result = data if in_place else tmp_path / "to"
+    if is_deleted:
+        assert ranges(repaired) == [("lost", 25, 26)]
+        kept = [path.read_bytes() for path in (tmp_path / f"{result.name}.lost/t-0").glob("*.log.deleted")]
+        assert sorted(kept) == sorted(contents)
+    else:
+        assert ranges(repaired) == [("recovered", 25, 26)]
+        assert offsets(result) == list(range(40))
+    assert found(result, level="deep") == []
