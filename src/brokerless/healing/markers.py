@@ -57,7 +57,8 @@ def with_markers(log: Log, pieces: Sequence[Piece], ranges: Sequence[DamagedRang
                 kept.insert(place, _marker(producer, last, begun, kept[place - 1]))
                 added += 1
     doubts += [
-        doubt.reason
+        f"{doubt.reason}. Without its marker, consumers with read_committed stop at offset {doubt.first_offset}, until "
+        "the producer's next transaction ends: its records then count as that one's"
         for doubt in found.doubts
         if any(start < (doubt.end_offset or NO_END) and doubt.first_offset < (end or NO_END) for start, end in lost)
     ]

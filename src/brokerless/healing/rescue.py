@@ -590,6 +590,8 @@ class _Job:
                     f"it starts empty at offset 0, for no replica can be used: {'; '.join(one.unread)}. A file that "
                     "is no .log may be moved away: then the records can be read"
                 )
+            elif deleted := self._to_be_deleted(one):
+                why += f". A broker was to delete {', '.join(deleted)}: renamed to {one.name}, it is a replica again"
             result.missing.append(MissingPartition(one.topic.name, one.number, why, is_gone))
             return
         found, replica = one.kept.salvage, one.kept.replica
@@ -617,6 +619,17 @@ class _Job:
             )
         if reason:
             result.missing.append(MissingPartition(one.topic.name, one.number, reason, False))
+
+    def _to_be_deleted(self, one: _Partition) -> list[str]:
+        """Return the directories of a partition that a broker has renamed, and not deleted yet."""
+        found = []
+        for root in self._roots:
+            for name in storage.list_subdirectories(root.path):
+                with contextlib.suppress(ValueError):
+                    parsed = file_names.parse_directory_name(name)
+                    if parsed == file_names.DirectoryName(one.topic.name, one.number, "delete"):
+                        found.append(f"{root.path}/{name}")
+        return found
 
     def _note_sources(self, one: _Partition, kept: _Kept) -> None:
         """Note which replicas are used although the metadata do not name them, and which are not used."""

@@ -1126,3 +1126,10 @@ def test_the_records_before_a_segment_that_one_disk_lost_come_from_another(disks
     for number, order in enumerate((disks, disks[::-1])):
         bl.rescue(*order, to=tmp_path / f"bare-{number}", topics=["orders"])
         assert offsets(tmp_path / f"bare-{number}") == list(range(10))
+
+
+def test_a_replica_that_was_to_be_deleted_is_named_where_no_other_is_left(disks, tmp_path):
+    deleted = disks[0] / f"orders-0.{'0' * 32}-delete"
+    (disks[0] / "orders-0").rename(deleted)
+    (missing,) = [one for one in bl.rescue(disks[0], dry_run=True).missing if one.partition == 0]
+    assert missing.reason.endswith(f"A broker was to delete {deleted}: renamed to orders-0, it is a replica again")
