@@ -66,6 +66,17 @@ pub struct Soundness {
     batches: Option<Vec<SoundBatch>>,
 }
 
+/// What is known of the end of a segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SegmentEnd {
+    /// It may be anywhere up to the limit.
+    Unknown,
+    /// It is the limit.
+    Known,
+    /// The next segment begins at the limit.
+    Followed,
+}
+
 impl Soundness {
     /// Creates a check for a segment with offsets from `base_offset` to below `limit`. With `collects`, every batch is
     /// remembered, in 40 bytes.
@@ -147,10 +158,10 @@ impl Soundness {
     }
 
     /// Divides the batches into as many as possible whose offsets rise within the segment's range, and the others.
-    /// `is_limited`: the segment certainly ends at its limit, not only at the latest.
-    pub fn rising(&self, is_limited: bool) -> Rising {
+    pub fn rising(&self, end_of_segment: SegmentEnd) -> Rising {
+        let is_limited = end_of_segment != SegmentEnd::Unknown;
         let (batches, mut stays) = self.longest_rising(is_limited);
-        if let Some(first_ones) = self.first_of_overlapping(batches, is_limited) {
+        if let Some(first_ones) = self.first_of_overlapping(batches, end_of_segment) {
             stays = first_ones;
         }
         let range = |batch: &SoundBatch| BatchRange {
@@ -161,7 +172,13 @@ impl Soundness {
         };
         let mut rising = Rising::default();
         let mut ranges: Vec<BatchRange> = batches.iter().map(range).collect();
-        self.keep_overlapping(batches, &mut stays, &mut ranges, is_limited, &mut rising);
+        self.keep_overlapping(
+            batches,
+            &mut stays,
+            &mut ranges,
+            end_of_segment,
+            &mut rising,
+        );
         let (kept, dropped): (Vec<_>, Vec<_>) =
             ranges.into_iter().zip(stays).partition(|&(_, stays)| stays);
         let kept: Vec<_> = kept.into_iter().map(|(batch, _)| batch).collect();
@@ -193,7 +210,11 @@ impl Soundness {
 
     /// Which batches begin at the end of the one before, if all others overlap the one before: then nothing is dropped.
     /// The longest chain might have the later one of two that overlap.
-    fn first_of_overlapping(&self, batches: &[SoundBatch], is_limited: bool) -> Option<Vec<bool>> {
+    fn first_of_overlapping(
+        &self,
+        batches: &[SoundBatch],
+        end_of_segment: SegmentEnd,
+    ) -> Option<Vec<bool>> {
         let limit = self.reach(batches);
         let mut end = self.first_possible;
         let mut stays = Vec::with_capacity(batches.len());
@@ -202,7 +223,7 @@ impl Soundness {
                 return None;
             }
             let continues = batch.first_offset == end;
-            if !continues && !self.overlaps(batches, i, end, is_limited) {
+            if !continues && !self.overlaps(batches, i, end, end_of_segment) {
                 return None;
             }
             stays.push(continues);
@@ -213,13 +234,19 @@ impl Soundness {
 
     /// Whether a batch begins below `low`, the end of the one before, and ends above it (KAFKA-3919): the batch behind it
     /// begins where it ends, and no single flipped bit explains it.
-    fn overlaps(&self, batches: &[SoundBatch], i: usize, low: i64, is_limited: bool) -> bool {
+    fn overlaps(
+        &self,
+        batches: &[SoundBatch],
+        i: usize,
+        low: i64,
+        end_of_segment: SegmentEnd,
+    ) -> bool {
         let Some(batch) = batches.get(i) else {
             return false;
         };
         let is_followed = match batches.get(i + 1) {
             Some(next) => !next.is_wrapper && next.first_offset == batch.next_offset,
-            None => is_limited && batch.next_offset == self.limit,
+            None => end_of_segment == SegmentEnd::Followed && batch.next_offset == self.limit,
         };
         let reaches_over = self.first_possible <= batch.first_offset
             && batch.first_offset < low
@@ -234,7 +261,7 @@ impl Soundness {
         batches: &[SoundBatch],
         stays: &mut [bool],
         ranges: &mut [BatchRange],
-        is_limited: bool,
+        end_of_segment: SegmentEnd,
         rising: &mut Rising,
     ) {
         let mut end: Option<i64> = None;
@@ -247,7 +274,7 @@ impl Soundness {
             }
             let Some(low) = end else { continue };
             let is_followed = i + 1 == batches.len() || is_set(stays, i + 1);
-            if has_gap || !is_followed || !self.overlaps(batches, i, low, is_limited) {
+            if has_gap || !is_followed || !self.overlaps(batches, i, low, end_of_segment) {
                 continue;
             }
             if let (Some(stay), Some(range)) = (stays.get_mut(i), ranges.get_mut(i)) {
@@ -415,28 +442,28 @@ mod tests {
     #[test]
     fn offsets_that_only_a_dropped_batch_has_are_missing() {
         let check = check(&[(0, 2), (2, 4), (3, 5), (8, 9), (50, 52)]);
-        let found = check.rising(false);
+        let found = check.rising(SegmentEnd::Unknown);
         assert_eq!(found.covered, [(0, 4), (8, 9), (50, 52)]);
         let kept = found
             .kept
             .iter()
             .map(|batch| (batch.position, batch.end_position));
         assert_eq!(kept.collect::<Vec<_>>(), [(0, 20), (30, 50)]);
-        let dropped = |is_limited: bool, batches: &[(i64, i64)]| {
-            let dropped = self::check(batches).rising(is_limited).dropped;
+        let dropped = |end: SegmentEnd, batches: &[(i64, i64)]| {
+            let dropped = self::check(batches).rising(end).dropped;
             let missing =
                 |(batch, is_missing): (BatchRange, bool)| (batch.first_offset, is_missing);
             dropped.into_iter().map(missing).collect::<Vec<_>>()
         };
         assert_eq!(found.dropped.len(), 1);
         assert_eq!(
-            dropped(false, &[(0, 2), (2, 4), (3, 5), (8, 9)]),
+            dropped(SegmentEnd::Unknown, &[(0, 2), (2, 4), (3, 5), (8, 9)]),
             [(3, true)]
         );
         // What lies beyond the last batch may be in the next segment, unless this one certainly goes on.
         let batches = [(0, 2), (50, 52), (2, 6), (6, 8)];
-        assert_eq!(dropped(false, &batches), [(50, false)]);
-        assert_eq!(dropped(true, &batches), [(50, true)]);
+        assert_eq!(dropped(SegmentEnd::Unknown, &batches), [(50, false)]);
+        assert_eq!(dropped(SegmentEnd::Followed, &batches), [(50, true)]);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::format::find_batch::find_batch;
 use crate::read::file::{
     self, CHUNK, FileResult, FoundBatch, MAX_BATCH, ReadAt, ReadError, Window, probe_batch,
 };
-use crate::read::soundness::{BatchRange, Soundness};
+use crate::read::soundness::{BatchRange, SegmentEnd, Soundness};
 
 /// The length of reads after damage: more damage may be near.
 pub(crate) const NEAR: usize = 1 << 18;
@@ -363,9 +363,13 @@ impl<'f, F: ReadAt> Walk<'f, F> {
                 }
             }
         }
-        let is_limited =
-            self.segment.following_offset.is_some() || self.segment.limit_offset.is_some();
-        let rising = check.rising(is_limited);
+        let rising = check.rising(
+            match (self.segment.following_offset, self.segment.limit_offset) {
+                (Some(_), _) => SegmentEnd::Followed,
+                (None, Some(_)) => SegmentEnd::Known,
+                (None, None) => SegmentEnd::Unknown,
+            },
+        );
         let mut in_gaps: Vec<(u64, InGap)> = Vec::new();
         for part in parts {
             if let Part::Finding(finding) = part {
