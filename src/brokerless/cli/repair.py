@@ -128,6 +128,19 @@ def exit_for(found: Iterable[Repair]) -> None:
         raise SystemExit(WARNINGS)
 
 
+def _show_mended(found: Repair) -> int:
+    """Print what else was mended in each partition, and return in how many."""
+    from brokerless.healing.repair import RECOVERED
+
+    told = {*map(str, found.ranges), *(f"not known: {doubt}" for doubt in found.doubts)}
+    for name, lines in found.repaired.items():
+        for line in lines:
+            doubt = f"not known: {name}: {line.removeprefix('not known: ')}"
+            if line != RECOVERED and line not in told and doubt not in told:
+                click.echo(f"{name}: {line}")
+    return sum(lines != [RECOVERED] for lines in found.repaired.values())
+
+
 def show(found: Repair, *, is_dry: bool) -> None:
     """Print what a repair did, or would do."""
     for one in found.ranges:
@@ -137,15 +150,18 @@ def show(found: Repair, *, is_dry: bool) -> None:
     for finding in found.left:
         if finding.severity != "note":
             click.echo(f"left: {finding_line(finding)}")
+    count = _show_mended(found)
     what = "would be repaired" if is_dry else "repaired"
-    count = len(found.repaired)
     states = [one.state for one in found.ranges]
     ranges = ", ".join(
         f"{states.count(state)} {state}" for state in ("lost", "recovered", "suspect") if state in states
     )
-    said = f"{count} of {found.partitions} partitions {what}; damaged ranges: {ranges or 'none'}"
+    said = f"{count} of {found.partitions} partitions {what}"
+    if count < len(found.repaired):
+        said += f", and {len(found.repaired) - count} recovered as by a broker that starts"
+    said += f"; damaged ranges: {ranges or 'none'}"
     if not is_dry:
         said += f"; the result is {found.to}"
     if found.lost_path is not None:
-        said += f"; what was left out is in {found.lost_path}"
+        said += f"; what was left out, and a report, are in {found.lost_path}"
     click.echo(said, err=True)

@@ -86,6 +86,8 @@ class DamagedRange:
         offsets = f"from {self.start_offset} on"
         if self.end_offset is not None:
             offsets = f"offsets {self.start_offset} to {self.end_offset - 1}"
+        if self.end_offset == self.start_offset + 1:
+            offsets = f"offset {self.start_offset}"
         source = f" from {self.source}" if self.state == "recovered" else ""
         place = self.path if self.position is None else f"{self.path}:{self.position}"
         return f"{self.topic}-{self.partition}: {offsets} {self.state}{source}: {self.code} at {place}: {self.message}"

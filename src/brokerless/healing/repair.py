@@ -217,6 +217,10 @@ def _sizes(path: str) -> dict[str, tuple[int, int]]:
     return found
 
 
+RECOVERED = "recovered as by a broker that starts"
+"""What is done with a partition of a directory that was not shut down cleanly, if nothing is damaged."""
+
+
 class _Job:
     """A repair: its plan, and the ways to carry it out."""
 
@@ -593,4 +597,4 @@ def _done(one: Salvage) -> list[str]:
     ]
     done += [f"not known: {doubt}" for doubt in one.doubts]
     done += [f"made again: {os.path.basename(path)}" for path in dropped_files(one)]
-    return done or ["recovered as by a broker that starts"]
+    return done or [RECOVERED]

@@ -811,9 +811,10 @@ class _Job:
         for is_committed, producers in ended.items():
             if producers:
                 what = "committed, for that was" if is_committed else "aborted, for nothing was"
+                several = "s" if len(producers) > 1 else ""
                 self._note(
-                    f"open at that moment, and now {what} decided by then: the last transaction of each of the "
-                    f"producers {listed_few(map(str, sorted(producers)))}"
+                    f"open at that moment, and now {what} decided by then: the last transaction{several} of "
+                    f"producer{several} {listed_few(map(str, sorted(producers)))}"
                 )
 
     def _topics_of(self, node: int) -> set[str]:

@@ -51,7 +51,7 @@ class Promise(NamedTuple):
 
     def __str__(self) -> str:
         if self.is_certain:
-            return f"{self.missing}, and on_corrupt=skip reads the others"
+            return self.missing
         then = "after a crash, or in a copy of a running broker's files, they may be ahead of the log"
         return f"{self.name} ends at {self.end_offset}; {', '.join(self.sources)}: {then}"
 

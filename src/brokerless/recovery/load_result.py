@@ -95,8 +95,8 @@ class Loaded(NamedTuple):
         if missing:
             raise CorruptRecordError(
                 f"records are missing: {'; '.join([*missing, *dict.fromkeys(self.losses)])}; nothing was changed. A "
-                "broker silently continues without them. Restore the removed or cut files, or accept the log as it is: "
-                "run `brokerless recover --force` on the log directory",
+                "broker silently continues without them. Restore the removed or cut files, or take the records from "
+                "another replica: `brokerless repair --from`. `brokerless recover --force` accepts the log as it is",
                 path=self.changes.directory,
             )
 

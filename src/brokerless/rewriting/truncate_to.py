@@ -94,20 +94,20 @@ class TruncateReport:
                 f"it {be} cut at {self.log_end_offset} and not at {self.whole_from}: the COMMIT marker there is of a "
                 "transaction of which other partitions lack a part"
             )
-        be = "would be" if dry_run else "are"
         for is_committed, what in ((True, "committed"), (False, "aborted")):
             ended = [one for one in self.ended if one.is_committed is is_committed]
             if ended:
-                lines.append(f"{_in_words(ended)} {be} {what}, with markers at the end")
+                lines.append(f"{_in_words(ended, dry_run=dry_run)} {what}, with markers at the end")
         if self.left_out:
-            lines.append(f"{_in_words(self.left_out)} {be} left out, with all behind the first of them")
+            lines.append(f"{_in_words(self.left_out, dry_run=dry_run)} left out, with all behind the first of them")
         return lines
 
 
-def _in_words(transactions: Sequence[EndedTransaction]) -> str:
+def _in_words(transactions: Sequence[EndedTransaction], *, dry_run: bool) -> str:
     several = "s" if len(transactions) > 1 else ""
+    be = "would be" if dry_run else "are" if several else "is"
     each = [f"{one.producer_id} (from offset {one.first_offset})" for one in sorted(transactions, key=_by_producer)]
-    return f"the open transaction{several} of producer{several} {listed_few(each)}"
+    return f"the open transaction{several} of producer{several} {listed_few(each)} {be}"
 
 
 def _by_producer(transaction: EndedTransaction) -> tuple[int, int]:
