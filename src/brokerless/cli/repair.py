@@ -147,10 +147,10 @@ def show(found: Repair, *, is_dry: bool) -> None:
         click.echo(str(one))
     for doubt in found.doubts:
         click.echo(f"not known: {doubt}")
+    count = _show_mended(found)
     for finding in found.left:
         if finding.severity != "note":
             click.echo(f"left: {finding_line(finding)}")
-    count = _show_mended(found)
     what = "would be repaired" if is_dry else "repaired"
     states = [one.state for one in found.ranges]
     ranges = ", ".join(
