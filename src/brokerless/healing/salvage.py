@@ -6,6 +6,7 @@ else is kept, with its offsets.
 
 from __future__ import annotations
 
+import os
 from bisect import bisect_right
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -504,10 +505,10 @@ def replaced_files(log: Log) -> list[str]:
     """Return the segments that a finished swap replaces, or that are to be deleted: the log is read without them."""
     if log.is_file:
         return []
-    live = {segment.path for segment in log.segments}
-    paths = [f"{log.path}/{name}" for name in sorted(storage.list_directory(log.path))]
-    names = (_LOG, _LOG + file_names.DELETED)
-    return [path for path in paths if path.endswith(names) and path not in live and storage.is_file(path)]
+    live = {os.path.basename(segment.path) for segment in log.segments}
+    names = [name for name in sorted(storage.list_directory(log.path)) if name not in live]
+    paths = [f"{log.path}/{name}" for name in names if name.endswith((_LOG, _LOG + file_names.DELETED))]
+    return [path for path in paths if storage.is_file(path)]
 
 
 def dropped_files(found: Salvage) -> list[str]:
