@@ -150,7 +150,7 @@ def show(found: Repair, *, is_dry: bool) -> None:
     count = _show_mended(found)
     for finding in found.left:
         if finding.severity != "note":
-            click.echo(f"left: {finding_line(finding)}")
+            click.echo(f"{'would be left' if is_dry else 'left'}: {finding_line(finding)}")
     what = "would be repaired" if is_dry else "repaired"
     states = [one.state for one in found.ranges]
     ranges = ", ".join(

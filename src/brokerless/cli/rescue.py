@@ -148,7 +148,7 @@ def _print(found: Rescue, *, is_dry: bool) -> None:
     for one in found.ranges:
         click.echo(str(one))
     for finding in found.left:
-        click.echo(f"left: {finding_line(finding)}")
+        click.echo(f"{'would be left' if is_dry else 'left'}: {finding_line(finding)}")
     count = sum(found.topics.values())
     what = "there will be" if is_dry else "there are"
     topics = f"{len(found.topics)} topic{'s' * (len(found.topics) != 1)} with {count} partition{'s' * (count != 1)}"

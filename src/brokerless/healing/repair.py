@@ -21,10 +21,10 @@ from dataclasses import replace as with_fields
 from typing import TYPE_CHECKING
 
 from brokerless.arguments import check_several
-from brokerless.checking.check import check, topic_configs
+from brokerless.checking.check import DirectoriesToCheck, check, check_directories, topic_configs
 from brokerless.checking.directories import known_cluster
 from brokerless.checking.logs import LogCheck
-from brokerless.errors import CorruptRecordError, LogInUseError, without_warnings
+from brokerless.errors import BrokerlessError, CorruptRecordError, LogInUseError, without_warnings
 from brokerless.healing.lost_directory import lost_directory, lost_files
 from brokerless.healing.partition_files import write_partition
 from brokerless.healing.salvage import damaged_bytes, dropped_files, known_start, replaced_files, salvage
@@ -176,7 +176,7 @@ def repair(
     job = _Job(given, others, topics, keep_suspect=keep_suspect, indexes_only=indexes_only, progress=progress)
     job.result.to = target
     if dry_run:
-        return job.result
+        return job.foreseen()
     if not in_place:
         with without_warnings():
             return job.copy(target, lost_to, is_partition=is_partition)
@@ -217,6 +217,8 @@ def _sizes(path: str) -> dict[str, tuple[int, int]]:
     return found
 
 
+# Of the directory's own files.
+_MADE_AGAIN = {"checkpoint-damaged"}
 RECOVERED = "recovered as by a broker that starts"
 """What is done with a partition of a directory that was not shut down cleanly, if nothing is damaged."""
 
@@ -364,6 +366,16 @@ class _Job:
         commit_journal.roll_forward(root)
         if not was_clean and self._is_whole and not self._has_unusable:
             disk.atomic_write(marker, _NO_EPOCH)
+
+    def foreseen(self) -> Repair:
+        """Add what a check of the result would still find around the logs, and return what would be done."""
+        if self._is_whole and self._root.is_there:
+            with contextlib.suppress(BrokerlessError, OSError):
+                for one in check_directories(DirectoriesToCheck((self._path,))):
+                    name = f"{one.topic}-{one.partition}"
+                    if one.severity != "note" and one.code not in _MADE_AGAIN and name not in self._left_out:
+                        self.result.left.append(one)
+        return self.result
 
     def verified(self) -> Repair:
         """Check what is in place now, and return the result. The lock is free: a check asks who holds it."""

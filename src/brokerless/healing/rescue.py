@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from brokerless import _native
 from brokerless.arguments import check_several, listed_few, to_ms, unknown
-from brokerless.checking.check import check
+from brokerless.checking.check import DirectoriesToCheck, check, check_directories
 from brokerless.errors import BrokerlessError, CorruptRecordError, LogInUseError, without_warnings
 from brokerless.healing.damaged_range import DamagedRange
 from brokerless.healing.found_topics import (
@@ -59,7 +59,7 @@ from brokerless.rewriting.truncate_to import TruncateTo
 from brokerless.state.internal_topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 
     from brokerless.arguments import Time
     from brokerless.checking.finding import Finding
@@ -232,12 +232,22 @@ def rescue(
         )
         if not dry_run:
             job.write(report_to)
-        elif until is not None:
+        elif until is None:
+            job.result.left = list(_hanging([os.fspath(one) for one in disks], job.result.topics))
+        else:
             job.result.notes.append(
                 "transactions that are open at that moment will be committed, aborted or left out, each as a whole; a "
                 "dry run does not tell which"
             )
     return job.result
+
+
+def _hanging(disks: Sequence[str], topics: Container[str]) -> Iterator[Finding]:
+    """Yield the transactions that no coordinator will end."""
+    with contextlib.suppress(BrokerlessError, OSError, ValueError):
+        for one in check_directories(DirectoriesToCheck(tuple(disks))):
+            if one.code == "transaction-hanging" and one.topic in topics:
+                yield one
 
 
 def _check_free(target: str) -> None:
