@@ -294,7 +294,8 @@ CODES: dict[str, Code] = {
         "the log start offset is beyond the end of the log",
         "It deletes all segments when it starts.",
         "A consumer and a read return nothing.",
-        "correct log-start-offset-checkpoint before a broker starts",
+        "`brokerless repair`, before a broker starts: records that were deleted stay deleted. If the entry in "
+        "log-start-offset-checkpoint is wrong, correct it",
     ),
     "topic-id-damaged": Code(
         "error",

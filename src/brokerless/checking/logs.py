@@ -260,7 +260,8 @@ class LogCheck:
                 found = [entry.epoch for entry in stored if entry.start_offset <= offset]
                 if not found or found[-1] != epoch:
                     what = f"leader epoch {found[-1]}" if found else "no leader epoch"
-                    message = f"the batch with offset {offset} has leader epoch {epoch}, the file says {what}"
+                    says = f"the file says {what}" if stored else "the file is empty or missing"
+                    message = f"the batch with offset {offset} has leader epoch {epoch}, {says}"
                     yield self._finding("epochs-differ", path, message, start_offset=offset)
                     return
         agreed = None if self._log.root.is_locked else agreed_end(self._log)

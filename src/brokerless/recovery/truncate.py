@@ -14,6 +14,9 @@ from brokerless.recovery.segment_replay import headers
 if TYPE_CHECKING:
     from brokerless.layout.topic_config import TopicConfig
 
+# The size of an entry: a timestamp and a relative offset.
+_TIME_ENTRY = 12
+
 
 def truncate(
     directory: str,
@@ -82,6 +85,11 @@ def truncate(
     )
 
 
+def _time_before(time_index: bytes, end: int) -> int:
+    """Return the timestamp of the entry of a time index that ends at a position."""
+    return int.from_bytes(time_index[end - _TIME_ENTRY : end - _TIME_ENTRY + 8], "big", signed=True)
+
+
 def _cut(changes: Changes, base_offset: int, offset: int, why: str) -> tuple[int, int]:
     """Cut a segment at its first batch that reaches `offset`, and cut the index entries of that batch and later ones.
 
@@ -108,8 +116,12 @@ def _cut(changes: Changes, base_offset: int, offset: int, why: str) -> tuple[int
     for kind, index in ((file_names.INDEX, _native.OffsetIndex), (file_names.TIMEINDEX, _native.TimeIndex)):
         name = file_names.segment_file(base_offset, kind)
         if name in changes:
-            found = index(changes.read(name), base_offset)
-            changes.truncate(name, found.length_below(offset), why)
+            content = changes.read(name)
+            length = index(content, base_offset).length_below(offset)
+            while kind == file_names.TIMEINDEX and length and _time_before(content, length) > max_timestamp[0]:
+                # No batch has such a time: nothing could be added behind the entry.
+                length -= _TIME_ENTRY
+            changes.truncate(name, length, why)
     name = file_names.segment_file(base_offset, file_names.TXNINDEX)
     if name in changes:
         changes.truncate(name, _native.TransactionIndex(changes.read(name), base_offset).length_below(offset), why)

@@ -468,3 +468,17 @@ def test_a_dry_run_beside_a_writer_takes_a_batch_that_is_being_appended_for_none
         with pytest.warns(UserWarning, match="in use"), pytest.raises(bl.errors.LogInUseError, match="try again"):
             bl.rewrite(operation, tmp_path / "d", topics=["t"], dry_run=True)
         file.write_bytes(whole)
+
+
+def test_a_time_index_with_garbage_does_not_stop_a_truncation(tmp_path):
+    """A broker could not close the log: nothing goes behind an entry with a later time (TimeIndex.maybeAppend)."""
+    with bl.create_log_dir(tmp_path / "data") as log_dir:
+        log_dir.create_topic("t", index_interval_bytes=0)
+        for at in range(10):
+            log_dir.log("t", 0).append(batch(0, [b"v"], timestamp=NOW + at))
+    path = tmp_path / "data/t-0/00000000000000000000.timeindex"
+    entries = path.read_bytes()
+    path.write_bytes(b"".join(b"\x39" * 8 + entries[at + 8 : at + 12] for at in range(0, len(entries), 12)))
+    list(bl.rewrite(bl.TruncateTo(offset=6), tmp_path / "data", topics=["t"], to=tmp_path / "to"))
+    assert [one for one in bl.check(tmp_path / "to", level="deep") if one.severity != "note"] == []
+    assert bl.Log(tmp_path / "to/t-0").log_end_offset == 6
