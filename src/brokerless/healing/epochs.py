@@ -210,13 +210,25 @@ def _expected(
             for i, run in enumerate(runs)
             if pieces[run.piece].path in theirs and (i >= len(inside) or by_file is None)
         ]
-        found, _ = _epochs_by_file(other, pieces, [runs[i] for i in at])
+        found, _ = _epochs_by_file(other, pieces, [runs[i] for i in at], is_donor=True)
         for i, epoch in zip(at, found or (), strict=False):
-            expected[i] = epoch
+            expected[i] = runs[i].epoch if runs[i].epoch in _votes([log], runs[i].base_offset) else epoch
     known = [epoch for epoch in expected if epoch != _NO_EPOCH]
     if by_file is None or any(before > after for before, after in pairwise(known)):
         return _epochs_by_most([run._replace(epoch=epoch) for run, epoch in zip(runs, expected, strict=True)]), False
-    return expected, is_right
+    return expected, is_right and _agrees(log, runs, expected)
+
+
+def _agrees(log: Log, runs: Sequence[_EpochRun], expected: Sequence[int]) -> bool:
+    """Return whether the file of leader epochs gives the first and the last offset of each run its epoch."""
+    entries = _entries(log)
+    ends = [*(run.first_offset - 1 for run in runs[1:]), NO_END]
+    for run, epoch, end in zip(runs, expected, ends, strict=False):
+        for offset in (run.base_offset, min(run.last_offset, end)) if epoch != _NO_EPOCH else ():
+            place = bisect_right(entries, offset, key=lambda entry: entry[0])
+            if place and entries[place - 1][1] != epoch:
+                return False
+    return True
 
 
 def _epochs_by_file(
@@ -225,11 +237,13 @@ def _epochs_by_file(
     runs: Sequence[_EpochRun],
     others: Sequence[Log] = (),
     doubts: list[str] | None = None,
+    *,
+    is_donor: bool = False,
 ) -> tuple[list[int] | None, bool]:
     """Return the epoch of each run by a file of leader epochs, and whether the file is right.
 
     No checksum covers the file either. So of an entry that several adjacent batches contradict, these batches decide.
-    Of a lone one, the files of other replicas do. Nobody decides if most batches contradict the file: None.
+    Of a lone one, the files of other replicas do. None: most batches contradict the file, and not each other.
     """
     entries = _entries(log)
     if not entries or any(before[1] >= after[1] for before, after in pairwise(entries)):
@@ -240,10 +254,12 @@ def _epochs_by_file(
     expected = [entries[place - 1][1] if place else run.epoch for run, place in zip(runs, places, strict=True)]
     differing = sum(run.batches for run, epoch in zip(runs, expected, strict=True) if run.epoch != epoch)
     agreeing = sum(run.batches for run in runs) - differing
-    if differing == 1 and not agreeing:
+    if differing == 1 and not agreeing and not is_donor:
         # Of a lone batch, it may be later than a file that a crash left behind, but not by more elections than that.
         (lone,) = runs
-        is_later = entries[-1][1] < lone.epoch <= entries[-1][1] + _MOST_ELECTIONS
+        newest = entries[-1][1]
+        is_later = newest < lone.epoch <= newest + _MOST_ELECTIONS
+        is_later &= lone.epoch == newest + 1 or not _is_flipped(lone.epoch, newest)
         return (None, False) if is_later else (expected, True)
     wrong = set(_refuted(pieces, runs, expected, others, doubts))
     ends = [*(run.first_offset - 1 for run in runs[1:]), NO_END]
@@ -253,7 +269,10 @@ def _epochs_by_file(
         if is_missing or bisect_right(starts, min(run.last_offset, end)) != places[i]:
             wrong.add(i)
     if not wrong:
-        return (expected, True) if agreeing >= differing else (None, False)
+        own = [run.epoch for run in runs if run.epoch != _NO_EPOCH]
+        pairs = ((run.epoch, epoch) for run, epoch in zip(runs, expected, strict=True) if run.epoch != _NO_EPOCH)
+        are_flipped = own != sorted(own) or all(_is_flipped(*pair) for pair in pairs)
+        return (expected, True) if is_donor or agreeing >= differing or are_flipped else (None, False)
     wrong_places = {places[i] for i in wrong}
     for i, (run, place) in enumerate(zip(runs, places, strict=True)):
         if place in wrong_places and (run.batches > 1 or run.epoch == _NO_EPOCH):
@@ -263,6 +282,11 @@ def _epochs_by_file(
             high = runs[i + 1].epoch if i + 1 < len(runs) else run.epoch
             expected[i] = run.epoch if low <= run.epoch <= high else low
     return expected, False
+
+
+def _is_flipped(epoch: int, expected: int) -> bool:
+    """Return whether an epoch is the expected one but for a bit, if at all."""
+    return (epoch ^ expected).bit_count() <= 1
 
 
 def _refuted(

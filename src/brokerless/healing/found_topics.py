@@ -309,7 +309,7 @@ def _count(topic: FoundTopic, notes: list[str], *, has_metadata: bool) -> None:
             f"{file_names.MOST_PARTITIONS}: leave the topic out, or move the directory of that name away"
         )
     if not topic.is_known and file_names.is_internal(topic.name):
-        best = {number: ranked(replicas, is_compacted=True)[0].log for number, replicas in topic.replicas.items()}
+        best = {number: ranked(replicas)[0].log for number, replicas in topic.replicas.items()}
         count = likely_count(topic.name, best, topic.count)
         if count.reason:
             what = "no metadata" if not has_metadata else "the metadata do not"
@@ -317,9 +317,7 @@ def _count(topic: FoundTopic, notes: list[str], *, has_metadata: bool) -> None:
         topic.count = count.partitions
 
 
-def ranked(
-    replicas: Iterable[Replica], known: Mapping[str, Any] | None = None, *, is_compacted: bool = False
-) -> list[Replica]:
+def ranked(replicas: Iterable[Replica], known: Mapping[str, Any] | None = None) -> list[Replica]:
     """Return replicas, the best first, as a controller would choose a leader: one in sync, then by the leader epoch.
 
     Of replicas with one leader epoch, that with the highest end comes first, and of these, that without gaps of an
@@ -333,7 +331,6 @@ def ranked(
     Args:
         replicas: the replicas.
         known: the partition in the metadata, with `isr` and `leader_epoch`; None: they do not know it.
-        is_compacted: whether the topic is compacted, so that offsets may be missing.
     """
     known = known or {}
     # Where nobody is in sync, a controller takes one of those that have all committed records (KIP-966).
@@ -341,18 +338,18 @@ def ranked(
     assigned = set(known.get("replicas") or ())
     found = []
     for replica in replicas:
-        epoch, start, end, committed, is_without_gaps, has_end = -1, 0, -1, 0, False, False
+        epoch, start, end, committed, is_without_gaps, has_end, claim = -1, 0, -1, 0, False, False, None
         with contextlib.suppress(BrokerlessError, OSError):
             is_without_gaps = not lost_offsets.recorded(replica.log.path)
         with contextlib.suppress(BrokerlessError, OSError):
             start = replica.log.local_log_start_offset
-            claim = lone_claim(replica.log, is_compacted=is_compacted)
+            claim = lone_claim(replica.log)
             end = replica.log.log_end_offset if claim is None else claim.end_offset
             epoch = last_epoch(replica.log, known_epoch)
             has_end = claim is None and replica.log.damaged_end is None
         with contextlib.suppress(BrokerlessError, OSError):
             committed = replica.checkpointed(replica.log.root.high_watermarks) or 0
-        found.append(_Ranked(replica, epoch, start, end, committed, is_without_gaps, has_end))
+        found.append(_Ranked(replica, epoch, start, end, committed, is_without_gaps, has_end, claim is not None))
     of_topic = [one for one in found if one.replica.topic_id is not None]
     is_current = known_epoch is not None and all(one.epoch <= known_epoch for one in of_topic)
     committed = max((one.high_watermark for one in of_topic), default=0)
@@ -363,7 +360,7 @@ def ranked(
         is_in_sync = is_current and has_all and replica.state == "" and replica.node_id in in_sync
         is_leader = is_in_sync and replica.node_id == known.get("leader")
         return (
-            *(replica.topic_id is not None, is_in_sync, one.epoch, one.end, one.is_without_gaps),
+            *(replica.topic_id is not None, is_in_sync, one.epoch, one.end, one.is_without_gaps, one.has_claim),
             *(replica.state == "", is_leader, replica.node_id in assigned, -one.start),
         )
 
@@ -380,6 +377,7 @@ class _Ranked(NamedTuple):
     high_watermark: int
     is_without_gaps: bool
     has_end: bool
+    has_claim: bool
 
 
 def last_epoch(log: Log, known_epoch: int | None = None) -> int:

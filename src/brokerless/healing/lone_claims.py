@@ -30,14 +30,14 @@ class LoneClaim(NamedTuple):
     promised: int | None
 
 
-def lone_claim(log: Log, *, is_compacted: bool) -> LoneClaim | None:
+def lone_claim(log: Log) -> LoneClaim | None:
     """Return the last batch if offsets are missing before it and no other file knows of its own.
 
-    What other files know is where a batch ended: a batch that begins below and ends above contradicts them. In a
-    compacted log such a gap is nothing: a follower's active segment has what the leader's cleaner left.
+    A cleaner leaves the active segment alone, but a follower's has what the leader's cleaner left: in a compacted log,
+    the batch may well be right. What other files know is where a batch ended: a batch that begins below and ends above
+    contradicts them.
     """
-    key = log.topic or "", log.partition or 0
-    if not log.segments or is_compacted or key in log.root.first_dirty_offsets:
+    if not log.segments:
         return None
     known = [log.recovery_point or 0, log.high_watermark or 0, *log.snapshots[-1:]]
     epochs: list[int] = []

@@ -93,7 +93,7 @@ class OtherReplica:
         self._start_offset = log.local_log_start_offset
         self._own_epochs = _Epochs(log, epochs)
         self._epochs = _Epochs(other)
-        claim = lone_claim(other, is_compacted=is_compacted)
+        claim = lone_claim(other)
         # Batches from here on are not believed.
         self._end_offset = NO_END if claim is None else claim.base_offset
         self._surveys: dict[str, Survey] = {}

@@ -491,8 +491,7 @@ class _Job:
         """Find what can be kept of a partition: of the best replica that can be used, with the help of the others."""
         replicas = []
         config = self._cluster.config_of(one.topic)
-        every = one.topic.replicas.get(one.number, ())
-        for replica in ranked(every, one.known, is_compacted=config.is_compacted):
+        for replica in ranked(one.topic.replicas.get(one.number, ()), one.known):
             try:
                 _check_readable(replica.log)
                 replicas.append(replica)

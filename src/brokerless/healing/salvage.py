@@ -150,16 +150,10 @@ def salvage(
     found = Salvage(log, [*check.of_segments(), *check.of_log(config)])
     found.log_start_offset = log_start_offset
     found.left = [one for one in found.findings if one.code not in (*_CURED, "file-unknown") and not is_damage(one)]
-    for one in found.findings:
-        if one.code == "batch-unsupported" and not is_damage(one):
-            found.unusable = one.message
-            return found
-    try:
-        known = [] if log.is_file else lost_offsets.recorded(log.path)
-    except CorruptRecordError as error:
-        found.unusable = f"{error}: move the file away, and what it recorded counts as lost anew"
+    known = _recorded(found)
+    if found.unusable:
         return found
-    claim = lone_claim(log, is_compacted=check.is_compacted)
+    claim = lone_claim(log)
     if found.is_left and claim is None and not (known and others):
         return found
     if claim is not None and claim.promised is not None:
@@ -180,6 +174,8 @@ def salvage(
     # Segments that a swap replaces are of the same log.
     others = [*others, *(Log(path) for path in replaced_files(log) if path.endswith(_LOG))]
     pieces, ranges = _filled(log, others, pieces, ranges, trusts_epochs=trusts_epochs, is_compacted=check.is_compacted)
+    if claim is not None and check.is_compacted:
+        ranges = _without_claim(found, claim, ranges)
     ranges = _with_ends(log, ranges, pieces, found.findings)
     # A sound batch of another replica is better than a suspect one.
     if keeps_suspect:
@@ -213,6 +209,18 @@ def salvage(
     return found
 
 
+def _recorded(found: Salvage) -> list[tuple[int, int]]:
+    """Return what earlier repairs of a log have lost. Say so if the log can only be copied as it is."""
+    for one in found.findings:
+        if one.code == "batch-unsupported" and not is_damage(one):
+            found.unusable = one.message
+    try:
+        return [] if found.log.is_file else lost_offsets.recorded(found.log.path)
+    except CorruptRecordError as error:
+        found.unusable = f"{error}: move the file away, and what it recorded counts as lost anew"
+        return []
+
+
 def _with_moved(log: Log, findings: Iterable[Finding], claim: LoneClaim, promised: int) -> list[Finding]:
     """Add a last batch to findings that says that it begins beyond an offset at which the log ended."""
     moved = Finding(
@@ -225,6 +233,15 @@ def _with_moved(log: Log, findings: Iterable[Finding], claim: LoneClaim, promise
         message=f"the last batch says that it begins at offset {claim.base_offset}, and the log ended at {promised}",
     )
     return [*(one for one in findings if (one.code, one.start_offset) != ("offset-gap", claim.end_offset)), moved]
+
+
+def _without_claim(found: Salvage, claim: LoneClaim, ranges: Sequence[DamagedRange]) -> list[DamagedRange]:
+    """Take the gap before the last batch of a compacted log out of the ranges: a cleaner may have made it."""
+    gap = ("lost", claim.end_offset, claim.base_offset)
+    left = [one for one in ranges if (one.state, one.start_offset, one.end_offset) != gap]
+    if len(left) < len(ranges):
+        found.doubts.append(f"whether the last batch begins at offset {claim.base_offset}: only the batch says so")
+    return left
 
 
 def _filled(

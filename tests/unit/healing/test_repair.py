@@ -1043,6 +1043,7 @@ def test_in_a_compacted_log_a_gap_before_the_last_batch_is_a_cleaners(tmp_path, 
             (root / name).write_bytes(checkpoints.format_offset_checkpoint({("t", 0): 25}))
     repaired = bl.repair(roots[0], tmp_path / "to")
     assert repaired.ranges == []
+    assert ["begins at offset 40" in doubt for doubt in repaired.doubts] == [True]
     rescued = bl.rescue(roots[first], roots[1 - first], to=tmp_path / "new", nodes=[1])
     assert rescued.chosen["t-0"] == str(roots[0] / "t-0")
     for root in ("to", "new"):
