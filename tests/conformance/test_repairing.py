@@ -9,6 +9,7 @@ from kafka import AFTER_A_KILL, EACH_RELEASE, RELEASES, Broker, complaints
 import brokerless as bl
 import damage
 from brokerless.layout import checkpoints
+from building import batch, write_snapshot
 
 SMALL = {"internal_segment_bytes": 10_000}
 _KILLED = "killed"
@@ -86,3 +87,26 @@ def test_a_broker_serves_all_with_what_another_replica_has(client, left, tmp_pat
         for (topic, level), rows in consumed.items():
             assert client.consume(broker, topic, level) == rows
         assert [line for line in complaints(broker.log) if "-0" in line] == []
+
+
+@pytest.mark.parametrize("is_empty", [True, False])
+def test_records_of_an_open_transaction_stay_hidden_although_its_snapshots_were_lost(client, tmp_path, is_empty):
+    """With an empty snapshot, or none, a broker gives them to consumers with read_committed."""
+    with bl.create_log_dir(tmp_path / "data") as log_dir:
+        log_dir.create_topic("t")
+        log = log_dir.log("t", 0)
+        log.append(batch(0, [b"a"] * 3))
+        log.append(batch(0, [b"b"] * 2, producer_id=8, base_sequence=0, transactional=True))
+        log.append(batch(0, [b"c"] * 2))
+    for path in (tmp_path / "data/t-0").glob("*.snapshot"):
+        path.unlink()
+    if is_empty:
+        write_snapshot(tmp_path / "data/t-0", 7)
+    shutil.copytree(tmp_path / "data", tmp_path / "as-it-is")
+    bl.repair(tmp_path / "data", tmp_path / "repaired")
+    seen = {}
+    for name in ("as-it-is", "repaired"):
+        with Broker(tmp_path / name, log=tmp_path / f"{name}.log") as broker:
+            rows = client.consume(broker, "t", "read_committed", patience=5)
+            seen[name] = [row["offset"] for row in rows]
+    assert seen == {"as-it-is": [*range(7)], "repaired": [*range(3)]}

@@ -326,8 +326,11 @@ def topic_configs(known: Known) -> dict[str, TopicConfig]:
     return {topic: config for topic, config in found.items() if config is not None}
 
 
-def _settings(known: Known) -> dict[str, tuple[str | None, bool]]:
-    """Return `cleanup.policy`, where the metadata have it, and `remote.storage.enable` of each topic."""
+def _settings(known: Known) -> dict[str, tuple[str | None, bool | None]]:
+    """Return `cleanup.policy` and `remote.storage.enable` of each topic; None where the metadata do not tell.
+
+    Damage may hide that a topic has remote segments: then the log's own files tell.
+    """
     if isinstance(known, Exception):
         return {}
     rows = [row for row in known.rows("configs") if row["resource_type"] == "topic"]
@@ -336,7 +339,10 @@ def _settings(known: Known) -> dict[str, tuple[str | None, bool]]:
         for name in ("cleanup.policy", "remote.storage.enable")
     )
     topics = {*policies, *(row["topic"] for row in known.rows("topics"))}
-    return {topic: (policies.get(topic), tiered.get(topic, "false").lower() == "true") for topic in topics}
+    unset = False if known.is_whole else None
+    return {
+        topic: (policies.get(topic), tiered[topic].lower() == "true" if topic in tiered else unset) for topic in topics
+    }
 
 
 def _config(cleanup_policy: str | None, remote_storage_enable: bool | None) -> TopicConfig | None:

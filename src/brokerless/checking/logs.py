@@ -189,8 +189,9 @@ class LogCheck:
     def _missing_head(self) -> Iterator[Finding]:
         """Yield the records before the first segment, if the leader epochs begin below. None are in remote storage.
 
-        What retention deletes leaves the epochs too (LeaderEpochFileCache.truncateFromStart), but after a crash it may
-        be an older one. Of a compacted log, a first segment may have become empty, and gone.
+        A broker whose retention deletes a segment takes its epochs out of the file (LeaderEpochFileCache
+        .truncateFromStart). After a crash the file may still have them, so only a clean shutdown counts. In a compacted
+        log this tells nothing: its first segment may have become empty and been removed.
         """
         log = self._log
         if log.is_file or not log.segments or log.missing_before is not None or not log.root.is_clean:
@@ -379,7 +380,8 @@ class _Snapshots:
         producers = [] if self._state is None or not self._is_missing else self._state.entries().to_pylist()
         if producers:
             path = self._log.snapshot_path(self._log.log_end_offset)
-            message = f"the file is missing, and the log has {len(producers)} producers"
+            count = f"{len(producers)} producer{'s'[: len(producers) != 1]}"
+            message = f"the file is missing, and the log has {count}"
             self._add("snapshot-incomplete", path, message)
         return self._found
 

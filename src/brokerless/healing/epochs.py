@@ -203,6 +203,7 @@ def _expected(
     expected = (
         [run.epoch for run in runs] if by_file is None else [*by_file, *(run.epoch for run in runs[len(inside) :])]
     )
+    own = _entries(log)
     for other in others:
         theirs = {segment.path for segment in other.segments}
         at = [
@@ -212,7 +213,7 @@ def _expected(
         ]
         found, _ = _epochs_by_file(other, pieces, [runs[i] for i in at], is_donor=True)
         for i, epoch in zip(at, found or (), strict=False):
-            expected[i] = runs[i].epoch if runs[i].epoch in _votes([log], runs[i].base_offset) else epoch
+            expected[i] = runs[i].epoch if runs[i].epoch in _votes([own], runs[i].base_offset) else epoch
     known = [epoch for epoch in expected if epoch != _NO_EPOCH]
     if by_file is None or any(before > after for before, after in pairwise(known)):
         return _epochs_by_most([run._replace(epoch=epoch) for run, epoch in zip(runs, expected, strict=True)]), False
@@ -297,9 +298,10 @@ def _refuted(
     doubts: list[str] | None,
 ) -> Iterator[int]:
     """Yield the numbers of the runs that are right where the file is not. Doubts are added to `doubts`."""
+    files = [_entries(other) for other in others]
     for i, is_lone in _contradicting(pieces, runs, expected):
         epoch, offset = runs[i].epoch, runs[i].base_offset
-        votes = _votes(others, offset) if is_lone else {epoch}
+        votes = _votes(files, offset) if is_lone else {epoch}
         if epoch in votes:
             yield i
         elif expected[i] not in votes and doubts is not None:
@@ -309,11 +311,10 @@ def _refuted(
             )
 
 
-def _votes(others: Iterable[Log], offset: int) -> set[int]:
-    """Return the epochs that the files of other replicas give an offset."""
+def _votes(files: Iterable[list[tuple[int, int]]], offset: int) -> set[int]:
+    """Return the epochs that the entries of some files give an offset."""
     found = set()
-    for other in others:
-        entries = _entries(other)
+    for entries in files:
         place = bisect_right(entries, offset, key=lambda entry: entry[0])
         found |= {entries[place - 1][1]} if place else set()
     return found

@@ -34,11 +34,12 @@ class ClusterState:
         path: the directory of the metadata log, or the file that a new cluster starts with.
         offset: the offset after the last record that counts; None for a cluster that has not started.
         time: the time of that record in ms; None if it is not known.
+        is_whole: False if damage hides the end of the log, so that anything here may be outdated.
     """
 
     def __init__(self, path: str, image: MetadataImage) -> None:
         self.path, self._image = path, image
-        self.offset, self.time = image.offset, image.time
+        self.offset, self.time, self.is_whole = image.offset, image.time, image.is_whole
 
     def __repr__(self) -> str:
         return f"<ClusterState at offset {self.offset} of {self.path!r}>"
@@ -241,6 +242,7 @@ def _replay(log: Log, image: MetadataImage, at: int | None, at_offset: int | Non
     end = log.log_end_offset if at_offset is None else min(at_offset, log.log_end_offset)
     damage = replay_log(log, image, start, end, at) if start < end else None
     if damage is not None:
+        image.is_whole = False
         warnings.warn(
             f"the cluster's metadata are known up to damage at {damage.path}:{damage.position} ({damage.args[0]}): a "
             "broker cuts them there",

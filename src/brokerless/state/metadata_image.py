@@ -124,6 +124,7 @@ class MetadataImage:
         secrets: as given.
         offset: the offset after the last record; None if it is not known.
         time: the time of the last record in ms; None if it is not known.
+        is_whole: False if damage hides the end of the log, so that anything here may be outdated.
         left_out: how many records of each type have other fields: those of previews (Kafka 2.8 to 3.2).
         unknown: how many records are not understood, by the reason: those of later releases.
     """
@@ -132,6 +133,7 @@ class MetadataImage:
         self.secrets = secrets
         self.offset: int | None = None
         self.time: int | None = None
+        self.is_whole = True
         self.left_out: Counter[str] = Counter()
         self.unknown: Counter[str] = Counter()
         self._brokers: dict[int, dict[str, Any]] = {}

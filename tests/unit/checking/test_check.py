@@ -120,3 +120,18 @@ def test_a_snapshot_that_lacks_an_open_transaction_is_found_and_made_anew(tmp_pa
         assert (tmp_path / result / "t-0/00000000000000000007.snapshot").read_bytes() == sound[
             "00000000000000000007.snapshot"
         ]
+
+
+@pytest.mark.parametrize("is_damaged", [False, True])
+def test_metadata_that_end_in_damage_do_not_say_that_nothing_is_in_remote_storage(golden, tmp_path, is_damaged):
+    """What switched tiering on may be behind the damage: a log that begins above its epochs may be whole."""
+    data = shutil.copytree(golden / "logs/kafka-4.1", tmp_path / "data")
+    for path in (data / "codec-mixed-0").glob("00000000000000000000.*"):
+        path.unlink()
+    if is_damaged:
+        log = max((data / "__cluster_metadata-0").glob("*.log"), key=lambda path: path.stat().st_size)
+        damage.flip_bit(log, log.stat().st_size // 2)
+    codes = {one.code for one in bl.check(data)}
+    assert ("records-missing" in codes) == (not is_damaged)
+    repaired = bl.repair(data, dry_run=True)
+    assert [one.start_offset for one in repaired.ranges if one.topic == "codec-mixed"] == ([] if is_damaged else [0])
