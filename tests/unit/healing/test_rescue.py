@@ -1133,3 +1133,10 @@ def test_a_replica_that_was_to_be_deleted_is_named_where_no_other_is_left(disks,
     (disks[0] / "orders-0").rename(deleted)
     (missing,) = [one for one in bl.rescue(disks[0], dry_run=True).missing if one.partition == 0]
     assert missing.reason.endswith(f"A broker was to delete {deleted}: renamed to orders-0, it is a replica again")
+
+
+def test_of_equal_replicas_the_one_that_the_metadata_name_is_taken_in_any_order(disks):
+    for order in (disks, disks[::-1]):
+        rescued = bl.rescue(*order, dry_run=True)
+        assert rescued.chosen["orders-0"] == str(disks[0] / "orders-0")
+        assert not any("batches come from" in note for note in rescued.notes)
