@@ -13,9 +13,8 @@ from brokerless.append.writer import LogWriter
 from brokerless.io import disk, storage
 from brokerless.io.workers import Workers
 from brokerless.layout import checkpoints, file_names
-from brokerless.layout.bootstrap_metadata import Topic
 from brokerless.layout.topic_config import TopicConfig
-from brokerless.log_dir.cluster_metadata import bootstrap
+from brokerless.metadata.bootstrap import Topic, bootstrap
 from building import NOW
 
 

@@ -1058,9 +1058,9 @@ def kraft_snapshot(records: Sequence[_Data], timestamp: int, controls: Sequence[
     """Return a KRaft snapshot of these metadata records only (`bootstrap.checkpoint`).
 
     Args:
-        records: the metadata records as bytes (`brokerless.layout.bootstrap_metadata`).
+        records: the metadata records as bytes (`brokerless.metadata.bootstrap`).
         timestamp: of every record, ms.
-        controls: control records behind the header, each with its type (`brokerless.layout.voters`).
+        controls: control records behind the header, each with its type (`brokerless.metadata.voters`).
     """
 
 def state_records(topic: str, keys: pa.Array[Any], values: pa.Array[Any]) -> pa.RecordBatch:

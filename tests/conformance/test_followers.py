@@ -10,8 +10,8 @@ from kafka import START_SECONDS, Broker, as_consumed
 
 import brokerless as bl
 from brokerless import Convert, rewrite
-from brokerless.log_dir.cluster_metadata import Uncommitted
 from brokerless.log_dir.recover import recovered
+from brokerless.metadata.uncommitted import Uncommitted
 
 # Far larger than the batches that are written.
 LARGE = 1 << 16

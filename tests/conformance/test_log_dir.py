@@ -7,10 +7,9 @@ from filling import write
 from kafka import EACH_KRAFT_RELEASE, EACH_RELEASE, OLDER, Broker, OldBroker, as_consumed, complaints
 
 import brokerless as bl
-from brokerless.layout.bootstrap_metadata import Bootstrap, snapshot_records
 from brokerless.layout.checkpoints import CLEAN_SHUTDOWN_ASIDE as ASIDE
 from brokerless.layout.release import Release
-from brokerless.log_dir.cluster_metadata import bootstrap_file
+from brokerless.metadata.bootstrap import Bootstrap, bootstrap_file, snapshot_records
 
 
 def names(directory):

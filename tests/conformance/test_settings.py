@@ -6,8 +6,8 @@ from kafka import Broker, complaints
 import brokerless as bl
 from brokerless.layout.broker_settings import SYNONYMS
 from brokerless.layout.topic_config import parse_setting
-from brokerless.log_dir.cluster_metadata import Cluster
 from brokerless.log_dir.recover import forecast
+from brokerless.metadata.topic_settings import Cluster
 from waiting import until
 
 STATIC = {

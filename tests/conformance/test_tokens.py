@@ -9,7 +9,7 @@ from kafka import AFTER_A_KILL, EACH_RELEASE, Broker
 
 import brokerless as bl
 from brokerless.cli import main
-from brokerless.state.metadata_image import SCHEMAS
+from brokerless.metadata.image import SCHEMAS
 from waiting import until
 
 LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"

@@ -14,10 +14,9 @@ import brokerless as bl
 from brokerless import _native
 from brokerless.io import disk
 from brokerless.layout import checkpoints
-from brokerless.layout.bootstrap_metadata import Bootstrap, snapshot_records, without_records
 from brokerless.layout.replication import SOLE
 from brokerless.log_dir import writer
-from brokerless.log_dir.cluster_metadata import bootstrap_file
+from brokerless.metadata.bootstrap import Bootstrap, bootstrap_file, snapshot_records, without_records
 
 MARKER = b'{"version":0, "brokerEpoch":77}\n'
 TOPIC_ID = "AAECAwQFBgcICQoLDA0ODw"

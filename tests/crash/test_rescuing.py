@@ -9,8 +9,8 @@ from faults import each_crash
 import brokerless as bl
 import damage
 from brokerless import _native
-from brokerless.layout.bootstrap_metadata import feature_records, partition_record, topic_record
 from brokerless.layout.release import Release
+from brokerless.metadata.bootstrap import feature_records, partition_record, topic_record
 from building import NOW, batch
 
 SIZE = len(batch(0, [b"0"]))

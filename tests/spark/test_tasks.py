@@ -13,13 +13,13 @@ pytest.importorskip("pyspark")
 import brokerless as bl
 import building
 from brokerless.layout import checkpoints
-from brokerless.layout.bootstrap_metadata import ClusterImage
 from brokerless.spark.data_source import BrokerlessSource
 from brokerless.spark.sink.batch_sink import write_parts
 from brokerless.spark.source import findings, records, tasks
 from brokerless.spark.source.options import Options
 from brokerless.spark.source.tasks import WorkItem, pack
 from committing import begin, send
+from images import image_of
 
 
 def reader_of(path, **options):
@@ -243,9 +243,9 @@ def test_rows_that_may_never_have_been_committed_are_named(tmp_path, monkeypatch
     with bl.Producer(tmp_path / "d", "t") as producer:
         producer.send([{"value": b"v"}] * 10)
     (tmp_path / "d" / checkpoints.HIGH_WATERMARKS).write_text("0\n1\nt 0 5\n")
-    image = ClusterImage(replicas={("t", 0): (1, 2)})
-    monkeypatch.setattr("brokerless.log_dir.cluster_metadata.cluster_image", lambda _: image)
-    monkeypatch.setattr("brokerless.log_dir.cluster_metadata.bootstrap", lambda *_: None)
+    image = image_of({("t", 0): (1, 2)})
+    monkeypatch.setattr("brokerless.metadata.log.cluster_image", lambda _: image)
+    monkeypatch.setattr("brokerless.metadata.topic_settings.bootstrap", lambda *_: None)
     with pytest.warns(UserWarning, match="whether offsets 5 to 9 of t-0 were committed is not known"):
         records.plan(Options.parse({"path": str(tmp_path / "d")}))
     for end in ("latest", '{"t": {"0": 10}}'):

@@ -21,7 +21,6 @@ from brokerless.io import storage
 from brokerless.io.chunking import cores
 from brokerless.layout import checkpoints, commit_journal
 from brokerless.layout.log_dir_files import LogDirFiles
-from brokerless.layout.topic_config import TopicConfig
 from brokerless.log.log import Log
 from brokerless.log_dir.log_dirs import LogDirs
 
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
 
     from brokerless.errors import BrokerlessError
     from brokerless.inspection.findings import Contents
+    from brokerless.layout.topic_config import TopicConfig
     from brokerless.state.cluster import ClusterState
 
     Known = ClusterState | ValueError | BrokerlessError
@@ -54,8 +54,7 @@ class LogToCheck(NamedTuple):
         topic: its topic; None outside of partitions.
         partition: its partition.
         size: the bytes of its segments.
-        cleanup_policy: the setting of its topic; None: not known.
-        remote_storage_enable: the setting of its topic; None: not known.
+        config: the settings of its topic; None: not known.
     """
 
     path: str
@@ -63,8 +62,7 @@ class LogToCheck(NamedTuple):
     topic: str | None
     partition: int | None
     size: int
-    cleanup_policy: str | None
-    remote_storage_enable: bool | None
+    config: TopicConfig | None
 
 
 class DirectoriesToCheck(NamedTuple):
@@ -167,7 +165,8 @@ def plan(
                 planned.directories.append(DirectoriesToCheck(tuple(group)))
             all_logs = [*directories.logs(all_replicas=True), *directories.moving()] if choose is None else []
             logs = all_logs if choose is None else choose(directories)
-            settings = _settings(known_cluster([root.path for root in directories.roots]))
+            known = known_cluster([root.path for root in directories.roots])
+            configs = topic_configs(known, directories.roots)
             planned.logs.extend(
                 LogToCheck(
                     log.path,
@@ -175,7 +174,7 @@ def plan(
                     log.topic,
                     log.partition,
                     sum(segment.size for segment in log.segments),
-                    *settings.get(log.topic or "", (None, None)),
+                    configs.get(log.topic or ""),
                 )
                 for log in logs
             )
@@ -199,7 +198,8 @@ def _check(
         def around() -> tuple[list[Finding], dict[str, TopicConfig]]:
             known = known_cluster([root.path for root in directories.roots])
             of_directories = topics is None and bool(roots)
-            return list(_of_directories(roots, directories, known)) if of_directories else [], topic_configs(known)
+            configs = topic_configs(known, directories.roots)
+            return list(_of_directories(roots, directories, known)) if of_directories else [], configs
 
         # Reading the metadata needs Arrow, which is slow to import: logs are checked meanwhile.
         known = threads.submit(around)
@@ -292,7 +292,7 @@ def check_log(
     active = commit_journal.active_path(place)
     listed = Log(log.path if active == place else active, root=root)
     checked = LogCheck(listed, level, progress, contents=contents, gone=gone)
-    return chain(checked.of_segments(), checked.of_log(_config(log.cleanup_policy, log.remote_storage_enable)))
+    return chain(checked.of_segments(), checked.of_log(log.config))
 
 
 def _roots(paths: Iterable[str], directories: LogDirs) -> list[LogDirFiles]:
@@ -320,38 +320,13 @@ def _of_directories(roots: Sequence[LogDirFiles], directories: LogDirs, known: K
     yield from check_cluster([root.path for root in roots], directories, known)
 
 
-def topic_configs(known: Known) -> dict[str, TopicConfig]:
-    """Return the settings of topics, as far as the metadata have them."""
-    found = {topic: _config(*settings) for topic, settings in _settings(known).items()}
-    return {topic: config for topic, config in found.items() if config is not None}
-
-
-def _settings(known: Known) -> dict[str, tuple[str | None, bool | None]]:
-    """Return `cleanup.policy` and `remote.storage.enable` of each topic; None where the metadata do not tell.
-
-    Damage may hide that a topic has remote segments: then the log's own files tell.
-    """
-    if isinstance(known, Exception):
-        return {}
-    rows = [row for row in known.rows("configs") if row["resource_type"] == "topic"]
-    policies, tiered = (
-        {row["resource"]: row["value"] for row in rows if row["name"] == name}
-        for name in ("cleanup.policy", "remote.storage.enable")
-    )
-    topics = {*policies, *(row["topic"] for row in known.rows("topics"))}
-    unset = False if known.is_whole else None
-    return {
-        topic: (policies.get(topic), tiered[topic].lower() == "true" if topic in tiered else unset) for topic in topics
-    }
-
-
-def _config(cleanup_policy: str | None, remote_storage_enable: bool | None) -> TopicConfig | None:
-    if cleanup_policy is None and remote_storage_enable is None:
-        return None
-    # Metadata may hold any text.
-    with suppress(ValueError):
-        return TopicConfig(cleanup_policy=cleanup_policy or "delete", remote_storage_enable=remote_storage_enable)
-    return None
+def topic_configs(known: Known, roots: Sequence[LogDirFiles]) -> dict[str, TopicConfig]:
+    """Return the settings of topics on the broker of some directories, as far as the metadata have them."""
+    nodes: set[int | None] = set()
+    # Damaged ids are a finding of their own.
+    with suppress(CorruptRecordError):
+        nodes = {root.node_id for root in roots}
+    return {} if isinstance(known, Exception) else known.topic_configs(nodes.pop() if len(nodes) == 1 else None)
 
 
 def quietly(findings: Iterator[Finding]) -> Iterator[Finding]:

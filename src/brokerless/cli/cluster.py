@@ -151,7 +151,7 @@ def _row_of(schema: Any) -> Callable[[dict[str, Any]], Sequence[object]]:  # noq
 
 def _cell(value: object) -> object:
     """Return a cell of the text: lists and endpoints in short."""
-    from brokerless.state.schema import finite, json_text
+    from brokerless.metadata.schema import finite, json_text
 
     if isinstance(value, bool):
         return "yes" if value else "no"

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from brokerless.log.log import Log
-    from brokerless.log_dir.cluster_metadata import Cluster
     from brokerless.log_dir.log_dirs import LogDirs
+    from brokerless.metadata.topic_settings import Cluster
 
 _HEADINGS = (
     "PARTITION",
@@ -167,7 +167,8 @@ def _description(log: Log, *, is_read: bool | None) -> dict[str, Any]:
 def _clusters(log_dirs: list[LogDirs]) -> Iterator[Cluster]:
     """Yield the cluster of each log directory that no broker has open."""
     from brokerless.io.remote import is_remote
-    from brokerless.log_dir.cluster_metadata import Cluster, metadata_among
+    from brokerless.metadata.directory import metadata_among
+    from brokerless.metadata.topic_settings import Cluster
 
     roots = {root.path: root for log_dir in log_dirs for root in log_dir.roots if not is_remote(root.path)}
     for path, root in roots.items():

@@ -82,7 +82,7 @@ def offsets(
 def _check_not_tiered(log: Log) -> None:
     """Refuse a log that the cluster's metadata declare tiered, even if its own files do not show it."""
     from brokerless.log.offsets_for_times import pending_upload_unknown
-    from brokerless.log_dir.cluster_metadata import Cluster
+    from brokerless.metadata.topic_settings import Cluster
 
     cluster = Cluster.of(log.root.path, log.root.node_id)
     if log.topic is not None and cluster.config_of(log.topic).remote_storage_enable:

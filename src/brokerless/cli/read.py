@@ -117,7 +117,7 @@ def read(
     from brokerless._native import json_lines
     from brokerless.cli.output import open_sink
     from brokerless.log.reader import Reader
-    from brokerless.log_dir.cluster_metadata import Uncommitted
+    from brokerless.metadata.uncommitted import Uncommitted
 
     form = _format(output, form)
     shown = columns or _COLUMNS

@@ -59,8 +59,8 @@ def recover(
     brokerless recover /disk1/kafka /disk2/kafka
     """
     from brokerless.errors import CorruptRecordError
-    from brokerless.log_dir.cluster_metadata import metadata_among
     from brokerless.log_dir.recover import Forecast, forecast, recovered
+    from brokerless.metadata.directory import metadata_among
 
     try:
         forecasts = {

@@ -151,7 +151,7 @@ def large(pieces: Iterable[list[dict[str, Any]]]) -> Iterator[list[dict[str, Any
 
 
 def _lines(rows: Iterable[dict[str, Any]]) -> bytes:
-    from brokerless.state.schema import json_text
+    from brokerless.metadata.schema import json_text
 
     return "".join(f"{json_text(one)}\n" for one in rows).encode(errors="surrogateescape")
 

@@ -163,7 +163,7 @@ def find_topics(
             or one has too many partitions.
     """
     here, strays = _listed(roots)
-    by_metadata = {} if image is None else image.topic_ids
+    by_metadata = {} if image is None else dict(image.topic_ids)
     for name in [name for name in by_metadata if not _is_topic(name)]:
         notes.append(f"left out: a topic of the metadata whose name is not one: {name!r}")
         del by_metadata[name]

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from brokerless.arguments import listed_few
 from brokerless.errors import BrokerlessError, UnsupportedFormatError
 from brokerless.healing.surviving_metadata import IN_SYNC, is_above
-from brokerless.layout.bootstrap_metadata import (
+from brokerless.layout.topic_config import TopicConfig
+from brokerless.metadata.bootstrap import (
     LEAST_METADATA_VERSION,
     OLDEST_RELEASE,
     feature_records,
@@ -23,7 +24,6 @@ from brokerless.layout.bootstrap_metadata import (
     topic_config_record,
     topic_record,
 )
-from brokerless.layout.topic_config import TopicConfig
 from brokerless.state.internal_topic import REMOTE_LOG_METADATA_TOPIC
 
 if TYPE_CHECKING:

@@ -247,7 +247,7 @@ class _Job:
             self._root = found.roots[0]
             self._root_path = os.path.abspath(self._root.path)
             known = known_cluster([path]) if self._root.is_there else ValueError("a partition alone")
-            self._configs = topic_configs(known)
+            self._configs = topic_configs(known, [self._root])
             others = _others(sources)
             self._ids = _topic_ids(known, found.logs(all_replicas=True))
         result = self.result = Repair(path, path, partitions=len(logs))

@@ -48,10 +48,10 @@ from brokerless.layout import checkpoints, file_names, lost_offsets
 from brokerless.layout.log_dir_files import LogDirFiles
 from brokerless.layout.release import Release
 from brokerless.layout.topic_config import TopicConfig
-from brokerless.layout.voters import Voter, parse_voters, voters_snapshot
 from brokerless.log.log import Log
-from brokerless.log_dir.cluster_metadata import formatted_snapshot
 from brokerless.log_dir.copying import StagedCopy
+from brokerless.metadata.directory import formatted_snapshot
+from brokerless.metadata.voters import Voter, parse_voters, voters_snapshot
 from brokerless.recovery.loader import load
 from brokerless.rewriting.convert import Convert
 from brokerless.rewriting.run import rewrite, rewrite_each

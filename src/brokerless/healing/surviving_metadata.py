@@ -21,9 +21,10 @@ from brokerless.io import storage
 from brokerless.layout import checkpoints
 from brokerless.layout.file_names import METADATA_TOPIC
 from brokerless.log.log import Log
-from brokerless.log_dir.cluster_metadata import bootstrap_file, has_metadata_log, has_topic_ids
-from brokerless.state.metadata_image import MetadataImage
-from brokerless.state.metadata_log import replay_log, replay_snapshot, snapshots
+from brokerless.metadata.bootstrap import bootstrap_file
+from brokerless.metadata.directory import has_metadata_log, has_topic_ids
+from brokerless.metadata.image import MetadataImage
+from brokerless.metadata.log import replay_log, replay_snapshot, snapshots
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Sequence
@@ -40,14 +41,12 @@ class SurvivingImage(MetadataImage):
     """The metadata of a cluster, with the bytes of the records that make it up.
 
     Attributes:
-        next_producer_id: all lower producer ids have been handed to brokers.
         of_new_types: records of types that are not known, in order.
         lost_meaning: why other records are not understood: a known type has a version of a later release.
     """
 
     def __init__(self) -> None:
         super().__init__(secrets=True)
-        self.next_producer_id = 0
         self.of_new_types: list[bytes] = []
         self.lost_meaning: dict[str, int] = {}
         self._records: dict[_Key, bytes] = {}
@@ -66,31 +65,11 @@ class SurvivingImage(MetadataImage):
         if key is not None:
             self._records.pop(key, None)
             self._records[key] = record
-        if name == "ProducerIdsRecord":
-            self.next_producer_id = value["nextProducerId"]
 
     @property
     def voters(self) -> set[int]:
         """The controllers that elect their leader; empty if they are not known."""
         return set(self._voters)
-
-    @property
-    def topic_ids(self) -> dict[str, str]:
-        """The topic ids by name."""
-        return dict(self._ids)
-
-    @property
-    def topic_names(self) -> dict[str, str]:
-        """The names of topics by their ids."""
-        return dict(self._names)
-
-    def partitions_of(self, topic: str) -> dict[int, dict[str, Any]]:
-        """Return the partitions of a topic: `replicas`, `isr`, `leader`, `leader_epoch` and others, by number."""
-        return self._partitions.get(self._ids.get(topic, ""), {})
-
-    def configs_of(self, topic: str) -> dict[str, str]:
-        """Return the own settings of a topic."""
-        return dict(self._configs.get((_TOPIC_RESOURCE, topic), {}))
 
     @property
     def metadata_version(self) -> int | None:

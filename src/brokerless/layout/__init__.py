@@ -6,8 +6,6 @@ Modules:
     log_dir_files.py, lock.py  a log directory's own files; its lock, held as Kafka holds it
     topic_config.py            a topic's settings, each with its source
     broker_settings.py         the settings that a topic inherits from its broker, layer by layer
-    bootstrap_metadata.py      the metadata that a new KRaft cluster starts with
-    voters.py                  the voters of a metadata quorum, in the first snapshot of its log
     release.py                 releases of Kafka and their rules
     commit_journal.py          an atomic commit of several partitions
     streaming_epochs.py        the last committed epoch of each streaming query

@@ -5,7 +5,6 @@ Modules:
     writer.py, root_writer.py  one log directory open for writing; its own files
     topics.py                  topics and partitions of a write, before it is made
     transactional_ids.py       the producer and the open transaction of each transactional id
-    cluster_metadata.py        the cluster's metadata, as a directory holds them
     recover.py                 recover a directory, or forecast the result
     start_faults.py            faults that keep a broker from starting
     copying.py                 copies of partitions that a broker can start from

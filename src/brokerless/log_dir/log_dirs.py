@@ -14,7 +14,7 @@ from brokerless.layout import commit_journal, file_names
 from brokerless.layout.log_dir_files import LogDirFiles
 from brokerless.log.log import Log
 from brokerless.log.reader import Reader
-from brokerless.log_dir.cluster_metadata import has_metadata_log
+from brokerless.metadata.directory import has_metadata_log
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from brokerless.layout.checkpoints import MetaProperties
-    from brokerless.log_dir.cluster_metadata import Path
+    from brokerless.metadata.topic_settings import Path
     from brokerless.recovery.load_result import Loaded
     from brokerless.recovery.lost_batches import Cut
 

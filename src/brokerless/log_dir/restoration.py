@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from brokerless.io import disk
 from brokerless.layout import checkpoints, restored_topics
 from brokerless.layout.log_dir_files import LogDirFiles
-from brokerless.log_dir.cluster_metadata import bootstrap
 from brokerless.log_dir.log_dirs import LogDirs
+from brokerless.metadata.bootstrap import bootstrap
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

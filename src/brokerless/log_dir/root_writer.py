@@ -16,19 +16,19 @@ from brokerless.errors import CorruptRecordError, located
 from brokerless.io import disk, storage
 from brokerless.io.clock import now_ms
 from brokerless.layout import checkpoints, file_names
-from brokerless.layout.bootstrap_metadata import without_records
 from brokerless.layout.replication import SOLE
-from brokerless.log_dir.cluster_metadata import Cluster, bootstrap, bootstrap_file
+from brokerless.metadata.bootstrap import bootstrap, bootstrap_file, without_records
+from brokerless.metadata.topic_settings import Cluster
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
     from brokerless.append.writer import LogWriter
-    from brokerless.layout.bootstrap_metadata import Bootstrap
     from brokerless.layout.commit_journal import Journal
     from brokerless.layout.replication import Replication
     from brokerless.layout.topic_config import TopicConfig
-    from brokerless.log_dir.cluster_metadata import Path
+    from brokerless.metadata.bootstrap import Bootstrap
+    from brokerless.metadata.topic_settings import Path
 
 _T = TypeVar("_T")
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 from brokerless.errors import CorruptRecordError, located
 from brokerless.io import storage
 from brokerless.layout import checkpoints, file_names
-from brokerless.log_dir.cluster_metadata import has_topic_ids
+from brokerless.metadata.directory import has_topic_ids
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from brokerless.log_dir.cluster_metadata import Cluster
+    from brokerless.metadata.topic_settings import Cluster
 
 METADATA = f"{file_names.METADATA_TOPIC}-0"
 # Uuid.METADATA_TOPIC_ID

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 from brokerless.io import disk, storage
 from brokerless.io.clock import now_ms
 from brokerless.layout import checkpoints, file_names
-from brokerless.layout.bootstrap_metadata import Topic
 from brokerless.layout.topic_config import TopicConfig
-from brokerless.log_dir.cluster_metadata import Cluster, bootstrap
 from brokerless.log_dir.restoration import topic_id_of
+from brokerless.metadata.bootstrap import Topic, bootstrap
+from brokerless.metadata.topic_settings import Cluster
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from brokerless.log_dir.cluster_metadata import Path
     from brokerless.log_dir.log_dirs import LogDirs
     from brokerless.log_dir.writer import LogDirWriter
+    from brokerless.metadata.topic_settings import Path
 
 
 @dataclass(frozen=True, kw_only=True)

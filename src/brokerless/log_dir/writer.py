@@ -25,7 +25,6 @@ from brokerless.errors import CorruptRecordError, UnsupportedFormatError
 from brokerless.io import disk, storage
 from brokerless.io.clock import now_ms
 from brokerless.layout import checkpoints, commit_journal, file_names
-from brokerless.layout.bootstrap_metadata import Bootstrap, Topic
 from brokerless.layout.lock import Lock
 from brokerless.layout.log_dir_files import LogDirFiles, check_outside
 from brokerless.layout.release import Release
@@ -34,11 +33,12 @@ from brokerless.layout.topic_config import TopicConfig
 from brokerless.log_dir.root_writer import RootWriter
 from brokerless.log_dir.start_faults import obstacles
 from brokerless.log_dir.transactional_ids import TransactionalIds
+from brokerless.metadata.bootstrap import Bootstrap, Topic
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from brokerless.log_dir.cluster_metadata import Path
+    from brokerless.metadata.topic_settings import Path
 
 # The most partitions that a warning names.
 _NAMED = 3

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from brokerless.append.writer import LogWriter
-    from brokerless.log_dir.cluster_metadata import Path
+    from brokerless.metadata.topic_settings import Path
     from brokerless.produce.rows import Rows
 
 # Rows are buffered up to this many bytes, so that sending them one by one makes the same batches as one `send`.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from brokerless.state.schema import TIME, schema
+from brokerless.metadata.schema import TIME, schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -13,9 +13,9 @@ from markupsafe import Markup
 from brokerless import _native
 from brokerless.checking.codes import CODES
 from brokerless.layout.file_names import is_internal
+from brokerless.metadata.schema import schema
 from brokerless.reporting import charts
 from brokerless.reporting.texts import amount, count, in_bytes, moment, share, shown
-from brokerless.state.schema import schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -22,6 +22,7 @@ from brokerless.errors import BrokerlessError
 from brokerless.io.chunking import in_shares
 from brokerless.log.log import Log
 from brokerless.log_dir.log_dirs import LogDirs
+from brokerless.metadata.schema import TIME, schema
 from brokerless.reporting import contents
 from brokerless.reporting.coordinators import coordinated
 from brokerless.reporting.lag_over_time import SCHEMA as LAGS
@@ -31,7 +32,6 @@ from brokerless.state.internal_topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, l
 from brokerless.state.offset_commits import SCHEMA as COMMITS
 from brokerless.state.offset_commits import Lags
 from brokerless.state.producers import producers_of
-from brokerless.state.schema import TIME, schema
 from brokerless.state.topic_names import TopicNames
 from brokerless.state.transactions import SCHEMA as TRANSACTIONS
 from brokerless.state.transactions import current_transactions, open_in
@@ -176,7 +176,7 @@ def compute(paths: tuple[str, ...], topics: Iterable[str] | None, run: Runner) -
         around = run("checking directories", planned.directories, contents.around) if planned.directories else []
         passes = contents.passes(planned.logs, [log.path for log in logs])
         found = contents.merged([ids, *around, *run("reading logs", passes, contents.read)])
-        policies = {log.topic or "": log.cleanup_policy for log in planned.logs}
+        policies = {log.topic or "": None if log.config is None else log.config.cleanup_policy for log in planned.logs}
         tables = _of_contents(found, replicas, logs, sizes, policies)
         tables["space"] = _space(tables["topics"], logs, run)
         tables["producers"], opened = _producers(logs, run)

@@ -30,10 +30,11 @@ from brokerless.layout import file_names
 from brokerless.layout.log_dir_files import LogDirFiles
 from brokerless.log.reader import LostRange
 from brokerless.log.segment import segments_in
-from brokerless.log_dir.cluster_metadata import Cluster, metadata_among
 from brokerless.log_dir.copying import StagedCopy, check_at_rest
 from brokerless.log_dir.start_faults import obstacles
 from brokerless.log_dir.writer import LogDirWriter
+from brokerless.metadata.directory import metadata_among
+from brokerless.metadata.topic_settings import Cluster
 from brokerless.recovery.loader import load
 from brokerless.rewriting import attempts
 from brokerless.rewriting.selection import Selection, select_partitions
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
 
     from brokerless.append.operation import Outcome, RewriteOperation
     from brokerless.io.workers import Pool
-    from brokerless.log_dir.cluster_metadata import Path
+    from brokerless.metadata.topic_settings import Path
     from brokerless.recovery.load_result import Loaded
     from brokerless.rewriting.progress_file import ProgressFile
     from brokerless.rewriting.selection import Key

@@ -8,8 +8,5 @@ Modules:
     transactions.py        transactional ids; open and hanging transactions
     remote_segments.py     what remote storage holds
     cluster.py             a cluster's metadata as of a point, and what changed between two
-    metadata_log.py        the snapshots and the records of the metadata log
-    metadata_image.py      the metadata after their records, by subject
-    schema.py              the types of the tables, and their JSON
     topic_names.py         the names of topics by their ids
 """

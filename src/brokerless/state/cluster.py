@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -12,18 +13,20 @@ from brokerless.arguments import to_ms
 from brokerless.errors import located
 from brokerless.io import storage
 from brokerless.layout.file_names import METADATA_TOPIC
-from brokerless.log_dir.cluster_metadata import bootstrap_file, formatted_snapshot, has_metadata_log
 from brokerless.log_dir.log_dirs import LogDirs
+from brokerless.metadata.bootstrap import bootstrap_file
+from brokerless.metadata.directory import formatted_snapshot, has_metadata_log
+from brokerless.metadata.image import SCHEMAS, SECRETS, MetadataImage
+from brokerless.metadata.log import last_time, replay_log, replay_snapshot, snapshots
+from brokerless.metadata.schema import finite
 from brokerless.state.internal_topic import logs_of
-from brokerless.state.metadata_image import SCHEMAS, SECRETS, MetadataImage
-from brokerless.state.metadata_log import last_time, replay_log, replay_snapshot, snapshots
-from brokerless.state.schema import finite
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterable, Iterator
 
     from brokerless.arguments import Time
+    from brokerless.layout.topic_config import TopicConfig
     from brokerless.log.log import Log
 
 
@@ -57,6 +60,14 @@ class ClusterState:
         if subject not in SCHEMAS:
             raise ValueError(f"unknown subject {subject!r}: there is {', '.join(SCHEMAS)}")
         return self._image.table(subject)
+
+    def topic_configs(self, node_id: int | None = None) -> dict[str, TopicConfig]:
+        """Return the settings of each topic on a broker. Topics with invalid ones are left out."""
+        found = {}
+        for topic in self._image.topic_ids:
+            with suppress(ValueError):
+                found[topic] = self._image.settings_of(topic, node_id)
+        return found
 
     def rows(self, subject: str) -> list[dict[str, Any]]:
         """Return the rows of a subject's table as dicts, which may lack what is null.

@@ -18,6 +18,7 @@ from brokerless.layout import file_names
 from brokerless.log.aborted_transactions import transactions
 from brokerless.log.end_offsets import end_offsets
 from brokerless.log_dir.log_dirs import sorted_replicas
+from brokerless.metadata.records import decoded_records
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -165,24 +166,6 @@ def latest_records(
     for rows in committed_rows(log, at=at, pending=pending):
         latest.push(rows["key"], rows["value"], rows["offset"], rows["timestamp"])
     return latest
-
-
-def decoded_records(topic: str, rows: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
-    """Yield parts of the rows, each with what `_native.state_records` decodes from it.
-
-    A part whose JSON does not fit into a column is halved. A single record that does not fit is not understood.
-    """
-    try:
-        yield rows, _native.state_records(topic, rows["key"], rows["value"])
-    except UnsupportedFormatError as error:
-        if rows.num_rows > 1:
-            half = rows.num_rows // 2
-            yield from decoded_records(topic, rows.slice(0, half))
-            yield from decoded_records(topic, rows.slice(half))
-        else:
-            nothing = _native.state_records(topic, pa.nulls(1, pa.binary()), pa.nulls(1, pa.binary()))
-            why = pa.array([error.args[0]], pa.string())
-            yield rows, nothing.set_column(nothing.schema.get_field_index("unknown"), "unknown", why)
 
 
 def understood_records(log: Log, rows: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:

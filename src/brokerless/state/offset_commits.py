@@ -13,8 +13,8 @@ from brokerless.arguments import check_several, to_ms
 from brokerless.errors import BrokerlessError
 from brokerless.log.end_offsets import end_offsets
 from brokerless.log_dir.log_dirs import LogDirs, sorted_replicas
+from brokerless.metadata.schema import TIME, schema
 from brokerless.state.internal_topic import OFFSETS_TOPIC, committed_rows, latest_records, logs_of
-from brokerless.state.schema import TIME, schema
 
 if TYPE_CHECKING:
     import os

@@ -14,9 +14,9 @@ from brokerless.errors import BrokerlessError, CorruptRecordError, UnsupportedFo
 from brokerless.io import storage
 from brokerless.log.end_offsets import end_offsets
 from brokerless.log_dir.log_dirs import LogDirs
+from brokerless.metadata.schema import TIME, schema
 from brokerless.recovery.segment_replay import feed
 from brokerless.state.internal_topic import known_logs
-from brokerless.state.schema import TIME, schema
 
 if TYPE_CHECKING:
     import os

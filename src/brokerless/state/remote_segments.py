@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from brokerless.arguments import check_several, to_ms
 from brokerless.log_dir.log_dirs import LogDirs
+from brokerless.metadata.schema import TIME, schema, structs
 from brokerless.state.internal_topic import REMOTE_LOG_METADATA_TOPIC, committed_rows, logs_of, state_records
-from brokerless.state.schema import TIME, schema, structs
 
 if TYPE_CHECKING:
     import os

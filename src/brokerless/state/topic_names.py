@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from brokerless.errors import BrokerlessError
-from brokerless.log_dir.cluster_metadata import cluster_image
+from brokerless.metadata.log import cluster_image
 
 if TYPE_CHECKING:
     from brokerless.log_dir.log_dirs import LogDirs
@@ -35,7 +35,7 @@ class TopicNames:
         for root in self._directories.roots:
             with suppress(BrokerlessError, OSError):
                 image = cluster_image(root.path)
-                names.update(image.names if image is not None else {})
+                names.update({} if image is None else image.topic_names)
         return names
 
     @cached_property

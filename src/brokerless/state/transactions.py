@@ -11,6 +11,7 @@ from pyarrow.json import ParseOptions, ReadOptions, read_json
 
 from brokerless.arguments import to_ms
 from brokerless.log_dir.log_dirs import LogDirs
+from brokerless.metadata.schema import TIME, schema, structs
 from brokerless.state.internal_topic import (
     TRANSACTIONS_TOPIC,
     committed_rows,
@@ -21,7 +22,6 @@ from brokerless.state.internal_topic import (
     understood_records,
 )
 from brokerless.state.producers import producers_of
-from brokerless.state.schema import TIME, schema, structs
 
 if TYPE_CHECKING:
     import os

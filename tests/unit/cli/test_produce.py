@@ -13,8 +13,7 @@ import pyarrow as pa
 import pytest
 
 import brokerless as bl
-from brokerless.layout.bootstrap_metadata import Bootstrap
-from brokerless.log_dir.cluster_metadata import bootstrap
+from brokerless.metadata.bootstrap import Bootstrap, bootstrap
 
 TESTS = Path(__file__).parents[2]
 # Every message format, codec and timestamp type, gaps from compaction, nulls, headers and transactions.

@@ -18,10 +18,11 @@ import pytest
 import brokerless as bl
 from brokerless import _native
 from brokerless.cli import output
-from brokerless.layout.bootstrap_metadata import Bootstrap, ClusterImage
 from brokerless.layout.checkpoints import HIGH_WATERMARKS
+from brokerless.metadata.bootstrap import Bootstrap
 from damage import cut, flip_bit
 from expected import LOG_DIRS, consumed, text, value
+from images import image_of, set_replicas
 
 
 def objects(lines):
@@ -422,9 +423,9 @@ def replicated(tmp_path, monkeypatch):
     with bl.Producer(tmp_path / "d", "t") as producer:
         producer.send([{"value": b"%d" % i} for i in range(10)])
     (tmp_path / "d" / HIGH_WATERMARKS).write_text("0\n1\nt 0 5\n")
-    image = ClusterImage(replicas={("t", 0): (1, 2)})
-    monkeypatch.setattr("brokerless.log_dir.cluster_metadata.cluster_image", lambda _: image)
-    monkeypatch.setattr("brokerless.log_dir.cluster_metadata.bootstrap", lambda *_: None)
+    image = image_of({("t", 0): (1, 2)})
+    monkeypatch.setattr("brokerless.metadata.log.cluster_image", lambda _: image)
+    monkeypatch.setattr("brokerless.metadata.topic_settings.bootstrap", lambda *_: None)
     return tmp_path / "d", image
 
 
@@ -437,7 +438,7 @@ def test_rows_that_may_never_have_been_committed_are_named(replicated, run):
     at_high_watermark = run("read", data, "--end-offset", "high-watermark")
     assert "committed" not in at_high_watermark.err
     assert len(at_high_watermark.out.splitlines()) == 5
-    image.replicas["t", 0] = (1,)
+    set_replicas(image, "t", 0, (1,))
     assert "committed" not in run("read", data).err
 
 

@@ -5,7 +5,7 @@ import json
 import pyarrow.parquet as pq
 import pytest
 
-from brokerless.state.metadata_image import MetadataImage
+from brokerless.metadata.image import MetadataImage
 from damage import overwrite
 from state_building import commit_key, commit_value, group_key, group_value, write_records
 

@@ -15,7 +15,9 @@ from brokerless.errors import CorruptRecordError, LogInUseError, UnsupportedForm
 from brokerless.healing.partition_counts import java_hash
 from brokerless.healing.salvage import salvage
 from brokerless.layout import checkpoints, file_names
-from brokerless.layout.bootstrap_metadata import (
+from brokerless.layout.commit_journal import NAME as JOURNAL
+from brokerless.layout.release import Release
+from brokerless.metadata.bootstrap import (
     compact_array,
     compact_string,
     feature_records,
@@ -24,8 +26,6 @@ from brokerless.layout.bootstrap_metadata import (
     topic_record,
     uuid_bytes,
 )
-from brokerless.layout.commit_journal import NAME as JOURNAL
-from brokerless.layout.release import Release
 from building import NOW, batch, marker, write_segment
 from reference import crc32c
 from state_building import commit_key, commit_value, transaction_key, transaction_value

@@ -10,9 +10,9 @@ import pytest
 import brokerless as bl
 from brokerless import _native
 from brokerless.healing.surviving_metadata import surviving_metadata
-from brokerless.layout.bootstrap_metadata import topic_record
 from brokerless.layout.checkpoints import MetaProperties, format_meta_properties
-from brokerless.layout.voters import Voter, voters_snapshot
+from brokerless.metadata.bootstrap import topic_record
+from brokerless.metadata.voters import Voter, voters_snapshot
 from building import batch
 from damage import append, cut, flip_bit, overwrite
 

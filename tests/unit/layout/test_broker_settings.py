@@ -7,12 +7,15 @@ import pytest
 
 import brokerless as bl
 from brokerless import _native
-from brokerless.layout import bootstrap_metadata, checkpoints
+from brokerless.layout import checkpoints
 from brokerless.layout.broker_settings import SYNONYMS, BrokerConfig, Layer, dynamic_layers, layered
 from brokerless.layout.topic_config import Setting
-from brokerless.log_dir.cluster_metadata import Cluster, bootstrap
+from brokerless.metadata import bootstrap as bootstrap_metadata
+from brokerless.metadata.bootstrap import bootstrap
+from brokerless.metadata.topic_settings import Cluster
 from brokerless.rewriting.run import rewrite_each
 from building import NOW, batch
+from images import set_replicas
 
 METADATA = "__cluster_metadata-0"
 UNKNOWN = "settings of topics are not known"
@@ -153,7 +156,7 @@ def test_a_malformed_escape_is_refused(tmp_path):
 def config_record(of, name, value):
     """A setting of a broker; "": of all."""
     content = (
-        bytes([bootstrap_metadata._BROKER_RESOURCE])
+        bytes([4])
         + bootstrap_metadata.compact_string(of)
         + bootstrap_metadata.compact_string(name)
         + bootstrap_metadata.compact_string(value)
@@ -391,9 +394,9 @@ def test_the_metadata_that_are_named_count_for_a_partition_that_stands_alone(dat
     """No high watermark is made up for it: nothing was compacted, for a transaction that was not there."""
     alone = shutil.copytree(data / "own-0", tmp_path / "elsewhere/own-0")
     image = Cluster.of(str(data), 1, metadata=metadata).image
-    image.replicas["own", 0] = replicas
+    set_replicas(image, "own", 0, replicas)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("brokerless.log_dir.cluster_metadata.cluster_image", lambda _: image)
+        patch.setattr("brokerless.metadata.log.cluster_image", lambda _: image)
         (done,) = bl.rewrite(bl.Compact(), alone, metadata=metadata)
         assert (done.report.skip_reason, done.report.total("kept")) == ("", 1)
         assert done.report.settings["min_compaction_lag_ms"].source == "topic"
@@ -412,8 +415,8 @@ def test_the_brokers_file_says_whose_runtime_settings_count_for_a_partition_that
 def test_the_high_watermark_is_named_where_it_limits_a_compaction(data, metadata, monkeypatch):
     """It was called a transaction."""
     image = Cluster.of(str(data), 1, metadata=metadata).image
-    image.replicas["own", 0] = (1, 2)
-    monkeypatch.setattr("brokerless.log_dir.cluster_metadata.cluster_image", lambda _: image)
+    set_replicas(image, "own", 0, (1, 2))
+    monkeypatch.setattr("brokerless.metadata.log.cluster_image", lambda _: image)
     (data / checkpoints.HIGH_WATERMARKS).write_text("0\n1\nown 0 0\n")
     (done,) = bl.rewrite(bl.Compact(), data, topics=["own"], dry_run=True, metadata=metadata)
     words = "records from the high watermark on may not be on other brokers yet"

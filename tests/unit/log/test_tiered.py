@@ -6,12 +6,12 @@ import pytest
 
 import brokerless as bl
 from brokerless.layout import checkpoints
-from brokerless.layout.bootstrap_metadata import ClusterImage
 from brokerless.layout.topic_config import TopicConfig
-from brokerless.log_dir.cluster_metadata import Cluster
 from brokerless.log_dir.recover import recovered
+from brokerless.metadata.topic_settings import Cluster
 from brokerless.rewriting.run import rewrite
 from building import batch
+from images import image_of
 
 # Of the directory without metadata that is said each time.
 pytestmark = pytest.mark.filterwarnings("ignore:settings of topics are not known")
@@ -228,8 +228,9 @@ def test_the_checkpoint_of_an_ordinary_log_may_be_old(tmp_path):
 
 def test_metadata_that_end_in_damage_do_not_say_that_a_log_is_not_tiered(tmp_path, monkeypatch):
     """What switched tiering on may be behind the damage: the log's own files tell then."""
-    image = ClusterImage(topics={"t": {}}, replicas={("t", 0): (1,)}, is_whole=False)
-    monkeypatch.setattr("brokerless.log_dir.cluster_metadata.cluster_image", lambda _: image)
+    image = image_of({("t", 0): (1,)})
+    image.is_whole = False
+    monkeypatch.setattr("brokerless.metadata.log.cluster_image", lambda _: image)
     cluster = Cluster(str(tmp_path), 1, None)
     assert cluster.config_of("t").remote_storage_enable is None
     assert cluster.replicas(("t", 0)) is None

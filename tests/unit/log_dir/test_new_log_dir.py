@@ -10,9 +10,9 @@ import pytest
 
 import brokerless as bl
 from brokerless.io import disk
-from brokerless.log_dir.cluster_metadata import bootstrap
 from brokerless.log_dir.topics import NewTopic
 from brokerless.log_dir.writer import LogDirWriter, open_or_create
+from brokerless.metadata.bootstrap import bootstrap
 from brokerless.staging.atomic_write import AtomicWrite
 from building import NOW, batch
 

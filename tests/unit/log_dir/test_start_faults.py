@@ -7,8 +7,8 @@ import pytest
 
 import brokerless as bl
 from brokerless.layout import checkpoints
-from brokerless.layout.bootstrap_metadata import Bootstrap, Topic
 from brokerless.log_dir.recover import forecast
+from brokerless.metadata.bootstrap import Bootstrap, Topic
 from building import batch
 from damage import overwrite
 

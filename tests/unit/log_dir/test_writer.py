@@ -15,9 +15,10 @@ import brokerless as bl
 from brokerless import _native
 from brokerless.io import disk
 from brokerless.layout import checkpoints
-from brokerless.layout.bootstrap_metadata import Bootstrap, ClusterImage
 from brokerless.layout.replication import SOLE
 from brokerless.log_dir import writer
+from brokerless.metadata.bootstrap import Bootstrap
+from images import image_of
 
 # The stand-ins have no topic ids.
 pytestmark = pytest.mark.filterwarnings("ignore:a broker renames ")
@@ -396,8 +397,8 @@ def test_who_else_has_a_replica_is_named_by_the_metadata(brokers, monkeypatch):
     """And nobody is warned of where nobody has."""
 
     def described(replicas):
-        image = ClusterImage(replicas=replicas)
-        monkeypatch.setattr("brokerless.log_dir.cluster_metadata.cluster_image", lambda _: image)
+        image = image_of(replicas)
+        monkeypatch.setattr("brokerless.metadata.log.cluster_image", lambda _: image)
 
     alone = {("t", 0): (3,), ("t", 1): (3,), ("u", 0): (3,)}
     described(alone)

@@ -14,11 +14,12 @@ from brokerless.append.writer import LogWriter
 from brokerless.errors import CorruptRecordError
 from brokerless.layout.replication import SOLE, Replication
 from brokerless.layout.topic_config import TopicConfig
-from brokerless.log_dir.cluster_metadata import Cluster
+from brokerless.metadata.topic_settings import Cluster
 from brokerless.rewriting.convert import Convert
 from brokerless.rewriting.run import rewrite
 from building import NOW, batch, marker
 from expected import CONSUMED_COLUMNS, as_consumed, consumed, partitions
+from images import set_replicas
 from verbs import headers, written
 
 COLUMNS = [*CONSUMED_COLUMNS, "producerId", "producerEpoch", "sequence", "isTransactional"]
@@ -286,10 +287,9 @@ def test_batches_are_joined_only_where_nobody_else_may_end(copied):
     cluster, key = Cluster.of(str(data), 1), ("idempotent", 0)
     assert cluster.replication(key, 7) == SOLE
     assert Cluster.of(str(data), 2).replication(key, 7) == Replication(0, 7)
-    cluster.image.replicas[key] = (1, 2)
-    cluster.image.in_sync[key] = (1,)
+    set_replicas(cluster.image, *key, (1, 2), in_sync=(1,))
     assert cluster.replication(key, 7) == Replication(0, 7)
-    cluster.image.in_sync[key] = (2, 1)
+    set_replicas(cluster.image, *key, (1, 2), in_sync=(2, 1))
     assert cluster.replication(key, 7) == Replication(7, 7)
     assert cluster.replication(key, None) == Replication(0, 0)
     # Of what nobody describes, nothing is known; of what is, a broker takes a missing entry for 0.

@@ -8,10 +8,10 @@ import pytest
 
 import brokerless as bl
 from brokerless import _native
-from brokerless.layout.bootstrap_metadata import snapshot_records
+from brokerless.metadata.bootstrap import snapshot_records
+from brokerless.metadata.image import SCHEMAS, MetadataImage
+from brokerless.metadata.schema import finite
 from brokerless.state.cluster import ClusterState
-from brokerless.state.metadata_image import SCHEMAS, MetadataImage
-from brokerless.state.schema import finite
 from damage import overwrite
 
 TOPIC_ID = "AAECAwQFBgcICQoLDA0ODw"

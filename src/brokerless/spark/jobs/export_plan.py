@@ -15,7 +15,7 @@ from brokerless.io.remote import is_remote
 from brokerless.layout import file_names
 from brokerless.log.offset_range import bounds
 from brokerless.log.segment import NO_END
-from brokerless.log_dir.cluster_metadata import Cluster
+from brokerless.metadata.topic_settings import Cluster
 from brokerless.spark.jobs.manifest import ExportedPartition, ExportedTopic, Manifest
 from brokerless.spark.source.records import chosen, end_of, name_of, pieces_of_all, start_of, target_of
 from brokerless.spark.source.tasks import pack

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from brokerless.append.operation import Outcome, PlanT, ReportT, RewriteOperation
-    from brokerless.log_dir.cluster_metadata import Path
+    from brokerless.metadata.topic_settings import Path
     from brokerless.rewriting.compact.report import CompactionReport
     from brokerless.rewriting.convert import ConvertReport
     from brokerless.rewriting.run import Progress, RewriteResult

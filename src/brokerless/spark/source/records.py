@@ -14,7 +14,7 @@ from brokerless.errors import OffsetOutOfRangeError
 from brokerless.io.remote import is_remote
 from brokerless.log.offset_range import end_at, start_at
 from brokerless.log.reader import KAFKA_COLUMNS, SparkReader
-from brokerless.log_dir.cluster_metadata import Uncommitted
+from brokerless.metadata.uncommitted import Uncommitted
 from brokerless.spark.source.cuts import cut
 from brokerless.spark.source.tasks import (
     WorkItem,

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import warnings
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from brokerless import _native
-from brokerless.errors import CorruptRecordError, UnsupportedFormatError
+from brokerless.errors import CorruptRecordError, UnsupportedFormatError, located
 from brokerless.io import storage
 from brokerless.layout.file_names import METADATA_TOPIC
-from brokerless.state.internal_topic import decoded_records
+from brokerless.log.log import Log
+from brokerless.metadata.directory import formatted_snapshot, has_metadata_log
+from brokerless.metadata.image import MetadataImage
+from brokerless.metadata.records import decoded_records
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
-    from brokerless.log.log import Log
     from brokerless.log.segment import Segment
-    from brokerless.state.metadata_image import MetadataImage
 
 _SNAPSHOT = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint")
 _HEADER, _FOOTER = "SNAPSHOT_HEADER", "SNAPSHOT_FOOTER"
@@ -145,14 +148,58 @@ def _replay_controls(segment: Segment, image: MetadataImage, end: int, at: int |
                         image.replay_control(control_type, value)
 
 
+def replay_records(records: Iterable[bytes], image: MetadataImage) -> None:
+    """Apply records, given as their bytes."""
+    values = pa.array(records, pa.binary())
+    _replay_rows(pa.RecordBatch.from_arrays([pa.nulls(len(values), pa.binary()), values], ["key", "value"]), image)
+
+
 def _replay_rows(rows: pa.RecordBatch, image: MetadataImage) -> None:
     for part, decoded in decoded_records(METADATA_TOPIC, rows):
-        columns = (decoded[name].to_pylist() for name in ("type", "name", "value", "unknown"))
-        for kind, name, value, unknown, record in zip(*columns, part["value"].to_pylist(), strict=True):
+        columns = (decoded[name].to_pylist() for name in ("type", "version", "name", "value", "unknown"))
+        for kind, version, name, value, unknown, record in zip(*columns, part["value"].to_pylist(), strict=True):
             if unknown is not None:
-                is_of_new_type = name is None and kind is not None
+                # Of a type that is known, the name is missing where the record ends before its version.
+                is_of_new_type = name is None and None not in (kind, version)
                 image.not_understood(
                     unknown if name is None else f"{name}: {unknown}", record or b"", is_of_new_type=is_of_new_type
                 )
             elif name is not None:
                 image.replay(name, json.loads(value), record or b"")
+
+
+def cluster_image(path: str) -> MetadataImage | None:
+    """Return the cluster's state in a log directory's metadata log; None: it has no metadata log.
+
+    The log is read up to damage, where a broker cuts it off. The image is then not whole.
+
+    Raises:
+        CorruptRecordError: a snapshot is damaged.
+    """
+    if not has_metadata_log(path):
+        return None
+    image, log = MetadataImage(), Log(f"{path}/{METADATA_TOPIC}-0")
+    start = log.local_log_start_offset
+    first = formatted_snapshot(path)
+    newest = next((one for one in snapshots(log) if os.path.basename(one[2]) != os.path.basename(first)), None)
+    if newest is not None:
+        # Before the snapshot, the log may have a topic's deletion without its creation.
+        start = min(max(start, newest[0]), log.log_end_offset)
+        with located(newest[2]):
+            replay_snapshot(storage.read_all(newest[2]), image)
+    damage = replay_log(log, image, start, log.log_end_offset) if start < log.log_end_offset else None
+    if damage is not None:
+        image.is_whole = False
+        warnings.warn(
+            f"the cluster's metadata are known up to damage at {damage.path}:{damage.position} ({damage.args[0]}): "
+            "what they say of settings, replicas and producer ids may be old; a broker cuts them there",
+            stacklevel=2,
+        )
+    elif not image.is_whole:
+        count, why = sum(image.unknown.values()), ", ".join(image.unknown)
+        warnings.warn(
+            f"{log.path}: {count} records are not understood, and what the cluster's metadata say of settings, "
+            f"replicas and producer ids may be old: {why}",
+            stacklevel=2,
+        )
+    return image

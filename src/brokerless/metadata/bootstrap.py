@@ -7,8 +7,8 @@ file names, and a broker renames the directories of other topics to `-stray`.
 A record is: varint frame version 1, varint message id, varint message version, then Kafka's generated message in its
 flexible form: strings and arrays with an unsigned varint of length + 1, a count of tagged fields at the end. The
 messages are those in `metadata/src/main/resources/common/metadata` of Kafka's source: FeatureLevelRecord 12,
-TopicRecord 2, PartitionRecord 3 (version 1: with directories, KIP-858), ConfigRecord 4, ProducerIdsRecord 15. In the
-log of a running cluster, PartitionChangeRecord 5 and RemoveTopicRecord 9 are read, too. Others are kept unchanged.
+TopicRecord 2, PartitionRecord 3 (version 1: with directories, KIP-858), ConfigRecord 4, ProducerIdsRecord 15. Others
+are kept unchanged.
 """
 
 from __future__ import annotations
@@ -16,19 +16,21 @@ from __future__ import annotations
 import base64
 import struct
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from brokerless import _native
-from brokerless.errors import CorruptRecordError, UnsupportedFormatError
+from brokerless.errors import CorruptRecordError, UnsupportedFormatError, located
+from brokerless.io import storage
+from brokerless.layout import checkpoints, file_names
+from brokerless.layout.commit_journal import Journal
 from brokerless.layout.release import Release
+from brokerless.metadata.directory import formatted_snapshot, has_topic_ids, was_started
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
 _FRAME = 1
 _TOPIC, _PARTITION, _CONFIG, _FEATURE, _PRODUCER_IDS = (2, 0), (3, 1), (4, 0), (12, 0), (15, 0)
-# PartitionChangeRecord: the tags of the new replicas and of the in-sync replicas.
-_REPLICAS_TAG, _IN_SYNC_TAG = 2, 0
 # The features that `StorageTool format` of each release writes, at their newest stable levels.
 _FEATURE_NAMES = (
     "metadata.version",
@@ -51,7 +53,7 @@ LEAST_METADATA_VERSION = 17
 """3.7-IV2: the first version in which a PartitionRecord has directories."""
 OLDEST_RELEASE = Release(4, 0)
 """The default release of a new cluster. Brokers of this release and all newer ones start on it."""
-_TOPIC_RESOURCE, _BROKER_RESOURCE = 2, 4
+_TOPIC_RESOURCE = 2
 # The number of producer ids that a broker requests at a time (ProducerIdsBlock.PRODUCER_ID_BLOCK_SIZE).
 _PRODUCER_ID_BLOCK = 1000
 # DirectoryId.UNASSIGNED: the broker reports later which of its directories holds the partition.
@@ -174,8 +176,13 @@ class Bootstrap:
 
     @property
     def brokers(self) -> dict[str, dict[str, str]]:
-        """The dynamic settings of brokers; see `ClusterImage`."""
-        return ClusterImage.of(self._others).brokers
+        """The dynamic settings of brokers by id; those of "" apply to all brokers."""
+        from brokerless.metadata.image import MetadataImage  # noqa: PLC0415 - Arrow is slow to import
+        from brokerless.metadata.log import replay_records  # noqa: PLC0415 - Arrow is slow to import
+
+        image = MetadataImage()
+        replay_records(self._others, image)
+        return image.broker_configs
 
     @property
     def _metadata_version(self) -> int:
@@ -196,109 +203,6 @@ class Bootstrap:
             for partition, leader_epoch in topic.leader_epochs.items():
                 place = topic.directories.get(partition, _UNASSIGNED)
                 yield partition_record(partition, topic.topic_id, [self.node_id], leader_epoch, [place])
-
-
-@dataclass
-class ClusterImage:
-    """The state of a cluster after its metadata records, reduced to the needed parts (Kafka's `MetadataImage`).
-
-    Attributes:
-        topics: the own settings of each topic, by name; {} for a topic without any.
-        brokers: the dynamic settings of brokers by id; those of "" apply to all brokers.
-        replicas: the nodes of each (topic, partition).
-        in_sync: the in-sync replicas of each (topic, partition) when the metadata were written.
-        registered: the nodes of all registered brokers.
-        next_producer_id: all lower producer ids have been handed to brokers, which assign them to producers.
-        names: the topic names by topic id.
-        is_whole: False if records are missing at the end, so that anything here may be outdated.
-    """
-
-    topics: dict[str, dict[str, str]] = field(default_factory=dict)
-    brokers: dict[str, dict[str, str]] = field(default_factory=dict)
-    replicas: dict[tuple[str, int], tuple[int, ...]] = field(default_factory=dict)
-    in_sync: dict[tuple[str, int], tuple[int, ...]] = field(default_factory=dict)
-    registered: set[int] = field(default_factory=set)
-    next_producer_id: int = 0
-    names: dict[str, str] = field(default_factory=dict)
-    is_whole: bool = True
-
-    @classmethod
-    def of(cls, records: Iterable[bytes]) -> ClusterImage:
-        """Return the image after these records; see `replay`."""
-        image = cls()
-        image.replay(records)
-        return image
-
-    def replay(self, records: Iterable[bytes]) -> None:
-        """Apply records, in log order.
-
-        Raises:
-            CorruptRecordError: a record is cut.
-            UnsupportedFormatError: a record has a later frame version.
-        """
-        for record in records:
-            reader = _Reader(record)
-            key, _ = reader.kind()
-            if key in self._REPLAYS:
-                self._REPLAYS[key](self, reader)
-
-    def _replay_registration(self, reader: _Reader) -> None:
-        self.registered.add(reader.integer())
-
-    def _replay_unregistration(self, reader: _Reader) -> None:
-        self.registered.discard(reader.integer())
-
-    def _replay_topic(self, reader: _Reader) -> None:
-        name, topic_id = reader.string(), reader.uuid()
-        self.names[topic_id] = name
-        self.topics.setdefault(name, {})
-
-    def _replay_removed_topic(self, reader: _Reader) -> None:
-        # Its settings are removed, too (ConfigurationsDelta): a new topic of the same name starts without them.
-        name = self.names.pop(reader.uuid(), "")
-        self.topics.pop(name, None)
-        for nodes in (self.replicas, self.in_sync):
-            for key in [key for key in nodes if key[0] == name]:
-                del nodes[key]
-
-    def _replay_partition(self, reader: _Reader) -> None:
-        key = self._partition(reader)
-        self.replicas[key], self.in_sync[key] = reader.integers(), reader.integers()
-
-    def _replay_partition_change(self, reader: _Reader) -> None:
-        key, changed = self._partition(reader), reader.tagged()
-        for tag, nodes in ((_REPLICAS_TAG, self.replicas), (_IN_SYNC_TAG, self.in_sync)):
-            if tag in changed:
-                nodes[key] = _Reader(changed[tag]).integers()
-
-    def _replay_config(self, reader: _Reader) -> None:
-        config = reader.config()
-        if config.resource not in (_TOPIC_RESOURCE, _BROKER_RESOURCE):
-            return
-        configs = (self.topics if config.is_of_topic else self.brokers).setdefault(config.of, {})
-        if config.value is None:
-            configs.pop(config.name, None)
-        else:
-            configs[config.name] = config.value
-
-    def _replay_producer_ids(self, reader: _Reader) -> None:
-        self.next_producer_id = reader.next_producer_id()
-
-    def _partition(self, reader: _Reader) -> tuple[str, int]:
-        partition, topic_id = reader.integer(), reader.uuid()
-        return self.names.get(topic_id, ""), partition
-
-    # The methods by record kind. All versions of a record begin with the fields that these methods read.
-    _REPLAYS: ClassVar[dict[int, Callable[[ClusterImage, _Reader], None]]] = {
-        0: _replay_registration,
-        1: _replay_unregistration,
-        2: _replay_topic,
-        3: _replay_partition,
-        4: _replay_config,
-        5: _replay_partition_change,
-        9: _replay_removed_topic,
-        15: _replay_producer_ids,
-    }
 
 
 def without_records(snapshot: bytes) -> bytes:
@@ -376,10 +280,6 @@ class _Reader:
         """Read an array of int32. Null becomes an empty array."""
         length = max(0, self.varint() - 1)
         return struct.unpack(f">{length}i", self.take(4 * length))
-
-    def tagged(self) -> dict[int, bytes]:
-        """Read the tagged fields that end a message."""
-        return {self.varint(): self.take(self.varint()) for _ in range(self.varint())}
 
     def string(self) -> str:
         """Read a string. Null becomes an empty string."""
@@ -506,3 +406,53 @@ def _varint(number: int) -> bytes:
         number >>= 7
     out.append(number)
     return bytes(out)
+
+
+def bootstrap_file(path: str, journal: Journal | None) -> str:
+    """Return the file of the metadata that a new cluster starts with. It depends on the release that formatted it.
+
+    Args:
+        path: the log directory.
+        journal: the journal of a commit in force. Partitions that its metadata name may be in place already.
+
+    Raises:
+        CorruptRecordError: a file is damaged.
+    """
+    if journal is not None and checkpoints.BOOTSTRAP in journal.files:
+        return f"{journal.path}/{checkpoints.BOOTSTRAP}"
+    formatted = formatted_snapshot(path)
+    if storage.exists(formatted):
+        with located(formatted):
+            if snapshot_records(storage.read_all(formatted)):
+                return formatted
+    return f"{path}/{checkpoints.BOOTSTRAP}"
+
+
+def bootstrap(path: str, node_id: int | None, *, file: str | None = None) -> Bootstrap | None:
+    """Return the metadata that a new cluster starts with; None: it has started, or there are none.
+
+    Args:
+        path: the log directory.
+        node_id: the broker's `node.id`.
+        file: the file of the metadata; None: the result of `bootstrap_file`.
+
+    Raises:
+        CorruptRecordError: the file is damaged.
+        UnsupportedFormatError: a partition has replicas on other nodes.
+    """
+    if node_id is None or was_started(path):
+        return None
+    file = file or bootstrap_file(path, Journal.read(path))
+    if not storage.exists(file):
+        return None
+    with located(file):
+        found = Bootstrap.parse(storage.read_all(file), node_id)
+        for name in found.topics:
+            # The name becomes part of a directory name.
+            try:
+                file_names.check_topic_name(name)
+            except ValueError as error:
+                raise CorruptRecordError(str(error)) from error
+    # Without topics, it may also be the second disk of a broker that ran and was killed.
+    is_new = bool(found.topics) or not (has_topic_ids(path) or storage.exists(f"{path}/{checkpoints.RECOVERY_POINTS}"))
+    return found if is_new else None

@@ -7,14 +7,19 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 
-from brokerless.state.schema import schema, structs
+from brokerless.layout.broker_settings import dynamic_layers, layered
+from brokerless.metadata.schema import schema, structs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
+
+    from brokerless.layout.topic_config import TopicConfig
 
 _INTEGERS, _TEXTS = pa.list_(pa.int32()), pa.list_(pa.string())
 _ENDPOINTS = structs(name=pa.string(), host=pa.string(), port=pa.int32(), security_protocol=pa.string())
@@ -81,6 +86,7 @@ SCHEMAS = {
 }
 """The tables, by subject."""
 
+_TOPIC_RESOURCE, _BROKER_RESOURCE = 2, 4
 _CONFIG_RESOURCES = {2: "topic", 4: "broker", 8: "broker-logger", 16: "client-metrics", 32: "group"}
 _ACL_RESOURCES = {2: "TOPIC", 3: "GROUP", 4: "CLUSTER", 5: "TRANSACTIONAL_ID", 6: "DELEGATION_TOKEN", 7: "USER"}
 _PATTERNS = {1: "ANY", 2: "MATCH", 3: "LITERAL", 4: "PREFIXED"}
@@ -124,7 +130,8 @@ class MetadataImage:
         secrets: as given.
         offset: the offset after the last record; None if it is not known.
         time: the time of the last record in ms; None if it is not known.
-        is_whole: False if damage hides the end of the log, so that anything here may be outdated.
+        next_producer_id: all lower producer ids have been handed to brokers, which assign them to producers.
+        is_whole: False if records are missing at the end, or not understood, so that anything here may be outdated.
         left_out: how many records of each type have other fields: those of previews (Kafka 2.8 to 3.2).
         unknown: how many records are not understood, by the reason: those of later releases.
     """
@@ -133,6 +140,7 @@ class MetadataImage:
         self.secrets = secrets
         self.offset: int | None = None
         self.time: int | None = None
+        self.next_producer_id = 0
         self.is_whole = True
         self.left_out: Counter[str] = Counter()
         self.unknown: Counter[str] = Counter()
@@ -195,6 +203,48 @@ class MetadataImage:
             if not any("endpoints" in voter for voter in self._voters.values()):
                 self._voters = {voter["voterId"]: {"voter_id": voter["voterId"]} for voter in value["voters"]}
 
+    @property
+    def topic_ids(self) -> Mapping[str, str]:
+        """The topic ids by name."""
+        return MappingProxyType(self._ids)
+
+    @property
+    def topic_names(self) -> Mapping[str, str]:
+        """The names of topics by their ids."""
+        return MappingProxyType(self._names)
+
+    @property
+    def registered(self) -> set[int]:
+        """The nodes of all registered brokers."""
+        return set(self._brokers)
+
+    @property
+    def broker_configs(self) -> dict[str, dict[str, str]]:
+        """The dynamic settings of brokers by id; those of "" apply to all brokers."""
+        return {name: dict(configs) for (kind, name), configs in self._configs.items() if kind == _BROKER_RESOURCE}
+
+    def configs_of(self, topic: str) -> dict[str, str]:
+        """Return the own settings of a topic."""
+        return dict(self._configs.get((_TOPIC_RESOURCE, topic), {}))
+
+    def settings_of(self, topic: str, node_id: int | None) -> TopicConfig:
+        """Return the settings of a topic on a broker, each with its source: its own, the broker's, Kafka's defaults.
+
+        Args:
+            topic: the topic.
+            node_id: the broker; None: not known, so that only the defaults of all brokers count.
+
+        Raises:
+            ValueError: a value is invalid.
+        """
+        config = layered(self.configs_of(topic), dynamic_layers(self.broker_configs, node_id))
+        # If the end of the metadata is missing, the log's own files show whether it is tiered.
+        return config if self.is_whole else replace(config, remote_storage_enable=None)
+
+    def partitions_of(self, topic: str) -> dict[int, dict[str, Any]]:
+        """Return the partitions of a topic: `replicas`, `isr`, `leader`, `leader_epoch` and others, by number."""
+        return self._partitions.get(self._ids.get(topic, ""), {})
+
     def table(self, subject: str, *, secrets: bool | None = None) -> pa.Table:
         """Return a table: one of `SCHEMAS`. `secrets` may override that of the image.
 
@@ -209,7 +259,7 @@ class MetadataImage:
         rows = list(self._TABLES[subject](self))
         return rows if shows else list(map(_without_secrets, rows))
 
-    def not_understood(self, why: str, record: bytes, *, is_of_new_type: bool) -> None:  # noqa: ARG002
+    def not_understood(self, why: str, record: bytes, *, is_of_new_type: bool) -> None:  # noqa: ARG002 - an image that keeps records does
         """Take a record of a type or version that is not known.
 
         Args:
@@ -218,6 +268,7 @@ class MetadataImage:
             is_of_new_type: whether its type is not known, so that nothing that is known depends on it.
         """
         self.unknown[why] += 1
+        self.is_whole &= is_of_new_type
 
     def replayed(self, name: str, value: dict[str, Any], record: bytes) -> None:
         """Take the bytes of a record that was applied."""
@@ -284,7 +335,7 @@ class MetadataImage:
         if self._ids.get(name or "") == value["topicId"]:
             del self._ids[name or ""]
         # A new topic of the same name starts without settings (ConfigurationsDelta).
-        self._configs.pop((2, name or ""), None)
+        self._configs.pop((_TOPIC_RESOURCE, name or ""), None)
 
     def _create_partition(self, value: dict[str, Any]) -> None:
         self._partitions.setdefault(value["topicId"], {})[value["partitionId"]] = {
@@ -368,6 +419,9 @@ class MetadataImage:
 
     def _remove_token(self, value: dict[str, Any]) -> None:
         self._tokens.pop(value["tokenId"], None)
+
+    def _hand_out_producer_ids(self, value: dict[str, Any]) -> None:
+        self.next_producer_id = value["nextProducerId"]
 
     def _topic_rows(self) -> Iterable[dict[str, Any]]:
         for name, topic_id in sorted((name, topic_id) for topic_id, name in self._names.items()):
@@ -470,6 +524,7 @@ class MetadataImage:
         "FeatureLevelRecord": _set_feature,
         "DelegationTokenRecord": _add_token,
         "RemoveDelegationTokenRecord": _remove_token,
+        "ProducerIdsRecord": _hand_out_producer_ids,
     }
     _TABLES: ClassVar[dict[str, Callable[[MetadataImage], Iterable[dict[str, Any]]]]] = {
         "brokers": _broker_rows,

@@ -11,7 +11,7 @@ import struct
 from typing import TYPE_CHECKING, NamedTuple
 
 from brokerless import _native
-from brokerless.layout.bootstrap_metadata import compact_array, compact_string, uuid_bytes
+from brokerless.metadata.bootstrap import compact_array, compact_string, uuid_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -1,0 +1,94 @@
+"""Where a log directory has the cluster's metadata, and whether a broker has started on it."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING
+
+from brokerless.io import storage
+from brokerless.layout import checkpoints, file_names
+from brokerless.layout.log_dir_files import LogDirFiles
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_SNAPSHOT = re.compile(r"[0-9]{20}-[0-9]{10}\.checkpoint")
+
+
+def formatted_snapshot(path: str) -> str:
+    """Return the path of the snapshot that formatting writes: the voters, and since 4.4 all records (KIP-1170)."""
+    return f"{path}/{file_names.METADATA_TOPIC}-0/{0:020d}-{0:010d}.checkpoint"
+
+
+def has_metadata_log(path: str) -> bool:
+    """Return whether a log directory has the metadata log of a started cluster.
+
+    The first snapshot does not count: formatting writes it, and the metadata log may then start on another disk.
+    """
+    directory = f"{path}/{file_names.METADATA_TOPIC}-0"
+    first = os.path.basename(formatted_snapshot(path))
+    names = storage.list_directory(directory) if storage.exists(directory) else []
+    return any(name.endswith(".log") or (_SNAPSHOT.fullmatch(name) and name != first) for name in names)
+
+
+def metadata_among(paths: Iterable[str], path: str) -> str | None:
+    """Return the path among several that has the metadata log of a log directory; None: no path has it.
+
+    Args:
+        paths: log directories and other paths.
+        path: the log directory without a metadata log.
+    """
+    cluster_id = LogDirFiles(path).cluster_id
+    if cluster_id is None or has_metadata_log(path):
+        return None
+    return next((one for one in paths if has_metadata_log(one) and LogDirFiles(one).cluster_id == cluster_id), None)
+
+
+def metadata_directory(metadata: str, path: str) -> str:
+    """Return the log directory that holds a metadata log.
+
+    Args:
+        metadata: this log directory, or the metadata log's own directory in it.
+        path: the log directory that needs the metadata.
+
+    Raises:
+        ValueError: there is no metadata log, or it belongs to another cluster.
+    """
+    absolute = os.path.abspath(metadata)
+    found = os.path.dirname(absolute) if os.path.basename(absolute) == f"{file_names.METADATA_TOPIC}-0" else metadata
+    if not has_metadata_log(found):
+        raise ValueError(
+            f"no metadata log in {metadata}: the directory that metadata.log.dir of a broker names, or else the first "
+            f"of its log.dirs, has it as {file_names.METADATA_TOPIC}-0"
+        )
+    wanted, cluster_id = LogDirFiles(path).cluster_id, LogDirFiles(found).cluster_id
+    if None not in (wanted, cluster_id) and wanted != cluster_id:
+        raise ValueError(f"the metadata log in {metadata} is of cluster {cluster_id}, and {path} of {wanted}")
+    return found
+
+
+def has_topic_ids(path: str) -> bool:
+    """Return whether any partition has a topic id from its cluster."""
+    names = (name for name in storage.list_subdirectories(path) if name != f"{file_names.METADATA_TOPIC}-0")
+    return any(storage.exists(f"{path}/{name}/{checkpoints.PARTITION_METADATA}") for name in names)
+
+
+def was_started(path: str) -> bool:
+    """Return whether a broker ran on a log directory: then no controller reads the formatted snapshot any more.
+
+    The metadata log may be on another disk of the broker than the snapshot that formatting wrote. And its
+    first offset depends on the cluster's own last snapshot.
+    """
+    metadata = f"{path}/{file_names.METADATA_TOPIC}-0"
+    if storage.exists(metadata) and any(
+        name.endswith(".log") and file_names.live_base_offset(name) is not None
+        for name in storage.list_directory(metadata)
+    ):
+        return True
+    markers = (f"{path}/{name}" for name in (checkpoints.CLEAN_SHUTDOWN, checkpoints.CLEAN_SHUTDOWN_ASIDE))
+    epochs = [
+        checkpoints.parse_clean_shutdown(storage.read_all(marker)) for marker in markers if storage.exists(marker)
+    ]
+    # markers that a broker did not write have none, or a negative one
+    return any(epoch is not None and epoch >= 0 for epoch in epochs)

@@ -1,0 +1,287 @@
+"""`Cluster`: what a log directory's metadata say of its topics, partitions and brokers.
+
+A broker with several log directories has the metadata log in one of them (`metadata.log.dir`). For the others, callers
+name that directory.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from brokerless.io import storage
+from brokerless.layout import checkpoints, file_names
+from brokerless.layout.broker_settings import SYNONYMS, BrokerConfig, dynamic_layers, layered
+from brokerless.layout.log_dir_files import LogDirFiles
+from brokerless.layout.replication import SOLE, Replication
+from brokerless.layout.topic_config import UNKNOWN
+from brokerless.metadata.bootstrap import bootstrap
+from brokerless.metadata.directory import has_metadata_log, metadata_directory
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from brokerless.layout.broker_settings import Layer
+    from brokerless.layout.topic_config import TopicConfig
+    from brokerless.metadata.bootstrap import Bootstrap, Topic
+    from brokerless.metadata.image import MetadataImage
+
+    Path = str | os.PathLike[str]
+
+
+class Cluster:
+    """The cluster of a log directory, as the metadata of a new cluster or the metadata log describe it.
+
+    Args:
+        path: the log directory.
+        node_id: the broker's `node.id`; None: the directory does not record it.
+        bootstrap: the metadata that a new cluster starts with; None: it has started, or there are none.
+        broker_config: the broker's configuration file; None: it is not known.
+        metadata: the metadata log, or the log directory that has it; None: look only in `path`.
+
+    Raises:
+        ValueError: `metadata` has no metadata log, or that of another cluster; or `broker_config` belongs to another
+            broker, or has an invalid value.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        node_id: int | None,
+        bootstrap: Bootstrap | None,
+        *,
+        broker_config: Path | None = None,
+        metadata: Path | None = None,
+    ) -> None:
+        self.path, self.node_id = path, node_id
+        self._config = None if broker_config is None else BrokerConfig.read(broker_config)
+        given = None if self._config is None else self._config.node_id
+        if None not in (node_id, given) and node_id != given:
+            raise ValueError(f"{broker_config} is of broker {given}, and {path} of broker {node_id}")
+        self._metadata = path if metadata is None else metadata_directory(os.fspath(metadata), path)
+        # A caller that names a metadata log has a started cluster.
+        self.bootstrap = bootstrap if metadata is None else None
+
+    @classmethod
+    def of(
+        cls, path: str, node_id: int | None, *, broker_config: Path | None = None, metadata: Path | None = None
+    ) -> Cluster:
+        """Return the cluster of a log directory.
+
+        Raises:
+            CorruptRecordError: the metadata are damaged.
+            ValueError: `broker_config` or `metadata` does not fit.
+        """
+        return cls(path, node_id, bootstrap(path, node_id), broker_config=broker_config, metadata=metadata)
+
+    @cached_property
+    def image(self) -> MetadataImage | None:
+        """The state in the metadata log; None: its place is not known."""
+        from brokerless.metadata.log import cluster_image  # noqa: PLC0415 - Arrow is slow to import
+
+        return cluster_image(self._metadata)
+
+    @property
+    def next_producer_id(self) -> int | None:
+        """The first producer id that the cluster has not allocated to a broker; None: it is not known."""
+        return None if self.image is None else self.image.next_producer_id
+
+    @property
+    def other_brokers(self) -> list[int] | None:
+        """The cluster's other brokers; None: they are not known.
+
+        Each broker has a block of producer ids, and hands them out until it stops.
+        """
+        if self.image is None or not self.image.is_whole or self.node_id not in self.image.registered:
+            return None
+        return sorted(self.image.registered - {self.node_id})
+
+    def knows(self, topic: str) -> bool:
+        """Return whether the metadata describe a topic."""
+        return topic in self._described or (self.image is not None and topic in self.image.topic_ids)
+
+    def config_of(self, topic: str) -> TopicConfig:
+        """Return a topic's settings, each with its source: the topic's own, the broker's, or Kafka's defaults.
+
+        If no metadata name the topic, its own settings are not known. A setting that no layer gives then has source
+        `UNKNOWN`.
+
+        Raises:
+            CorruptRecordError: the metadata are damaged.
+            ValueError: a setting has an invalid value.
+        """
+        if topic in self._described:
+            return layered(self._described[topic].configs, self._layers)
+        configs = None
+        if self.image is not None and topic in self.image.topic_ids:
+            configs = self.image.configs_of(topic)
+        config = layered(configs or {}, self._layers)
+        if configs is None:
+            # The topic's own settings may differ from those of all layers below.
+            sources = {**dict.fromkeys(SYNONYMS, UNKNOWN), **config.sources}
+            config = replace(config, sources=sources, are_guessed=self._config is None)
+        is_whole = configs is not None and self.image is not None and self.image.is_whole
+        # If the end of the metadata is missing, the log's own files show whether it is tiered.
+        return config if is_whole else replace(config, remote_storage_enable=None)
+
+    @cached_property
+    def has_lost_metadata(self) -> bool:
+        """Whether the directory belongs to a KRaft broker, and the place of its metadata log is not known."""
+        return (
+            self.bootstrap is None
+            and (self._is_kraft or storage.exists(f"{self.path}/{checkpoints.BOOTSTRAP}"))
+            and not has_metadata_log(self._metadata)
+        )
+
+    def _topic_id(self, topic: str) -> str | None:
+        """Return a topic's id by the metadata; None: they have none."""
+        if topic in self._described:
+            return self._described[topic].topic_id
+        return None if self.image is None else self.image.topic_ids.get(topic)
+
+    @cached_property
+    def _is_kraft(self) -> bool:
+        return LogDirFiles(self.path).is_kraft
+
+    def missing_metadata(self) -> str:
+        """Describe what a KRaft broker does without the cluster's metadata; "": they are known."""
+        if not self.has_lost_metadata:
+            return ""
+        return (
+            f"no {file_names.METADATA_TOPIC}-0 in {self.path}: unless another of the broker's log.dirs has it "
+            "(metadata.log.dir), a broker renames all partitions -stray, and serves none of them"
+        )
+
+    def missing_settings(self, topics: Iterable[str] = ()) -> str:
+        """Describe which settings of topics are unknown, and what replaces them; "": all are known.
+
+        Args:
+            topics: the topics that matter. If the metadata of all topics are missing, the text says that instead.
+        """
+        if self.has_lost_metadata:
+            what = (
+                "settings of topics" if self._config is None else "the topics' own settings, and those set at runtime,"
+            )
+            return (
+                f"{what} are not known, and Kafka's defaults replace them: {self.missing_metadata()}; name the "
+                "directory that has it (--metadata, or metadata= in Python)"
+            )
+        unnamed = ", ".join(sorted(topic for topic in topics if not self.knows(topic)))
+        if not unnamed or (self.image is None and self._config is None):
+            return ""
+        where = "there is no metadata log" if self.image is None else f"the metadata log in {self._metadata} has none"
+        return f"the topic's own settings of {unnamed} are not known, and Kafka's defaults replace them: {where}"
+
+    def unserved(self, key: tuple[str, int], topic_id: str | None) -> str:
+        """Explain why a broker that starts here will not serve a partition; "": it will, or the metadata are not known.
+
+        A broker identifies a topic by its id, not by its name, and renames a stray partition's directory
+        (`LogManager.isStrayKraftReplica`).
+
+        Args:
+            key: the partition.
+            topic_id: the id in its `partition.metadata`; None: the file does not exist.
+        """
+        if not self._is_kraft:
+            return ""
+        topic, partition = key
+        why = f"a broker renames {topic}-{partition} -stray, and does not serve it"
+        if topic_id is None:
+            known_id = self._topic_id(topic)
+            cure = "" if known_id is None else f"; put one there, with the topic id {known_id}"
+            return f"{why}: no {checkpoints.PARTITION_METADATA}{cure}"
+        if self.bootstrap is not None:
+            described = self._described.get(topic)
+            name = topic if self._topic_id(topic) == topic_id else None
+            nodes = self.replicas(key) if described is not None and partition in described.leader_epochs else None
+        elif self.image is not None:
+            name = self.image.topic_names.get(topic_id)
+            nodes = self._nodes("replicas", (name or "", partition))
+        else:
+            return ""
+        if name is None:
+            known_id = self._topic_id(topic)
+            if known_id is None:
+                return f"{why}: its topic id is {topic_id}, and the cluster's metadata do not name the topic"
+            return (
+                f"{why}: its topic id is {topic_id}, and the cluster's metadata have {known_id} for the topic; if the "
+                f"log is this topic's, put that into {checkpoints.PARTITION_METADATA}"
+            )
+        if nodes is None:
+            return f"{why}: the cluster's metadata do not have this partition of the topic"
+        if self.node_id is not None and self.node_id not in nodes:
+            return f"{why}: by the cluster's metadata it is on nodes {nodes}, and this is node {self.node_id}"
+        if name != topic:
+            return f"a broker does not serve {topic}-{partition}: its topic id {topic_id} is that of topic {name}"
+        return ""
+
+    @cached_property
+    def _layers(self) -> list[Layer]:
+        """The broker's settings, the highest layer first."""
+        if self.bootstrap is not None:
+            brokers = self.bootstrap.brokers
+        else:
+            brokers = self.image.broker_configs if self.image is not None else {}
+        if self._config is None:
+            return dynamic_layers(brokers, self.node_id)
+        node_id = self._config.node_id if self.node_id is None else self.node_id
+        return [*dynamic_layers(brokers, node_id), self._config.layer]
+
+    def replicas(self, key: tuple[str, int]) -> tuple[int, ...] | None:
+        """Return the nodes with a replica of a partition; None: they are not known."""
+        if key[0] in self._described and self.node_id is not None:
+            return (self.node_id,)
+        return self._nodes("replicas", key) if self.image is not None and self.image.is_whole else None
+
+    def is_sole(self, key: tuple[str, int]) -> bool:
+        """Return whether no other node has a replica of a partition; False if it is not known.
+
+        The answer decides which operations are safe, and whether to warn about other replicas.
+        """
+        replicas = self.replicas(key)
+        if replicas is None:
+            return self._is_unclaimed
+        # For a copy of a partition without its log directory, the single replica is the original.
+        return len(replicas) == 1 and self.node_id in (None, *replicas)
+
+    @property
+    def is_new(self) -> bool:
+        """Whether no broker has started on the directory, as far as its files show."""
+        return self.bootstrap is not None or self._is_unclaimed
+
+    @cached_property
+    def _is_unclaimed(self) -> bool:
+        """Whether the directory belongs to no cluster yet: a broker writes its cluster's id there (since 0.10.1)."""
+        root = LogDirFiles(self.path)
+        return root.node_id is not None and root.cluster_id is None
+
+    def replication(self, key: tuple[str, int], high_watermark: int | None) -> Replication:
+        """Return the known state of a partition's other replicas.
+
+        Replicas in sync have every record up to the high watermark, and so up to an older one. A replica that is not in
+        sync, or not known from metadata, may end anywhere.
+
+        Args:
+            key: the partition.
+            high_watermark: the checkpointed high watermark.
+        """
+        if self.is_sole(key):
+            return SOLE
+        replicas = self.replicas(key)
+        in_sync = self._nodes("isr", key) or ()
+        are_in_sync = replicas is not None and set(replicas) <= set(in_sync)
+        if replicas is not None and high_watermark is None and LogDirFiles(self.path).is_there:
+            # A broker then starts from 0. A copy without its log directory has lost the high watermark.
+            high_watermark = 0
+        return Replication(high_watermark or 0 if are_in_sync else 0, high_watermark)
+
+    def _nodes(self, column: str, key: tuple[str, int]) -> tuple[int, ...] | None:
+        """Return the nodes of a partition in the metadata log; None: it does not have the partition."""
+        partition = None if self.image is None else self.image.partitions_of(key[0]).get(key[1])
+        return None if partition is None else tuple(partition[column])
+
+    @property
+    def _described(self) -> dict[str, Topic]:
+        return self.bootstrap.topics if self.bootstrap is not None else {}
