@@ -83,6 +83,7 @@ __all__ = [
     "json_lines",
     "json_rows",
     "kraft_snapshot",
+    "metadata_record",
     "open_transactions",
     "place_headers",
     "producer_snapshot",
@@ -1058,9 +1059,25 @@ def kraft_snapshot(records: Sequence[_Data], timestamp: int, controls: Sequence[
     """Return a KRaft snapshot of these metadata records only (`bootstrap.checkpoint`).
 
     Args:
-        records: the metadata records as bytes (`brokerless.metadata.bootstrap`).
+        records: the metadata records as bytes (see `metadata_record`).
         timestamp: of every record, ms.
-        controls: control records behind the header, each with its type (`brokerless.metadata.voters`).
+        controls: control records behind the header, each with its type (`ControlRecordType`) and its value as JSON.
+    """
+
+def metadata_record(name: str, version: int, json: _Data) -> bytes:
+    """Return a record of `__cluster_metadata`, as `state_records` decodes it.
+
+    Args:
+        name: that of the message's definition.
+        version: that of the message.
+        json: the message. Only fields with a tag may be left out, and have their default then.
+
+    Raises:
+        ValueError: no record has this name, or the JSON does not fit its definition.
+        UnsupportedFormatError: the version is not known.
+
+    >>> metadata_record("RemoveTopicRecord", 0, b'{"topicId": "AAAAAAAAAAAAAAAAAAAAAQ"}').hex()
+    '0109000000000000000000000000000000000100'
     """
 
 def state_records(topic: str, keys: pa.Array[Any], values: pa.Array[Any]) -> pa.RecordBatch:
@@ -1086,10 +1103,10 @@ def state_records(topic: str, keys: pa.Array[Any], values: pa.Array[Any]) -> pa.
     """
 
 def embedded_json(name: str, data: _Data, version: int | None = None) -> bytes:
-    """Return a message that another record holds as bytes, or that is the value of a control record, as JSON.
+    """Return a message that another record holds as bytes, as JSON.
 
     Args:
-        name: `ConsumerProtocolAssignment`, `ConsumerProtocolSubscription`, `KRaftVersionRecord` or `VotersRecord`.
+        name: `ConsumerProtocolAssignment` or `ConsumerProtocolSubscription`.
         data: the message.
         version: its version; None: it is in front of the message.
 
@@ -1098,8 +1115,8 @@ def embedded_json(name: str, data: _Data, version: int | None = None) -> bytes:
         UnsupportedFormatError: the version is not known.
         ValueError: the name is not known.
 
-    >>> embedded_json("KRaftVersionRecord", bytes([0, 0, 0, 1, 0]), 0)
-    b'{"version":0,"kRaftVersion":1}'
+    >>> embedded_json("ConsumerProtocolAssignment", bytes([0, 0, 0, 0, 0, 0, 0, 0]), 0)
+    b'{"assignedPartitions":[],"userData":""}'
     """
 
 @final

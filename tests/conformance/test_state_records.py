@@ -41,6 +41,9 @@ def test_each_type_and_version_is_what_kafka_says(release):
             assert ours["name"].removeprefix("Legacy") == record["name"].removeprefix("Legacy")
             assert json.loads(ours["key"] or "null") == record["key_json"], record
             assert json.loads(ours["value"]) == record["value_json"], record
+            if record["topic"] == "__cluster_metadata" and release != OLDEST:
+                encoded = _native.metadata_record(ours["name"], ours["version"], ours["value"].encode())
+                assert encoded == record["value"], record
 
 
 @pytest.mark.parametrize("release", EACH_RELEASE)

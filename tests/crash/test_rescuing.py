@@ -10,7 +10,8 @@ import brokerless as bl
 import damage
 from brokerless import _native
 from brokerless.layout.release import Release
-from brokerless.metadata.bootstrap import feature_records, partition_record, topic_record
+from brokerless.metadata.bootstrap import feature_records
+from brokerless.metadata.records import partition_record, topic_record
 from building import NOW, batch
 
 SIZE = len(batch(0, [b"0"]))

@@ -88,7 +88,7 @@ pub use rewrite::segment_output::{PendingBytes, SegmentOutput};
 pub use state::json::embedded_json;
 pub use state::latest::{LatestRecord, LatestRecords};
 pub use state::offset_commit::{Committed, OffsetCommit};
-pub use state::record::{InternalTopic, StateRecord};
+pub use state::record::{InternalTopic, StateRecord, metadata_record};
 pub use state::request::check_request;
 pub use write::batch_builder::{
     BatchBuilder, BatchOptions, BuiltBatch, NewRecord, check_header_count, check_timestamp,

@@ -1,5 +1,6 @@
 //! What a cluster knows: the records of Kafka's own topics, in Kafka's message format.
 
+pub(crate) mod encode;
 pub(crate) mod json;
 pub(crate) mod latest;
 pub(crate) mod messages;

@@ -1,10 +1,23 @@
-//! `kraft_snapshot`: writes metadata records as a KRaft snapshot.
+//! Metadata records and KRaft snapshots.
 
+use brokerless_core::ControlType;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::buffer::Bytes;
 use crate::error::to_py;
+
+#[pyfunction]
+pub(crate) fn metadata_record<'py>(
+    py: Python<'py>,
+    name: &str,
+    version: i16,
+    json: Bytes,
+) -> PyResult<Bound<'py, PyBytes>> {
+    brokerless_core::metadata_record(name, version, json.as_slice())
+        .map(|record| PyBytes::new(py, &record))
+        .map_err(|error| to_py(py, error))
+}
 
 #[pyfunction]
 #[pyo3(signature = (records, timestamp, controls=Vec::new()))]
@@ -19,7 +32,7 @@ pub(crate) fn kraft_snapshot(
         let records = records.iter().map(Bytes::as_slice);
         let controls = controls
             .iter()
-            .map(|(kind, value)| (*kind, value.as_slice()));
+            .map(|(kind, json)| (ControlType::from_id(*kind), json.as_slice()));
         brokerless_core::kraft_snapshot(records, controls, timestamp, &mut snapshot)
     })
     .map_err(|error| to_py(py, error))?;

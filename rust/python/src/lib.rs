@@ -159,6 +159,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(json_lines::json_lines, module)?)?;
     module.add_function(wrap_pyfunction!(json_rows::json_rows, module)?)?;
     module.add_function(wrap_pyfunction!(kraft_snapshot::kraft_snapshot, module)?)?;
+    module.add_function(wrap_pyfunction!(kraft_snapshot::metadata_record, module)?)?;
     module.add_function(wrap_pyfunction!(row_schema, module)?)?;
     module.add_function(wrap_pyfunction!(scan::batch_schema, module)?)?;
     module.add_function(wrap_pyfunction!(scan::scan, module)?)?;

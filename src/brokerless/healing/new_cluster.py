@@ -19,9 +19,12 @@ from brokerless.metadata.bootstrap import (
     OLDEST_RELEASE,
     feature_records,
     next_block,
+)
+from brokerless.metadata.records import (
+    TOPIC_RESOURCE,
+    config_record,
     partition_record,
     producer_ids_record,
-    topic_config_record,
     topic_record,
 )
 from brokerless.state.internal_topic import REMOTE_LOG_METADATA_TOPIC
@@ -253,7 +256,7 @@ class NewCluster:
             name = self._rename.get(topic.name, topic.name)
             yield topic_record(name, topic_id)
             for config, value in self.settings(topic, min(len(one.replicas) for one in partitions)).items():
-                yield topic_config_record(name, config, value)
+                yield config_record(TOPIC_RESOURCE, name, config, value)
             for one in partitions:
                 # A leader of the same epoch as before would not be told apart from the old one.
                 epoch = min(one.leader_epoch + 1, (1 << 31) - 1)

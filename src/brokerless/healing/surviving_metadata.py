@@ -25,6 +25,7 @@ from brokerless.metadata.bootstrap import bootstrap_file
 from brokerless.metadata.directory import has_metadata_log, has_topic_ids
 from brokerless.metadata.image import MetadataImage
 from brokerless.metadata.log import replay_log, replay_snapshot, snapshots
+from brokerless.metadata.records import BROKER_RESOURCE, TOPIC_RESOURCE
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Sequence
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 
     _Key = tuple[Any, ...]
 
-_TOPIC_RESOURCE, _BROKER_RESOURCE = 2, 4
 IN_SYNC = "min.insync.replicas"
 
 
@@ -96,8 +96,8 @@ class SurvivingImage(MetadataImage):
                 _, kind, resource, name = key
                 value = self._configs.get((kind, resource), {}).get(name)
                 is_too_much = name == IN_SYNC and is_above(value, most_in_sync)
-                is_of_other = kind == _BROKER_RESOURCE and resource and not _is_node(resource, nodes)
-                if value is not None and kind != _TOPIC_RESOURCE and not (is_of_other or is_too_much):
+                is_of_other = kind == BROKER_RESOURCE and resource and not _is_node(resource, nodes)
+                if value is not None and kind != TOPIC_RESOURCE and not (is_of_other or is_too_much):
                     yield record
             elif (
                 (key[0] == "acl" and key[1] in self._acls)

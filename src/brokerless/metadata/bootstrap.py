@@ -4,19 +4,14 @@ Formatting a directory writes the cluster's features to that file. The first con
 is empty, and never reads the file again. It loads topics in the same way. So a cluster starts with all topics that the
 file names, and a broker renames the directories of other topics to `-stray`.
 
-A record is: varint frame version 1, varint message id, varint message version, then Kafka's generated message in its
-flexible form: strings and arrays with an unsigned varint of length + 1, a count of tagged fields at the end. The
-messages are those in `metadata/src/main/resources/common/metadata` of Kafka's source: FeatureLevelRecord 12,
-TopicRecord 2, PartitionRecord 3 (version 1: with directories, KIP-858), ConfigRecord 4, ProducerIdsRecord 15. Others
-are kept unchanged.
+Topics, their partitions and settings, and the next producer id are read from its records. Others are kept unchanged.
 """
 
 from __future__ import annotations
 
-import base64
 import struct
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from brokerless import _native
 from brokerless.errors import CorruptRecordError, UnsupportedFormatError, located
@@ -25,12 +20,20 @@ from brokerless.layout import checkpoints, file_names
 from brokerless.layout.commit_journal import Journal
 from brokerless.layout.release import Release
 from brokerless.metadata.directory import formatted_snapshot, has_topic_ids, was_started
+from brokerless.metadata.records import (
+    TOPIC_RESOURCE,
+    config_record,
+    metadata_record,
+    metadata_records,
+    partition_record,
+    producer_ids_record,
+    rows_of,
+    topic_record,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Container, Iterable, Iterator
 
-_FRAME = 1
-_TOPIC, _PARTITION, _CONFIG, _FEATURE, _PRODUCER_IDS = (2, 0), (3, 1), (4, 0), (12, 0), (15, 0)
 # The features that `StorageTool format` of each release writes, at their newest stable levels.
 _FEATURE_NAMES = (
     "metadata.version",
@@ -53,25 +56,10 @@ LEAST_METADATA_VERSION = 17
 """3.7-IV2: the first version in which a PartitionRecord has directories."""
 OLDEST_RELEASE = Release(4, 0)
 """The default release of a new cluster. Brokers of this release and all newer ones start on it."""
-_TOPIC_RESOURCE = 2
 # The number of producer ids that a broker requests at a time (ProducerIdsBlock.PRODUCER_ID_BLOCK_SIZE).
 _PRODUCER_ID_BLOCK = 1000
 # DirectoryId.UNASSIGNED: the broker reports later which of its directories holds the partition.
 _UNASSIGNED = "AAAAAAAAAAAAAAAAAAAAAQ"
-
-
-class ConfigEntry(NamedTuple):
-    """A setting of a topic or a broker ("" for all brokers), under Kafka's name. The value None removes it."""
-
-    resource: int
-    of: str
-    name: str
-    value: str | None
-
-    @property
-    def is_of_topic(self) -> bool:
-        """Whether it is a setting of a topic."""
-        return self.resource == _TOPIC_RESOURCE
 
 
 @dataclass
@@ -122,32 +110,32 @@ class Bootstrap:
         bootstrap = cls(node_id)
         bootstrap._others = []
         names: dict[str, str] = {}
-        for record in snapshot_records(content):
-            reader = _Reader(record)
-            kind = reader.kind()
-            if kind == _TOPIC:
-                name, topic_id = reader.string(), reader.uuid()
-                bootstrap.topics[name] = Topic(topic_id)
-                names[topic_id] = name
-            elif kind == _PARTITION:
-                partition, topic_id, leader_epoch, directory = reader.partition()
-                known = partition_record(partition, topic_id, [node_id], leader_epoch, [directory])
-                if topic_id not in names or record != known:
-                    raise UnsupportedFormatError(
-                        f"partition {partition} of topic id {topic_id} has other replicas than node {node_id}"
-                    )
-                topic = bootstrap.topics[names[topic_id]]
-                topic.leader_epochs[partition] = leader_epoch
-                if directory != _UNASSIGNED:
-                    topic.directories[partition] = directory
-            elif kind == _CONFIG and (config := reader.config()).is_of_topic and config.of in bootstrap.topics:
-                if config.value is not None:
-                    bootstrap.topics[config.of].configs[config.name] = config.value
-            elif kind == _PRODUCER_IDS:
-                bootstrap.next_producer_id = reader.next_producer_id()
+        for name, fields, record in _known(snapshot_records(content)):
+            if name == "TopicRecord":
+                bootstrap.topics[fields["name"]] = Topic(fields["topicId"])
+                names[fields["topicId"]] = fields["name"]
+            elif name == "PartitionRecord":
+                bootstrap._add_partition(names.get(fields["topicId"]), fields, record)
+            elif name == "ConfigRecord" and _is_of(fields, bootstrap.topics):
+                if fields["value"] is not None:
+                    bootstrap.topics[fields["resourceName"]].configs[fields["name"]] = fields["value"]
+            elif name == "ProducerIdsRecord":
+                bootstrap.next_producer_id = fields["nextProducerId"]
             else:
                 bootstrap._others.append(record)
         return bootstrap
+
+    def _add_partition(self, topic: str | None, fields: dict[str, Any], record: bytes) -> None:
+        """Add a partition that `format` writes again as it is."""
+        partition, topic_id, leader_epoch = fields["partitionId"], fields["topicId"], fields["leaderEpoch"]
+        directory = next(iter(fields.get("directories") or ()), _UNASSIGNED)
+        if topic is None or record != partition_record(partition, topic_id, [self.node_id], leader_epoch, [directory]):
+            raise UnsupportedFormatError(
+                f"partition {partition} of topic id {topic_id} has other replicas than node {self.node_id}"
+            )
+        self.topics[topic].leader_epochs[partition] = leader_epoch
+        if directory != _UNASSIGNED:
+            self.topics[topic].directories[partition] = directory
 
     def format(self, timestamp: int) -> bytes:
         """Return the content of a `bootstrap.checkpoint`. All its records get `timestamp`, in ms.
@@ -186,10 +174,9 @@ class Bootstrap:
 
     @property
     def _metadata_version(self) -> int:
-        for record in self._others:
-            reader = _Reader(record)
-            if reader.kind() == _FEATURE and reader.string() == _FEATURE_NAMES[0]:
-                return int.from_bytes(reader.take(2), signed=True)
+        for name, fields, _ in _known(self._others):
+            if name == "FeatureLevelRecord" and fields["name"] == _FEATURE_NAMES[0]:
+                return int(fields["featureLevel"])
         return 0
 
     def _records(self) -> Iterable[bytes]:
@@ -199,7 +186,7 @@ class Bootstrap:
         for name, topic in self.topics.items():
             yield topic_record(name, topic.topic_id)
             for config, value in topic.configs.items():
-                yield topic_config_record(name, config, value)
+                yield config_record(TOPIC_RESOURCE, name, config, value)
             for partition, leader_epoch in topic.leader_epochs.items():
                 place = topic.directories.get(partition, _UNASSIGNED)
                 yield partition_record(partition, topic.topic_id, [self.node_id], leader_epoch, [place])
@@ -248,126 +235,35 @@ def snapshot_records(content: bytes) -> list[bytes]:
     return [value or b"" for value in values]
 
 
-class _Reader:
-    """A reader of one metadata record, from its start."""
+def _known(records: list[bytes]) -> Iterator[tuple[str | None, dict[str, Any], bytes]]:
+    """Yield the name, the fields and the bytes of records. Those of other types have no name.
 
-    def __init__(self, record: bytes) -> None:
-        self._left = record
-
-    def kind(self) -> tuple[int, int]:
-        frame, message, version = self.varint(), self.varint(), self.varint()
-        if frame != _FRAME:
-            raise UnsupportedFormatError(f"metadata record of frame version {frame}, known {_FRAME}")
-        return message, version
-
-    def partition(self) -> tuple[int, str, int, str]:
-        """Read a PartitionRecord up to its directories; return partition, topic id, leader epoch, first directory."""
-        partition, topic_id = self.integer(), self.uuid()
-        for _ in range(4):
-            self.integers()
-        self.integer()
-        leader_epoch, _ = self.integer(), self.integer()
-        return partition, topic_id, leader_epoch, self.uuid() if self.varint() > 1 else _UNASSIGNED
-
-    def config(self) -> ConfigEntry:
-        return ConfigEntry(self.take(1)[0], self.string(), self.string(), self.nullable_string())
-
-    def next_producer_id(self) -> int:
-        self.integer()
-        return struct.unpack(">qq", self.take(16))[1]  # type: ignore[no-any-return] # 8 bytes are an int
-
-    def integers(self) -> tuple[int, ...]:
-        """Read an array of int32. Null becomes an empty array."""
-        length = max(0, self.varint() - 1)
-        return struct.unpack(f">{length}i", self.take(4 * length))
-
-    def string(self) -> str:
-        """Read a string. Null becomes an empty string."""
-        return self.nullable_string() or ""
-
-    def nullable_string(self) -> str | None:
-        length = self.varint() - 1
-        return None if length < 0 else self.take(length).decode(errors="replace")
-
-    def uuid(self) -> str:
-        return base64.urlsafe_b64encode(self.take(16)).decode().rstrip("=")
-
-    def integer(self) -> int:
-        return int.from_bytes(self.take(4), signed=True)
-
-    def varint(self) -> int:
-        value = 0
-        for shift in range(0, 35, 7):
-            byte = self.take(1)[0]
-            value |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return value
-        raise CorruptRecordError("metadata record is malformed: a varint of more than 5 bytes")
-
-    def take(self, length: int) -> bytes:
-        if not 0 <= length <= len(self._left):
-            raise CorruptRecordError(f"metadata record is cut: {length} bytes wanted, {len(self._left)} left")
-        taken, self._left = self._left[:length], self._left[length:]
-        return taken
-
-
-def partition_record(
-    partition: int, topic_id: str, replicas: Sequence[int], leader_epoch: int, directories: Sequence[str]
-) -> bytes:
-    """Return the record of a partition whose replicas are all in sync; the first one leads.
-
-    Args:
-        partition: the partition's number.
-        topic_id: the topic's id.
-        replicas: the nodes.
-        leader_epoch: the leader's epoch.
-        directories: the id of the log directory on each node.
+    Raises:
+        CorruptRecordError: a record is malformed.
     """
-    nodes = compact_array([struct.pack(">i", node) for node in replicas])
-    none = compact_array([])
-    return _record(
-        _PARTITION,
-        struct.pack(">i", partition)
-        + uuid_bytes(topic_id)
-        + nodes  # replicas
-        + nodes  # in sync
-        + none  # being removed
-        + none  # being added
-        + struct.pack(">iii", replicas[0], leader_epoch, 0)  # leader, its epoch, the partition's epoch
-        + compact_array([uuid_bytes(one) for one in directories]),
-    )
+    for one in metadata_records(rows_of(records)):
+        if one.unknown is not None and (one.version is None or one.name is not None):
+            raise CorruptRecordError(f"metadata record {one.name or one.content[:20].hex()}: {one.unknown}")
+        yield one.name, one.fields, one.content
 
 
-def topic_record(name: str, topic_id: str) -> bytes:
-    """Return the record of a topic."""
-    return _record(_TOPIC, compact_string(name) + uuid_bytes(topic_id))
-
-
-def topic_config_record(topic: str, name: str, value: str) -> bytes:
-    """Return the record of a topic's setting."""
-    return _record(
-        _CONFIG, bytes([_TOPIC_RESOURCE]) + compact_string(topic) + compact_string(name) + compact_string(value)
-    )
-
-
-def producer_ids_record(node_id: int, next_producer_id: int) -> bytes:
-    """Return the record that all producer ids below one have been handed to brokers."""
-    return _record(_PRODUCER_IDS, struct.pack(">iqq", node_id, -1, next_producer_id))
+def _is_of(config: dict[str, Any], topics: Container[str]) -> bool:
+    return config["resourceType"] == TOPIC_RESOURCE and config["resourceName"] in topics
 
 
 def feature_records(release: Release) -> list[bytes]:
     """Return the records of the features of a release, at their newest stable levels."""
     levels = zip(_FEATURE_NAMES, _feature_levels(release), strict=True)
-    return [_feature(name, level) for name, level in levels if level is not None]
+    return [
+        metadata_record("FeatureLevelRecord", name=name, featureLevel=level)
+        for name, level in levels
+        if level is not None
+    ]
 
 
 def next_block(producer_id: int) -> int:
     """Return the first producer id behind the block that a producer id is in."""
     return (producer_id // _PRODUCER_ID_BLOCK + 1) * _PRODUCER_ID_BLOCK
-
-
-def _record(kind: tuple[int, int], message: bytes) -> bytes:
-    return _varint(_FRAME) + _varint(kind[0]) + _varint(kind[1]) + message + _varint(0)
 
 
 def _feature_levels(release: Release) -> tuple[int | None, ...]:
@@ -377,35 +273,6 @@ def _feature_levels(release: Release) -> tuple[int | None, ...]:
         oldest = min(_FEATURE_LEVELS)
         raise ValueError(f"cannot make a log directory for Kafka {release}: the oldest release is {oldest}")
     return _FEATURE_LEVELS[max(known)]
-
-
-def _feature(name: str, level: int) -> bytes:
-    return _record(_FEATURE, compact_string(name) + struct.pack(">h", level))
-
-
-def compact_string(text: str) -> bytes:
-    """Return a string as the flexible versions of Kafka's messages have it."""
-    content = text.encode()
-    return _varint(len(content) + 1) + content
-
-
-def compact_array(items: list[bytes]) -> bytes:
-    """Return an array as the flexible versions of Kafka's messages have it."""
-    return _varint(len(items) + 1) + b"".join(items)
-
-
-def uuid_bytes(text: str) -> bytes:
-    """Return the 16 bytes of an id of 22 characters."""
-    return base64.urlsafe_b64decode(text + "==")
-
-
-def _varint(number: int) -> bytes:
-    out = bytearray()
-    while number > 0x7F:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    out.append(number)
-    return bytes(out)
 
 
 def bootstrap_file(path: str, journal: Journal | None) -> str:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pyarrow as pa
 
 from brokerless.layout.broker_settings import dynamic_layers, layered
+from brokerless.metadata.records import BROKER_RESOURCE, TOPIC_RESOURCE
 from brokerless.metadata.schema import schema, structs
 
 if TYPE_CHECKING:
@@ -86,7 +87,6 @@ SCHEMAS = {
 }
 """The tables, by subject."""
 
-_TOPIC_RESOURCE, _BROKER_RESOURCE = 2, 4
 _CONFIG_RESOURCES = {2: "topic", 4: "broker", 8: "broker-logger", 16: "client-metrics", 32: "group"}
 _ACL_RESOURCES = {2: "TOPIC", 3: "GROUP", 4: "CLUSTER", 5: "TRANSACTIONAL_ID", 6: "DELEGATION_TOKEN", 7: "USER"}
 _PATTERNS = {1: "ANY", 2: "MATCH", 3: "LITERAL", 4: "PREFIXED"}
@@ -221,11 +221,11 @@ class MetadataImage:
     @property
     def broker_configs(self) -> dict[str, dict[str, str]]:
         """The dynamic settings of brokers by id; those of "" apply to all brokers."""
-        return {name: dict(configs) for (kind, name), configs in self._configs.items() if kind == _BROKER_RESOURCE}
+        return {name: dict(configs) for (kind, name), configs in self._configs.items() if kind == BROKER_RESOURCE}
 
     def configs_of(self, topic: str) -> dict[str, str]:
         """Return the own settings of a topic."""
-        return dict(self._configs.get((_TOPIC_RESOURCE, topic), {}))
+        return dict(self._configs.get((TOPIC_RESOURCE, topic), {}))
 
     def settings_of(self, topic: str, node_id: int | None) -> TopicConfig:
         """Return the settings of a topic on a broker, each with its source: its own, the broker's, Kafka's defaults.
@@ -335,7 +335,7 @@ class MetadataImage:
         if self._ids.get(name or "") == value["topicId"]:
             del self._ids[name or ""]
         # A new topic of the same name starts without settings (ConfigurationsDelta).
-        self._configs.pop((_TOPIC_RESOURCE, name or ""), None)
+        self._configs.pop((TOPIC_RESOURCE, name or ""), None)
 
     def _create_partition(self, value: dict[str, Any]) -> None:
         self._partitions.setdefault(value["topicId"], {})[value["partitionId"]] = {

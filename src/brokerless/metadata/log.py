@@ -18,7 +18,7 @@ from brokerless.layout.file_names import METADATA_TOPIC
 from brokerless.log.log import Log
 from brokerless.metadata.directory import formatted_snapshot, has_metadata_log
 from brokerless.metadata.image import MetadataImage
-from brokerless.metadata.records import decoded_records
+from brokerless.metadata.records import metadata_records, rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -150,22 +150,19 @@ def _replay_controls(segment: Segment, image: MetadataImage, end: int, at: int |
 
 def replay_records(records: Iterable[bytes], image: MetadataImage) -> None:
     """Apply records, given as their bytes."""
-    values = pa.array(records, pa.binary())
-    _replay_rows(pa.RecordBatch.from_arrays([pa.nulls(len(values), pa.binary()), values], ["key", "value"]), image)
+    _replay_rows(rows_of(records), image)
 
 
 def _replay_rows(rows: pa.RecordBatch, image: MetadataImage) -> None:
-    for part, decoded in decoded_records(METADATA_TOPIC, rows):
-        columns = (decoded[name].to_pylist() for name in ("type", "version", "name", "value", "unknown"))
-        for kind, version, name, value, unknown, record in zip(*columns, part["value"].to_pylist(), strict=True):
-            if unknown is not None:
-                # Of a type that is known, the name is missing where the record ends before its version.
-                is_of_new_type = name is None and None not in (kind, version)
-                image.not_understood(
-                    unknown if name is None else f"{name}: {unknown}", record or b"", is_of_new_type=is_of_new_type
-                )
-            elif name is not None:
-                image.replay(name, json.loads(value), record or b"")
+    for kind, version, name, fields, unknown, content in metadata_records(rows):
+        if unknown is not None:
+            # Of a type that is known, the name is missing where the record ends before its version.
+            is_of_new_type = name is None and None not in (kind, version)
+            image.not_understood(
+                unknown if name is None else f"{name}: {unknown}", content, is_of_new_type=is_of_new_type
+            )
+        elif name is not None:
+            image.replay(name, fields, content)
 
 
 def cluster_image(path: str) -> MetadataImage | None:

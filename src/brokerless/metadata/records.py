@@ -1,16 +1,21 @@
-"""Records of the topics that Kafka keeps its own state in, decoded by the schemas of its messages."""
+"""Records of the topics that Kafka keeps its own state in, decoded and encoded by the schemas of its messages."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-import pyarrow as pa
+import json
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from brokerless import _native
 from brokerless.errors import UnsupportedFormatError
+from brokerless.layout.file_names import METADATA_TOPIC
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Sequence
+
+    import pyarrow as pa
+
+TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
+"""What a ConfigRecord is of (`ConfigResource.Type`)."""
 
 
 def decoded_records(topic: str, rows: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
@@ -26,6 +31,95 @@ def decoded_records(topic: str, rows: pa.RecordBatch) -> Iterator[tuple[pa.Recor
             yield from decoded_records(topic, rows.slice(0, half))
             yield from decoded_records(topic, rows.slice(half))
         else:
+            import pyarrow as pa  # noqa: PLC0415 - slow to import
+
             nothing = _native.state_records(topic, pa.nulls(1, pa.binary()), pa.nulls(1, pa.binary()))
             why = pa.array([error.args[0]], pa.string())
             yield rows, nothing.set_column(nothing.schema.get_field_index("unknown"), "unknown", why)
+
+
+class MetadataRecord(NamedTuple):
+    """A record of the metadata log: type, version, name and fields of its message, as far as they are known.
+
+    `unknown` says why there are no fields. `content` is the record.
+    """
+
+    kind: int | None
+    version: int | None
+    name: str | None
+    fields: dict[str, Any]
+    unknown: str | None
+    content: bytes
+
+
+def metadata_records(rows: pa.RecordBatch) -> Iterator[MetadataRecord]:
+    """Yield the records of the metadata log in rows."""
+    for part, decoded in decoded_records(METADATA_TOPIC, rows):
+        columns = (decoded[name].to_pylist() for name in ("type", "version", "name", "value", "unknown"))
+        for kind, version, name, value, unknown, content in zip(*columns, part["value"].to_pylist(), strict=True):
+            fields = {} if unknown is not None or name is None else json.loads(value)
+            yield MetadataRecord(kind, version, name, fields, unknown, content or b"")
+
+
+def rows_of(records: Iterable[bytes]) -> pa.RecordBatch:
+    """Return rows with records of the metadata log."""
+    import pyarrow as pa  # noqa: PLC0415 - slow to import
+
+    values = pa.array(records, pa.binary())
+    return pa.RecordBatch.from_arrays([pa.nulls(len(values), pa.binary()), values], ["key", "value"])
+
+
+def metadata_record(name: str, version: int = 0, /, **fields: Any) -> bytes:  # noqa: ANN401 - as the definition has them
+    """Return a record of the metadata log.
+
+    Args:
+        name: that of the message's definition.
+        version: that of the message.
+        fields: all fields without a tag. Fields with a tag may be left out.
+
+    Raises:
+        ValueError: the fields do not fit the definition.
+
+    >>> metadata_record("TopicRecord", name="orders", topicId="AAECAwQFBgcICQoLDA0ODw").hex()
+    '010200076f7264657273000102030405060708090a0b0c0d0e0f00'
+    """
+    return _native.metadata_record(name, version, json.dumps(fields).encode())
+
+
+def topic_record(name: str, topic_id: str) -> bytes:
+    """Return the record of a topic."""
+    return metadata_record("TopicRecord", name=name, topicId=topic_id)
+
+
+def partition_record(
+    partition: int,
+    topic_id: str,
+    replicas: Sequence[int],
+    leader_epoch: int,
+    directories: Sequence[str],
+    **fields: Any,  # noqa: ANN401 - as the definition has them
+) -> bytes:
+    """Return the record of a partition whose replicas are all in sync; the first one leads.
+
+    Args:
+        partition: the partition's number.
+        topic_id: the topic's id.
+        replicas: the nodes.
+        leader_epoch: the leader's epoch.
+        directories: the id of the log directory on each node (KIP-858).
+        fields: fields with other values.
+    """
+    nodes = list(replicas)
+    known: dict[str, Any] = {"replicas": nodes, "isr": nodes, "removingReplicas": [], "addingReplicas": []}
+    known |= {"leader": nodes[0], "leaderEpoch": leader_epoch, "partitionEpoch": 0, "directories": list(directories)}
+    return metadata_record("PartitionRecord", 1, partitionId=partition, topicId=topic_id, **(known | fields))
+
+
+def config_record(resource_type: int, resource: str, name: str, value: str | None) -> bytes:
+    """Return the record of a setting of a topic or a broker ("": all brokers). The value None removes it."""
+    return metadata_record("ConfigRecord", resourceType=resource_type, resourceName=resource, name=name, value=value)
+
+
+def producer_ids_record(node_id: int, next_producer_id: int) -> bytes:
+    """Return the record that all producer ids below one have been handed to brokers."""
+    return metadata_record("ProducerIdsRecord", brokerId=node_id, brokerEpoch=-1, nextProducerId=next_producer_id)

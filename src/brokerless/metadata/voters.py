@@ -1,21 +1,20 @@
 """The voters of a metadata quorum, as the first snapshot of its log has them (KIP-853, `RecordsSnapshotWriter`).
 
-A cluster with them needs `controller.quorum.bootstrap.servers` in place of `controller.quorum.voters`. The control
-records are Kafka's generated messages KRaftVersionRecord and VotersRecord at version 0.
+A cluster with them needs `controller.quorum.bootstrap.servers` in place of `controller.quorum.voters`.
 """
 
 from __future__ import annotations
 
+import json
 import re
-import struct
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from brokerless import _native
-from brokerless.metadata.bootstrap import compact_array, compact_string, uuid_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+# Types of control records (ControlRecordType): their values are a KRaftVersionRecord and a VotersRecord.
 _KRAFT_VERSION, _VOTERS = 5, 6
 _LISTENER = "CONTROLLER"
 
@@ -54,16 +53,16 @@ def voters_snapshot(voters: Iterable[Voter], timestamp: int) -> bytes:
         voters: the voters.
         timestamp: of its records, ms.
     """
-    content = struct.pack(">h", 0) + compact_array([_voter(voter) for voter in voters]) + _NO_TAGS
-    version = struct.pack(">hh", 0, 1) + _NO_TAGS
-    return _native.kraft_snapshot([], timestamp, [(_KRAFT_VERSION, version), (_VOTERS, content)])
+    version = {"version": 0, "kRaftVersion": 1}
+    content = {"version": 0, "voters": [_fields(voter) for voter in voters]}
+    controls = [(_KRAFT_VERSION, json.dumps(version).encode()), (_VOTERS, json.dumps(content).encode())]
+    return _native.kraft_snapshot([], timestamp, controls)
 
 
-_NO_TAGS = b"\0"
-
-
-def _voter(voter: Voter) -> bytes:
-    endpoint = compact_string(_LISTENER) + compact_string(voter.host) + struct.pack(">H", voter.port) + _NO_TAGS
-    supported = struct.pack(">hh", 0, 1) + _NO_TAGS
-    directory = uuid_bytes(voter.directory_id)
-    return struct.pack(">i", voter.node_id) + directory + compact_array([endpoint]) + supported + _NO_TAGS
+def _fields(voter: Voter) -> dict[str, Any]:
+    return {
+        "voterId": voter.node_id,
+        "voterDirectoryId": voter.directory_id,
+        "endpoints": [{"name": _LISTENER, "host": voter.host, "port": voter.port}],
+        "kRaftVersionFeature": {"minSupportedVersion": 0, "maxSupportedVersion": 1},
+    }

@@ -17,15 +17,8 @@ from brokerless.healing.salvage import salvage
 from brokerless.layout import checkpoints, file_names
 from brokerless.layout.commit_journal import NAME as JOURNAL
 from brokerless.layout.release import Release
-from brokerless.metadata.bootstrap import (
-    compact_array,
-    compact_string,
-    feature_records,
-    partition_record,
-    topic_config_record,
-    topic_record,
-    uuid_bytes,
-)
+from brokerless.metadata.bootstrap import feature_records
+from brokerless.metadata.records import BROKER_RESOURCE, TOPIC_RESOURCE, config_record, partition_record, topic_record
 from building import NOW, batch, marker, write_segment
 from reference import crc32c
 from state_building import commit_key, commit_value, transaction_key, transaction_value
@@ -90,17 +83,8 @@ def with_records(path, *records):
 
 def moving_record(partition, topic_id, replicas, isr, *, removing, adding):
     """The record of a partition that is moved to other nodes."""
-    arrays = b"".join(
-        compact_array([struct.pack(">i", node) for node in nodes]) for nodes in (replicas, isr, removing, adding)
-    )
-    places = compact_array([uuid_bytes(DIRECTORY_ID)] * len(replicas))
-    rest = struct.pack(">iii", isr[0], 3, 0) + places
-    return b"\1\3\1" + struct.pack(">i", partition) + uuid_bytes(topic_id) + arrays + rest + b"\0"
-
-
-def broker_config_record(node, name, value):
-    texts = b"".join(map(compact_string, (node, name, value)))
-    return b"\1\4\0\4" + texts + b"\0"
+    moves = {"removingReplicas": removing, "addingReplicas": adding, "isr": isr, "leader": isr[0]}
+    return partition_record(partition, topic_id, replicas, 3, [DIRECTORY_ID] * len(replicas), **moves)
 
 
 def without_metadata(*paths):
@@ -485,8 +469,10 @@ def test_a_partition_that_is_being_moved_does_not_get_twice_the_replicas(disks, 
 def test_any_text_may_be_in_a_setting(disks, tmp_path, value):
     """Nobody could write with acks=all if more replicas had to be in sync than there are."""
     for one in disks:
-        configs = [topic_config_record("orders", "min.insync.replicas", value)]
-        configs += [broker_config_record(node, "min.insync.replicas", value) for node in ("", "1", "9" * 5000)]
+        configs = [config_record(TOPIC_RESOURCE, "orders", "min.insync.replicas", value)]
+        configs += [
+            config_record(BROKER_RESOURCE, node, "min.insync.replicas", value) for node in ("", "1", "9" * 5000)
+        ]
         with_records(one, *configs)
     bl.rescue(*disks, to=tmp_path / "new")
     found = settings(tmp_path / "new")
@@ -1030,10 +1016,8 @@ def test_a_disk_that_changes_meanwhile_is_refused(disks, tmp_path, monkeypatch):
 
 def in_sync(path, *nodes, leader_epoch=0):
     """Make the metadata of a disk say which replicas of the first partition are in sync."""
-    topic_id = uuid_bytes(ids(path)["orders"])
-    rest = struct.pack(">iii", nodes[0], leader_epoch, 0) + compact_array([uuid_bytes(DIRECTORY_ID)] * 2)
-    arrays = [compact_array([struct.pack(">i", node) for node in one]) for one in ((1, 2), nodes, (), ())]
-    with_records(path, b"\1\3\1" + struct.pack(">i", 0) + topic_id + b"".join(arrays) + rest + b"\0")
+    leading = {"isr": nodes, "leader": nodes[0]}
+    with_records(path, partition_record(0, ids(path)["orders"], [1, 2], leader_epoch, [DIRECTORY_ID] * 2, **leading))
 
 
 def emptied(path, start):

@@ -11,7 +11,7 @@ import brokerless as bl
 from brokerless import _native
 from brokerless.healing.surviving_metadata import surviving_metadata
 from brokerless.layout.checkpoints import MetaProperties, format_meta_properties
-from brokerless.metadata.bootstrap import topic_record
+from brokerless.metadata.records import topic_record
 from brokerless.metadata.voters import Voter, voters_snapshot
 from building import batch
 from damage import append, cut, flip_bit, overwrite

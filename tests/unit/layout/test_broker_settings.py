@@ -10,8 +10,8 @@ from brokerless import _native
 from brokerless.layout import checkpoints
 from brokerless.layout.broker_settings import SYNONYMS, BrokerConfig, Layer, dynamic_layers, layered
 from brokerless.layout.topic_config import Setting
-from brokerless.metadata import bootstrap as bootstrap_metadata
 from brokerless.metadata.bootstrap import bootstrap
+from brokerless.metadata.records import BROKER_RESOURCE, config_record
 from brokerless.metadata.topic_settings import Cluster
 from brokerless.rewriting.run import rewrite_each
 from building import NOW, batch
@@ -153,23 +153,12 @@ def test_a_malformed_escape_is_refused(tmp_path):
         BrokerConfig.read(tmp_path / "server.properties")
 
 
-def config_record(of, name, value):
-    """A setting of a broker; "": of all."""
-    content = (
-        bytes([4])
-        + bootstrap_metadata.compact_string(of)
-        + bootstrap_metadata.compact_string(name)
-        + bootstrap_metadata.compact_string(value)
-    )
-    return bootstrap_metadata._record(bootstrap_metadata._CONFIG, content)
-
-
 def start_cluster(data, metadata, brokers):
     """Let the metadata of a new cluster become those of one that has started, in a directory of their own."""
     described = bootstrap(str(data), 1)
     records = [
         *described._records(),
-        *(config_record(of, *config) for of, configs in brokers.items() for config in configs.items()),
+        *(config_record(BROKER_RESOURCE, of, *config) for of, configs in brokers.items() for config in configs.items()),
     ]
     (metadata / METADATA).mkdir(parents=True)
     (metadata / METADATA / f"{100:020d}-{1:010d}.checkpoint").write_bytes(_native.kraft_snapshot(records, 0))

@@ -7,6 +7,7 @@ from brokerless import _native
 from brokerless.layout.release import Release
 from brokerless.metadata.bootstrap import Bootstrap, Topic, snapshot_records
 from brokerless.metadata.log import cluster_image
+from brokerless.metadata.records import metadata_record
 from images import image_after, settings
 
 # What `kafka.tools.StorageTool format` of 4.1.0 wrote.
@@ -73,7 +74,9 @@ def test_all_is_read_back():
 
 def test_records_of_other_kinds_are_kept(golden):
     """A cluster formatted with SCRAM credentials would lose its only way in."""
-    other = bytes.fromhex("010b00") + b"scram" + b"\0"
+    other = metadata_record(
+        "UserScramCredentialRecord", name="admin", mechanism=1, salt="", storedKey="", serverKey="", iterations=4096
+    )
     content = _native.kraft_snapshot([*snapshot_records(FORMATTED), other], 0)
     bootstrap = Bootstrap.parse(content, node_id=1)
     bootstrap.topics["orders"] = Topic(TOPIC_ID, {}, {0: 0})
@@ -134,7 +137,7 @@ def test_settings_go_with_the_topic_they_were_of():
     """One that is deleted and made again has Kafka's defaults."""
     bootstrap = Bootstrap(node_id=1)
     bootstrap.topics["t"] = Topic(TOPIC_ID, {"cleanup.policy": "compact"}, {0: 0})
-    bootstrap.topics["other"] = Topic("_" * 22, {}, {0: 0})
+    bootstrap.topics["other"] = Topic("_" * 21 + "w", {}, {0: 0})
     records = snapshot_records(bootstrap.format(timestamp=0))
     assert settings(image_after(records)) == {"t": {"cleanup.policy": "compact"}, "other": {}}
     removed = bytes.fromhex("010900" + "000102030405060708090a0b0c0d0e0f" + "00")

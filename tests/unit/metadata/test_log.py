@@ -2,8 +2,8 @@
 
 import pytest
 
-from brokerless.metadata.bootstrap import topic_config_record, topic_record
 from brokerless.metadata.log import cluster_image
+from brokerless.metadata.records import TOPIC_RESOURCE, config_record, topic_record
 from brokerless.metadata.topic_settings import Cluster
 from building import NOW, batch, write_segment
 from images import settings
@@ -34,8 +34,8 @@ def test_what_a_metadata_transaction_did_counts_once_it_ends(tmp_path, ending, k
         topic_record("kept", IDS[0]),
         BEGIN + NO_TAGS,
         topic_record("made", IDS[1]),
-        topic_config_record("made", "retention.ms", "1"),
-        topic_config_record("kept", "cleanup.policy", "compact"),
+        config_record(TOPIC_RESOURCE, "made", "retention.ms", "1"),
+        config_record(TOPIC_RESOURCE, "kept", "cleanup.policy", "compact"),
         *([] if ending is None else [ending]),
     ]
     image = metadata_log(tmp_path, records)

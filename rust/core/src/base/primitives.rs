@@ -248,6 +248,15 @@ fn ends<const N: usize>(to: &mut [u8], from: &[u8]) -> bool {
     true
 }
 
+/// Appends an unsigned varint.
+pub(crate) fn push_unsigned_varint(out: &mut Vec<u8>, mut value: u32) {
+    while value >= 1 << 7 {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
 #[inline]
 pub(crate) fn zigzag32(value: i32) -> u32 {
     (value << 1 ^ value >> 31) as u32

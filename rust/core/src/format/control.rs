@@ -2,16 +2,18 @@
 //!
 //! The key is int16 version, int16 type. Versions above the known one are read like the known one, and bytes behind the
 //! known fields are ignored. The value of a transaction marker is int16 version, int32 coordinator epoch. KRaft values
-//! are Kafka's generated messages at message version 0: the leading int16 version is an ordinary field, lengths are
-//! unsigned varints of length + 1, and every struct ends with tagged fields.
-
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+//! are Kafka's generated messages.
 
 use crate::base::error::{Error, Result};
 use crate::base::json::Json;
 use crate::base::primitives::Reader;
-use crate::base::utf8::java_utf8;
+use crate::state::encode::encode_message;
+use crate::state::json::message_json;
+use crate::state::messages;
+use crate::state::schema::Schema;
+
+/// The version of the messages (`ControlRecordUtils`). Their leading int16 version is an ordinary field.
+const VERSION: i16 = 0;
 
 /// The type of a control record (`ControlRecordType`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,16 +50,7 @@ pub fn control_type(key: &[u8]) -> Result<ControlType> {
             "control record key version {version}"
         )));
     }
-    Ok(match id {
-        0 => ControlType::Abort,
-        1 => ControlType::Commit,
-        2 => ControlType::LeaderChange,
-        3 => ControlType::SnapshotHeader,
-        4 => ControlType::SnapshotFooter,
-        5 => ControlType::KRaftVersion,
-        6 => ControlType::KRaftVoters,
-        id => ControlType::Unknown(id),
-    })
+    Ok(ControlType::from_id(id))
 }
 
 /// Returns the coordinator epoch in a transaction marker's value.
@@ -78,132 +71,83 @@ pub fn coordinator_epoch(value: &[u8]) -> Result<i32> {
 }
 
 impl ControlType {
+    /// Returns the type of a number.
+    pub fn from_id(id: i16) -> Self {
+        match id {
+            0 => Self::Abort,
+            1 => Self::Commit,
+            2 => Self::LeaderChange,
+            3 => Self::SnapshotHeader,
+            4 => Self::SnapshotFooter,
+            5 => Self::KRaftVersion,
+            6 => Self::KRaftVoters,
+            id => Self::Unknown(id),
+        }
+    }
+
+    /// Returns its name in Kafka.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Abort => "ABORT",
+            Self::Commit => "COMMIT",
+            Self::LeaderChange => "LEADER_CHANGE",
+            Self::SnapshotHeader => "SNAPSHOT_HEADER",
+            Self::SnapshotFooter => "SNAPSHOT_FOOTER",
+            Self::KRaftVersion => "KRAFT_VERSION",
+            Self::KRaftVoters => "KRAFT_VOTERS",
+            Self::Unknown(_) => "UNKNOWN",
+        }
+    }
+
+    /// Returns the key of a control record of this type.
+    pub fn key(self) -> [u8; 4] {
+        let id: i16 = match self {
+            Self::Abort => 0,
+            Self::Commit => 1,
+            Self::LeaderChange => 2,
+            Self::SnapshotHeader => 3,
+            Self::SnapshotFooter => 4,
+            Self::KRaftVersion => 5,
+            Self::KRaftVoters => 6,
+            Self::Unknown(id) => id,
+        };
+        let [high, low] = id.to_be_bytes();
+        [0, 0, high, low]
+    }
+
+    /// Returns the definition of a KRaft value.
+    fn schema(self) -> Option<&'static Schema> {
+        match self {
+            Self::LeaderChange => Some(&messages::LEADER_CHANGE_MESSAGE),
+            Self::SnapshotHeader => Some(&messages::SNAPSHOT_HEADER_RECORD),
+            Self::SnapshotFooter => Some(&messages::SNAPSHOT_FOOTER_RECORD),
+            Self::KRaftVersion => Some(&messages::KRAFT_VERSION_RECORD),
+            Self::KRaftVoters => Some(&messages::VOTERS_RECORD),
+            Self::Abort | Self::Commit | Self::Unknown(_) => None,
+        }
+    }
+
     /// Writes a KRaft value as Kafka's JSON converters do. Other types write null.
     pub fn value_json(self, value: &[u8], json: &mut Json<'_>) -> Result<()> {
-        let mut message = KRaftMessage {
-            reader: Reader::new(value),
-            json,
+        let Some(schema) = self.schema() else {
+            json.null();
+            return Ok(());
         };
-        let written = match self {
-            Self::LeaderChange => message.structure(KRaftMessage::leader_change),
-            Self::SnapshotHeader => message.structure(KRaftMessage::snapshot_header),
-            Self::SnapshotFooter => message.structure(|m| m.int16("version")),
-            Self::KRaftVersion => message.structure(KRaftMessage::kraft_version),
-            Self::KRaftVoters => message.structure(KRaftMessage::kraft_voters),
-            Self::Abort | Self::Commit | Self::Unknown(_) => {
-                message.json.null();
-                Ok(())
-            }
-        };
-        written.map_err(|error| {
+        message_json(schema, VERSION, &mut Reader::new(value), json).map_err(|error| {
             Error::corrupt(format!(
                 "control record value ({self:?}): {}",
                 error.message
             ))
         })
     }
-}
 
-/// A generated message that is converted from bytes to JSON.
-struct KRaftMessage<'a, 'json, 'out> {
-    reader: Reader<'a>,
-    json: &'json mut Json<'out>,
-}
-
-impl KRaftMessage<'_, '_, '_> {
-    fn structure(&mut self, fields: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
-        self.json.begin_object();
-        fields(self)?;
-        self.skip_tagged_fields()?;
-        self.json.end_object();
-        Ok(())
-    }
-
-    fn leader_change(&mut self) -> Result<()> {
-        self.int16("version")?;
-        self.int32("leaderId")?;
-        self.array("voters", |m| m.int32("voterId"))?;
-        self.array("grantingVoters", |m| m.int32("voterId"))
-    }
-
-    fn snapshot_header(&mut self) -> Result<()> {
-        self.int16("version")?;
-        self.json.key("lastContainedLogTimestamp");
-        self.json.int(self.reader.i64()?);
-        Ok(())
-    }
-
-    fn kraft_version(&mut self) -> Result<()> {
-        self.int16("version")?;
-        self.int16("kRaftVersion")
-    }
-
-    fn kraft_voters(&mut self) -> Result<()> {
-        self.int16("version")?;
-        self.array("voters", |voter| {
-            voter.int32("voterId")?;
-            let directory_id = voter.reader.bytes(16)?;
-            voter.json.key("voterDirectoryId");
-            voter.json.string(&URL_SAFE_NO_PAD.encode(directory_id));
-            voter.array("endpoints", |endpoint| {
-                endpoint.string("name")?;
-                endpoint.string("host")?;
-                endpoint.json.key("port");
-                endpoint.json.int(endpoint.reader.i16()? as u16);
-                Ok(())
-            })?;
-            voter.json.key("kRaftVersionFeature");
-            voter.structure(|feature| {
-                feature.int16("minSupportedVersion")?;
-                feature.int16("maxSupportedVersion")
-            })
-        })
-    }
-
-    fn int16(&mut self, name: &str) -> Result<()> {
-        self.json.key(name);
-        self.json.int(self.reader.i16()?);
-        Ok(())
-    }
-
-    fn int32(&mut self, name: &str) -> Result<()> {
-        self.json.key(name);
-        self.json.int(self.reader.i32()?);
-        Ok(())
-    }
-
-    fn string(&mut self, name: &str) -> Result<()> {
-        let length = self.length(name)?;
-        let bytes = self.reader.bytes(length)?;
-        self.json.key(name);
-        self.json.string(&java_utf8(bytes));
-        Ok(())
-    }
-
-    fn array(&mut self, name: &str, element: impl Fn(&mut Self) -> Result<()>) -> Result<()> {
-        let length = self.length(name)?;
-        self.json.key(name);
-        self.json.begin_array();
-        for _ in 0..length {
-            self.structure(&element)?;
-        }
-        self.json.end_array();
-        Ok(())
-    }
-
-    fn length(&mut self, name: &str) -> Result<usize> {
-        // 0 is null, which none of these fields may be. Kafka reads 2^31 and above as negative.
-        let length = (self.reader.unsigned_varint()? as i32).wrapping_sub(1);
-        usize::try_from(length).map_err(|_| Error::corrupt(format!("{name} is null")))
-    }
-
-    fn skip_tagged_fields(&mut self) -> Result<()> {
-        let count = self.reader.unsigned_varint()? as i32;
-        for _ in 0..count {
-            self.reader.unsigned_varint()?;
-            let size = self.reader.unsigned_varint()?;
-            self.reader.bytes(size as usize)?;
-        }
-        Ok(())
+    /// Returns the bytes of a KRaft value from JSON in the form of [`Self::value_json`].
+    pub fn value_from_json(self, json: &[u8]) -> Result<Vec<u8>> {
+        let schema = self
+            .schema()
+            .ok_or_else(|| Error::invalid(format!("{self:?} has no value of KRaft")))?;
+        let mut out = Vec::new();
+        encode_message(schema, VERSION, json, &mut out)?;
+        Ok(out)
     }
 }

@@ -12,7 +12,6 @@ pub use text::LogDump;
 use crate::base::error::{Error, Result};
 use crate::format::batch::Header;
 use crate::format::compression::Decompressor;
-use crate::format::control::ControlType;
 use crate::format::walk::{NextBatch, next_batch};
 
 /// A call returns after the batch with which its text reaches this size.
@@ -103,19 +102,5 @@ fn compression_name(header: &Header) -> String {
     match header.compression() {
         Ok(codec) => codec.name().to_owned(),
         Err(_) => format!("unknown({})", header.compression_id()),
-    }
-}
-
-/// Kafka's name of the type.
-fn control_name(control_type: ControlType) -> &'static str {
-    match control_type {
-        ControlType::Abort => "ABORT",
-        ControlType::Commit => "COMMIT",
-        ControlType::LeaderChange => "LEADER_CHANGE",
-        ControlType::SnapshotHeader => "SNAPSHOT_HEADER",
-        ControlType::SnapshotFooter => "SNAPSHOT_FOOTER",
-        ControlType::KRaftVersion => "KRAFT_VERSION",
-        ControlType::KRaftVoters => "KRAFT_VOTERS",
-        ControlType::Unknown(_) => "UNKNOWN",
     }
 }

@@ -14,18 +14,17 @@ use crate::state::walk::{Value, Visitor, walk};
 /// The most bytes of JSON that one message becomes. A few hostile bytes could become very many.
 const MAX_JSON_BYTES: usize = 64 << 20;
 
-/// Appends a message to `out` as JSON, and leaves what is behind it in `reader`.
+/// Writes a message as JSON, and leaves what is behind it in `reader`.
 ///
-/// After an error, `out` is as before. Fields with a tag that have their default are left out, and the others come
+/// After an error, `json` is as before. Fields with a tag that have their default are left out, and the others come
 /// after the fields without one.
 pub(crate) fn message_json(
     schema: &'static Schema,
     version: i16,
     reader: &mut Reader<'_>,
-    out: &mut Vec<u8>,
+    json: &mut Json<'_>,
 ) -> Result<()> {
-    let length = out.len();
-    let json = Json::new(out);
+    let start = json.mark();
     let mut visitor = JsonMessage {
         start: json.mark(),
         json,
@@ -33,12 +32,12 @@ pub(crate) fn message_json(
     };
     let walked = walk(schema, version, reader, &mut visitor);
     if walked.is_err() {
-        out.truncate(length);
+        json.go_back(&start);
     }
     walked
 }
 
-/// Returns a message that other records hold as bytes, or that is the value of a control record, as JSON.
+/// Returns a message that other records hold as bytes, as JSON.
 ///
 /// Args: `name` is that of its definition; `version` None if it is in front of the message.
 pub fn embedded_json(name: &str, version: Option<i16>, bytes: &[u8]) -> Result<Vec<u8>> {
@@ -52,7 +51,7 @@ pub fn embedded_json(name: &str, version: Option<i16>, bytes: &[u8]) -> Result<V
         None => reader.i16()?,
     };
     let mut out = Vec::new();
-    message_json(schema, version, &mut reader, &mut out)?;
+    message_json(schema, version, &mut reader, &mut Json::new(&mut out))?;
     Ok(out)
 }
 
@@ -61,14 +60,14 @@ pub(crate) fn uuid_text(id: &[u8]) -> String {
     URL_SAFE_NO_PAD.encode(id)
 }
 
-struct JsonMessage<'a> {
-    json: Json<'a>,
+struct JsonMessage<'a, 'out> {
+    json: &'a mut Json<'out>,
     /// The places before the open fields, and those before their values.
     fields: Vec<(Mark, Mark)>,
     start: Mark,
 }
 
-impl<'a> Visitor<'a> for JsonMessage<'_> {
+impl<'a> Visitor<'a> for JsonMessage<'_, '_> {
     fn begin_field(&mut self, field: &'static Field) {
         let before = self.json.mark();
         self.json.key(field.name);

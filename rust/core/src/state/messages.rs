@@ -1975,6 +1975,57 @@ pub(crate) static CONSUMER_PROTOCOL_SUBSCRIPTION: Schema = Schema {
     fields: CONSUMER_PROTOCOL_SUBSCRIPTION_FIELDS,
 };
 
+const LEADER_CHANGE_MESSAGE_VOTER_FIELDS: &[Field] = &[
+    field("voterId", Int32, since(0)),
+    field("voterDirectoryId", Uuid, since(1)),
+];
+
+const LEADER_CHANGE_MESSAGE_FIELDS: &[Field] = &[
+    field("version", Int16, since(0)),
+    field("leaderId", Int32, since(0)),
+    field(
+        "voters",
+        Array(&Struct(LEADER_CHANGE_MESSAGE_VOTER_FIELDS)),
+        since(0),
+    ),
+    field(
+        "grantingVoters",
+        Array(&Struct(LEADER_CHANGE_MESSAGE_VOTER_FIELDS)),
+        since(0),
+    ),
+];
+
+/// `LeaderChangeMessage.json`.
+pub(crate) static LEADER_CHANGE_MESSAGE: Schema = Schema {
+    name: "LeaderChangeMessage",
+    versions: between(0, 1),
+    flexible: since(0),
+    fields: LEADER_CHANGE_MESSAGE_FIELDS,
+};
+
+const SNAPSHOT_HEADER_RECORD_FIELDS: &[Field] = &[
+    field("version", Int16, since(0)),
+    field("lastContainedLogTimestamp", Int64, since(0)),
+];
+
+/// `SnapshotHeaderRecord.json`.
+pub(crate) static SNAPSHOT_HEADER_RECORD: Schema = Schema {
+    name: "SnapshotHeaderRecord",
+    versions: between(0, 0),
+    flexible: since(0),
+    fields: SNAPSHOT_HEADER_RECORD_FIELDS,
+};
+
+const SNAPSHOT_FOOTER_RECORD_FIELDS: &[Field] = &[field("version", Int16, since(0))];
+
+/// `SnapshotFooterRecord.json`.
+pub(crate) static SNAPSHOT_FOOTER_RECORD: Schema = Schema {
+    name: "SnapshotFooterRecord",
+    versions: between(0, 0),
+    flexible: since(0),
+    fields: SNAPSHOT_FOOTER_RECORD_FIELDS,
+};
+
 const KRAFT_VERSION_RECORD_FIELDS: &[Field] = &[
     field("version", Int16, since(0)),
     field("kRaftVersion", Int16, since(0)),
@@ -2214,10 +2265,8 @@ pub(crate) static SHARE_GROUP_STATE: &[Keyed] = &[
     Keyed::new(1, &SHARE_UPDATE_KEY, &[&SHARE_UPDATE_VALUE]),
 ];
 
-/// Messages that other records hold as bytes, and control records.
+/// Messages that other records hold as bytes.
 pub(crate) static EMBEDDED: &[&Schema] = &[
     &CONSUMER_PROTOCOL_ASSIGNMENT,
     &CONSUMER_PROTOCOL_SUBSCRIPTION,
-    &KRAFT_VERSION_RECORD,
-    &VOTERS_RECORD,
 ];

@@ -4,7 +4,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use crate::base::error::{Error, Result};
-use crate::base::primitives::Reader;
+use crate::base::json::Json;
+use crate::base::primitives::{Reader, push_unsigned_varint};
+use crate::state::encode::encode_message;
 use crate::state::json::message_json;
 use crate::state::messages;
 use crate::state::schema::{Keyed, Schema};
@@ -109,8 +111,13 @@ fn keyed(
         .find(|known| known.kind == kind)
         .ok_or_else(|| Error::unsupported(format!("unknown type {kind}")))?;
     record.name = Some(known.key.name.strip_suffix("Key").unwrap_or(known.key.name));
-    message_json(known.key, known.key_version(), &mut reader, &mut record.key)
-        .map_err(|error| in_part("key", &error))?;
+    message_json(
+        known.key,
+        known.key_version(),
+        &mut reader,
+        &mut Json::new(&mut record.key),
+    )
+    .map_err(|error| in_part("key", &error))?;
     let Some(value) = value else {
         return Ok(());
     };
@@ -121,7 +128,7 @@ fn keyed(
         of_version(known.values, version)?,
         version,
         &mut reader,
-        &mut record.value,
+        &mut Json::new(&mut record.value),
     )
     .map_err(|error| in_part("value", &error))
 }
@@ -152,7 +159,7 @@ fn framed(
         of_version(schemas, version)?,
         version,
         &mut reader,
-        &mut record.value,
+        &mut Json::new(&mut record.value),
     )
     .and_then(|()| match reader.remaining() {
         0 => Ok(()),
@@ -174,6 +181,22 @@ pub(crate) fn of_version(
         .find(|schema| schema.versions.contains(version))
         .copied()
         .ok_or_else(|| Error::unsupported(format!("unknown version {version} of {newest}")))
+}
+
+/// Returns a record of `__cluster_metadata`: type and version, and then the message, given as JSON.
+///
+/// Args: `name` is that of the message's definition. The JSON has the form of [`InternalTopic::decode`].
+pub fn metadata_record(name: &str, version: i16, json: &[u8]) -> Result<Vec<u8>> {
+    let (kind, schemas) = messages::CLUSTER_METADATA
+        .iter()
+        .find(|(_, schemas)| schemas.iter().any(|schema| schema.name == name))
+        .ok_or_else(|| Error::invalid(format!("no metadata record {name:?}")))?;
+    let mut out = Vec::new();
+    push_unsigned_varint(&mut out, FRAME);
+    push_unsigned_varint(&mut out, *kind);
+    push_unsigned_varint(&mut out, version as u32);
+    encode_message(of_version(schemas, version)?, version, json, &mut out)?;
+    Ok(out)
 }
 
 fn in_part(part: &str, error: &Error) -> Error {

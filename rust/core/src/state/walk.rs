@@ -85,7 +85,8 @@ impl Walk {
         visitor: &mut impl Visitor<'a>,
     ) -> Result<()> {
         let mut previous = None;
-        for _ in 0..reader.unsigned_varint()? {
+        // As in Kafka, a number of more than 31 bits is negative: there are none.
+        for _ in 0..reader.unsigned_varint()? as i32 {
             let tag = reader.unsigned_varint()?;
             let size = reader.unsigned_varint()? as usize;
             // Kafka writes them in this order, so none comes twice.

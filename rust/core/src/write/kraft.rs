@@ -1,30 +1,26 @@
 //! A KRaft snapshot (`RecordsSnapshotWriter`): metadata records between a header and a footer, as batches of magic 2.
 //!
 //! The first batch holds the control record SnapshotHeader, and those of the voters, if they are in the snapshot; the
-//! last one SnapshotFooter. Offsets count through all of them from 0. All are Kafka's generated messages at version 0
-//! (see `control`).
+//! last one SnapshotFooter. Offsets count through all of them from 0.
 
 use crate::base::error::Result;
+use crate::format::control::ControlType;
 use crate::format::record::Headers;
 use crate::write::batch_builder::{BatchBuilder, BatchOptions, NewRecord};
 
-/// Keys of control records: int16 version 0, int16 type.
-const SNAPSHOT_HEADER: [u8; 4] = [0, 0, 0, 3];
-const SNAPSHOT_FOOTER: [u8; 4] = [0, 0, 0, 4];
-/// int16 version, int64 timestamp of the last record that the snapshot covers (0 for none), no tagged fields.
-const HEADER_VALUE: [u8; 11] = [0; 11];
-/// int16 version, no tagged fields.
-const FOOTER_VALUE: [u8; 3] = [0; 3];
+/// The time is that of the last record before the snapshot: none.
+const HEADER: &[u8] = br#"{"version": 0, "lastContainedLogTimestamp": 0}"#;
+const FOOTER: &[u8] = br#"{"version": 0}"#;
 /// The largest batch that the Raft layer reads (`KafkaRaftClient.MAX_BATCH_SIZE_BYTES`).
 const MAX_BATCH_BYTES: usize = 8 << 20;
 
 /// Appends to `out` a snapshot that covers only these records, as `bootstrap.checkpoint` contains it.
 ///
-/// `controls` are further control records behind the header, each with its type. `timestamp` is that of every record,
+/// `controls` are further control records behind the header: types, and values as JSON. `timestamp` is that of every record,
 /// ms. The leader epoch is 0.
 pub fn kraft_snapshot<'a>(
     records: impl IntoIterator<Item = &'a [u8]>,
-    controls: impl IntoIterator<Item = (i16, &'a [u8])>,
+    controls: impl IntoIterator<Item = (ControlType, &'a [u8])>,
     timestamp: i64,
     out: &mut Vec<u8>,
 ) -> Result<()> {
@@ -34,10 +30,9 @@ pub fn kraft_snapshot<'a>(
         timestamp,
     };
     snapshot.begin(true)?;
-    snapshot.append(Some(&SNAPSHOT_HEADER), &HEADER_VALUE)?;
-    for (kind, value) in controls {
-        let [high, low] = kind.to_be_bytes();
-        snapshot.append(Some(&[0, 0, high, low]), value)?;
+    snapshot.control(ControlType::SnapshotHeader, HEADER)?;
+    for (control_type, value) in controls {
+        snapshot.control(control_type, value)?;
     }
     snapshot.builder.finish(out)?;
     snapshot.begin(false)?;
@@ -49,7 +44,10 @@ pub fn kraft_snapshot<'a>(
         snapshot.append(None, record)?;
     }
     snapshot.builder.finish(out)?;
-    snapshot.control(&SNAPSHOT_FOOTER, &FOOTER_VALUE, out)
+    snapshot.begin(true)?;
+    snapshot.control(ControlType::SnapshotFooter, FOOTER)?;
+    snapshot.builder.finish(out)?;
+    Ok(())
 }
 
 struct SnapshotBuilder {
@@ -91,10 +89,10 @@ impl SnapshotBuilder {
         Ok(())
     }
 
-    fn control(&mut self, key: &[u8], value: &[u8], out: &mut Vec<u8>) -> Result<()> {
-        self.begin(true)?;
-        self.append(Some(key), value)?;
-        self.builder.finish(out)?;
-        Ok(())
+    fn control(&mut self, control_type: ControlType, json: &[u8]) -> Result<()> {
+        self.append(
+            Some(&control_type.key()),
+            &control_type.value_from_json(json)?,
+        )
     }
 }

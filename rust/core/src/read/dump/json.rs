@@ -8,7 +8,7 @@ use crate::format::control::{ControlType, control_type, coordinator_epoch};
 use crate::format::message::{Message, MessageSet, first_offset};
 use crate::format::record::{self, Record};
 
-use super::{BatchDump, DumpScratch, check_size, compression_name, control_name};
+use super::{BatchDump, DumpScratch, check_size, compression_name};
 
 /// Dumps each batch as a line of JSON.
 #[derive(Debug)]
@@ -171,7 +171,7 @@ fn record_object(
 fn control_fields(record: &Record<'_>, json: &mut Json<'_>) -> Result<()> {
     let control_type = control_type(record.key.unwrap_or_default())?;
     let value = record.value.unwrap_or_default();
-    json.string_field("control_type", control_name(control_type));
+    json.string_field("control_type", control_type.name());
     match control_type {
         ControlType::Abort | ControlType::Commit => {
             json.int_field("coordinator_epoch", coordinator_epoch(value)?);

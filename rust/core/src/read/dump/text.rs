@@ -8,7 +8,7 @@ use crate::format::control::{ControlType, control_type, coordinator_epoch};
 use crate::format::message::{Message, MessageSet};
 use crate::format::record::{self, Record};
 
-use super::{BatchDump, DumpScratch, check_size, compression_name, control_name};
+use super::{BatchDump, DumpScratch, check_size, compression_name};
 
 /// Dumps a `.log` file as the tool does.
 #[derive(Debug)]
@@ -276,13 +276,13 @@ fn control_fields(record: &Record<'_>, out: &mut Vec<u8>) -> Result<()> {
     let name = match control_type {
         ControlType::Abort | ControlType::Commit => {
             text(out, " endTxnMarker: ");
-            text(out, control_name(control_type));
+            text(out, control_type.name());
             number(out, " coordinatorEpoch: ", coordinator_epoch(value)?);
             return Ok(());
         }
         ControlType::Unknown(id) => {
             text(out, " controlType: ");
-            text(out, control_name(control_type));
+            text(out, control_type.name());
             number(out, "(", id);
             text(out, ")");
             return Ok(());
