@@ -9,5 +9,6 @@ Modules:
     bootstrap.py           the metadata that a new KRaft cluster starts with
     voters.py              the voters of a metadata quorum, in the first snapshot of its log
     topic_settings.py      settings of topics in layers, replicas, and what a broker will serve
+    topic_names.py         names of topics by their ids
     uncommitted.py         notes about rows that other brokers may not have
 """

@@ -13,7 +13,18 @@ from brokerless.layout.log_dir_files import LogDirFiles
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_SNAPSHOT = re.compile(r"[0-9]{20}-[0-9]{10}\.checkpoint")
+_SNAPSHOT = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint")
+_MOST_OFFSET, _MOST_EPOCH = (1 << 63) - 1, (1 << 31) - 1
+
+
+def snapshot_of_name(name: str) -> tuple[int, int] | None:
+    """Return the end offset and the epoch of a snapshot of the metadata log; None: the file has another name.
+
+    Names with numbers that Kafka cannot have do not count.
+    """
+    match = _SNAPSHOT.fullmatch(name)
+    found = None if match is None else (int(match[1]), int(match[2]))
+    return found if found is not None and found[0] <= _MOST_OFFSET and found[1] <= _MOST_EPOCH else None
 
 
 def formatted_snapshot(path: str) -> str:
@@ -29,7 +40,7 @@ def has_metadata_log(path: str) -> bool:
     directory = f"{path}/{file_names.METADATA_TOPIC}-0"
     first = os.path.basename(formatted_snapshot(path))
     names = storage.list_directory(directory) if storage.exists(directory) else []
-    return any(name.endswith(".log") or (_SNAPSHOT.fullmatch(name) and name != first) for name in names)
+    return any(name.endswith(".log") or (snapshot_of_name(name) and name != first) for name in names)
 
 
 def metadata_among(paths: Iterable[str], path: str) -> str | None:

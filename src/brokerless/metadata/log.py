@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import warnings
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -16,7 +15,7 @@ from brokerless.errors import CorruptRecordError, UnsupportedFormatError, locate
 from brokerless.io import storage
 from brokerless.layout.file_names import METADATA_TOPIC
 from brokerless.log.log import Log
-from brokerless.metadata.directory import formatted_snapshot, has_metadata_log
+from brokerless.metadata.directory import formatted_snapshot, has_metadata_log, snapshot_of_name
 from brokerless.metadata.image import MetadataImage
 from brokerless.metadata.records import metadata_records, rows_of
 
@@ -25,23 +24,16 @@ if TYPE_CHECKING:
 
     from brokerless.log.segment import Segment
 
-_SNAPSHOT = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint")
 _HEADER, _FOOTER = "SNAPSHOT_HEADER", "SNAPSHOT_FOOTER"
-_MOST_OFFSET, _MOST_EPOCH = (1 << 63) - 1, (1 << 31) - 1
 
 
 def snapshots(log: Log) -> list[tuple[int, int, str]]:
     """Return the end offset, the epoch and the path of each snapshot, the newest first.
 
-    The last one may be that of formatting, with offset 0 and epoch 0. Names with numbers that Kafka cannot have do not
-    count.
+    The last one may be that of formatting, with offset 0 and epoch 0.
     """
-    matches = [match for match in map(_SNAPSHOT.fullmatch, storage.list_directory(log.path)) if match is not None]
-    found = [(int(match[1]), int(match[2]), f"{log.path}/{match[0]}") for match in matches]
-    return sorted(
-        (one for one in found if one[0] <= _MOST_OFFSET and one[1] <= _MOST_EPOCH),
-        reverse=True,
-    )
+    named = ((name, snapshot_of_name(name)) for name in storage.list_directory(log.path))
+    return sorted(((*found, f"{log.path}/{name}") for name, found in named if found is not None), reverse=True)
 
 
 def last_time(snapshot: bytes) -> int:

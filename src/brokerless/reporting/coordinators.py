@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from brokerless.log.log import Log
+    from brokerless.metadata.topic_names import TopicNames
     from brokerless.state.offset_commits import Lags
-    from brokerless.state.topic_names import TopicNames
 
 
 class Coordinated(NamedTuple):

@@ -23,6 +23,7 @@ from brokerless.io.chunking import in_shares
 from brokerless.log.log import Log
 from brokerless.log_dir.log_dirs import LogDirs
 from brokerless.metadata.schema import TIME, schema
+from brokerless.metadata.topic_names import TopicNames
 from brokerless.reporting import contents
 from brokerless.reporting.coordinators import coordinated
 from brokerless.reporting.lag_over_time import SCHEMA as LAGS
@@ -32,7 +33,6 @@ from brokerless.state.internal_topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, l
 from brokerless.state.offset_commits import SCHEMA as COMMITS
 from brokerless.state.offset_commits import Lags
 from brokerless.state.producers import producers_of
-from brokerless.state.topic_names import TopicNames
 from brokerless.state.transactions import SCHEMA as TRANSACTIONS
 from brokerless.state.transactions import current_transactions, open_in
 

@@ -8,5 +8,4 @@ Modules:
     transactions.py        transactional ids; open and hanging transactions
     remote_segments.py     what remote storage holds
     cluster.py             a cluster's metadata as of a point, and what changed between two
-    topic_names.py         the names of topics by their ids
 """

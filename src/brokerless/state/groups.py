@@ -18,8 +18,8 @@ from brokerless.arguments import to_ms
 from brokerless.errors import BrokerlessError
 from brokerless.log_dir.log_dirs import LogDirs
 from brokerless.metadata.schema import TIME, schema, structs
+from brokerless.metadata.topic_names import TopicNames
 from brokerless.state.internal_topic import OFFSETS_TOPIC, committed_rows, latest_records, logs_of, state_records
-from brokerless.state.topic_names import TopicNames
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator

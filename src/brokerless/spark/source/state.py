@@ -15,11 +15,11 @@ import pyarrow.compute as pc
 from brokerless.log.log import Log
 from brokerless.log_dir.log_dirs import LogDirs
 from brokerless.metadata.image import SCHEMAS
+from brokerless.metadata.topic_names import TopicNames
 from brokerless.spark.source.tasks import Task, WorkItem, pack, select_logs, target_bytes
 from brokerless.state import groups, offset_commits, producers, remote_segments, transactions
 from brokerless.state.cluster import cluster
 from brokerless.state.internal_topic import OFFSETS_TOPIC, REMOTE_LOG_METADATA_TOPIC, logs_of
-from brokerless.state.topic_names import TopicNames
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

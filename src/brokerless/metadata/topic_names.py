@@ -4,13 +4,23 @@ from __future__ import annotations
 
 from contextlib import suppress
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from brokerless.errors import BrokerlessError
 from brokerless.metadata.log import cluster_image
 
 if TYPE_CHECKING:
-    from brokerless.log_dir.log_dirs import LogDirs
+    from collections.abc import Iterable, Sequence
+
+    from brokerless.layout.log_dir_files import LogDirFiles
+    from brokerless.log.log import Log
+
+
+class _LogDirs(Protocol):
+    @property
+    def roots(self) -> Sequence[LogDirFiles]: ...
+
+    def logs(self, topics: Iterable[str] = ..., *, all_replicas: bool = ...) -> Iterable[Log]: ...
 
 
 class TopicNames:
@@ -22,7 +32,7 @@ class TopicNames:
         directories: the log directories.
     """
 
-    def __init__(self, directories: LogDirs) -> None:
+    def __init__(self, directories: _LogDirs) -> None:
         self._directories = directories
 
     def of(self, topic_id: str) -> str:
