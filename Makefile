@@ -96,7 +96,7 @@ fuzz: setup .venv/.tools  ## hostile bytes, guided by coverage: each target for 
 	for target in $(or $(FUZZ),inputs $(notdir $(basename $(wildcard rust/fuzz/fuzz_targets/*.rs)))); do if [ $$target = inputs ]; then $(INPUTS); else mkdir -p rust/fuzz/corpus/$$target && $(UNSANITIZED_C) cargo +$(if $(SANITIZER),nightly,stable) fuzz run --fuzz-dir rust/fuzz --sanitizer $(or $(SANITIZER),none) $$target rust/fuzz/corpus/$$target rust/fuzz/seeds/* -- -max_total_time=$(or $(FUZZ_SECONDS),600) -max_len=65536; fi || exit 1; done
 
 # What `produce` and `Producer.send` take; they are Python's and pyarrow's too, which nothing guides through.
-INPUTS = directory=$$(mktemp -d) && .venv/bin/python tests/hostile_inputs.py $$directory --seed $$(date +%s) --seconds $(or $(FUZZ_SECONDS),600) || { echo "the input is $$directory/input" >&2; false; }
+INPUTS = directory=$$(mktemp -d) && .venv/bin/python tests/support/hostile_inputs.py $$directory --seed $$(date +%s) --seconds $(or $(FUZZ_SECONDS),600) || { echo "the input is $$directory/input" >&2; false; }
 
 sanitize:  ## the tests of the core and of its part in the JVM under the address sanitizer, and the core's unsafe part under Miri; needs nightly Rust
 	@tools/prerequisites nightly

@@ -10,7 +10,7 @@ from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 
 import brokerless as bl
-from building import batch, write_segment
+from support.log_files import batch, write_segment
 
 DESK, PHONE = 1280, 390
 

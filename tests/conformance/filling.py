@@ -7,7 +7,7 @@ from kafka import as_consumed
 
 import brokerless as bl
 from brokerless import _native
-from waiting import PATIENCE, until
+from support.polling import PATIENCE, until
 
 ISOLATION_LEVELS = ("read_uncommitted", "read_committed")
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")

@@ -13,7 +13,7 @@ from pathlib import Path
 from kafka import AFTER_A_KILL, NEWEST, Broker, Client
 from state_workload import LONG, NEW_SETTINGS, SETTINGS
 
-from waiting import until
+from support.polling import until
 
 INCIDENT = Path(__file__).parents[2] / "examples" / "incident"
 # Bytes of an entry. A broker allocates these files before it fills them.

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from kafka import AFTER_A_KILL, NEWEST, Broker, OldBroker
 
-from waiting import until
+from support.polling import until
 
 OLD = "2.8.2"
 # Nobody is thrown out, and no transaction times out, however slow the machine is. Nothing is compacted.

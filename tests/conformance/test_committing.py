@@ -16,7 +16,7 @@ from brokerless.layout.streaming_epochs import Epoch, committed
 from brokerless.log_dir.topics import NewTopic
 from brokerless.staging.atomic_write import AtomicWrite
 from brokerless.staging.parts import Encoding
-from waiting import until
+from support.polling import until
 
 
 def write_tasks(path, topic, tasks=3, *, value_size=0, partitions=None, config=None, epoch=None, **options):

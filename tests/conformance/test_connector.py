@@ -11,7 +11,7 @@ import pytest
 from kafka import Broker
 
 import brokerless as bl
-from waiting import until
+from support.polling import until
 
 LATEST = -1
 JOB = Path(__file__).parent / "connector_job.py"

@@ -10,7 +10,7 @@ from kafka import Broker, as_consumed
 
 import brokerless as bl
 from brokerless import Compact, Convert, Erase, Retain, rewrite
-from damage import flip_bit, overwrite, zero
+from support.damage import flip_bit, overwrite, zero
 
 LATEST = -1
 # So many records in each of two kinds, or of five transactions and plain ones.

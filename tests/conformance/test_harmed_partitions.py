@@ -13,7 +13,7 @@ from kafka import AFTER_A_KILL, DEFAULT, NEWEST, Broker, again, complaints
 import brokerless as bl
 from brokerless.layout import checkpoints
 from brokerless.log_dir.recover import forecast, recovered
-from harming import KINDS, SHAPES, partition, seeded, stored, verify, write_files_around
+from support.harmed_partitions import KINDS, SHAPES, partition, seeded, stored, verify, write_files_around
 
 COUNT = 250
 # A topic of deleted and one of compacted partitions. No record may go because it is old.

@@ -7,7 +7,7 @@ import pytest
 from incident import INCIDENT, make, start
 
 import brokerless as bl
-from guides import blocks
+from support.document_code import blocks
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from brokerless.metadata.records import (
     topic_record,
 )
 from brokerless.metadata.topic_settings import Cluster
-from building import batch
+from support.log_files import batch
 
 MADE_ID = "AAECAwQFBgcICQoLDA0ODw"
 OPENED = [

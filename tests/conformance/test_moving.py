@@ -6,7 +6,7 @@ from kafka import AFTER_A_KILL, Broker, complaints
 
 import brokerless as bl
 from brokerless.log_dir.recover import recovered
-from waiting import until
+from support.polling import until
 
 THROTTLE = {"replica_alter_log_dirs_io_max_bytes_per_second": 60_000}
 

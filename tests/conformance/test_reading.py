@@ -11,7 +11,7 @@ from kafka import EACH_RELEASE, Broker, OldBroker, as_consumed, tiered
 
 import brokerless as bl
 from brokerless.cli import group
-from waiting import until
+from support.polling import until
 
 
 @pytest.mark.parametrize("version", EACH_RELEASE)

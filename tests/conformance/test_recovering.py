@@ -14,9 +14,9 @@ from kafka import AFTER_A_KILL, EACH_RELEASE, Broker, complaints
 import brokerless as bl
 from brokerless.layout import checkpoints, file_names
 from brokerless.log_dir.recover import Forecast, forecast, recovered
-from building import batch, write_segment
-from damage import overwrite
-from waiting import until
+from support.damage import overwrite
+from support.log_files import batch, write_segment
+from support.polling import until
 
 
 @pytest.fixture(scope="module")

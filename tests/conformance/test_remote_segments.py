@@ -12,7 +12,7 @@ from kafka import AFTER_A_KILL, Broker, tiered
 
 import brokerless as bl
 from brokerless.layout.checkpoints import random_id
-from waiting import until
+from support.polling import until
 
 EARLIEST = -2
 # As the test storage of Kafka names a segment's file.

@@ -7,9 +7,9 @@ from filling import data_batches
 from kafka import AFTER_A_KILL, EACH_RELEASE, RELEASES, Broker, complaints
 
 import brokerless as bl
-import damage
 from brokerless.layout import checkpoints
-from building import batch, write_snapshot
+from support import damage
+from support.log_files import batch, write_snapshot
 
 SMALL = {"internal_segment_bytes": 10_000}
 _KILLED = "killed"

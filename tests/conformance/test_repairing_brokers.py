@@ -9,8 +9,8 @@ from kafka import AFTER_A_KILL, Broker, OldBroker, complaints, tiered
 from test_moving import THROTTLE, size_of
 
 import brokerless as bl
-import damage
-from waiting import until
+from support import damage
+from support.polling import until
 
 EARLIEST = -2
 

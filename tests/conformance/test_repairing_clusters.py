@@ -10,9 +10,9 @@ from filling import ISOLATION_LEVELS, data_batches
 from kafka import DEFAULT, EACH_RELEASE, Broker, as_consumed, complaints
 
 import brokerless as bl
-import damage
 from brokerless.layout import checkpoints
-from waiting import until
+from support import damage
+from support.polling import until
 
 REPLICATED = {
     "offsets_topic_replication_factor": 3,

@@ -22,7 +22,7 @@ from test_state import (
 )
 
 import brokerless as bl
-from waiting import until
+from support.polling import until
 
 REPLICATED = {
     **SETTINGS,

@@ -10,7 +10,7 @@ from kafka import AFTER_A_KILL, EACH_RELEASE, Broker, OldBroker, again, complain
 from test_cluster import ACLS, AUTHORIZER, QUOTAS
 
 import brokerless as bl
-from waiting import until
+from support.polling import until
 
 NODES = (1, 2, 3)
 REPLICATED = {

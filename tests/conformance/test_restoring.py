@@ -4,7 +4,7 @@ import pytest
 from filling import ISOLATION_LEVELS, check_with_dump_tool, seen
 from kafka import Broker, complaints
 
-from here import Here
+from support.spark_stand_in import Here
 
 pytest.importorskip("pyspark")
 

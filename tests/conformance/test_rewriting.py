@@ -15,8 +15,8 @@ import brokerless as bl
 from brokerless import Compact, Convert, Erase, Retain, TruncateTo, _native, rewrite
 from brokerless.io import disk
 from brokerless.rewriting.run import rewrite_each
-from verbs import Repeating, change_settings
-from waiting import until
+from support.drop_batches import Repeating, change_settings
+from support.polling import until
 
 ROW = pa.schema([("key", pa.binary()), ("value", pa.binary())])
 COMPACTED = {"keyed": True, "cleanup_policy": "compact", "min_cleanable_dirty_ratio": 0.01}

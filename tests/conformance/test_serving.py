@@ -9,7 +9,7 @@ from clients import EACH_CLIENT, HAS_GO, Clients
 from filling import ISOLATION_LEVELS
 
 import brokerless as bl
-from expected import CONSUMED_COLUMNS, TIMESTAMP_TYPES, as_consumed, consumed, read_json_lines, text, value
+from support.kafka_answers import CONSUMED_COLUMNS, TIMESTAMP_TYPES, as_consumed, consumed, read_json_lines, text, value
 
 DIRECTORIES = [
     *("kafka-4.1", "kafka-4.1-before-compaction", "kafka-4.1-compacted", "kafka-4.1-recovered", "kafka-4.1-tiered"),

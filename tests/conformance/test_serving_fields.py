@@ -12,7 +12,7 @@ from kafka import NEWEST, RELEASES, Broker, java
 from serving_requests import COMMITTED, EARLIEST, LATEST, MAX_TIMESTAMP, NIL, UNCOMMITTED, UNKNOWN_ID, Facts, chains
 
 import brokerless as bl
-from waiting import until
+from support.polling import until
 
 PAGE = Path(__file__).parents[2] / "docs" / "serving.md"
 LONG = {"transaction.timeout.ms": 900_000}

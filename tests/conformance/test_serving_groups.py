@@ -4,7 +4,7 @@ import pytest
 from clients import Member
 
 import brokerless as bl
-from waiting import until
+from support.polling import until
 
 PARTITIONS, COUNT = 6, 900
 SECONDS = 240

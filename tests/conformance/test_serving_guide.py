@@ -14,8 +14,8 @@ from kafka import SAY_LITTLE, Process, java
 from test_serving_tools import MAINS
 
 import brokerless as bl
-from guides import blocks, fill
-from waiting import until
+from support.document_code import blocks, fill
+from support.polling import until
 
 GUIDE = "docs/guides/serving.md"
 SHOWN = "127.0.0.1:9092"

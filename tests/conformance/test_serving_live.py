@@ -8,7 +8,7 @@ from filling import ISOLATION_LEVELS
 from kafka import Broker, Client
 
 import brokerless as bl
-from waiting import until
+from support.polling import until
 
 QUICK = {
     "replica_high_watermark_checkpoint_interval_ms": 100,

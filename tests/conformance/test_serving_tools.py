@@ -9,7 +9,7 @@ from kafka import SAY_LITTLE, again, java
 from test_connector import run
 
 import brokerless as bl
-from expected import consumed, read_json_lines
+from support.kafka_answers import consumed, read_json_lines
 
 # Where the tools are, by release.
 TOOLS = "org.apache.kafka.tools"

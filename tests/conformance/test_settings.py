@@ -8,7 +8,7 @@ from brokerless.layout.broker_settings import SYNONYMS
 from brokerless.layout.topic_config import parse_setting
 from brokerless.log_dir.recover import forecast
 from brokerless.metadata.topic_settings import Cluster
-from waiting import until
+from support.polling import until
 
 STATIC = {
     "log_roll_hours": 5,

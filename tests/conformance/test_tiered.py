@@ -11,7 +11,7 @@ import brokerless as bl
 from brokerless.layout import checkpoints
 from brokerless.log_dir.recover import recovered
 from brokerless.rewriting.run import rewrite
-from waiting import until
+from support.polling import until
 
 EARLIEST = -2
 # Ten rounds of what moves segments, and five of what deletes them: see `tiered`.

@@ -10,7 +10,7 @@ from kafka import AFTER_A_KILL, EACH_RELEASE, Broker
 import brokerless as bl
 from brokerless.cli import main
 from brokerless.metadata.image import SCHEMAS
-from waiting import until
+from support.polling import until
 
 LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 PASSWORD = "not-to-be-shown"

@@ -15,7 +15,7 @@ from brokerless.log_dir.topics import NewTopic
 from brokerless.staging import staged_logs
 from brokerless.staging.atomic_write import AtomicWrite
 from brokerless.staging.parts import Encoding
-from building import NOW, batch
+from support.log_files import NOW, batch
 
 
 @pytest.fixture(autouse=True)

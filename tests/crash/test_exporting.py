@@ -13,8 +13,8 @@ from faults import each_crash
 import brokerless as bl
 from brokerless.layout import commit_journal
 from brokerless.spark import export, restore
-from building import NOW, batch
-from here import Here
+from support.log_files import NOW, batch
+from support.spark_stand_in import Here
 
 FINE = {"minPartitions": "100"}
 # The indexes of active segments are as large as they may get: less to be copied for each step.

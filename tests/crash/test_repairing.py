@@ -6,8 +6,8 @@ import pytest
 from faults import each_crash
 
 import brokerless as bl
-import damage
-from building import NOW, batch
+from support import damage
+from support.log_files import NOW, batch
 
 SIZE = len(batch(0, [b"0"]))
 

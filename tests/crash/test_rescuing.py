@@ -7,12 +7,12 @@ import pytest
 from faults import each_crash
 
 import brokerless as bl
-import damage
 from brokerless import _native
 from brokerless.layout.release import Release
 from brokerless.metadata.bootstrap import feature_records
 from brokerless.metadata.records import partition_record, topic_record
-from building import NOW, batch
+from support import damage
+from support.log_files import NOW, batch
 
 SIZE = len(batch(0, [b"0"]))
 TOPIC_ID, DIRECTORY_ID = "AAECAwQFBgcICQoLDA0ODw", "BAECAwQFBgcICQoLDA0ODw"

@@ -17,8 +17,8 @@ from brokerless.rewriting.compact.compact import Compact
 from brokerless.rewriting.convert import Convert
 from brokerless.rewriting.erase import Erase
 from brokerless.rewriting.run import rewrite, rewrite_each
-from building import NOW, batch, marker
-from verbs import DropBatches, Repeating, change_settings
+from support.drop_batches import DropBatches, Repeating, change_settings
+from support.log_files import NOW, batch, marker
 
 PRODUCER = 7
 

@@ -12,7 +12,7 @@ import brokerless as bl
 from brokerless import _native
 from brokerless.log.segment import offset_index, time_index
 from brokerless.log_dir.recover import recovered
-from building import batch
+from support.log_files import batch
 
 T = 1_700_000_000_000
 VALUES = [b"value %d" % i for i in range(12)]

@@ -8,8 +8,6 @@ import shutil
 import pytest
 
 import brokerless as bl
-import damage
-from broken_directories import BROKEN, SIZE, first, healthy
 from brokerless.checking.check import LEVELS
 from brokerless.checking.finding import SCHEMA
 from brokerless.cli import main
@@ -17,6 +15,8 @@ from brokerless.spark import check
 from brokerless.spark.jobs.check import in_order
 from brokerless.spark.source import findings
 from brokerless.spark.source.options import Options
+from support import damage
+from support.broken_directories import BROKEN, SIZE, first, healthy
 
 
 @pytest.fixture

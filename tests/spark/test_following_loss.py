@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 import brokerless as bl
-from damage import flip_bit, remove
+from support.damage import flip_bit, remove
 
 pytest.importorskip("pyspark")
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from expected import LOG_DIRS, TIMESTAMP_TYPES, consumed, text, value
+from support.kafka_answers import LOG_DIRS, TIMESTAMP_TYPES, consumed, text, value
 
 CONSUMED = [name for name in LOG_DIRS if not name.endswith(("-compaction", "-compacted", "-crashed"))]
 COLUMNS = "key,value,topic,partition,offset,timestamp,timestampType,headers,leaderEpoch"

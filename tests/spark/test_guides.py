@@ -3,7 +3,7 @@
 import pytest
 
 import brokerless as bl
-from guides import ROOT, fill, run
+from support.document_code import ROOT, fill, run
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from pyspark.sql import functions as f
 
 import brokerless as bl
 import brokerless.spark
-from damage import overwrite
+from support.damage import overwrite
 
 try:
     JAR = brokerless.spark.jar()

@@ -13,8 +13,8 @@ from needing_jar import jar_or_skip
 
 import brokerless as bl
 import brokerless.spark
-from damage import append
-from hunting import LEVELS, PARTITIONS, harm, original
+from support.damage import append
+from support.hunt import LEVELS, PARTITIONS, harm, original
 
 jar_or_skip()
 

@@ -10,7 +10,7 @@ from own_spark import run
 
 import brokerless as bl
 import brokerless.spark
-from damage import overwrite
+from support.damage import overwrite
 
 jar_or_skip()
 

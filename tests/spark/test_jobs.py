@@ -13,12 +13,12 @@ import pyspark
 import pytest
 
 import brokerless as bl
-import damage
 from brokerless.rewriting.compact.compact import Compact
 from brokerless.rewriting.convert import Convert
 from brokerless.rewriting.run import rewrite
 from brokerless.spark import compact, convert, profile
-from building import NOW, batch
+from support import damage
+from support.log_files import NOW, batch
 
 ROOT = Path(__file__).parents[2]
 

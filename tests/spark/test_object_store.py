@@ -9,7 +9,7 @@ import pytest
 from kafka import BUILD, JAVA, free_ports
 
 import brokerless as bl
-from consuming import consume
+from support.consumer import consume
 
 pytestmark = [pytest.mark.conformance, pytest.mark.slow]
 

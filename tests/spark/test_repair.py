@@ -6,9 +6,9 @@ import shutil
 import pytest
 
 import brokerless as bl
-import damage
-from broken_directories import SIZE, first, healthy
 from brokerless.spark import repair
+from support import damage
+from support.broken_directories import SIZE, first, healthy
 
 
 @pytest.fixture

@@ -1,10 +1,10 @@
 """A report by Spark tasks has the numbers of a report by this process."""
 
 import brokerless as bl
-import damage
 from brokerless.spark import report
-from building import batch, write_segment
-from state_building import commit_key, commit_value, write_records
+from support import damage
+from support.log_files import batch, write_segment
+from support.state_records import commit_key, commit_value, write_records
 
 
 def test_the_numbers_are_equal(golden, spark):

@@ -5,7 +5,7 @@ import pytest
 
 import brokerless as bl
 from brokerless.spark.source.options import VIEWS
-from state_building import commit_key, commit_value, write_records
+from support.state_records import commit_key, commit_value, write_records
 
 
 def of_cluster(subject):

@@ -7,7 +7,7 @@ import pytest
 
 import brokerless as bl
 from brokerless.layout import streaming_epochs
-from committing import begin
+from support.write_tasks import begin
 
 pytest.importorskip("pyspark")
 

@@ -11,15 +11,15 @@ import pytest
 pytest.importorskip("pyspark")
 
 import brokerless as bl
-import building
 from brokerless.layout import checkpoints
 from brokerless.spark.data_source import BrokerlessSource
 from brokerless.spark.sink.batch_sink import write_parts
 from brokerless.spark.source import findings, records, tasks
 from brokerless.spark.source.options import Options
 from brokerless.spark.source.tasks import WorkItem, pack
-from committing import begin, send
-from images import image_of
+from support import log_files
+from support.metadata_images import image_of
+from support.write_tasks import begin, send
 
 
 def reader_of(path, **options):
@@ -168,7 +168,7 @@ def test_as_many_tasks_as_are_asked_for(tmp_path, least):
     with bl.create_log_dir(tmp_path) as log_dir:
         log_dir.create_topic("t", index_interval_bytes=0)
         for _ in range(1000):
-            log_dir.log("t", 0).append(building.batch(0, [b"x" * 10_000]))
+            log_dir.log("t", 0).append(log_files.batch(0, [b"x" * 10_000]))
     planned = reader_of(tmp_path, minPartitions=str(least)).partitions()
     assert least <= len(planned) <= least * 1.2
 
@@ -193,7 +193,7 @@ def test_offsets_far_apart_are_not_as_many_pieces(name, golden, tmp_path):
     partition = tmp_path / "sparse-0"
     partition.mkdir()
     huge = (golden / "batches" / f"{name}.bin").read_bytes()
-    (partition / f"{0:020d}.log").write_bytes(building.batch(0, [b"x"] * 5))
+    (partition / f"{0:020d}.log").write_bytes(log_files.batch(0, [b"x"] * 5))
     # No segment has both.
     (partition / f"{int.from_bytes(huge[:8]):020d}.log").write_bytes(huge)
     found = rows_of_pieces(partition, 2)
@@ -203,8 +203,8 @@ def test_offsets_far_apart_are_not_as_many_pieces(name, golden, tmp_path):
 
 
 def test_gaps_do_not_put_more_records_into_a_task(tmp_path):
-    batches = [building.batch(i * 1_000_000_000, [b"x"] * 3) for i in range(20)]
-    building.write_segment(tmp_path / "sparse-0", 0, batches, indexed=False)
+    batches = [log_files.batch(i * 1_000_000_000, [b"x"] * 3) for i in range(20)]
+    log_files.write_segment(tmp_path / "sparse-0", 0, batches, indexed=False)
     for path in (tmp_path / "sparse-0", tmp_path / "sparse-0" / f"{0:020d}.log"):
         found = rows_of_pieces(path, 7)
         offsets = [i * 1_000_000_000 + j for i in range(20) for j in range(3)]
@@ -213,8 +213,8 @@ def test_gaps_do_not_put_more_records_into_a_task(tmp_path):
 
 
 def test_a_batch_that_claims_all_offsets_is_not_as_many_pieces(tmp_path):
-    claim = building.batch(0, [b"x"] * 30, last_offset_delta=(1 << 31) - 1)
-    building.write_segment(tmp_path / "claim-0", 0, [claim])
+    claim = log_files.batch(0, [b"x"] * 30, last_offset_delta=(1 << 31) - 1)
+    log_files.write_segment(tmp_path / "claim-0", 0, [claim])
     reader = reader_of(tmp_path / "claim-0", maxRecordsPerPartition="2")
     parts = reader.partitions()
     assert len(parts) < 10_000

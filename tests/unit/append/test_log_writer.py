@@ -9,8 +9,8 @@ import pytest
 import brokerless as bl
 from brokerless.append.writer import LogWriter
 from brokerless.io import disk
-from building import batch
-from damage import flip_bit
+from support.damage import flip_bit
+from support.log_files import batch
 
 
 @pytest.fixture

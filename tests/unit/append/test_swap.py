@@ -11,8 +11,8 @@ from brokerless import _native
 from brokerless.append.operation import perform
 from brokerless.append.swap import Replacement, discard
 from brokerless.io import disk, storage
-from building import NOW, batch
-from verbs import DropBatches, write_cleaned
+from support.drop_batches import DropBatches, write_cleaned
+from support.log_files import NOW, batch
 
 SETTINGS = bl.TopicConfig(segment_bytes=250, index_interval_bytes=0)
 

@@ -8,8 +8,8 @@ from brokerless.append.writer import LogWriter
 from brokerless.io import disk
 from brokerless.layout import file_names
 from brokerless.layout.topic_config import TopicConfig
-from building import batch, marker
-from expected import broker_cases
+from support.kafka_answers import broker_cases
+from support.log_files import batch, marker
 
 T = 1_700_000_000_000
 

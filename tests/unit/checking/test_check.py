@@ -6,10 +6,10 @@ import struct
 import pytest
 
 import brokerless as bl
-import damage
-from broken_directories import BROKEN, SIZE, first, healthy
 from brokerless.checking.codes import CODES
-from building import batch, write_snapshot
+from support import damage
+from support.broken_directories import BROKEN, SIZE, first, healthy
+from support.log_files import batch, write_snapshot
 
 
 def codes(*paths, notes=False, **options):

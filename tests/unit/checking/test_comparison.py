@@ -5,8 +5,8 @@ import shutil
 import pytest
 
 import brokerless as bl
-import damage
-from building import batch, write_segment
+from support import damage
+from support.log_files import batch, write_segment
 
 VALUE = b"v" * 50
 

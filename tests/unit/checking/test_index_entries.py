@@ -13,8 +13,8 @@ import pytest
 import brokerless as bl
 from brokerless.errors import CorruptRecordError
 from brokerless.log_dir.recover import forecast
-from building import NOW, batch, marker, write_segment, write_transaction_index
-from reference import crc32c
+from support.log_files import NOW, batch, marker, write_segment, write_transaction_index
+from support.reference_decoder import crc32c
 
 BASE = 40
 SEEDS = 25

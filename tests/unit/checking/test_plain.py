@@ -7,13 +7,13 @@ import struct
 import pytest
 
 import brokerless as bl
-import damage
 from brokerless import _native
 from brokerless.checking.segments import BatchCheck
 from brokerless.layout import lost_offsets
-from building import NOW, batch, write_segment
-from hunting import PARTITIONS
-from reference import crc32c
+from support import damage
+from support.hunt import PARTITIONS
+from support.log_files import NOW, batch, write_segment
+from support.reference_decoder import crc32c
 
 QUICK = ("idempotent-0",)
 LOGS = [

@@ -6,7 +6,7 @@ import pytest
 
 import brokerless as bl
 from brokerless import _native
-from building import NOW, batch, marker
+from support.log_files import NOW, batch, marker
 
 
 @pytest.fixture

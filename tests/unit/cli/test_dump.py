@@ -8,11 +8,11 @@ import tracemalloc
 
 import pytest
 
-import building
 from brokerless.inspection.decode_files import entries
-from damage import flip_bit
-from expected import broker_cases
-from reference import crc32c
+from support import log_files
+from support.damage import flip_bit
+from support.kafka_answers import broker_cases
+from support.reference_decoder import crc32c
 
 JSON_IF = {"json": ["--json"], "text": []}
 
@@ -174,7 +174,7 @@ def segment(copied):
 
 @pytest.mark.parametrize("options", [[], ["--print-data-log"], ["--json", "--records"]])
 def test_a_wrong_checksum_is_not_exit_0(options, run, tmp_path):
-    path = building.write_segment(tmp_path, 0, [building.batch(i, [b"value"]) for i in range(3)])
+    path = log_files.write_segment(tmp_path, 0, [log_files.batch(i, [b"value"]) for i in range(3)])
     before = run("dump", path, *options)
     flip_bit(path, path.stat().st_size // 3 - 2)
     after = run("dump", path, *options)
@@ -183,19 +183,19 @@ def test_a_wrong_checksum_is_not_exit_0(options, run, tmp_path):
 
 
 def test_files_behind_a_damaged_one_are_shown(run, tmp_path):
-    building.write_segment(tmp_path, 0, [building.batch(0, [b"value"])])
+    log_files.write_segment(tmp_path, 0, [log_files.batch(0, [b"value"])])
     (tmp_path / f"{7:020d}.snapshot").write_bytes(b"damaged")
     names = [f"{0:020d}.log", f"{7:020d}.snapshot", f"{0:020d}.index", f"{0:020d}.timeindex"]
     result = run("dump", *(tmp_path / name for name in names))
     assert result.code == 1
     assert "00000000000000000007.snapshot" in result.err
     assert "baseOffset: 0" in result.out
-    assert f"timestamp: {building.NOW} offset: 0" in result.out
+    assert f"timestamp: {log_files.NOW} offset: 0" in result.out
 
 
 def test_records_that_hold_the_words_of_a_wrong_checksum_are_no_damage(run, tmp_path):
     words = b'crc: 1 isvalid: false\nisvalid: false "is_valid":false'
-    path = building.write_segment(tmp_path, 0, [building.batch(0, [words])])
+    path = log_files.write_segment(tmp_path, 0, [log_files.batch(0, [words])])
     assert run("dump", path, "--print-data-log").code == 0
     assert run("dump", path, "--json", "--records").code == 0
 
@@ -229,7 +229,7 @@ def test_a_file_that_cannot_be_shown_does_not_stop_the_rest(form, run, segment):
 
 
 def test_the_text_of_a_file_with_a_name_of_its_own(run, tmp_path):
-    path = building.write_segment(tmp_path, 7, [building.batch(7, [b"x"])], indexed=False)
+    path = log_files.write_segment(tmp_path, 7, [log_files.batch(7, [b"x"])], indexed=False)
     text = run("dump", path).out.partition("\n")[2]
     lone = path.rename(tmp_path / "x.log")
     result = run("dump", lone)
@@ -278,13 +278,13 @@ def test_checks_of_an_index_see_what_kafkas_tool_sees(run, tmp_path):
 
 def test_what_is_behind_a_part_of_a_log_is_not_called_invalid(run, tmp_path):
     path = tmp_path / f"{0:020d}.log"
-    path.write_bytes(building.batch(0, [b"v"]) + b"x" * 9)
+    path.write_bytes(log_files.batch(0, [b"v"]) + b"x" * 9)
     assert "Found 9 invalid bytes" in run("dump", path).out
     assert "invalid bytes" not in run("dump", path, "--max-bytes", 100_000).out
 
 
 def test_a_file_that_is_missing_beside_an_index_does_not_stop_the_rest(run, tmp_path):
-    log = building.write_segment(tmp_path, 0, [building.batch(0, [b"value"])])
+    log = log_files.write_segment(tmp_path, 0, [log_files.batch(0, [b"value"])])
     log.with_suffix(".index").unlink()
     result = run("dump", log.with_suffix(".timeindex"), log)
     assert (result.code, "baseOffset: 0" in result.out) == (1, True)
@@ -292,7 +292,7 @@ def test_a_file_that_is_missing_beside_an_index_does_not_stop_the_rest(run, tmp_
 
 
 def test_an_entry_that_points_before_the_file_does_not_stop_the_rest(run, tmp_path):
-    log = building.write_segment(tmp_path, 0, [building.batch(0, [b"value"])])
+    log = log_files.write_segment(tmp_path, 0, [log_files.batch(0, [b"value"])])
     log.with_suffix(".index").write_bytes(struct.pack(">ii", 1, -5))
     result = run("dump", log.with_suffix(".index"), log)
     assert (result.code, "baseOffset: 0" in result.out) == (1, True)
@@ -309,8 +309,8 @@ def test_json_does_not_pass_over_what_it_cannot_do(option, run, segment):
 def test_the_largest_time_of_a_batch_may_be_that_of_its_last_record(run, tmp_path):
     """More records than are decoded at a time."""
     count = 300_000
-    path = building.write_segment(tmp_path, 0, [building.batch(0, [b""] * count)])
-    last = (building.NOW + count - 1).to_bytes(8) + (count - 1).to_bytes(4)
+    path = log_files.write_segment(tmp_path, 0, [log_files.batch(0, [b""] * count)])
+    last = (log_files.NOW + count - 1).to_bytes(8) + (count - 1).to_bytes(4)
     path.with_suffix(".timeindex").write_bytes(last)
     result = run("dump", path.with_suffix(".timeindex"))
     assert (result.code, result.err) == (0, "")

@@ -7,7 +7,7 @@ import os
 import pytest
 
 import brokerless as bl
-from building import NOW, batch
+from support.log_files import NOW, batch
 
 KEYS = [b"anna", b"bert", b"\xff\x00", b"anna-2"]
 

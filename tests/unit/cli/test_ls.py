@@ -7,8 +7,8 @@ import shutil
 import pytest
 
 import brokerless as bl
-from damage import overwrite
-from expected import read_json_lines
+from support.damage import overwrite
+from support.kafka_answers import read_json_lines
 
 JSON_IF = {"json": ["--json"], "text": []}
 

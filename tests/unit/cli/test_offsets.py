@@ -5,7 +5,7 @@ import json
 import pytest
 
 import brokerless as bl
-from expected import read_json_lines
+from support.kafka_answers import read_json_lines
 
 WORDS = {-1: "latest", -2: "earliest", -3: "max-timestamp", -4: "earliest-local", -5: "latest-tiered"}
 

@@ -262,7 +262,7 @@ def test_a_null_of_a_damaged_file_may_have_any_view(run, tmp_path):
 @pytest.mark.slow
 def test_damaged_inputs_give_rows_or_an_error(tmp_path):
     """And never end the process, which would be for want of a check."""
-    command = [sys.executable, TESTS / "hostile_inputs.py", tmp_path]
+    command = [sys.executable, TESTS / "support" / "hostile_inputs.py", tmp_path]
     done = subprocess.run([*command, "--count", "2000"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) > 20_000

@@ -20,9 +20,9 @@ from brokerless import _native
 from brokerless.cli import output
 from brokerless.layout.checkpoints import HIGH_WATERMARKS
 from brokerless.metadata.bootstrap import Bootstrap
-from damage import cut, flip_bit
-from expected import LOG_DIRS, consumed, text, value
-from images import image_of, set_replicas
+from support.damage import cut, flip_bit
+from support.kafka_answers import LOG_DIRS, consumed, text, value
+from support.metadata_images import image_of, set_replicas
 
 
 def objects(lines):

@@ -2,9 +2,9 @@
 
 import pytest
 
-import damage
 from brokerless.checking.codes import CODES
-from building import batch, write_segment
+from support import damage
+from support.log_files import batch, write_segment
 
 
 @pytest.fixture

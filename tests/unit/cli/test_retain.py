@@ -5,7 +5,7 @@ import json
 import pytest
 
 import brokerless as bl
-from building import batch
+from support.log_files import batch
 
 T = 1_700_000_000_000
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import brokerless as bl
-from waiting import until
+from support.polling import until
 
 pytestmark = pytest.mark.slow
 

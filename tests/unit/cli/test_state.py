@@ -6,8 +6,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from brokerless.metadata.image import MetadataImage
-from damage import overwrite
-from state_building import commit_key, commit_value, group_key, group_value, write_records
+from support.damage import overwrite
+from support.state_records import commit_key, commit_value, group_key, group_value, write_records
 
 
 @pytest.fixture

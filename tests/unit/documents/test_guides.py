@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import brokerless as bl
-from guides import blocks, fill, run
+from support.document_code import blocks, fill, run
 
 
 def sh(script, directory):

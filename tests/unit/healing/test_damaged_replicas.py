@@ -9,7 +9,7 @@ import shutil
 import pytest
 
 import brokerless as bl
-from harming import missing_entries, partition, seeded, stored, verify, write_files_around
+from support.harmed_partitions import missing_entries, partition, seeded, stored, verify, write_files_around
 
 pytestmark = pytest.mark.slow
 SEEDS = 25

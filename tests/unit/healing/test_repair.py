@@ -10,8 +10,6 @@ import time
 import pytest
 
 import brokerless as bl
-import damage
-from broken_directories import BROKEN
 from brokerless.errors import CorruptRecordError, LogInUseError
 from brokerless.healing import epochs as healing_epochs
 from brokerless.healing import partition_files
@@ -19,7 +17,9 @@ from brokerless.healing import repair as repairing
 from brokerless.healing.lost_directory import lost_files
 from brokerless.layout import checkpoints, lost_offsets
 from brokerless.log_dir.recover import recovered
-from building import NOW, batch, marker, write_segment
+from support import damage
+from support.broken_directories import BROKEN
+from support.log_files import NOW, batch, marker, write_segment
 
 VALUE = b"v" * 200
 SIZE = len(batch(0, [VALUE]))

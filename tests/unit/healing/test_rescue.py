@@ -8,7 +8,6 @@ import pyarrow as pa
 import pytest
 
 import brokerless as bl
-import damage
 from brokerless import _native
 from brokerless.checking.check import check
 from brokerless.errors import CorruptRecordError, LogInUseError, UnsupportedFormatError
@@ -19,9 +18,10 @@ from brokerless.layout.commit_journal import NAME as JOURNAL
 from brokerless.layout.release import Release
 from brokerless.metadata.bootstrap import feature_records
 from brokerless.metadata.records import BROKER_RESOURCE, TOPIC_RESOURCE, config_record, partition_record, topic_record
-from building import NOW, batch, marker, write_segment
-from reference import crc32c
-from state_building import commit_key, commit_value, transaction_key, transaction_value
+from support import damage
+from support.log_files import NOW, batch, marker, write_segment
+from support.reference_decoder import crc32c
+from support.state_records import commit_key, commit_value, transaction_key, transaction_value
 
 VALUE = b"v" * 100
 SIZE = len(batch(0, [VALUE]))

@@ -13,8 +13,8 @@ from brokerless.healing.surviving_metadata import surviving_metadata
 from brokerless.layout.checkpoints import MetaProperties, format_meta_properties
 from brokerless.metadata.records import topic_record
 from brokerless.metadata.voters import Voter, voters_snapshot
-from building import batch
-from damage import append, cut, flip_bit, overwrite
+from support.damage import append, cut, flip_bit, overwrite
+from support.log_files import batch
 
 METADATA = "__cluster_metadata-0"
 ID = "AECAwQFBgcICQoLDA0ODw"

@@ -8,12 +8,12 @@ import time
 import pytest
 
 import brokerless as bl
-import damage
 from brokerless import _native
 from brokerless.inspection.findings import findings
 from brokerless.log.damage import survey
-from building import NOW, batch
-from reference import crc32c
+from support import damage
+from support.log_files import NOW, batch
+from support.reference_decoder import crc32c
 
 HEADER = 61
 

@@ -3,10 +3,10 @@
 import pytest
 
 import brokerless as bl
-import damage
 from brokerless.errors import CorruptRecordError
 from brokerless.inspection.profile import SCHEMA, combined, profile
-from building import NOW, batch, marker
+from support import damage
+from support.log_files import NOW, batch, marker
 
 HOUR = 3_600_000
 

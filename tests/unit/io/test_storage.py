@@ -7,7 +7,7 @@ import pytest
 import brokerless as bl
 from brokerless.io import storage
 from brokerless.io.file_window import SIZE, Window
-from building import batch, write_segment
+from support.log_files import batch, write_segment
 
 
 def test_a_read_into_a_buffer_says_how_much_there_was(tmp_path):

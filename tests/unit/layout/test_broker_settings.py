@@ -14,8 +14,8 @@ from brokerless.metadata.bootstrap import bootstrap
 from brokerless.metadata.records import BROKER_RESOURCE, config_record
 from brokerless.metadata.topic_settings import Cluster
 from brokerless.rewriting.run import rewrite_each
-from building import NOW, batch
-from images import set_replicas
+from support.log_files import NOW, batch
+from support.metadata_images import set_replicas
 
 METADATA = "__cluster_metadata-0"
 UNKNOWN = "settings of topics are not known"

@@ -9,7 +9,7 @@ from brokerless.layout.streaming_epochs import FILE, Epoch, committed
 from brokerless.log_dir.copying import StagedCopy
 from brokerless.log_dir.topics import NewTopic
 from brokerless.staging.atomic_write import AtomicWrite
-from committing import begin, begin_any, send, values, written
+from support.write_tasks import begin, begin_any, send, values, written
 
 
 def test_an_epoch_is_in_force_once(tmp_path):

@@ -8,10 +8,10 @@ import tracemalloc
 import pytest
 
 import brokerless as bl
-import damage
 from brokerless.log import aborted_transactions
 from brokerless.log.aborted_transactions import fitting, overlapping
-from building import batch, marker, write_segment, write_snapshot, write_transaction_index
+from support import damage
+from support.log_files import batch, marker, write_segment, write_snapshot, write_transaction_index
 
 
 def committed(log, **options):

@@ -15,8 +15,8 @@ from brokerless.layout import checkpoints
 from brokerless.log_dir.recover import recovered
 from brokerless.spark.source.options import Options
 from brokerless.spark.source.tasks import plan_segments
-from building import batch
-from damage import cut, overwrite, remove
+from support.damage import cut, overwrite, remove
+from support.log_files import batch
 
 VERBS = [
     Compact(roll=True),

@@ -8,7 +8,15 @@ import pytest
 
 import brokerless as bl
 from brokerless import _native
-from expected import BATCH_COLUMNS, CONSUMED_COLUMNS, LOG_DIRS, as_batches, as_consumed, consumed, read_json_lines
+from support.kafka_answers import (
+    BATCH_COLUMNS,
+    CONSUMED_COLUMNS,
+    LOG_DIRS,
+    as_batches,
+    as_consumed,
+    consumed,
+    read_json_lines,
+)
 
 ISOLATION_LEVELS = ["read_uncommitted", "read_committed"]
 

@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from hunting import Failed, hunt
+from support.hunt import Failed, hunt
 
 pytestmark = pytest.mark.slow
 CASES = int(os.environ.get("BROKERLESS_HUNT", "200"))

@@ -7,8 +7,8 @@ import pyarrow.compute as pc
 import pytest
 
 import brokerless as bl
-import damage
-from expected import CONSUMED_COLUMNS, as_consumed, consumed, read_json_lines
+from support import damage
+from support.kafka_answers import CONSUMED_COLUMNS, as_consumed, consumed, read_json_lines
 
 MORE_PARTITIONS = [
     ("kafka-4.1", "codec-mixed-0"),

@@ -10,11 +10,11 @@ import pyarrow as pa
 import pytest
 
 import brokerless as bl
-import damage
 from brokerless.log.log import header_walk
 from brokerless.log.reader import SparkReader
-from building import NOW, batch, write_segment, write_snapshot
-from reading import offsets, read_offsets
+from support import damage
+from support.log_files import NOW, batch, write_segment, write_snapshot
+from support.three_segment_log import offsets, read_offsets
 
 
 @pytest.fixture

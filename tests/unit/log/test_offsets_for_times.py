@@ -9,7 +9,7 @@ import pytest
 
 import brokerless as bl
 from brokerless import _native
-from building import NOW, batch, marker, write_segment
+from support.log_files import NOW, batch, marker, write_segment
 
 NONE = (-1, -1, None)
 

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import brokerless as bl
-from broken_directories import BROKEN, healthy
 from brokerless import _native
 from brokerless.errors import CorruptRecordError
-from building import NOW, batch, write_segment
+from support.broken_directories import BROKEN, healthy
+from support.log_files import NOW, batch, write_segment
 
 
 def values(start, end, tag):

@@ -5,10 +5,10 @@ import itertools
 import pytest
 
 import brokerless as bl
-import damage
 from brokerless.log.log import header_walk
-from building import batch, marker, write_segment
-from reading import SIZE, log_file, offsets, read_offsets, write_log
+from support import damage
+from support.log_files import batch, marker, write_segment
+from support.three_segment_log import SIZE, log_file, offsets, read_offsets, write_log
 
 
 @pytest.fixture

@@ -7,10 +7,10 @@ import struct
 import pytest
 
 import brokerless as bl
-import damage
 from brokerless.log.segment import Segment
-from building import batch
-from reading import SIZE, log_file, offsets, read_offsets, write_log
+from support import damage
+from support.log_files import batch
+from support.three_segment_log import SIZE, log_file, offsets, read_offsets, write_log
 
 
 @pytest.fixture

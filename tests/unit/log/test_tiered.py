@@ -10,8 +10,8 @@ from brokerless.layout.topic_config import TopicConfig
 from brokerless.log_dir.recover import recovered
 from brokerless.metadata.topic_settings import Cluster
 from brokerless.rewriting.run import rewrite
-from building import batch
-from images import image_of
+from support.log_files import batch
+from support.metadata_images import image_of
 
 # Of the directory without metadata that is said each time.
 pytestmark = pytest.mark.filterwarnings("ignore:settings of topics are not known")

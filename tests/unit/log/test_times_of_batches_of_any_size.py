@@ -19,7 +19,7 @@ from brokerless.rewriting.retain import Retain
 from brokerless.rewriting.run import rewrite
 from brokerless.rewriting.truncate_to import TruncateTo
 from brokerless.serving.directory import ServedDirectory
-from building import NOW
+from support.log_files import NOW
 
 # There is no metadata log that tells the settings of the topic, and none decides here.
 pytestmark = pytest.mark.filterwarnings("ignore:settings of topics are not known")

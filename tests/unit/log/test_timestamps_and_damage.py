@@ -6,8 +6,8 @@ import pytest
 
 import brokerless as bl
 from brokerless.layout import checkpoints
-from building import NOW, batch, write_segment
-from damage import cut, flip_bit, remove
+from support.damage import cut, flip_bit, remove
+from support.log_files import NOW, batch, write_segment
 
 MAX_TIMESTAMP = 35
 HOUR = 3_600_000

@@ -7,8 +7,8 @@ import pytest
 
 import brokerless as bl
 from brokerless.spark import check, export, profile, restore
-from building import batch, write_segment
-from reading import log_file
+from support.log_files import batch, write_segment
+from support.three_segment_log import log_file
 
 
 def broker(path, node_id, cluster_id="c"):

@@ -14,7 +14,7 @@ from brokerless.log_dir.topics import NewTopic
 from brokerless.log_dir.writer import LogDirWriter, open_or_create
 from brokerless.metadata.bootstrap import bootstrap
 from brokerless.staging.atomic_write import AtomicWrite
-from building import NOW, batch
+from support.log_files import NOW, batch
 
 
 def test_before_kraft_a_directory_needs_no_ids(tmp_path):

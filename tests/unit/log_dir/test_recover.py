@@ -11,7 +11,7 @@ from brokerless import _native
 from brokerless.io import storage
 from brokerless.layout import checkpoints, file_names
 from brokerless.log_dir.recover import forecast, planned, recovered
-from building import batch
+from support.log_files import batch
 
 CRASHED, RECOVERED = "kafka-4.1-crashed", "kafka-4.1-recovered"
 

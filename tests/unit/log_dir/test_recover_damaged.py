@@ -18,8 +18,8 @@ from brokerless.layout import checkpoints, file_names
 from brokerless.layout.topic_config import TopicConfig
 from brokerless.log_dir.recover import forecast, recovered
 from brokerless.rewriting.run import rewrite
-from building import NOW, batch
-from damage import overwrite
+from support.damage import overwrite
+from support.log_files import NOW, batch
 
 ROWS = 100
 

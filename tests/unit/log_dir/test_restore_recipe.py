@@ -7,7 +7,7 @@ import pytest
 
 import brokerless as bl
 from brokerless.cli import main
-from guides import blocks
+from support.document_code import blocks
 
 LOGS = [
     ("kafka-2.8-v0", "nulls-0"),

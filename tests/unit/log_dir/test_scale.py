@@ -9,7 +9,7 @@ import pytest
 import brokerless as bl
 from brokerless.io import storage
 from brokerless.log_dir.restoration import Restoration
-from building import NOW, batch, write_segment
+from support.log_files import NOW, batch, write_segment
 
 # Not `ru_maxrss`: a process inherits it from the one that starts it.
 PEAK = """

@@ -9,8 +9,8 @@ import brokerless as bl
 from brokerless.layout import checkpoints
 from brokerless.log_dir.recover import forecast
 from brokerless.metadata.bootstrap import Bootstrap, Topic
-from building import batch
-from damage import overwrite
+from support.damage import overwrite
+from support.log_files import batch
 
 OTHER_ID = "AAECAwQFBgcICQoLDA0ODw"
 

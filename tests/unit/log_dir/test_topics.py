@@ -9,8 +9,8 @@ import brokerless as bl
 from brokerless.log_dir.topics import NewTopic
 from brokerless.staging.atomic_write import AtomicWrite
 from brokerless.staging.parts import Encoding
-from building import NOW, batch
-from committing import begin, begin_any, send, small_log, values, written
+from support.log_files import NOW, batch
+from support.write_tasks import begin, begin_any, send, small_log, values, written
 
 TOPIC_ID = "AAECAwQFBgcICQoLDA0ODw"
 

@@ -18,7 +18,7 @@ from brokerless.layout import checkpoints
 from brokerless.layout.replication import SOLE
 from brokerless.log_dir import writer
 from brokerless.metadata.bootstrap import Bootstrap
-from images import image_of
+from support.metadata_images import image_of
 
 # The stand-ins have no topic ids.
 pytestmark = pytest.mark.filterwarnings("ignore:a broker renames ")

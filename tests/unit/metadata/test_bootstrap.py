@@ -8,7 +8,7 @@ from brokerless.layout.release import Release
 from brokerless.metadata.bootstrap import Bootstrap, Topic, snapshot_records
 from brokerless.metadata.log import cluster_image
 from brokerless.metadata.records import metadata_record
-from images import image_after, settings
+from support.metadata_images import image_after, settings
 
 # What `kafka.tools.StorageTool format` of 4.1.0 wrote.
 FORMATTED = bytes.fromhex(

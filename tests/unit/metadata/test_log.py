@@ -5,8 +5,8 @@ import pytest
 from brokerless.metadata.log import cluster_image
 from brokerless.metadata.records import TOPIC_RESOURCE, config_record, topic_record
 from brokerless.metadata.topic_settings import Cluster
-from building import NOW, batch, write_segment
-from images import settings
+from support.log_files import NOW, batch, write_segment
+from support.metadata_images import settings
 
 IDS = ["AAECAwQFBgcICQoLDA0ODw", "EBESExQVFhcYGRobHB0eHw"]
 # BeginTransactionRecord 23 with a tagged name, EndTransactionRecord 24, AbortTransactionRecord 25 (KIP-868).

@@ -3,10 +3,10 @@
 import pytest
 
 import brokerless as bl
-from appending import DEFAULTS, MemoryLog, T, everything, from_kafka, recovered, state
 from brokerless import _native, errors
-from building import batch, marker
-from expected import broker_cases, producers
+from support.kafka_answers import broker_cases, producers
+from support.log_files import batch, marker
+from support.memory_log import DEFAULTS, MemoryLog, T, everything, from_kafka, recovered, state
 
 # Kafka's word -> ours, where it is not the same. What Kafka answers with "unknown server error" is an AppendError.
 ERRORS = {

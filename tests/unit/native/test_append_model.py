@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import brokerless as bl
-from appending import MemoryLog, T
 from brokerless import _native
-from building import batch, marker
+from support.log_files import batch, marker
+from support.memory_log import MemoryLog, T
 
 PRODUCERS = (1, 2, 3)
 NEAR_WRAP = (1 << 31) - 4

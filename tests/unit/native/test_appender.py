@@ -6,10 +6,10 @@ from random import Random
 import pyarrow as pa
 import pytest
 
-from appending import KINDS, MemoryLog, T, everything, requests, with_byte
 from brokerless import _native, errors
-from building import batch
-from encoding import rows_of
+from support.encoder_rows import rows_of
+from support.log_files import batch
+from support.memory_log import KINDS, MemoryLog, T, everything, requests, with_byte
 
 
 def contents(log):

@@ -7,7 +7,7 @@ import pytest
 import brokerless as bl
 from brokerless import _native
 from brokerless.layout import checkpoints, file_names
-from expected import TIMESTAMP_TYPES, broker_cases, producers, text
+from support.kafka_answers import TIMESTAMP_TYPES, broker_cases, producers, text
 
 
 def write_log(directory, segments):

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from brokerless._native import Encoder, end_transaction_marker, scan
-from encoding import HEADERS, T, batches, decoded, rows_of, table_of, values
+from support.encoder_rows import HEADERS, T, batches, decoded, rows_of, table_of, values
 
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 FORMATS = [(magic, codec) for magic in (0, 1, 2) for codec in CODECS if magic == 2 or codec != "zstd"]

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from brokerless._native import Encoder, Partitioner
-from encoding import HEADERS, T, decoded, rows_of
+from support.encoder_rows import HEADERS, T, decoded, rows_of
 
 
 @pytest.mark.parametrize(

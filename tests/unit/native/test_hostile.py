@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 import brokerless as bl
-import damage
 from brokerless import _native
-from reference import crc32c
+from support import damage
+from support.reference_decoder import crc32c
 
 PARTITIONS = [
     ("kafka-4.1", "codec-mixed-0"),

@@ -2,9 +2,9 @@
 
 import pytest
 
-from appending import MemoryLog, T, everything, with_byte
 from brokerless import _native, errors
-from building import batch
+from support.log_files import batch
+from support.memory_log import MemoryLog, T, everything, with_byte
 
 
 def compressed(log_format, request, codec="gzip"):

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-import reference
 from brokerless import _native
-from expected import LOG_DIRS
+from support import reference_decoder
+from support.kafka_answers import LOG_DIRS
 
 CONSTANT = {"topic", "partition"}
 COLUMNS = [column for column in _native.ROW_COLUMNS if column not in CONSTANT]
@@ -39,8 +39,8 @@ def test_every_segment_of_real_brokers(golden, log_dir):
         if path.parent.name in ("crash-zstd-0", "crash-zeros-0", "crash-preallocated-0", "big-record-0"):
             continue  # damage, tails of zeros, and megabytes that the slow decoder is too slow for
         data = Path(path).read_bytes()
-        assert list(map(comparable, decoded(data))) == list(map(comparable, reference.rows(data))), path
+        assert list(map(comparable, decoded(data))) == list(map(comparable, reference_decoder.rows(data))), path
 
 
 def test_crc32c_check_value():
-    assert reference.crc32c(b"123456789") == 0xE3069283
+    assert reference_decoder.crc32c(b"123456789") == 0xE3069283

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from brokerless import _native
-from building import NOW, batch
-from expected import partitions
+from support.kafka_answers import partitions
+from support.log_files import NOW, batch
 
 LOG_DIRS = ["kafka-2.8-v0", "kafka-2.8-v1", "kafka-2.8-mixed", "kafka-4.1"]
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]

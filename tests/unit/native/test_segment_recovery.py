@@ -4,9 +4,9 @@ import struct
 
 import pytest
 
-from appending import DEFAULTS, KINDS, MemoryLog, recovered, requests, with_byte
 from brokerless import _native
-from building import NOW, batch, marker
+from support.log_files import NOW, batch, marker
+from support.memory_log import DEFAULTS, KINDS, MemoryLog, recovered, requests, with_byte
 
 
 def mixed_log(**settings):

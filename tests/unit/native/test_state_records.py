@@ -10,7 +10,7 @@ import pytest
 
 from brokerless import _native
 from brokerless.errors import CorruptRecordError, UnsupportedFormatError
-from building import batch
+from support.log_files import batch
 
 GOLDEN = [
     json.loads(line) for line in (Path(__file__).parents[2] / "data/state-records.jsonl").read_text().splitlines()

@@ -8,7 +8,7 @@ import pytest
 import brokerless as bl
 from brokerless import _native
 from brokerless.produce import partitioner
-from sending import rows, values
+from support.sent_records import rows, values
 
 
 def test_keys_go_where_kafkas_partitioner_sends_them(tmp_path):

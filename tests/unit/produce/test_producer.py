@@ -10,7 +10,7 @@ import pytest
 import brokerless as bl
 from brokerless.io import disk
 from brokerless.log.segment import offset_index, time_index
-from sending import rows, values
+from support.sent_records import rows, values
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])

@@ -7,7 +7,7 @@ import pytest
 import brokerless as bl
 from brokerless.log_dir import writer
 from brokerless.log_dir.transactional_ids import FILE
-from sending import values
+from support.sent_records import values
 
 
 def test_only_committed_rows_are_read_committed(tmp_path):

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 import brokerless as bl
-from sending import rows, values
+from support.sent_records import rows, values
 
 T = 1_700_000_000_000
 AT = dt.datetime.fromtimestamp(T / 1000, dt.UTC)

@@ -8,8 +8,8 @@ from brokerless.append.writer import LogWriter
 from brokerless.layout import file_names
 from brokerless.layout.topic_config import TopicConfig
 from brokerless.recovery.loader import load
-from building import batch
-from expected import broker_cases, producers
+from support.kafka_answers import broker_cases, producers
+from support.log_files import batch
 
 NOW = 1_700_000_000_000
 # What Kafka does silently, and we only do when told: see `losses`.

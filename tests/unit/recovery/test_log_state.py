@@ -12,7 +12,7 @@ from brokerless.append.writer import LogWriter
 from brokerless.layout import file_names
 from brokerless.layout.topic_config import TopicConfig
 from brokerless.recovery.loader import load
-from building import NOW, batch, marker
+from support.log_files import NOW, batch, marker
 
 
 def open_log(directory, *, now=NOW, recovery_point=0, **config):

@@ -4,7 +4,7 @@ import pyarrow as pa
 
 from brokerless.reporting import lag_over_time
 from brokerless.reporting.lag_over_time import COLUMNS, LagOverTime
-from building import NOW
+from support.log_files import NOW
 
 MINUTE = 60_000
 

@@ -9,8 +9,8 @@ import pytest
 import brokerless as bl
 from brokerless.reporting import sections
 from brokerless.reporting.texts import in_bytes
-from building import batch, write_segment
-from state_building import commit_key, commit_value, write_records
+from support.log_files import batch, write_segment
+from support.state_records import commit_key, commit_value, write_records
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\u202e&amp;\x1b[2J'\""
 

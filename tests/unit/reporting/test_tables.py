@@ -9,11 +9,11 @@ import pyarrow.compute as pc
 import pytest
 
 import brokerless as bl
-import damage
 from brokerless.reporting import contents
 from brokerless.reporting.tables import SCHEMAS, compute
-from building import NOW, batch, marker, write_segment
-from state_building import commit_key, commit_value, group_key, group_value, write_records
+from support import damage
+from support.log_files import NOW, batch, marker, write_segment
+from support.state_records import commit_key, commit_value, group_key, group_value, write_records
 
 
 def tables(*paths, topics=None):

@@ -17,10 +17,10 @@ from brokerless.layout.topic_config import TopicConfig
 from brokerless.metadata.topic_settings import Cluster
 from brokerless.rewriting.convert import Convert
 from brokerless.rewriting.run import rewrite
-from building import NOW, batch, marker
-from expected import CONSUMED_COLUMNS, as_consumed, consumed, partitions
-from images import set_replicas
-from verbs import headers, written
+from support.drop_batches import headers, written
+from support.kafka_answers import CONSUMED_COLUMNS, as_consumed, consumed, partitions
+from support.log_files import NOW, batch, marker
+from support.metadata_images import set_replicas
 
 COLUMNS = [*CONSUMED_COLUMNS, "producerId", "producerEpoch", "sequence", "isTransactional"]
 DROPPING = frozenset({"headers", "producers"})

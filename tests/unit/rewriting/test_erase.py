@@ -17,8 +17,8 @@ from brokerless.errors import CorruptRecordError, UnsupportedFormatError
 from brokerless.layout.topic_config import TopicConfig
 from brokerless.rewriting.erase import Erase, find
 from brokerless.rewriting.run import rewrite
-from building import NOW, batch, marker
-from verbs import headers, written
+from support.drop_batches import headers, written
+from support.log_files import NOW, batch, marker
 
 COLUMNS = ["offset", "timestamp", "key", "value", "headers", "producerId", "sequence", "leaderEpoch"]
 SECRET = b"what-she-wrote"

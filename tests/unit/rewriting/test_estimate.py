@@ -3,10 +3,10 @@
 import pytest
 
 import brokerless as bl
-import damage
 from brokerless.rewriting import estimate as module
 from brokerless.rewriting.estimate import estimate
-from building import NOW, batch, write_segment
+from support import damage
+from support.log_files import NOW, batch, write_segment
 
 
 def write(path, count, *, records=1, value=b"x" * 100):

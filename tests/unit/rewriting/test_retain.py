@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 import brokerless as bl
-from appending import from_kafka
 from brokerless.append.operation import perform
 from brokerless.io import storage
 from brokerless.rewriting.compact.compact import Compact
 from brokerless.rewriting.retain import Retain
 from brokerless.rewriting.truncate_to import TruncateTo
-from building import batch, marker
-from expected import broker_cases
+from support.kafka_answers import broker_cases
+from support.log_files import batch, marker
+from support.memory_log import from_kafka
 
 T = 1_700_000_000_000
 

@@ -11,9 +11,9 @@ from brokerless.log_dir.recover import recovered
 from brokerless.rewriting.convert import Convert
 from brokerless.rewriting.progress_file import ProgressFile
 from brokerless.rewriting.run import rewrite, rewrite_each
-from building import NOW, batch
-from damage import flip_bit
-from verbs import DropBatches, Repeating
+from support.damage import flip_bit
+from support.drop_batches import DropBatches, Repeating
+from support.log_files import NOW, batch
 
 TOPIC_ID = "AAECAwQFBgcICQoLDA0ODw"
 VERB = DropBatches((1, 4), groups=(2,))

@@ -5,7 +5,7 @@ import pytest
 import brokerless as bl
 from brokerless import Retain, rewrite
 from brokerless.rewriting.selection import select_partitions
-from building import NOW, batch
+from support.log_files import NOW, batch
 
 VERB = Retain(retention_bytes=0)
 

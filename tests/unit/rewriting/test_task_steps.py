@@ -17,8 +17,8 @@ from brokerless.rewriting.compact.compact import Compact
 from brokerless.rewriting.convert import Convert
 from brokerless.rewriting.run import rewrite_each
 from brokerless.rewriting.task_steps import PartitionWork, Scheduler
-from building import NOW, batch, marker
-from verbs import Repeating
+from support.drop_batches import Repeating
+from support.log_files import NOW, batch, marker
 
 PRODUCER = 7
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 import brokerless as bl
 from brokerless.log_dir.recover import recovered
-from building import NOW, batch, marker, write_segment
-from state_building import transaction_key, transaction_value
+from support.log_files import NOW, batch, marker, write_segment
+from support.state_records import transaction_key, transaction_value
 
 # There is no metadata log that tells the settings of the topics, and none decides here.
 pytestmark = pytest.mark.filterwarnings("ignore:settings of topics are not known")

@@ -13,7 +13,7 @@ import pytest
 import brokerless as bl
 from brokerless.layout import checkpoints
 from brokerless.serving.directory import ServedDirectory
-from building import NOW, batch
+from support.log_files import NOW, batch
 
 # Arrow takes longer to load than all else together.
 FIRST_RECORD = """

@@ -7,7 +7,7 @@ import struct
 import pytest
 
 import brokerless as bl
-from building import NOW, batch
+from support.log_files import NOW, batch
 
 API_VERSIONS, METADATA, FETCH = 18, 3, 1
 

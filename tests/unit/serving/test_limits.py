@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import brokerless as bl
-from building import NOW, batch
+from support.log_files import NOW, batch
 
 pytestmark = pytest.mark.slow
 

@@ -4,7 +4,7 @@ import socket
 import struct
 
 import brokerless as bl
-from building import NOW, batch
+from support.log_files import NOW, batch
 
 CORRUPT_MESSAGE = 2
 

@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient
 
 import brokerless as bl
 from brokerless.testing import Kafka
-from guides import blocks
+from support.document_code import blocks
 
 pytest_plugins = ["pytester"]
 

@@ -8,8 +8,8 @@ import fsspec
 import pytest
 
 import brokerless as bl
-from building import NOW, batch
-from consuming import consume
+from support.consumer import consume
+from support.log_files import NOW, batch
 
 
 def rows(path, topic, level="read_uncommitted", end=None):

@@ -15,7 +15,7 @@ from aiokafka.conn import ScramAuthenticator
 from aiokafka.errors import KafkaError
 
 import brokerless as bl
-from consuming import consume
+from support.consumer import consume
 
 METADATA, HANDSHAKE, AUTHENTICATE = 3, 17, 36
 WRONG_PASSWORD = 58

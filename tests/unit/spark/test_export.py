@@ -15,9 +15,9 @@ from brokerless.spark import export, restore
 from brokerless.spark.jobs.export_directory import ExportDirectory
 from brokerless.spark.jobs.export_files import FileWriter
 from brokerless.spark.jobs.manifest import Manifest
-from building import NOW, batch
-from damage import flip_bit
-from here import FailedError, Here, failing_at
+from support.damage import flip_bit
+from support.log_files import NOW, batch
+from support.spark_stand_in import FailedError, Here, failing_at
 
 # The module: the package has a function of this name.
 jobs_export = importlib.import_module("brokerless.spark.jobs.export")

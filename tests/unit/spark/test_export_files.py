@@ -17,9 +17,9 @@ from brokerless.spark import export
 from brokerless.spark.jobs.export_directory import ExportDirectory
 from brokerless.spark.jobs.formats import JSON_COLUMNS, RESTORED_COLUMNS, reading
 from brokerless.spark.jobs.manifest import Manifest
-from building import NOW
-from damage import flip_bit
-from here import Here
+from support.damage import flip_bit
+from support.log_files import NOW
+from support.spark_stand_in import Here
 
 
 @pytest.mark.parametrize("level", ["read_uncommitted", "read_committed"])

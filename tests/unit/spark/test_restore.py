@@ -13,9 +13,9 @@ import brokerless as bl
 from brokerless.layout import checkpoints
 from brokerless.log_dir.restoration import Restoration
 from brokerless.spark import export, restore
-from building import NOW, batch
-from here import FailedError, Here, failing_at
-from restoring import FINE, assert_restored, ends, exported_to, new_source, rows
+from support.log_files import NOW, batch
+from support.restored_directory import FINE, assert_restored, ends, exported_to, new_source, rows
+from support.spark_stand_in import FailedError, Here, failing_at
 
 
 @pytest.fixture

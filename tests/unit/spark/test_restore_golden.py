@@ -6,8 +6,8 @@ pytest.importorskip("pyspark")
 
 import brokerless as bl
 from brokerless.spark import export, restore
-from here import Here
-from restoring import ends, rows
+from support.restored_directory import ends, rows
+from support.spark_stand_in import Here
 
 LOG_DIRS = ["kafka-4.1", "kafka-4.1-tiered", "kafka-4.1-compacted", "kafka-2.8-mixed", "kafka-2.8-v0", "kafka-2.8-v1"]
 

@@ -15,9 +15,9 @@ pytest.importorskip("pyspark")
 import brokerless as bl
 from brokerless.spark import export, restore
 from brokerless.spark.jobs.export_directory import ExportDirectory
-from building import NOW, batch
-from here import FailedError, Here, failing_at
-from restoring import FINE, exported_to, new_source
+from support.log_files import NOW, batch
+from support.restored_directory import FINE, exported_to, new_source
+from support.spark_stand_in import FailedError, Here, failing_at
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import brokerless as bl
 from brokerless.io import disk
 from brokerless.layout import checkpoints, commit_journal
 from brokerless.staging.parts import Encoding
-from committing import begin, send, values, written
+from support.write_tasks import begin, send, values, written
 
 
 def test_parts_come_in_the_order_of_tasks(tmp_path):

@@ -15,8 +15,8 @@ from brokerless.layout.streaming_epochs import Epoch
 from brokerless.log.segment import offset_index, time_index
 from brokerless.staging import staged_logs
 from brokerless.staging.parts import Encoding
-from building import NOW
-from committing import bases, begin, send, small_log, values, written
+from support.log_files import NOW
+from support.write_tasks import bases, begin, send, small_log, values, written
 
 
 @pytest.fixture

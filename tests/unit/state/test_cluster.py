@@ -12,7 +12,7 @@ from brokerless.metadata.bootstrap import snapshot_records
 from brokerless.metadata.image import SCHEMAS, MetadataImage
 from brokerless.metadata.schema import finite
 from brokerless.state.cluster import ClusterState
-from damage import overwrite
+from support.damage import overwrite
 
 TOPIC_ID = "AAECAwQFBgcICQoLDA0ODw"
 
@@ -92,7 +92,7 @@ def test_a_snapshot_gives_what_the_log_gives(broker, tmp_path):
 
 def with_header(content, time):
     """A snapshot whose header says when its last record was written."""
-    from building import batch
+    from support.log_files import batch
 
     key = b"\0\0" + (3).to_bytes(2)
     value = b"\0\0" + time.to_bytes(8) + b"\0"

@@ -5,9 +5,9 @@ import pytest
 import brokerless as bl
 from brokerless import _native
 from brokerless.errors import UnsupportedFormatError
-from building import NOW, batch, marker, write_segment
-from damage import overwrite
-from state_building import commit_key, commit_value, group_key, group_value, in_transaction, write_records
+from support.damage import overwrite
+from support.log_files import NOW, batch, marker, write_segment
+from support.state_records import commit_key, commit_value, group_key, group_value, in_transaction, write_records
 
 
 def by_name(*paths, **options):

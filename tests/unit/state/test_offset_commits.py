@@ -9,8 +9,8 @@ import pytest
 import brokerless as bl
 from brokerless.log.end_offsets import end_offsets
 from brokerless.state import offset_commits
-from building import NOW, batch, write_segment
-from state_building import commit_key, commit_value, write_records
+from support.log_files import NOW, batch, write_segment
+from support.state_records import commit_key, commit_value, write_records
 
 
 def rows(*paths, **options):

@@ -6,8 +6,8 @@ from pathlib import Path
 import brokerless as bl
 from brokerless.state import remote_segments
 from brokerless.state.internal_topic import StateRecord
-from building import batch, write_segment
-from state_building import remote_segment, write_records
+from support.log_files import batch, write_segment
+from support.state_records import remote_segment, write_records
 
 STARTED, FINISHED, DELETING, DELETED = range(4)
 

@@ -8,8 +8,8 @@ import pytest
 
 import brokerless as bl
 from brokerless import _native
-from building import NOW, write_segment, write_snapshot
-from state_building import in_transaction, transaction_key, transaction_value, write_records
+from support.log_files import NOW, write_segment, write_snapshot
+from support.state_records import in_transaction, transaction_key, transaction_value, write_records
 
 ONGOING, PREPARE_COMMIT, COMPLETE_COMMIT = 1, 2, 4
 

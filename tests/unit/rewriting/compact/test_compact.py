@@ -12,8 +12,8 @@ from brokerless.append.operation import perform
 from brokerless.io import storage
 from brokerless.log.segment import segments_in
 from brokerless.rewriting.compact.compact import Compact
-from building import NOW, batch, marker
-from expected import CONSUMED_COLUMNS, as_consumed
+from support.kafka_answers import CONSUMED_COLUMNS, as_consumed
+from support.log_files import NOW, batch, marker
 
 RETENTION = 1000
 SETTINGS = bl.TopicConfig(cleanup_policy="compact", delete_retention_ms=RETENTION, index_interval_bytes=64)

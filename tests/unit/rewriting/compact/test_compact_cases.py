@@ -12,9 +12,9 @@ from brokerless.io import storage
 from brokerless.log.segment import segments_in, transaction_index
 from brokerless.rewriting.compact.compact import Compact
 from brokerless.rewriting.compact.plan import cleanable
-from building import NOW, batch
-from expected import CONSUMED_COLUMNS, as_consumed, broker_cases
-from reference import crc32c
+from support.kafka_answers import CONSUMED_COLUMNS, as_consumed, broker_cases
+from support.log_files import NOW, batch
+from support.reference_decoder import crc32c
 
 PRODUCER = ("producerId", "producerEpoch", "lastSequence", "lastOffset", "offsetDelta", "timestamp")
 

@@ -9,7 +9,7 @@ from brokerless.append.operation import perform
 from brokerless.io import storage
 from brokerless.log.segment import segments_in, transaction_index
 from brokerless.rewriting.compact.compact import Compact
-from expected import CONSUMED_COLUMNS, as_consumed
+from support.kafka_answers import CONSUMED_COLUMNS, as_consumed
 
 HOUR = 3_600_000
 RETENTIONS = {

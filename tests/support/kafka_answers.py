@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-DATA = Path(__file__).parent / "data"
+DATA = Path(__file__).parents[1] / "data"
 TIMESTAMP_TYPES = {-1: "NoTimestampType", 0: "CreateTime", 1: "LogAppendTime"}
 CONSUMED_COLUMNS = ["offset", "timestamp", "timestampType", "leaderEpoch", "key", "value", "headers"]
 # Kafka's accessor -> our column

@@ -1,6 +1,6 @@
 """Damaged files and damaged Arrow memory for `produce` and `Producer.send`, in a process of their own.
 
-    python tests/hostile_inputs.py DIRECTORY [--seed 0] [--count 2000 | --seconds 600]
+    python tests/support/hostile_inputs.py DIRECTORY [--seed 0] [--count 2000 | --seconds 600]
 
 Each input is a seed of `seeds()` with some bytes changed. Whatever they are, they give rows or a ValueError, in bounded
 memory, and the rows that were accepted are in the log at the end. Another exception ends the run, and a signal the

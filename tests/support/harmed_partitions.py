@@ -8,9 +8,9 @@ import struct
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import damage
 from brokerless.layout import checkpoints
-from building import NOW, batch, write_segment, write_snapshot
+from support import damage
+from support.log_files import NOW, batch, write_segment, write_snapshot
 
 TOPIC_ID = "AAECAwQFBgcICQoLDA0ODw"
 CLUSTER_ID = "theOldClusterAAAAAAAAA"

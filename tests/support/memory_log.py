@@ -3,7 +3,7 @@
 import math
 
 from brokerless import _native
-from building import batch
+from support.log_files import batch
 
 T = 1_700_000_000_000
 KINDS = ("log", "index", "timeindex", "txnindex")

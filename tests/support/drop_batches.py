@@ -15,7 +15,7 @@ from brokerless.io.workers import Workers
 from brokerless.layout import checkpoints, file_names
 from brokerless.layout.topic_config import TopicConfig
 from brokerless.metadata.bootstrap import Topic, bootstrap
-from building import NOW
+from support.log_files import NOW
 
 
 @dataclass(frozen=True)

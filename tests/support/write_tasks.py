@@ -5,7 +5,7 @@ import pyarrow as pa
 import brokerless as bl
 from brokerless.log_dir.topics import NewTopic
 from brokerless.staging.atomic_write import AtomicWrite
-from building import NOW, batch
+from support.log_files import NOW, batch
 
 
 def begin(path, topic="t", *, partitions=None, topic_id=None, config=None, **options):

@@ -1,6 +1,6 @@
 """A log of three segments of four batches each, and the offsets that a read of it hands out."""
 
-from building import batch, write_segment
+from support.log_files import batch, write_segment
 
 SIZE = len(batch(0, [b"a", b"b"]))
 """Of each batch: two records."""

@@ -5,10 +5,10 @@ import shutil
 import struct
 
 import brokerless as bl
-import damage
 from brokerless import _native
-from building import NOW, batch, marker, write_segment, write_snapshot
-from reference import crc32c
+from support import damage
+from support.log_files import NOW, batch, marker, write_segment, write_snapshot
+from support.reference_decoder import crc32c
 
 VALUE = b"v" * 200
 SIZE = len(batch(0, [VALUE]))

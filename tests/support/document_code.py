@@ -5,7 +5,7 @@ from pathlib import Path
 
 import brokerless as bl
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 def blocks(name, language):

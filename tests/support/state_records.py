@@ -2,7 +2,7 @@
 
 import struct
 
-from building import NOW, batch, marker, write_segment
+from support.log_files import NOW, batch, marker, write_segment
 
 FLEXIBLE_END = b"\0"
 

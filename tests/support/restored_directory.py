@@ -3,8 +3,8 @@
 import brokerless as bl
 from brokerless.spark import export
 from brokerless.spark.jobs.formats import RESTORED_COLUMNS
-from building import NOW, batch
-from here import Here
+from support.log_files import NOW, batch
+from support.spark_stand_in import Here
 
 FINE = {"minPartitions": "100"}
 

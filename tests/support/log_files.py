@@ -3,7 +3,7 @@
 import struct
 from pathlib import Path
 
-from reference import crc32c
+from support.reference_decoder import crc32c
 
 NOW = 1_700_000_000_000
 
