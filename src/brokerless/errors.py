@@ -28,7 +28,6 @@ that adds a path.
 from __future__ import annotations
 
 import os
-import warnings
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -293,18 +292,6 @@ class UnexpectedAppendOffsetError(AppendError):
 
 class LogSegmentOffsetOverflowError(AppendError):
     """In an append with given offsets, the offsets span more than 2^31-1, the limit of a segment."""
-
-
-@contextmanager
-def without_warnings() -> Iterator[None]:
-    """Leave out warnings in the `with` block, where a result says the same. The filters are those of all threads.
-
-    >>> with without_warnings():
-    ...     warnings.warn("a recovery has cut off a batch", stacklevel=1)
-    """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
 
 
 @contextmanager

@@ -7,7 +7,7 @@ checked in another process: by the threads of `check`, or by Spark's tasks.
 from __future__ import annotations
 
 import os
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import wait
 from contextlib import contextmanager, suppress
 from itertools import chain
 from typing import TYPE_CHECKING, Literal, NamedTuple
@@ -16,13 +16,15 @@ from brokerless.arguments import check_several, unknown
 from brokerless.checking.directories import check_cluster, check_directory, check_ids, known_cluster
 from brokerless.checking.finding import Finding
 from brokerless.checking.logs import LogCheck
-from brokerless.errors import CorruptRecordError, without_warnings
+from brokerless.errors import CorruptRecordError
 from brokerless.io import storage
 from brokerless.io.chunking import cores
+from brokerless.io.threads import Threads
 from brokerless.layout import checkpoints, commit_journal
 from brokerless.layout.log_dir_files import LogDirFiles
 from brokerless.log.log import Log
 from brokerless.log_dir.log_dirs import LogDirs
+from brokerless.notes import collected
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -125,7 +127,7 @@ def _groups(
 ) -> tuple[list[Finding], list[tuple[list[str], LogDirs]]]:
     """Return findings about ids, and the paths that belong together, each with its directories."""
     given = [os.fspath(path) for path in paths]
-    with without_warnings():
+    with collected():
         damaged = dict(_damaged_ids(given))
         names = [path for path in given if path not in damaged]
         if not names and damaged:
@@ -159,7 +161,7 @@ def plan(
     """
     found, groups = _groups(paths, listed, checks_ids=choose is None)
     planned = Plan(found, [], [])
-    with without_warnings():
+    with collected():
         for group, directories in groups:
             if choose is None and _roots(group, directories):
                 planned.directories.append(DirectoriesToCheck(tuple(group)))
@@ -189,7 +191,7 @@ def _check(
     progress: Callable[[int], None],
 ) -> Iterator[Finding]:
     """Check directories that can be read as one."""
-    with without_warnings():
+    with collected():
         logs = [*directories.logs(topics, all_replicas=True), *directories.moving(topics)]
         roots = _roots(paths, directories)
         shares = [*_shares(logs, cores())] or [[]]
@@ -202,9 +204,10 @@ def _check(
             return list(_of_directories(roots, directories, known)) if of_directories else [], configs
 
         # Reading the metadata needs Arrow, which is slow to import: logs are checked meanwhile.
-        known = threads.submit(around)
+        with collected():
+            known = threads.submit(around)
         for number, share in enumerate(shares):
-            with without_warnings():
+            with collected():
                 checks = [LogCheck(log, level, progress) for log, _ in share]
                 of_segments: dict[int, Future[list[Finding]]] = {}
                 # The largest ones first, so that no thread is left with one at the end.
@@ -224,9 +227,9 @@ def _check(
 
 
 @contextmanager
-def _pool(count: int) -> Iterator[ThreadPoolExecutor]:
+def _pool(count: int) -> Iterator[Threads]:
     """Start threads, which end with what they are at."""
-    threads = ThreadPoolExecutor(count)
+    threads = Threads(count)
     try:
         yield threads
     finally:
@@ -257,7 +260,7 @@ def check_directories(directories: DirectoriesToCheck) -> Iterator[Finding]:
         FileNotFoundError: a path does not exist.
         ValueError: a path is no log directory.
     """
-    with without_warnings():
+    with collected():
         found = LogDirs(*directories.paths)
         roots = _roots(directories.paths, found)
         known = known_cluster([root.path for root in found.roots])
@@ -332,7 +335,7 @@ def topic_configs(known: Known, roots: Sequence[LogDirFiles]) -> dict[str, Topic
 def quietly(findings: Iterator[Finding]) -> Iterator[Finding]:
     """Yield findings without the warnings that say the same."""
     while True:
-        with without_warnings():
+        with collected():
             found = next(findings, None)
         if found is None:
             return

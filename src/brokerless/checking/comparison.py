@@ -8,13 +8,13 @@ that equal ones stand for equal bytes. Batches that are equal are compared in lo
 from __future__ import annotations
 
 from collections import deque
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple, Self
 
 from brokerless import _native
 from brokerless.errors import located
 from brokerless.io.chunking import cores
+from brokerless.io.threads import Threads
 from brokerless.log_dir.log_dirs import LogDirs
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def compare(
     # The latest records of several partitions would take their memory at the same time.
     count = 1 if records else cores()
     running: deque[Future[Comparison]] = deque()
-    threads = ThreadPoolExecutor(count)
+    threads = Threads(count)
     try:
         for place in places:
             if wanted is None or place[0] in wanted:

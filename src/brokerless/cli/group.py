@@ -7,7 +7,6 @@ import re
 import signal
 import sys
 import threading
-import warnings
 from contextlib import contextmanager, suppress
 from traceback import extract_tb
 from typing import TYPE_CHECKING, TextIO
@@ -40,6 +39,7 @@ from brokerless.cli.spark import spark
 from brokerless.cli.transactions import transactions
 from brokerless.cli.truncate import truncate
 from brokerless.errors import BrokerlessError, CorruptRecordError, UnsupportedFormatError
+from brokerless.notes import notes_to
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -104,9 +104,8 @@ def _run(arguments: Sequence[str] | None) -> int:
     return 0
 
 
-def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
-    """Print a warning without the line of code that Python adds."""
-    click.echo(f"warning: {_with_flags(str(message))}", err=True)
+def _show_note(text: str) -> None:
+    click.echo(f"warning: {_with_flags(text)}", err=True)
 
 
 def _with_flags(text: str) -> str:
@@ -142,9 +141,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 def _run_to_its_end(arguments: Sequence[str] | None) -> int:
     try:
-        with _ending(), warnings.catch_warnings():
-            warnings.simplefilter("always", UserWarning)
-            warnings.showwarning = _show_warning
+        with _ending(), notes_to(_show_note):
             return _run(arguments)
     except BrokenPipeError as error:
         # The reader of stdout (`| head`) has all it wanted. A broken pipe that --output names is an error.

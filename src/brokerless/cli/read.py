@@ -193,9 +193,9 @@ def _note(texts: Iterable[str]) -> None:
 
 def _ahead(rows: Iterator[_T]) -> Iterator[_T]:
     """Decode one batch ahead in a second thread: both decoding and writing release the interpreter lock."""
-    from concurrent.futures import ThreadPoolExecutor
+    from brokerless.io.threads import Threads
 
-    with ThreadPoolExecutor(1) as thread:
+    with Threads(1) as thread:
         following = thread.submit(next, rows, None)
         while (batch := following.result()) is not None:
             following = thread.submit(next, rows, None)

@@ -15,7 +15,6 @@ import contextlib
 import errno
 import os
 import uuid
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from dataclasses import replace as with_fields
 from typing import TYPE_CHECKING
@@ -24,12 +23,13 @@ from brokerless.arguments import check_several
 from brokerless.checking.check import DirectoriesToCheck, check, check_directories, topic_configs
 from brokerless.checking.directories import known_cluster
 from brokerless.checking.logs import LogCheck
-from brokerless.errors import BrokerlessError, CorruptRecordError, LogInUseError, without_warnings
+from brokerless.errors import BrokerlessError, CorruptRecordError, LogInUseError
 from brokerless.healing.lost_directory import lost_directory, lost_files
 from brokerless.healing.partition_files import write_partition
 from brokerless.healing.salvage import damaged_bytes, dropped_files, known_start, replaced_files, salvage
 from brokerless.io import disk, storage
 from brokerless.io.remote import is_remote
+from brokerless.io.threads import Threads
 from brokerless.layout import checkpoints, commit_journal, file_names, restored_topics, streaming_epochs
 from brokerless.layout.lock import Lock
 from brokerless.layout.log_dir_files import LogDirFiles
@@ -37,6 +37,7 @@ from brokerless.layout.topic_config import TopicConfig
 from brokerless.log_dir import transactional_ids
 from brokerless.log_dir.copying import StagedCopy, check_at_rest, copy_file
 from brokerless.log_dir.log_dirs import LogDirs
+from brokerless.notes import collected
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -178,9 +179,9 @@ def repair(
     if dry_run:
         return job.foreseen()
     if not in_place:
-        with without_warnings():
+        with collected():
             return job.copy(target, lost_to, is_partition=is_partition)
-    with without_warnings(), _locked(given):
+    with collected(), _locked(given):
         job.replace(lost_to)
     return job.verified()
 
@@ -240,7 +241,7 @@ class _Job:
         # What is found and planned holds only for these files.
         self._sizes = _sizes(path)
         self._is_whole = topics is None
-        with without_warnings():
+        with collected():
             found = LogDirs(path)
             logs = found.logs(topics, all_replicas=True)
             moving = found.moving(topics)
@@ -267,8 +268,7 @@ class _Job:
             check = LogCheck(log, "deep", progress)
             return [*check.of_segments(), *check.of_log(self._configs.get(str(log.topic)))]
 
-        # Filters of warnings are those of all threads.
-        with without_warnings(), ThreadPoolExecutor(os.cpu_count()) as threads:
+        with collected(), Threads(os.cpu_count()) as threads:
             self._salvages = list(threads.map(examine, logs))
             self._note_moving(zip(moving, threads.map(faults, moving), strict=True))
         for one in self._salvages:
@@ -438,7 +438,7 @@ class _Job:
     def _write_checkpoints(self, to: str, ends: dict[tuple[str, int], Loaded]) -> None:
         """Write the checkpoints, with the offsets of the repaired logs."""
         root = self._root
-        with without_warnings():
+        with collected():
             points, starts = dict(root.recovery_points), dict(root.log_start_offsets)
             watermarks, dirty = dict(root.high_watermarks), dict(root.first_dirty_offsets)
         for one in self._salvages:

@@ -15,7 +15,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from dataclasses import replace as with_fields
 from functools import partial
@@ -24,7 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from brokerless import _native
 from brokerless.arguments import check_several, listed_few, to_ms, unknown
 from brokerless.checking.check import DirectoriesToCheck, check, check_directories
-from brokerless.errors import BrokerlessError, CorruptRecordError, LogInUseError, without_warnings
+from brokerless.errors import BrokerlessError, CorruptRecordError, LogInUseError
 from brokerless.healing.damaged_range import DamagedRange
 from brokerless.healing.found_topics import (
     damaged_checkpoints,
@@ -44,6 +43,7 @@ from brokerless.healing.salvage import known_start, salvage
 from brokerless.healing.surviving_metadata import surviving_metadata
 from brokerless.io import disk, storage
 from brokerless.io.clock import now_ms
+from brokerless.io.threads import Threads
 from brokerless.layout import checkpoints, file_names, lost_offsets
 from brokerless.layout.log_dir_files import LogDirFiles
 from brokerless.layout.release import Release
@@ -52,6 +52,7 @@ from brokerless.log.log import Log
 from brokerless.log_dir.copying import StagedCopy
 from brokerless.metadata.directory import formatted_snapshot
 from brokerless.metadata.voters import Voter, parse_voters, voters_snapshot
+from brokerless.notes import collected
 from brokerless.recovery.loader import load
 from brokerless.rewriting.convert import Convert
 from brokerless.rewriting.run import rewrite, rewrite_each
@@ -216,7 +217,7 @@ def rescue(
         if report_to == target:
             raise ValueError(f"the report needs a place of its own, not {target}")
     wanted = None if topics is None else set(topics)
-    with without_warnings():
+    with collected():
         job = _Job(
             [os.fspath(one) for one in disks],
             target,
@@ -441,7 +442,7 @@ class _Job:
         self._note_fork(others)
         self._cluster.find_tiered(self._topics.values(), {*self._topics, *others})
         self._partitions = list(self._plan())
-        with ThreadPoolExecutor(os.cpu_count()) as threads:
+        with Threads(os.cpu_count()) as threads:
             list(threads.map(self._examine, self._partitions))
         # By disk and node: the partitions that have batches of its, although the metadata do not name it.
         self._unassigned: dict[tuple[str, int], list[str]] = {}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import warnings
 from bisect import bisect_left
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -25,6 +24,7 @@ from brokerless.log.offset_range import bounds, check_word, stable_end, visible_
 from brokerless.log.reader import Reader
 from brokerless.log.segment import NO_END, Extent, Segment, cut_batch, walk_headers, walk_whole_batches
 from brokerless.log.split import Missing, Split, cut_short, make_splits
+from brokerless.notes import collected, note
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -111,15 +111,14 @@ class Log:
 
     def _summary(self) -> list[str]:
         """Return the offsets, segments and bytes; an empty list if the log cannot be read."""
-        # Of a second `Log`: what is looked up once warns once, and a display must not use that up.
-        with contextlib.suppress(OSError, BrokerlessError, ValueError), warnings.catch_warnings(record=True) as doubts:
-            warnings.simplefilter("always")
+        # Of a second `Log`: what is looked up once is noted once, and a display must not use that up.
+        with contextlib.suppress(OSError, BrokerlessError, ValueError), collected() as notes:
             log = Log(self.path, root=self.root)
             start, end = log.log_start_offset, log.log_end_offset
             count = len(log.segments)
             size = sum(segment.size for segment in log.segments)
             facts = [f"offsets [{start}, {end})", f"{count} segment{'s'[: count != 1]}", f"{size:,} bytes"]
-            return [*facts, "with warnings"] if doubts else facts
+            return [*facts, "with warnings"] if notes else facts
         return []
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
@@ -203,7 +202,7 @@ class Log:
         if not self.is_file:
             if lost and not segments:
                 first = file_names.segment_file(lost[0], file_names.LOG)
-                warnings.warn(f"{self.name} has indexes, and no .log of them: {first} is the first", stacklevel=2)
+                note(f"{self.name} has indexes, and no .log of them: {first} is the first")
             return segments
         own = [segment for segment in segments if os.path.basename(segment.path) == self._file_name]
         if own and self.topic is not None:
@@ -322,11 +321,10 @@ class Log:
         # No warning in three cases: a read reports damage; a running broker may delete records meanwhile; a single
         # file may well end below the log start offset.
         if is_below and not self.extent.damage and not self.is_file and not self.root.is_locked:
-            warnings.warn(
+            note(
                 f"{self.name} ends at {self.extent.next_offset}, below its start offset {self.log_start_offset} in "
                 f"{self.root.path}/{checkpoints.LOG_START_OFFSETS}: a read returns no row, and a broker deletes all "
-                "segments when it starts",
-                stacklevel=2,
+                "segments when it starts"
             )
         return max(self.log_start_offset, self.extent.next_offset)
 
@@ -509,7 +507,7 @@ class Log:
             skips=on_corrupt == "skip",
         )
         if found.is_to_end and self.promised_end and not self.promised_end.is_certain:
-            warnings.warn(str(self.promised_end), stacklevel=2)
+            note(str(self.promised_end))
         splits = make_splits(
             found.stretches(self),
             topic=self.topic,

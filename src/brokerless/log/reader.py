@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import warnings
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Self
 
@@ -16,6 +15,7 @@ from brokerless.io import storage
 from brokerless.layout import commit_journal, file_names
 from brokerless.log.segment import NO_END, Segment, open_log
 from brokerless.log.split import cut_short
+from brokerless.notes import note
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator, Sequence
@@ -142,7 +142,7 @@ class Reader:
         known = len(self.lost)
         table = pa.Table.from_batches(self, schema=self.schema)
         for lost in self.lost[known:]:
-            warnings.warn(str(lost), stacklevel=2)
+            note(str(lost))
         return table
 
     def close(self) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections import Counter
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
@@ -15,6 +14,7 @@ from brokerless.layout.log_dir_files import LogDirFiles
 from brokerless.log.log import Log
 from brokerless.log.reader import Reader
 from brokerless.metadata.directory import has_metadata_log
+from brokerless.notes import note
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -273,7 +273,7 @@ class LogDirs:
         for name in found:
             if not file_names.is_utf8(name):
                 what = "the name is not UTF-8, and a broker does not see it"
-                warnings.warn(f"not read: {path}/{name}: {what}", stacklevel=2)
+                note(f"not read: {path}/{name}: {what}")
         directories = [(found[name], parsed) for name in sorted(found) if (parsed := _parsed(name))]
         if not directories and not LogDirFiles.is_root(names):
             raise ValueError(f"nothing to read: {path!r} is no log directory, partition directory or .log file")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import warnings
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
@@ -22,6 +21,7 @@ from brokerless.log_dir.root_writer import RootWriter
 from brokerless.log_dir.start_faults import METADATA, conflicting_ids, damaged_quorum_files, missing_ids
 from brokerless.log_dir.transactional_ids import check_file
 from brokerless.log_dir.writer import LogDirWriter
+from brokerless.notes import note
 from brokerless.recovery.loader import load
 
 if TYPE_CHECKING:
@@ -399,7 +399,7 @@ def _check_name(path: str, name: str) -> None:
     if name in (file_names.REMOTE_INDEXES, commit_journal.NAME):
         return
     if not file_names.is_utf8(name):
-        warnings.warn(f"passed over: {path}/{name}: the name is not UTF-8, and a broker does not see it", stacklevel=2)
+        note(f"passed over: {path}/{name}: the name is not UTF-8, and a broker does not see it")
         return
     try:
         file_names.parse_directory_name(name)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import html
 import os
-from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, TypeVar
 
 from brokerless.io.clock import now_ms
+from brokerless.io.threads import Threads
 from brokerless.reporting.tables import compute
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def report(
     def run(what: str, arguments: Sequence[_T], call: Callable[[_T], _R]) -> list[_R]:
         found = []
         progress(what, 0, len(arguments))
-        with ThreadPoolExecutor(os.cpu_count()) as threads:
+        with Threads(os.cpu_count()) as threads:
             for result in threads.map(call, arguments):
                 found.append(result)
                 progress(what, len(found), len(arguments))

@@ -12,7 +12,6 @@ visible. There it may be done twice, so each attempt has its own directory, and 
 from __future__ import annotations
 
 import os
-import warnings
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -35,6 +34,7 @@ from brokerless.log_dir.start_faults import obstacles
 from brokerless.log_dir.writer import LogDirWriter
 from brokerless.metadata.directory import metadata_among
 from brokerless.metadata.topic_settings import Cluster
+from brokerless.notes import note
 from brokerless.recovery.loader import load
 from brokerless.rewriting import attempts
 from brokerless.rewriting.selection import Selection, select_partitions
@@ -203,10 +203,9 @@ def rewrite_each(
     if dry_run:
         for source in sources:
             if source.selection.root.is_locked:
-                warnings.warn(
+                note(
                     f"in use: a broker, or another writer, holds {source.selection.root.path}; "
-                    "what it writes meanwhile may change the result",
-                    stacklevel=2,
+                    "what it writes meanwhile may change the result"
                 )
         yield from _run(operation, [_DryRunLogs(source) for source in sources], chosen_pool, None, progress)
     elif to is None:
@@ -264,7 +263,7 @@ class _Source(NamedTuple):
         found = [cluster.missing_settings(topics)] if self.selection.is_alone else obstacles(cluster, topics)
         for obstacle in found:
             if obstacle:
-                warnings.warn(obstacle, stacklevel=2)
+                note(obstacle)
 
 
 def _copy(selection: Selection, copy: StagedCopy, progress: Progress) -> Selection:

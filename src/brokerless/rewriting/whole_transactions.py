@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -25,6 +24,7 @@ import pyarrow.compute as pc
 from brokerless import _native
 from brokerless.append.operation import Commit
 from brokerless.errors import located
+from brokerless.io.threads import Threads
 from brokerless.log.damage import tuples
 from brokerless.log.log import Log
 from brokerless.log.segment import NO_END, whole_batches
@@ -194,7 +194,7 @@ def keep_whole(cuts: Sequence[Cut], timestamp: int | None) -> Verdict:
     """
     if len(cuts) < 2:
         return Verdict({}, {})
-    with ThreadPoolExecutor(os.cpu_count()) as threads:
+    with Threads(os.cpu_count()) as threads:
         behind = [
             part
             for parts in threads.map(partial(_behind, timestamp=timestamp), range(len(cuts)), cuts)

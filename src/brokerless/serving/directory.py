@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from brokerless.arguments import to_ms
-from brokerless.errors import CorruptRecordError, without_warnings
+from brokerless.errors import CorruptRecordError
 from brokerless.io import storage
 from brokerless.io.remote import is_remote
 from brokerless.layout import checkpoints, commit_journal, file_names
@@ -22,6 +22,7 @@ from brokerless.log.log import Log
 from brokerless.log.offset_range import stable_end, visible_end
 from brokerless.log.offsets_for_times import answer, first_record_at
 from brokerless.log_dir.log_dirs import LogDirs
+from brokerless.notes import collected
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -80,7 +81,7 @@ class ServedDirectory:
         self._wanted = None if topics is None else list(topics)
         self._local = [os.fspath(path) for path in paths if not is_remote(os.fspath(path))]
         self._times, self._names = self._modified(), self._listed()
-        with without_warnings():
+        with collected():
             found = LogDirs(*paths)
             self._logs = _by_partition(found.logs(self._wanted))
         self._numbers = _by_topic(self._logs)
@@ -129,7 +130,7 @@ class ServedDirectory:
                 return
             names = self._listed()
             if names != self._names:
-                with without_warnings():
+                with collected():
                     try:
                         found = LogDirs(*self._paths)
                     except FileNotFoundError:
@@ -195,7 +196,7 @@ class ServedDirectory:
             state = root.state_of(key, own)
             if state == known:
                 return state, own, root.watched, None
-        with without_warnings():
+        with collected():
             log = Log(commit_journal.active_path(path), root=root)
             segments = log.segments
             if own:
@@ -240,7 +241,7 @@ class ServedDirectory:
 
     def offset_for_time(self, topic: str, partition: int, timestamp: int, end: int) -> tuple[int, int, int]:
         """Return the offset, the timestamp and the leader epoch of the first record at or above a time; -1: none."""
-        with without_warnings():
+        with collected():
             found = answer(Log(self._logs[topic, partition].path), timestamp, end)
         return found.offset, found.timestamp, -1 if found.leader_epoch is None else found.leader_epoch
 
@@ -272,7 +273,7 @@ class ServedDirectory:
         from brokerless.state.groups import group_rows  # noqa: PLC0415 - loads Arrow, which takes longest
         from brokerless.state.offset_commits import pending_commits  # noqa: PLC0415 - as well
 
-        with without_warnings():
+        with collected():
             try:
                 rows = group_rows(*self._paths)
                 pending = pending_commits(*self._paths)
@@ -291,7 +292,7 @@ class ServedDirectory:
             return []
         from brokerless.state.offset_commits import commits  # noqa: PLC0415 - loads Arrow, which takes longest
 
-        with without_warnings():
+        with collected():
             try:
                 found = commits(*self._paths, history=False, lag=False).read_all()
             except ValueError:
@@ -338,7 +339,7 @@ class ServedDirectory:
         """
         from brokerless.state.cluster import cluster  # noqa: PLC0415 - loads Arrow, which takes longest
 
-        with self._lock, without_warnings():
+        with self._lock, collected():
             if self._configs is None:
                 self._configs = {}
                 try:

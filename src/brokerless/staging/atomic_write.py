@@ -25,14 +25,13 @@ import hashlib
 import os
 import time
 import uuid
-import warnings
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from brokerless.errors import LogInUseError
 from brokerless.io import disk, storage
+from brokerless.io.threads import Threads
 from brokerless.layout import checkpoints, commit_journal, file_names, streaming_epochs
 from brokerless.layout.lock import Lock
 from brokerless.layout.log_dir_files import LogDirFiles
@@ -47,6 +46,7 @@ from brokerless.log_dir.topics import (
     topics_by_id,
 )
 from brokerless.log_dir.writer import LogDirWriter, open_or_create
+from brokerless.notes import note
 from brokerless.staging.parts import DIRECTORY, Encoding, Staging, check_divided, check_replaceable, claim
 from brokerless.staging.staged_logs import append_parts, copied_log, gone_directories, new_log
 
@@ -378,7 +378,7 @@ class AtomicWrite:
 
         if threads == 1:
             return dict(map(stage, plan.parts))
-        with ThreadPoolExecutor(threads or os.cpu_count()) as pool:
+        with Threads(threads or os.cpu_count()) as pool:
             return dict(pool.map(stage, plan.parts))
 
     def _stage_origin(
@@ -435,9 +435,7 @@ class AtomicWrite:
         try:
             finish()
         except Exception as error:  # noqa: BLE001 - whatever it is, the rows are in force
-            warnings.warn(
-                f"the rows written to {self.path} are in force, but cleaning up failed: {error}", stacklevel=2
-            )
+            note(f"the rows written to {self.path} are in force, but cleaning up failed: {error}")
 
     @property
     def _owned(self) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import warnings
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +18,7 @@ from brokerless.metadata.directory import formatted_snapshot, has_metadata_log
 from brokerless.metadata.image import SCHEMAS, SECRETS, MetadataImage
 from brokerless.metadata.log import last_time, replay_log, replay_snapshot, snapshots
 from brokerless.metadata.schema import finite
+from brokerless.notes import note
 from brokerless.state.internal_topic import logs_of
 
 if TYPE_CHECKING:
@@ -234,9 +234,9 @@ def _replay_directories(
 
 def _tell_left_out(path: str, image: MetadataImage) -> None:
     for why, count in image.unknown.items():
-        warnings.warn(f"{path}: {count} records are not understood: {why}", stacklevel=3)
+        note(f"{path}: {count} records are not understood: {why}")
     for name, count in image.left_out.items():
-        warnings.warn(f"{path}: {count} records {name} of a preview release are left out", stacklevel=3)
+        note(f"{path}: {count} records {name} of a preview release are left out")
 
 
 def _replay(log: Log, image: MetadataImage, at: int | None, at_offset: int | None) -> None:
@@ -254,10 +254,9 @@ def _replay(log: Log, image: MetadataImage, at: int | None, at_offset: int | Non
     damage = replay_log(log, image, start, end, at) if start < end else None
     if damage is not None:
         image.is_whole = False
-        warnings.warn(
+        note(
             f"the cluster's metadata are known up to damage at {damage.path}:{damage.position} ({damage.args[0]}): a "
-            "broker cuts them there",
-            stacklevel=4,
+            "broker cuts them there"
         )
 
 

@@ -6,7 +6,6 @@ import base64
 import json
 import os
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +15,7 @@ import pyarrow.compute as pc
 from brokerless import _native
 from brokerless.arguments import to_ms
 from brokerless.errors import BrokerlessError
+from brokerless.io.threads import Threads
 from brokerless.log_dir.log_dirs import LogDirs
 from brokerless.metadata.schema import TIME, schema, structs
 from brokerless.metadata.topic_names import TopicNames
@@ -115,7 +115,7 @@ def group_rows(*paths: str | os.PathLike[str], at: Time | None = None) -> list[d
     directories = LogDirs(*paths)
     until = None if at is None else to_ms("at", at)
     names = TopicNames(directories)
-    with ThreadPoolExecutor(os.cpu_count()) as threads:
+    with Threads(os.cpu_count()) as threads:
         found = threads.map(partial(groups_of, names=names, at=until), logs_of(directories, OFFSETS_TOPIC))
         rows = [row for of_log in found for row in of_log]
     return sorted(rows, key=lambda row: str(row["group"]))

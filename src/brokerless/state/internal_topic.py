@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import warnings
 from collections import Counter
 from contextlib import suppress
 from itertools import groupby
@@ -19,6 +18,7 @@ from brokerless.log.aborted_transactions import transactions
 from brokerless.log.end_offsets import end_offsets
 from brokerless.log_dir.log_dirs import sorted_replicas
 from brokerless.metadata.records import decoded_records
+from brokerless.notes import note
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -73,7 +73,7 @@ def known_logs(
             # It needs the checkpoints. What reads the log needs it, and keeps it.
             log.log_end_offset  # noqa: B018
         except BrokerlessError as error:
-            warnings.warn(f"what {name} says is not known: {error}", stacklevel=2)
+            note(f"what {name} says is not known: {error}")
         else:
             found.append(log)
     return found
@@ -108,9 +108,9 @@ def committed_rows(
             kept = rows.filter(pc.invert(pc.or_(is_open, _is_in(rows, unsettled.left_out))))
         yield _plain(kept)
     for doubt in () if unsettled is None else unsettled.doubts:
-        warnings.warn(f"{log.name}: what these records say is not known: {doubt}", stacklevel=2)
+        note(f"{log.name}: what these records say is not known: {doubt}")
     for lost in reader.lost:
-        warnings.warn(f"{log.name}: what these records say is not known: {lost}", stacklevel=2)
+        note(f"{log.name}: what these records say is not known: {lost}")
 
 
 class _Unsettled(NamedTuple):
@@ -180,7 +180,7 @@ def understood_records(log: Log, rows: pa.RecordBatch) -> Iterator[tuple[pa.Reco
         unknown.update(map(str, pc.drop_null(decoded["unknown"]).to_pylist()))
         yield part.filter(is_known), decoded.select(["name", "key", "value"]).filter(is_known)
     for why, count in unknown.items():
-        warnings.warn(f"{log.name}: {count} records are not understood: {why}", stacklevel=2)
+        note(f"{log.name}: {count} records are not understood: {why}")
 
 
 def state_records(log: Log, rows: pa.RecordBatch) -> Iterator[StateRecord]:

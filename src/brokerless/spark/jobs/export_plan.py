@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import uuid
-import warnings
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import astuple, replace
 from typing import TYPE_CHECKING, cast
 
 from brokerless.errors import CorruptRecordError, OffsetOutOfRangeError, UnsupportedFormatError
 from brokerless.io.file_window import HEADER
 from brokerless.io.remote import is_remote
+from brokerless.io.threads import Threads
 from brokerless.layout import file_names
 from brokerless.log.offset_range import bounds
 from brokerless.log.segment import NO_END
 from brokerless.metadata.topic_settings import Cluster
+from brokerless.notes import note
 from brokerless.spark.jobs.manifest import ExportedPartition, ExportedTopic, Manifest
 from brokerless.spark.source.records import chosen, end_of, name_of, pieces_of_all, start_of, target_of
 from brokerless.spark.source.tasks import pack
@@ -88,7 +88,7 @@ def _segments(
         return segment.path, _before_end(segment, positions[segment.path], cast("int", ends[name_of(log)]))
 
     # In an object store each segment takes one request or more.
-    with ThreadPoolExecutor(16 if any(is_remote(path) for path in positions) else 1) as threads:
+    with Threads(16 if any(is_remote(path) for path in positions) else 1) as threads:
         return list(threads.map(state, segments))
 
 
@@ -152,7 +152,7 @@ class _Settings:
                 # Read here, so that damage is reported once.
                 self._known[root.path] = cluster if cluster.image is not None or cluster.bootstrap else None
             except (CorruptRecordError, UnsupportedFormatError) as error:
-                warnings.warn(f"settings of topics are not exported: {error}", stacklevel=2)
+                note(f"settings of topics are not exported: {error}")
                 self._known[root.path] = None
         known = self._known[root.path]
         return {} if known is None else known.config_of(log.topic or "").to_configs()

@@ -7,11 +7,12 @@ raises it. After other errors, such as the loss of an executor, Spark retries th
 from __future__ import annotations
 
 import uuid
-from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, wait
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from brokerless.errors import BrokerlessError
+from brokerless.io.threads import Threads
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -43,7 +44,7 @@ class SparkPool(Generic[_T]):
         self._progress = progress
         self._tag = f"brokerless-{uuid.uuid4().hex}"
         self._counts: SimpleQueue[tuple[str, int]] = SimpleQueue()
-        self._threads = ThreadPoolExecutor(self.jobs, thread_name_prefix="brokerless-job")
+        self._threads = Threads(self.jobs, thread_name_prefix="brokerless-job")
 
     def __enter__(self) -> Self:
         return self

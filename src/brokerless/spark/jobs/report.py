@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import warnings
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from brokerless.arguments import check_several
 from brokerless.io import storage
+from brokerless.notes import note
 from brokerless.reporting.report import Report, check_installed
 from brokerless.reporting.tables import compute, with_notes
 from brokerless.spark.jobs import running
@@ -45,9 +45,8 @@ def report(spark: SparkSession, *paths: str | os.PathLike[str], topics: Collecti
         results = []
         for result, notes in running.run(spark, arguments, partial(with_notes, call)):
             results.append(result)
-            for note in notes:
-                # The driver collects its own warnings too.
-                warnings.warn(note, stacklevel=2)
+            for text in notes:
+                note(text)
         return results
 
     # Executors may have another working directory.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
@@ -12,9 +10,11 @@ import pyarrow as pa
 from brokerless import _native
 from brokerless.errors import OffsetOutOfRangeError
 from brokerless.io.remote import is_remote
+from brokerless.io.threads import Threads
 from brokerless.log.offset_range import end_at, start_at
 from brokerless.log.reader import KAFKA_COLUMNS, SparkReader
 from brokerless.metadata.uncommitted import Uncommitted
+from brokerless.notes import note
 from brokerless.spark.source.cuts import cut
 from brokerless.spark.source.tasks import (
     WorkItem,
@@ -72,14 +72,14 @@ def pieces_of_all(logs: Sequence[Log], options: Options, target: int) -> list[Wo
     """Cut logs into pieces, in order; see `pieces_of`. In an object store, cut several logs at once."""
     pieces = partial(pieces_of, options=options, target=target)
     if any(is_remote(path) for path in options.paths):
-        with ThreadPoolExecutor(_REQUESTS) as threads:
+        with Threads(_REQUESTS) as threads:
             by_log = list(threads.map(pieces, logs))
     else:
         by_log = [pieces(log) for log in logs]
     uncommitted = Uncommitted(logs, options.paths)
     for log, of_log in zip(logs, by_log, strict=True):
         for text in uncommitted.of(log, [piece.work for piece in of_log]):
-            warnings.warn(text, stacklevel=2)
+            note(text)
     return [piece for of_log in by_log for piece in of_log]
 
 
@@ -109,9 +109,9 @@ def read(task: Task[Split], options: Options, wanted: pa.Schema) -> Iterator[pa.
     reader = SparkReader(task.work, wanted.names, check_crcs=options.check_crcs)
     yield from _gathered(reader)
     for lost in reader.lost:
-        warnings.warn(str(lost), stacklevel=1)
+        note(str(lost))
     if reader.null_timestamps:
-        warnings.warn(f"{reader.null_timestamps} timestamps are beyond Spark's range: null", stacklevel=1)
+        note(f"{reader.null_timestamps} timestamps are beyond Spark's range: null")
 
 
 def _gathered(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -153,7 +153,7 @@ def pieces_of(log: Log, options: Options, target: int) -> list[WorkItem[Split]]:
     start = start_of(log, options)
     if start in (None, "earliest") and log.missing_offsets:
         first, last = log.missing_offsets
-        warnings.warn(f"{log.name} has no offsets {first} to {last - 1} here: remote or deleted", stacklevel=2)
+        note(f"{log.name} has no offsets {first} to {last - 1} here: remote or deleted")
     return pieces(log, start, end_of(log, options), options, target)
 
 
@@ -175,7 +175,7 @@ def pieces(
     except OffsetOutOfRangeError as error:
         if options.fail_on_data_loss:
             raise
-        warnings.warn(f"some data may be lost (failOnDataLoss is false): {error}", stacklevel=2)
+        note(f"some data may be lost (failOnDataLoss is false): {error}")
         low, high = error.log_start_offset, error.log_end_offset
         start = min(max(start, low), high) if isinstance(start, int) else start
         end = min(max(end, low), high) if isinstance(end, int) else end

@@ -23,12 +23,12 @@ from __future__ import annotations
 import contextlib
 import operator
 import time
-import warnings
 from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
 from brokerless.errors import CorruptRecordError, OffsetOutOfRangeError
 from brokerless.log.offset_range import stable_end, visible_end
 from brokerless.log.reader import LostRange
+from brokerless.notes import note
 from brokerless.spark.source.records import check_partitions, name_of, pieces, start_of
 from brokerless.spark.source.tasks import records_tasks, select_logs, target_bytes
 
@@ -281,7 +281,7 @@ class Follower:
         if missing not in self._reported:
             self._reported.add(missing)
             lost = LostRange(missing.path, missing.position, missing.start_offset, missing.end_offset, missing.reason)
-            warnings.warn(f"{log.name}: {lost}", stacklevel=4)
+            note(f"{log.name}: {lost}")
 
     def _begins(self, begins: dict[Partition, int], ends: dict[Partition, int]) -> dict[Partition, int]:
         """Return the next offset of each partition; a new partition begins at its start."""
@@ -314,7 +314,7 @@ class Follower:
     def _lost(self, what: str) -> None:
         if self._options.fail_on_data_loss:
             raise DataLossError(f"{what}; failOnDataLoss=false continues without it")
-        warnings.warn(f"some data may be lost (failOnDataLoss is false): {what}", stacklevel=3)
+        note(f"some data may be lost (failOnDataLoss is false): {what}")
 
 
 class _End(NamedTuple):
