@@ -149,7 +149,7 @@ def test_nothing_is_joined_where_a_replica_is_out_of_sync(client, tmp_path):
         client.produce(leader, "t", 0, 100, "plain", batch_size=200, acks=1)
         wait_until(lambda: client.topics(leader)["t"]["isr"] == [[1]])
     before = batches(tmp_path / "leader")
-    with pytest.raises(ValueError, match=r"another broker's replica may end inside .*--sole-replica"):
+    with pytest.raises(ValueError, match=r"another broker's replica may end inside .*give sole_replica"):
         rewrite(Convert(batch_size=LARGE), tmp_path / "leader", topics=["t"])
     (done,) = rewrite(Convert(compression="zstd"), tmp_path / "leader", topics=["t"])
     assert done.report.changed_batches == len(before)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar, r
 
 from brokerless.append.swap import discard
 from brokerless.layout.topic_config import OPTION
+from brokerless.wording import option
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
@@ -219,10 +220,10 @@ def check_known(operation: RewriteOperation[Any, Any], config: TopicConfig, dire
     unknown = [name for name in operation.decided_by if config.are_guessed and config.source_of(name) != OPTION]
     if unknown:
         raise ValueError(
-            f"cannot decide which records of {directory} go: {' and '.join(unknown)} of its topic "
+            f"cannot decide which records of {directory} go: {' and '.join(map(option, unknown))} of its topic "
             f"{'are' if len(unknown) > 1 else 'is'} not known: no metadata log (__cluster_metadata-0) "
-            "was found. Name the directory that has it (--metadata DIR), or the broker's "
-            "server.properties (--broker-config FILE), or give each setting that the operation takes as an option"
+            f"was found. Name the directory that has it ({option('metadata')}), or the broker's "
+            f"server.properties ({option('broker_config')}), or give each setting that the operation takes as an option"
         )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 import sys
 import threading
@@ -40,6 +39,7 @@ from brokerless.cli.transactions import transactions
 from brokerless.cli.truncate import truncate
 from brokerless.errors import BrokerlessError, CorruptRecordError, UnsupportedFormatError
 from brokerless.notes import notes_to
+from brokerless.wording import worded_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -105,20 +105,21 @@ def _run(arguments: Sequence[str] | None) -> int:
 
 
 def _show_note(text: str) -> None:
-    click.echo(f"warning: {_with_flags(text)}", err=True)
+    click.echo(f"warning: {text}", err=True)
 
 
-def _with_flags(text: str) -> str:
-    """Replace parameter names in the library's messages (`sole_replica`) by the command's options."""
-    flags = {
-        parameter.name: parameter.opts[0]
-        for command in _commands(cli)
+def as_flag(name: str, value: str | None = None) -> str:
+    """Word an option as the command line takes it: as the running verb does, or else the first one that has it."""
+    context = click.get_current_context(silent=True)
+    running = [] if context is None else [context.command]
+    flags = (
+        parameter.opts[0]
+        for command in (*running, *_commands(cli))
         for parameter in command.params
-        if isinstance(parameter, click.Option) and "_" in (parameter.name or "")
-    }
-    text = text.replace('(on corrupt: "skip")', "(--on-corrupt skip)")
-    # Neither parts of paths nor quoted names: a topic may have the name of a parameter.
-    return re.sub(r"(?<![\w./'\"-])[a-z]+(?:_[a-z]+)+(?![\w./'\"-])", lambda name: flags.get(name[0], name[0]), text)
+        if isinstance(parameter, click.Option) and parameter.name == name
+    )
+    flag = next(flags, name)
+    return flag if value is None else f"{flag} {value}"
 
 
 def _commands(group: click.Group) -> Iterator[click.Command]:
@@ -135,7 +136,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         SystemExit: a verb exits with its own code.
     """
     _open_closed()
-    with terminal.harmless():
+    with terminal.harmless(), worded_for(as_flag):
         return _run_to_its_end(arguments)
 
 
@@ -163,7 +164,7 @@ def _told(error: Exception) -> int:
         if isinstance(error, click.ClickException):
             error.show()
         else:
-            click.echo(f"brokerless: {_with_flags(_in_words(error))}", err=True)
+            click.echo(f"brokerless: {_in_words(error)}", err=True)
         for note in getattr(error, "__notes__", ()):
             click.echo(f"note: {note}", err=True)
     return DAMAGE if isinstance(error, CorruptRecordError | UnsupportedFormatError) else FAILURE

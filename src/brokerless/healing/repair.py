@@ -38,6 +38,7 @@ from brokerless.log_dir import transactional_ids
 from brokerless.log_dir.copying import StagedCopy, check_at_rest, copy_file
 from brokerless.log_dir.log_dirs import LogDirs
 from brokerless.notes import collected
+from brokerless.wording import option
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -157,7 +158,7 @@ def repair(
     """
     given = os.fspath(path)
     if not dry_run and (to is None) != in_place:
-        raise ValueError("give either a directory for the result, or in_place=True")
+        raise ValueError(f"give either a directory for the result ({option('to')}), or {option('in_place')}")
     check_several("topics", topics)
     if not storage.exists(given):
         raise FileNotFoundError(errno.ENOENT, "no such directory", given)
@@ -166,7 +167,10 @@ def repair(
         raise ValueError(f"{given} is one partition's directory: repair the log directory around it in place")
     others = [os.fspath(source) for source in sources]
     if indexes_only and (others or keep_suspect):
-        raise ValueError("indexes_only leaves damaged batches alone: it goes with neither sources nor keep_suspect")
+        raise ValueError(
+            f"{option('indexes_only')} leaves damaged batches alone: it goes with neither {option('sources')} nor "
+            f"{option('keep_suspect')}"
+        )
     target = os.path.abspath(given if to is None else os.fspath(to))
     lost_to = "" if dry_run else lost_directory(target, lost_path)
     if lost_to == target:
@@ -338,7 +342,9 @@ class _Job:
         self._check_unchanged()
         for one in changed:
             if storage.is_link(one.log.path):
-                raise ValueError(f"{one.log.path} is a link, which would be replaced: repair to a new directory (--to)")
+                raise ValueError(
+                    f"{one.log.path} is a link, which would be replaced: repair to a new directory ({option('to')})"
+                )
         damaged_files = self._root_findings()
         if not changed and not damaged_files and not self._left_out:
             return

@@ -58,6 +58,7 @@ from brokerless.rewriting.convert import Convert
 from brokerless.rewriting.run import rewrite, rewrite_each
 from brokerless.rewriting.truncate_to import TruncateTo
 from brokerless.state.internal_topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from brokerless.wording import option
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
@@ -205,7 +206,7 @@ def rescue(
     ([], [1])
     """
     if (to is None) != dry_run:
-        raise ValueError("give a directory for the result, or dry_run=True")
+        raise ValueError(f"give a directory for the result ({option('to')}), or {option('dry_run')}")
     if not disks:
         raise ValueError("give at least one disk")
     check_several("topics", topics)
@@ -479,7 +480,7 @@ class _Job:
             which = "" if TRANSACTIONS_TOPIC in others else f" of {', '.join(self._rename.values())}"
             notes.append(
                 f"open transactions{which} stay open, for no coordinator knows them: read_committed consumers stop "
-                "there. A cut (--until) aborts them"
+                f"there. A cut ({option('until')}) aborts them"
             )
 
     def _plan(self) -> Iterator[_Partition]:
@@ -677,7 +678,7 @@ class _Job:
             if self._old_formats and not self._converts:
                 self._note(
                     f"messages of formats 0 and 1, of brokers before 0.11, are kept in {', '.join(self._old_formats)}: "
-                    "--convert makes records of today's format of them"
+                    f"{option('convert')} makes records of today's format of them"
                 )
             for note in self._cluster.finish_notes():
                 self._note(note)

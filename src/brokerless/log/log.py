@@ -583,17 +583,20 @@ class Log:
         >>> sum(rows.num_rows for rows in log.read(start_offset=100, columns=["offset", "value"]))
         50
         """
-        splits = self.plan(
-            start_offset,
-            end_offset,
-            start_timestamp=start_timestamp,
-            end_timestamp=end_timestamp,
-            isolation_level=isolation_level,
-            target_bytes=None,
-            on_corrupt=on_corrupt,
-            verify_transactions=verify_transactions,
-        )
-        return Reader(splits, columns, check_crcs=check_crcs, limit=limit)
+        with collected(hands_on=True) as notes:
+            splits = self.plan(
+                start_offset,
+                end_offset,
+                start_timestamp=start_timestamp,
+                end_timestamp=end_timestamp,
+                isolation_level=isolation_level,
+                target_bytes=None,
+                on_corrupt=on_corrupt,
+                verify_transactions=verify_transactions,
+            )
+        reader = Reader(splits, columns, check_crcs=check_crcs, limit=limit)
+        reader.notes += notes
+        return reader
 
     def scan(self, *, check_crcs: bool = False) -> Iterator[pa.RecordBatch]:
         """Yield the headers of all batches as Arrow, segment after segment, one row for each batch.

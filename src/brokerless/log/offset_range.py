@@ -11,6 +11,7 @@ from brokerless.log import offsets_for_times
 from brokerless.log.aborted_transactions import first_unstable_offset, transactions
 from brokerless.log.segment import NO_END
 from brokerless.log.split import Stretch
+from brokerless.wording import option
 
 if TYPE_CHECKING:
     from brokerless.arguments import Time
@@ -123,7 +124,7 @@ def visible_end(log: Log, end_offset: EndOffset | None = None) -> int:
     """
     if isinstance(end_offset, int):
         if end_offset < 0:
-            raise ValueError(f"end_offset {end_offset} is negative: expected 0 or more")
+            raise ValueError(f"{option('end_offset')} {end_offset} is negative: expected 0 or more")
         return log.log_end_offset
     if end_offset is None:
         is_live = log.root.is_locked and log.high_watermark is not None
@@ -159,10 +160,10 @@ def _plain(offset: _Offset) -> _Offset:
     return offset if offset is None or isinstance(offset, str) else operator.index(offset)
 
 
-def check_word(option: str, word: str, known: tuple[str, ...]) -> None:
+def check_word(name: str, word: str, known: tuple[str, ...]) -> None:
     """Refuse an unknown word, and name the nearest known one."""
     if word not in known:
-        raise unknown(option, str(word), known)
+        raise unknown(option(name), str(word), known)
 
 
 def _start(log: Log, start_offset: StartOffset | None, visible: int) -> int:

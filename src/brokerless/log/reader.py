@@ -78,6 +78,7 @@ class Reader:
     Attributes:
         schema: the Arrow schema of the rows.
         lost: the ranges left out so far, with `on_corrupt="skip"`.
+        notes: what is not known of the rows so far, such as a range left out, a sentence each.
 
     Raises:
         ValueError: a column is unknown, or `limit` is negative.
@@ -111,6 +112,7 @@ class Reader:
         self._check_crcs = check_crcs
         self.schema = _native.row_schema(self._columns, spark=self._is_for_spark)
         self.lost: list[LostRange] = []
+        self.notes: list[str] = []
         self.null_timestamps = 0
         self._rows = self._read(splits) if limit is None else _first(limit, self._read(splits))
 
@@ -139,10 +141,10 @@ class Reader:
         """
         import pyarrow as pa  # noqa: PLC0415 - slow to import at every start of the command
 
-        known = len(self.lost)
+        known = len(self.notes)
         table = pa.Table.from_batches(self, schema=self.schema)
-        for lost in self.lost[known:]:
-            note(str(lost))
+        for text in self.notes[known:]:
+            note(text)
         return table
 
     def close(self) -> None:
@@ -178,6 +180,7 @@ class Reader:
                     if isinstance(part, tuple):
                         path, *lost = part
                         self.lost.append(LostRange(path or split.path, *lost))
+                        self.notes.append(str(self.lost[-1]))
                         continue
                     self.null_timestamps = before + reader.null_timestamps
                     # The reader stops between Kafka batches only, and one may hold more records.

@@ -23,6 +23,7 @@ from brokerless.log_dir.transactional_ids import check_file
 from brokerless.log_dir.writer import LogDirWriter
 from brokerless.notes import note
 from brokerless.recovery.loader import load
+from brokerless.wording import option
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -186,8 +187,8 @@ def _check_clean(root: RootWriter, found: Forecast) -> None:
         cuts = "; ".join(f"{name}/{cut}" for name, cut in found.cuts)
         raise CorruptRecordError(
             "was shut down cleanly, so that a broker recovers nothing, and serves what is sound. Recovering it loses "
-            f"{found.lost_records} records of sound batches: it cuts off {cuts}. Nothing was changed; --force does it, "
-            "and sets aside what it cuts",
+            f"{found.lost_records} records of sound batches: it cuts off {cuts}. Nothing was changed; "
+            f"{option('force')} does it, and sets aside what it cuts",
             path=root.path,
         )
     _refuse_missing(root, found.missing, "was shut down cleanly, and ")
@@ -210,7 +211,8 @@ def _refuse_missing(root: RootWriter, missing: list[str], when: str = "") -> Non
     if missing:
         raise CorruptRecordError(
             f"{when}records are missing: {'; '.join(missing)}. A broker continues without them, and reports nothing. "
-            "Nothing was changed; put back what was removed or cut, or use --force to accept the logs as they are",
+            f"Nothing was changed; put back what was removed or cut, or use {option('force')} to accept the logs as "
+            "they are",
             path=root.path,
         )
 

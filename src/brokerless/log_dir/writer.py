@@ -34,6 +34,7 @@ from brokerless.log_dir.start_faults import obstacles
 from brokerless.log_dir.transactional_ids import TransactionalIds
 from brokerless.metadata.bootstrap import Bootstrap, Topic
 from brokerless.notes import note
+from brokerless.wording import option
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -133,7 +134,7 @@ class LogDirWriter:
                 cluster = "a cluster" if self.cluster_id is None else f"cluster {self.cluster_id}"
                 note(
                     f"{self.path} belongs to {cluster}: {others}; a replica that becomes leader makes this broker "
-                    "truncate records written here; say sole_replica if none counts"
+                    f"truncate records written here; say {option('sole_replica')} if none counts"
                 )
             if sole_replica is not None:
                 for said in obstacles(root.cluster):
@@ -247,7 +248,7 @@ class LogDirWriter:
         elif topic_id is None and self._root.is_kraft:
             raise ValueError(
                 f"topic {name!r} needs the id that it has in cluster {self.cluster_id}: create it there, and give its "
-                "topic_id; without it a broker renames the directory -stray"
+                f"id ({option('topic_id')}); without it a broker renames the directory -stray"
             )
         self._root.config[name] = self._root.cluster.config_of(name).with_keywords(config)
         for partition in range(partitions):

@@ -18,6 +18,7 @@ from brokerless.io.workers import threads
 from brokerless.layout.topic_config import OPTION, Setting, settings_line
 from brokerless.log.aborted_transactions import aborted_in
 from brokerless.rewriting.segment_rewrite import batches_size, max_segment_bytes, renew, transaction_index
+from brokerless.wording import option
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -314,7 +315,7 @@ class Convert:
 def _unsafe_to_join(state: LogState) -> ValueError:
     return ValueError(
         f"cannot join batches of {state.directory}: another broker's replica may end inside a joined batch, and then "
-        "never follows again. If there is none, give sole_replica (--sole-replica). In formats 0 and 1, messages "
+        f"never follows again. If there is none, give {option('sole_replica')}. In formats 0 and 1, messages "
         "outside any wrapper are always joined"
     )
 

@@ -19,6 +19,7 @@ from brokerless.io import storage
 from brokerless.layout import file_names
 from brokerless.log.segment import NO_END, Segment
 from brokerless.rewriting.segment_rewrite import batches_size, feed_all, max_segment_bytes, renew, transaction_index
+from brokerless.wording import option
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -187,7 +188,7 @@ class Erase:
         if state.is_tiered and not self.local_only:
             raise ValueError(
                 f"cannot erase from all of {state.directory}: it is tiered: {state.remote_part()}, and stay there; to "
-                "erase from local segments only, give local_only (--local-only)"
+                f"erase from local segments only, give {option('local_only')}"
             )
         return state
 

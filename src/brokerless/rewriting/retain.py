@@ -15,6 +15,7 @@ from brokerless.errors import OffsetOutOfRangeError
 from brokerless.layout.release import NEWEST, Release
 from brokerless.layout.topic_config import TopicConfig, settings_line
 from brokerless.log.offsets_for_times import max_timestamp
+from brokerless.wording import option
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -123,7 +124,8 @@ class Retain:
         if state.is_tiered and self._limits:
             raise ValueError(
                 f"{state.directory} is tiered: a broker deletes its segments by age and size here once they are "
-                "uploaded, and later in remote storage, which cannot be read here; give before_offset alone, or leave "
+                "uploaded, and later in remote storage, which cannot be read here; give "
+                f"{option('before_offset')} alone, or leave "
                 "the deletion to the broker"
             )
         config, release = state.config.with_keywords(self._given), Release.parse(self.release)

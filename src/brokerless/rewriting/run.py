@@ -39,6 +39,7 @@ from brokerless.recovery.loader import load
 from brokerless.rewriting import attempts
 from brokerless.rewriting.selection import Selection, select_partitions
 from brokerless.rewriting.task_steps import Scheduler, in_place, staged
+from brokerless.wording import option
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -199,7 +200,7 @@ def rewrite_each(
         source.check(operation)
     chosen_pool = Workers[Any](jobs, progress) if pool is None else pool
     if dry_run and to is not None:
-        raise ValueError("dry_run writes nothing: it does not go with `to`")
+        raise ValueError(f"{option('dry_run')} writes nothing: it does not go with {option('to')}")
     if dry_run:
         for source in sources:
             if source.selection.root.is_locked:

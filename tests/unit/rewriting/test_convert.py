@@ -310,7 +310,7 @@ def test_a_high_watermark_never_moves_over_what_other_replicas_may_not_have(copi
         assert log.state().high_watermark == log.replicated_end
         verb = Convert(batch_size=1 << 16)
         if end == 0:
-            with pytest.raises(ValueError, match=r"may end inside a joined batch.*--sole-replica"):
+            with pytest.raises(ValueError, match=r"may end inside a joined batch.*give sole_replica"):
                 perform(verb, log)
             assert perform(Convert(batch_size=1 << 16, sole_replica=True), log).apart_batches == 0
         else:

@@ -17,6 +17,7 @@ from brokerless.rewriting.compact.plan import cleanable, groups
 from brokerless.rewriting.compact.record_selection import Verdicts
 from brokerless.rewriting.compact.report import CompactionReport
 from brokerless.rewriting.segment_rewrite import batches_size
+from brokerless.wording import option
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -214,7 +215,7 @@ def _refuse_unkeyed(plan: Plan, counts: Iterable[Counts]) -> None:
         first = min(of.first_unkeyed for of in found if of.first_unkeyed is not None)
         raise ValueError(
             f"cannot compact {plan.directory}: {unkeyed} records without a key would go, the first at offset {first}; "
-            "to drop them, give drop_null_keys (--drop-null-keys)"
+            f"to drop them, give {option('drop_null_keys')}"
         )
 
 

@@ -211,7 +211,7 @@ def test_a_dry_run_changes_nothing_and_tells_what_a_roll_would_add(tmp_path):
         report = outcome.report
         assert (report.total("records"), report.total("superseded")) == expected
         assert report.is_rolled is roll
-        assert ("a roll (--roll) would add" in report.lines()[-2]) is not roll
+        assert ("which roll would add" in report.lines()[-2]) is not roll
     assert contents(log) == before
     assert perform(Compact(roll=True), log).segments == report.segments
 
