@@ -10,9 +10,10 @@ import os
 from concurrent.futures import wait
 from contextlib import contextmanager, suppress
 from itertools import chain
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from brokerless.arguments import check_several, unknown
+from brokerless.checking.codes import LEVELS
 from brokerless.checking.directories import check_cluster, check_directory, check_ids, known_cluster
 from brokerless.checking.finding import Finding
 from brokerless.checking.logs import LogCheck
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from concurrent.futures import Future
 
+    from brokerless.checking.codes import Level
     from brokerless.errors import BrokerlessError
     from brokerless.inspection.findings import Contents
     from brokerless.layout.topic_config import TopicConfig
@@ -37,10 +39,6 @@ if TYPE_CHECKING:
 
     Known = ClusterState | ValueError | BrokerlessError
 
-Level = Literal["quick", "default", "deep"]
-"""How much is read: names, small files and batch headers; all batches, with checksums; all records, too."""
-
-LEVELS: tuple[Level, ...] = ("quick", "default", "deep")
 
 # So many logs for each thread, and bytes, are checked before findings are yielded; but no more logs than the maximum.
 _SHARE_LOGS, _SHARE_BYTES = 4, 1 << 30

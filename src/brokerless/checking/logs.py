@@ -96,7 +96,8 @@ class LogCheck:
                     replay=replay,
                     contents=self._contents,
                 ):
-                    self._is_damaged |= found.code.startswith(("batch-", "segment-", "records-"))
+                    # A crash leaves a torn tail: what comes before it is whole.
+                    self._is_damaged |= found.kind.loses_records and found.severity != "note"
                     yield found
             except FileNotFoundError as error:
                 if self._gone is None:

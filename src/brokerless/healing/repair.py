@@ -222,8 +222,6 @@ def _sizes(path: str) -> dict[str, tuple[int, int]]:
     return found
 
 
-# Of the directory's own files.
-_MADE_AGAIN = {"checkpoint-damaged"}
 RECOVERED = "recovered as by a broker that starts"
 """What is done with a partition of a directory that was not shut down cleanly, if nothing is damaged."""
 
@@ -379,7 +377,7 @@ class _Job:
             with contextlib.suppress(BrokerlessError, OSError):
                 for one in check_directories(DirectoriesToCheck((self._path,))):
                     name = f"{one.topic}-{one.partition}"
-                    if one.severity != "note" and one.code not in _MADE_AGAIN and name not in self._left_out:
+                    if one.severity != "note" and not one.kind.is_cured and name not in self._left_out:
                         self.result.left.append(one)
         return self.result
 
@@ -500,7 +498,7 @@ class _Job:
             *(
                 one
                 for one in self.result.left
-                if (one.code, one.topic, one.partition) not in known and one.code in _DEEP
+                if (one.code, one.topic, one.partition) not in known and one.kind.level == "deep"
             ),
         ]
 
@@ -549,10 +547,6 @@ def _save(path: str, start: int, end: int, to: str) -> None:
 
 def _key(log: Log) -> tuple[str, int]:
     return log.topic or "", log.partition or 0
-
-
-# What only a deep check finds. The result is checked without decoding records: every one was decoded before.
-_DEEP = {"batch-timestamp", "record-order"}
 
 
 def _others(sources: Iterable[str | os.PathLike[str]]) -> dict[tuple[str | None, int | None], list[Log]]:

@@ -21,7 +21,7 @@ from brokerless.healing.epochs import with_epochs
 from brokerless.healing.lone_claims import lone_claim
 from brokerless.healing.markers import with_markers
 from brokerless.healing.other_replicas import OtherReplica
-from brokerless.healing.pieces import DAMAGE, Gaps, divided, is_damage, sound_pieces, without_overlaps
+from brokerless.healing.pieces import Gaps, divided, is_damage, sound_pieces, without_overlaps
 from brokerless.healing.suspects import with_suspects
 from brokerless.io import storage
 from brokerless.layout import checkpoints, file_names, lost_offsets
@@ -35,26 +35,6 @@ if TYPE_CHECKING:
     from brokerless.healing.pieces import Piece
     from brokerless.layout.topic_config import TopicConfig
 
-# Records that are not in the directory at all.
-_MISSING = {"segment-missing", "segment-cut", "records-missing", "offset-gap"}
-# Files that are made from the batches.
-_DERIVED = {"offset-index", "offset-index-missing", "time-index", "time-index-missing", "transaction-index"}
-_STATE = {"snapshot-damaged", "snapshot-differs", "snapshot-incomplete", "epochs-damaged", "epochs-differ"}
-_CURED = (
-    *(*DAMAGE, *_MISSING, *_DERIVED, *_STATE),
-    *(
-        "epoch-order",
-        "sequence-gap",
-        "leftover",
-        "offset-overflow",
-        "offset-overlap",
-        "tail-zeros",
-        "topic-id-damaged",
-        "topic-id-missing",
-        "checkpoint-ahead",
-        "log-start-ahead",
-    ),
-)
 # Positions in a segment are signed 32-bit numbers.
 _MAX_SEGMENT = (1 << 31) - 1
 _BLOCK = 1 << 20
@@ -108,7 +88,9 @@ class Salvage:
     @property
     def has_damaged_batches(self) -> bool:
         """Whether batches are damaged or missing, or have wrong leader epochs."""
-        return any(found.code in _MISSING | {"epoch-order"} or is_damage(found) for found in self.findings)
+        return any(
+            found.kind.of == "records" or found.code == "epoch-order" or is_damage(found) for found in self.findings
+        )
 
     @property
     def lost(self) -> list[DamagedRange]:
@@ -149,7 +131,9 @@ def salvage(
     check = LogCheck(log, "deep", progress)
     found = Salvage(log, [*check.of_segments(), *check.of_log(config)])
     found.log_start_offset = log_start_offset
-    found.left = [one for one in found.findings if one.code not in (*_CURED, "file-unknown") and not is_damage(one)]
+    found.left = [
+        one for one in found.findings if not one.kind.is_cured and one.code != "file-unknown" and not is_damage(one)
+    ]
     known = _recorded(found)
     if found.unusable:
         return found
@@ -202,6 +186,9 @@ def salvage(
     lost = [(one.start_offset, one.end_offset) for one in found.lost if one.end_offset is not None]
     found.known = [(low, high) for low, high in (*still, *lost) if high <= end]
     # Producers in later snapshots do not know of what came back, or know of what is gone.
+    if found.lost:
+        # A producer's sequences may skip what is lost: a check of the result asks that again.
+        found.left = [one for one in found.left if one.code != "sequence-gap"]
     changed = [one.start_offset for one in found.ranges if one.state == "lost" or _is_known(one, known)]
     found.snapshots_from = min(changed, default=NO_END)
     if found.ranges or not found.is_left:
@@ -352,7 +339,7 @@ def _ranges(
 
     One is empty where a batch is dropped whose offsets another one has: another replica may tell which one is right.
     """
-    bad = [one for one in findings if one.code in (*_MISSING, "checkpoint-ahead") or is_damage(one)]
+    bad = [one for one in findings if one.kind.of == "records" or one.code == "checkpoint-ahead" or is_damage(one)]
     ranges = [
         DamagedRange.of(log, one, "lost", start_offset=one.start_offset or 0, end_offset=one.end_offset)
         for one in bad
@@ -530,8 +517,9 @@ def replaced_files(log: Log) -> list[str]:
 
 def dropped_files(found: Salvage) -> list[str]:
     """Return the files beside the batches that are made again."""
-    kinds = _DERIVED | _STATE | {"topic-id-damaged"}
-    paths = dict.fromkeys(one.path for one in found.findings if one.code in kinds)
+    paths = dict.fromkeys(
+        one.path for one in found.findings if one.kind.of in ("index", "state") or one.code == "topic-id-damaged"
+    )
     if found.keeps_epochs_file is not None:
         path = f"{found.log.path}/{checkpoints.LEADER_EPOCHS}"
         paths.pop(path, None)
