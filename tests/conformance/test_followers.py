@@ -172,7 +172,7 @@ def test_a_follower_that_catches_up_has_indexes_of_its_own(client, tmp_path):
             client.produce(leader, "t", 0, 10, "plain")
             client.produce(leader, "t", 0, 6, mode="commit" if number % 2 else "abort")
         with Broker(tmp_path / "follower", log=tmp_path / "follower-2.log", node_id=2, joins=leader):
-            wait_until(lambda: bl.Log(tmp_path / "follower/t-0").extent.next_offset == 102)
+            wait_until(lambda: bl.Log(tmp_path / "follower/t-0").files.extent.next_offset == 102)
     indexes = [
         b"".join(path.read_bytes() for path in (tmp_path / f"{name}/t-0").glob("*.txnindex"))
         for name in ("leader", "follower")

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from brokerless.append.swap import Replacement
     from brokerless.layout.replication import Replication
     from brokerless.layout.topic_config import TopicConfig
-    from brokerless.log.expected_records import Promise
+    from brokerless.log.expected_records import ExpectedEnd
     from brokerless.recovery.load_result import Loaded
     from brokerless.recovery.lost_batches import Cut
 
@@ -115,7 +115,7 @@ class LogWriter:
         config: the topic's settings.
         recovery: what opening the log changed, one line per change.
         cuts: what opening the log cut off its segments.
-        promise: the log end offset that other files stated when the log was opened; None if it did not end below that.
+        expected_end: the log end offset that other files stated when the log was opened; None if it did not end below.
         first_dirty_offset: everything below was cleaned (the cleaner's checkpoint); None if that is unknown.
         is_tiered: older segments may be in remote storage, so `truncate_to` never goes below the first segment.
         is_closed: the log was closed completely.
@@ -130,7 +130,7 @@ class LogWriter:
 
     recovery: list[str]
     cuts: Sequence[Cut]
-    promise: Promise | None
+    expected_end: ExpectedEnd | None
     first_dirty_offset: int | None
     is_closed: bool
     replication: Replication = SOLE
@@ -218,7 +218,7 @@ class LogWriter:
         writer = cls(directory, config, loaded, epoch, now)
         writer.recovery, writer.first_dirty_offset = steps, first_dirty_offset
         writer._reserve_producer_id, writer.replication = reserve_producer_id, replication
-        writer.cuts, writer.promise = loaded.cuts, loaded.promise
+        writer.cuts, writer.expected_end = loaded.cuts, loaded.expected_end
         return writer
 
     @property

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from brokerless import _native
 from brokerless.checking.finding import Finding
 from brokerless.errors import CorruptRecordError, UnsupportedFormatError, located
-from brokerless.inspection.findings import findings, limit_offset, missing_records
+from brokerless.inspection.findings import exceeded_end, findings, missing_records
 from brokerless.io import storage
 from brokerless.layout.file_names import INDEX, METADATA_TOPIC, TIMEINDEX, segment_file
 from brokerless.log.damage import Run, Survey
@@ -60,7 +60,7 @@ class BatchCheck:
     def __init__(self, log: Log) -> None:
         self.epochs: list[tuple[int, int, int, int]] = []
         self.is_compacted = self.has_producers = self.has_transactions = False
-        self._start_offset = None if log.is_file or not log.segments else log.local_log_start_offset
+        self._start_offset = None if log.files.is_file or not log.segments else log.local_log_start_offset
         self.next_offset = self._start_offset
         self.leader_epoch = -1
         self.sequences = _native.ProducerSequences()
@@ -334,7 +334,7 @@ def _findings(
     if contents is None:
         producers = None if replay is None else replay.producers
         with segment.open() as file:
-            size, limit = file.size(), limit_offset(segment, log)
+            size, limit = file.size(), exceeded_end(segment, log)
             plain = checks.take_plain(segment, file, size, limit, decodes=deep, producers=producers)
     if plain is None:
         columns = checks.as_columns(segment)

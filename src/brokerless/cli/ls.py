@@ -123,7 +123,7 @@ def _uncompared(
 
 def _description(log: Log, *, is_read: bool | None) -> dict[str, Any]:
     """Return the description of a log; facts that damage hides are None."""
-    from brokerless.log.log import header_walk
+    from brokerless.log.partition_files import header_walk
 
     damage: list[str] = []
 
@@ -135,9 +135,9 @@ def _description(log: Log, *, is_read: bool | None) -> dict[str, Any]:
                 damage.append(str(error))
             return None
 
-    walk = known(lambda: header_walk(log))
-    damage += [f"{missing.path}: {missing.reason}" for missing in known(lambda: log.missing) or ()]
-    end = known(lambda: log.damaged_end)
+    walk = known(lambda: header_walk(log.files))
+    damage += [f"{missing.path}: {missing.reason}" for missing in known(lambda: log.files.missing) or ()]
+    end = known(lambda: log.files.damage_at_end)
     if end is not None and not any(f"{end.path}:{end.position}" in said for said in damage):
         damage.append(f"{end.path}:{end.position}: {end.reason}")
     return {
@@ -183,7 +183,7 @@ def _name_unserved(cluster: Cluster, logs: list[Log]) -> None:
 
     for log in logs:
         # The metadata log is the Raft layer's own.
-        if log.root.path != cluster.path or log.topic in (None, METADATA_TOPIC) or log.is_file:
+        if log.root.path != cluster.path or log.topic in (None, METADATA_TOPIC) or log.files.is_file:
             continue
         with contextlib.suppress(*_DAMAGE):
             if why := cluster.unserved((log.topic or "", log.partition or 0), log.topic_id):

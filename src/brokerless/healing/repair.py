@@ -571,7 +571,7 @@ def _start_of(log: Log, donors: Iterable[Log]) -> int | None:
     if log.root.has_log_start_offsets or not log.root.is_there:
         return start
     others = (known_start(one) or 0 for one in donors)
-    highest = max((one for one in others if one <= log.extent.next_offset), default=0)
+    highest = max((one for one in others if one <= log.files.extent.next_offset), default=0)
     return highest if highest > (start or log.local_log_start_offset) else start
 
 

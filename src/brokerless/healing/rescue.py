@@ -339,10 +339,10 @@ def _hidden(log: Log, kept: Log | None, end: int) -> str:
         kept: the log that is taken; None: it is this one.
         end: the offset after the last record that is kept.
     """
-    promise = log.promised_end
-    if promise is not None and promise.offset > end:
-        return f"{log.path} went on to offset {promise.offset} ({', '.join(promise.sources)}), and not all is there"
-    damaged = log.damaged_end
+    expected = log.files.expected_end
+    if expected is not None and expected.offset > end:
+        return f"{log.path} went on to offset {expected.offset} ({', '.join(expected.sources)}), and not all is there"
+    damaged = log.files.damage_at_end
     if kept is None or damaged is None:
         return ""
     # A log that a broker closed says where it ended: below that, nothing is hidden.

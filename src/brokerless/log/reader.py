@@ -13,8 +13,8 @@ from brokerless.arguments import check_number, check_several, unknown
 from brokerless.errors import located
 from brokerless.io import storage
 from brokerless.layout import commit_journal, file_names
+from brokerless.log.damage import cut_short
 from brokerless.log.segment import NO_END, Segment, open_log
-from brokerless.log.split import cut_short
 from brokerless.notes import note
 
 if TYPE_CHECKING:
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from brokerless.io.storage import File
-    from brokerless.log.split import Missing, Split
+    from brokerless.log.damage import Missing
+    from brokerless.log.split import Split
 
 KAFKA_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
 """The default columns of a read: those of Spark's Kafka source, with headers."""

@@ -256,7 +256,7 @@ class LogDirs:
         found: dict[tuple[str, int, str], list[Log]] = {}
         for log in self._logs:
             # single files, and directories not named <topic>-<partition>, are not replicas
-            alone = "" if log.topic is not None and not log.is_file else log.path
+            alone = "" if log.topic is not None and not log.files.is_file else log.path
             found.setdefault((log.topic or "", log.partition or 0, alone), []).append(log)
         return [found[key] for key in sorted(found)]
 
@@ -334,7 +334,7 @@ class LogDirs:
         """
         by_node: dict[int, list[Log]] = {}
         for log in self._logs:
-            node = log.root.node_id if log.topic == file_names.METADATA_TOPIC and not log.is_file else None
+            node = log.root.node_id if log.topic == file_names.METADATA_TOPIC and not log.files.is_file else None
             if node is not None:
                 by_node.setdefault(node, []).append(log)
         for logs in by_node.values():

@@ -203,7 +203,7 @@ def _check_missing(root: RootWriter, topics: Collection[str]) -> None:
     for name in names:
         # Recovery reports damage itself.
         with contextlib.suppress(CorruptRecordError, UnsupportedFormatError, FileNotFoundError):
-            missing += [f"{one.path}: {one.reason}" for one in Log(f"{root.path}/{name}", root=there).missing]
+            missing += [f"{one.path}: {one.reason}" for one in Log(f"{root.path}/{name}", root=there).files.missing]
     _refuse_missing(root, missing)
 
 
@@ -282,10 +282,10 @@ def forecast(
             found.unserved_records += loaded.log_end_offset - loaded.log_start_offset
         if left is not loaded:
             found.notes += [f"{_name(key)}: without recovery, {loss}" for loss in dict.fromkeys(left.losses)]
-        promise = left.promise if root.had_marker else None
-        found.missing += [*left.missing, *([] if promise is None else [promise.missing])]
-        if loaded.promise is not None and not root.had_marker:
-            found.notes.append(str(loaded.promise))
+        expected = left.expected_end if root.had_marker else None
+        found.missing += [*left.missing, *([] if expected is None else [expected.missing])]
+        if loaded.expected_end is not None and not root.had_marker:
+            found.notes.append(str(loaded.expected_end))
     for name, (topic, _) in root.leftovers.items():
         if not topics or topic in topics:
             offsets = root.leftover_offsets(name)

@@ -320,8 +320,8 @@ class LogDirWriter:
         # A cut at damage also explains the missing records.
         if cuts := [cut for cut in log.cuts if cut.is_damage]:
             yield from (f"{log.directory}: recovery has cut off {cut}; it is set aside there" for cut in cuts)
-        elif log.promise is not None:
-            yield str(log.promise)
+        elif log.expected_end is not None:
+            yield str(log.expected_end)
         if topic not in self._judged:
             self._judged.add(topic)
             if unserved := list(self._root.unserved([topic]).values()):

@@ -21,6 +21,7 @@ from brokerless.log.aborted_transactions import fitting, transactions
 from brokerless.log.log import Log
 from brokerless.log.offset_range import stable_end, visible_end
 from brokerless.log.offsets_for_times import answer, first_record_at
+from brokerless.log.partition_files import PartitionFiles
 from brokerless.log_dir.log_dirs import LogDirs
 from brokerless.notes import collected
 
@@ -204,23 +205,23 @@ class ServedDirectory:
                 self._last[key] = segments[-1].path if segments else log.path
                 own = [own[0], _status(self._last[key])]
             end = self._end(log)
-            offsets = log.local_log_start_offset, end, min(end, stable_end(log, skips=True))
+            offsets = log.local_log_start_offset, end, min(end, stable_end(log.files, skips=True))
             epochs = [(one.epoch, one.start_offset) for one in _epochs(log)]
             self._epochs[key] = epochs[-1][0] if epochs else -1
             directory = os.path.dirname(segments[0].path) if segments else log.path
             bases = [one.base_offset for one in segments]
             # A segment that a cleaner was about to put in its place.
             names = [(one.base_offset, os.path.basename(one.path)) for one in segments if one.is_swapped]
-            found = directory, bases, names, log.extent.end_position, offsets, epochs, _aborted(log)
+            found = directory, bases, names, log.files.extent.end_position, offsets, epochs, _aborted(log)
         return root.state_of(key, own), own, root.watched, found
 
     def _end(self, log: Log) -> int:
         """Return where the log ends for consumers."""
-        end = visible_end(log)
+        end = visible_end(log.files)
         if self._until_offset is not None:
             end = min(end, self._until_offset)
         elif self._until_ms is not None:
-            found = first_record_at(log, self._until_ms)
+            found = first_record_at(log.files, self._until_ms)
             end = min(end, found.offset) if found.offset >= 0 else end
         if self._until_offset is not None or self._until_ms is not None:
             end = _start_of_batch(log, end)
@@ -242,7 +243,7 @@ class ServedDirectory:
     def offset_for_time(self, topic: str, partition: int, timestamp: int, end: int) -> tuple[int, int, int]:
         """Return the offset, the timestamp and the leader epoch of the first record at or above a time; -1: none."""
         with collected():
-            found = answer(Log(self._logs[topic, partition].path), timestamp, end)
+            found = answer(PartitionFiles(self._logs[topic, partition].path), timestamp, end)
         return found.offset, found.timestamp, -1 if found.leader_epoch is None else found.leader_epoch
 
     def leader_epochs(self, topic: str) -> list[int]:
@@ -437,7 +438,9 @@ def _aborted(log: Log) -> list[tuple[int, int, int]]:
         if segment.has_transaction_index:
             entries = fitting(segment)
             if entries is None:
-                return sorted(transactions(log, log.segments[0].base_offset, log.log_end_offset).aborted, key=_end)
+                return sorted(
+                    transactions(log.files, log.segments[0].base_offset, log.log_end_offset).aborted, key=_end
+                )
             found += entries
     return sorted(found, key=_end)
 

@@ -67,7 +67,7 @@ def known_logs(
     """
     found = []
     of_all = directories.logs(topics, partitions, all_replicas=True)
-    for (name, _), replicas in groupby(of_all, lambda log: (log.name, log.path if log.is_file else "")):
+    for (name, _), replicas in groupby(of_all, lambda log: (log.name, log.path if log.files.is_file else "")):
         try:
             log = sorted_replicas(list(replicas))[0]
             # It needs the checkpoints. What reads the log needs it, and keeps it.
@@ -128,8 +128,8 @@ class _Unsettled(NamedTuple):
         end = log.log_end_offset
         # Where damage hides the end of then, what was committed later counts.
         with suppress(CorruptRecordError, UnsupportedFormatError):
-            end = end if at is None else end_offsets(log, pa.array([at], pa.int64()))[0].as_py()
-        found = transactions(log, log.log_start_offset, end)
+            end = end if at is None else end_offsets(log.files, pa.array([at], pa.int64()))[0].as_py()
+        found = transactions(log.files, log.log_start_offset, end)
         doubtful = [
             (doubt.producer_id, doubt.first_offset, (doubt.end_offset or log.log_end_offset + 1) - 1)
             for doubt in found.doubts

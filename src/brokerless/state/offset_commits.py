@@ -227,7 +227,7 @@ class Lags:
         if log is None or not len(known):
             return pa.nulls(len(times), pa.int64())
         try:
-            ends = end_offsets(log, known)
+            ends = end_offsets(log.files, known)
         except BrokerlessError as error:
             note(f"the lag of commits for {log.name} is not known: {error}")
             return pa.nulls(len(times), pa.int64())

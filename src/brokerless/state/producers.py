@@ -125,7 +125,7 @@ class _UnknownError(Exception):
 def _end_at(log: Log, time: int) -> int:
     """Return the end of a log at a time in ms."""
     try:
-        end: int = end_offsets(log, pa.array([time], pa.int64()))[0].as_py()
+        end: int = end_offsets(log.files, pa.array([time], pa.int64()))[0].as_py()
     except BrokerlessError as error:
         raise _UnknownError(error) from error
     if end <= log.local_log_start_offset and log.local_log_start_offset > 0:
@@ -184,7 +184,7 @@ def _snapshot(log: Log, end: int) -> tuple[_native.Producers, int]:
         # Those at the start of a tiered log's local part count: what is before them is remote.
         if least <= offset <= end:
             try:
-                content = storage.read_all(log.snapshot_path(offset))
+                content = storage.read_all(log.files.snapshot_path(offset))
                 state = _native.Producers.from_snapshot(content, now=0, producer_id_expiration_ms=_FOR_EVER)
             except (OSError, CorruptRecordError):
                 continue

@@ -173,7 +173,7 @@ def _start_of_nothing(log: Log, options: Options) -> int:
     """Return the start offset of a read that finds no records."""
     try:
         found = bounds(
-            log,
+            log.files,
             start_of(log, options),
             end_of(log, options),
             start_timestamp=None,

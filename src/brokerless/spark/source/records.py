@@ -210,7 +210,7 @@ def start_of(log: Log, options: Options) -> StartOffset | None:
     timestamp = _timestamp(options.start, log)
     if timestamp is None:
         return cast("StartOffset | None", _offset(options.start, log))
-    found = start_at(log, timestamp, options.isolation_level, skips=options.skips)
+    found = start_at(log.files, timestamp, options.isolation_level, skips=options.skips)
     if found is None and options.no_match == "error":
         raise ValueError(
             f"no record of {log.name} is at or after {timestamp}: "
@@ -227,7 +227,7 @@ def end_of(log: Log, options: Options) -> EndOffset | None:
     timestamp = _timestamp(options.end, log)
     if timestamp is None:
         return cast("EndOffset | None", _offset(options.end, log))
-    found = end_at(log, timestamp, options.isolation_level, skips=options.skips)
+    found = end_at(log.files, timestamp, options.isolation_level, skips=options.skips)
     return "latest" if found is None else found
 
 

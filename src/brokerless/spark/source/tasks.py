@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 from pyspark.sql.datasource import InputPartition
 
 from brokerless.layout import commit_journal
-from brokerless.log.split import Missing, Split
+from brokerless.log.damage import Missing
+from brokerless.log.split import Split
 from brokerless.log_dir.log_dirs import LogDirs
 from brokerless.notes import note
 
@@ -201,7 +202,7 @@ def plan_segments(options: Options) -> list[Task[SegmentOf]]:
     logs = select_logs(options)
     for log in logs:
         # A task cannot see that segments are missing.
-        for said in log.contradictions():
+        for said in log.files.contradictions():
             note(said)
     pieces = [
         WorkItem(SegmentOf(log.topic, log.partition, segment), segment.size) for log in logs for segment in log.segments

@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from collections.abc import Set as AbstractSet
 
+    from brokerless.log.damage import Missing
     from brokerless.log.log import Log
     from brokerless.log.offset_range import EndOffset
-    from brokerless.log.split import Missing
     from brokerless.spark.source.options import Options, Partition
     from brokerless.spark.source.tasks import RecordsTask
 
@@ -226,8 +226,8 @@ class Follower:
         Raises:
             CorruptRecordError: records are missing.
         """
-        if log.missing_before is not None:
-            self._lost_to_damage(log, log.missing_before)
+        if log.files.lost_before is not None:
+            self._lost_to_damage(log, log.files.lost_before)
         return log.local_log_start_offset
 
     def _found(self) -> dict[Partition, _End]:
@@ -264,9 +264,9 @@ class Follower:
             return log.local_log_start_offset
         skips = self._options.skips
         is_committed = self._options.isolation_level == "read_committed"
-        reached = stable_end(log, end, skips=skips) if is_committed else visible_end(log, end)
-        if log.lost_end is not None and reached >= log.log_end_offset:
-            self._lost_to_damage(log, log.lost_end)
+        reached = stable_end(log.files, end, skips=skips) if is_committed else visible_end(log.files, end)
+        if log.files.lost_at_end is not None and reached >= log.log_end_offset:
+            self._lost_to_damage(log, log.files.lost_at_end)
             return log.log_end_offset
         return reached
 
