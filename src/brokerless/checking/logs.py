@@ -10,8 +10,9 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from brokerless import _native
+from brokerless.checking.batch_check import BatchCheck
 from brokerless.checking.finding import Finding
-from brokerless.checking.segments import BatchCheck, SegmentReplay, check_segment
+from brokerless.checking.segments import SegmentReplay, check_segment
 from brokerless.errors import CorruptRecordError, UnsupportedFormatError, located
 from brokerless.inspection.findings import zeros_in_words
 from brokerless.io import storage
