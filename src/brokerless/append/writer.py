@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, Self
 import pyarrow.compute as pc
 
 from brokerless import _native
-from brokerless.append.operation import LogState, perform
+from brokerless.append.operation import LogState, check_known
 from brokerless.append.segment_files import SegmentFiles
-from brokerless.append.swap import check, swap
+from brokerless.append.swap import check, discard, swap
 from brokerless.errors import AppendError
 from brokerless.io import storage
 from brokerless.io.clock import now_ms
@@ -34,8 +34,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
-    from brokerless.append.operation import Commit, Outcome, PlanT, Report, ReportT, RewriteOperation
-    from brokerless.append.swap import Replacement
+    from brokerless.append.operation import Commit, Outcome, PlanT, Replacement, Report, ReportT, RewriteOperation
     from brokerless.layout.replication import Replication
     from brokerless.layout.topic_config import TopicConfig
     from brokerless.log.expected_records import ExpectedEnd
@@ -566,6 +565,14 @@ class LogWriter:
             is_tiered=self.is_tiered,
         )
 
+    def state_for(self, operation: RewriteOperation[PlanT, ReportT]) -> LogState:
+        """Roll the log if the operation needs that, and return the state that it plans from."""
+        state = self.state()
+        if not operation.needs_roll(state):
+            return state
+        self.roll()
+        return self.state()
+
     def enforce(self, outcome: Outcome[Report]) -> None:
         """Put the outcome of an operation into force.
 
@@ -686,7 +693,16 @@ class LogWriter:
         ...     log_dir.log("clicks", 0).run(bl.Retain(before_offset=3)).log_start_offset
         3
         """
-        return perform(operation, self)
+        check_known(operation, self.config, self.directory)
+        state = self.state_for(operation)
+        try:
+            outcome = operation.work(operation.plan(state), dry_run=False, progress=lambda _: None)
+            self.enforce(outcome)
+        except BaseException:
+            if not self._is_broken:
+                discard(self.directory)
+            raise
+        return outcome.report
 
     def _reserve_producer_ids(self, batches: Buffer) -> None:
         highest = _native.highest_cluster_producer_id(batches)

@@ -23,9 +23,7 @@ from brokerless.wording import option
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from brokerless.append.operation import LogState, Progress, Steps
-    from brokerless.append.swap import Replacement
-    from brokerless.append.writer import LogWriter
+    from brokerless.append.operation import LogState, Progress, Replacement, Steps
     from brokerless.layout.topic_config import TopicConfig
     from brokerless.log.aborted_transactions import Aborted
     from brokerless.log.segment import Segment
@@ -150,8 +148,9 @@ class Convert:
         """No setting: the options alone decide."""
         return ()
 
-    def prepare(self, log: LogWriter) -> None:
-        """Change nothing: the plan needs no preparation."""
+    def needs_roll(self, state: LogState) -> bool:  # noqa: ARG002
+        """Return False."""
+        return False
 
     def plan(self, state: LogState) -> LogState:
         """Check that the whole log can be converted.

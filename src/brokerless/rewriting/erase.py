@@ -24,9 +24,7 @@ from brokerless.wording import option
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from brokerless.append.operation import LogState, Progress
-    from brokerless.append.swap import Replacement
-    from brokerless.append.writer import LogWriter
+    from brokerless.append.operation import LogState, Progress, Replacement
 
 _MAX_RANGES = 1000
 # A load removes these files or completes them; a dry run may see them before.
@@ -176,8 +174,9 @@ class Erase:
         """No setting: the options alone decide."""
         return ()
 
-    def prepare(self, log: LogWriter) -> None:
-        """Change nothing: the active segment need not be rolled, because it is rewritten, too."""
+    def needs_roll(self, state: LogState) -> bool:  # noqa: ARG002
+        """Return False: the active segment is rewritten, too."""
+        return False
 
     def plan(self, state: LogState) -> LogState:
         """Check that the whole log can be searched.

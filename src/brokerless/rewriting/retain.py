@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from brokerless.append.operation import LogState, Progress
-    from brokerless.append.writer import LogWriter
     from brokerless.layout.topic_config import Setting
     from brokerless.log.segment import Segment
 
@@ -110,8 +109,9 @@ class Retain:
         """The topic's policy: unless it includes "delete", limits of time and size do not apply."""
         return ("cleanup_policy",) if self._limits and self.cleanup_policy is None else ()
 
-    def prepare(self, log: LogWriter) -> None:
-        """Change nothing: the plan needs no preparation."""
+    def needs_roll(self, state: LogState) -> bool:  # noqa: ARG002
+        """Return False."""
+        return False
 
     def plan(self, state: LogState) -> LogState:
         """Check that the log's policy and offsets allow the deletion.

@@ -435,6 +435,12 @@ class _DryRunLogs:
         return RewriteResult(*key, outcome.report)
 
 
+def _discard(log: LogWriter) -> None:
+    """Remove the new segments of an unfinished log, unless a swap was begun."""
+    if not log.is_broken:
+        discard(log.directory)
+
+
 class _OpenLogs:
     """The logs of a selection, each open for writing from its plan to its outcome."""
 
@@ -452,7 +458,7 @@ class _OpenLogs:
         self._is_original = is_original
         self._checks = checks
         self._selection = source.selection
-        self._prepare = operation.prepare
+        self._operation = operation
         self._log_dir: LogDirWriter | None = None
         self._logs: dict[Key, LogWriter] = {}
         self._attempts: dict[Key, str] = {}
@@ -473,7 +479,7 @@ class _OpenLogs:
         for log in self._logs.values():
             if self._log_dir is None:
                 self._stack.enter_context(log)
-            self._stack.callback(discard, log)
+            self._stack.callback(_discard, log)
         for path in self._attempts.values():
             self._stack.callback(attempts.remove, path)
         self._stack.__exit__(kind, error, at)
@@ -488,7 +494,7 @@ class _OpenLogs:
         return list(self._selection.directories)
 
     def state(self, key: Key) -> LogState:
-        """Open a log, prepare it for the operation, and return its state.
+        """Open a log, roll it if the operation needs that, and return its state.
 
         Raises:
             CorruptRecordError: recovery would cut the log. An operation that refuses the log must leave it unchanged.
@@ -510,8 +516,7 @@ class _OpenLogs:
                 high_watermark=root.high_watermarks.get(key),
             )
         self._logs[key] = log
-        self._prepare(log)
-        return replace(log.state(), is_original=self._is_original)
+        return replace(log.state_for(self._operation), is_original=self._is_original)
 
     def look_at(self, key: Key) -> LogState:
         """Return the state of a log, and close it again."""

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from brokerless.append.operation import Commit, LogState, Progress
-    from brokerless.append.writer import LogWriter
     from brokerless.arguments import Time
     from brokerless.log.segment import Segment
 
@@ -164,8 +163,9 @@ class TruncateTo:
         """No setting: the options alone decide."""
         return ()
 
-    def prepare(self, log: LogWriter) -> None:
-        """Change nothing: the plan needs no preparation."""
+    def needs_roll(self, state: LogState) -> bool:  # noqa: ARG002
+        """Return False."""
+        return False
 
     def plan(self, state: LogState) -> LogState:
         """Return the state: only `work` can refuse the log."""
@@ -306,8 +306,9 @@ class DecidedTruncation:
     now: int
     sole_replica: bool
 
-    def prepare(self, log: LogWriter) -> None:
-        """Change nothing."""
+    def needs_roll(self, state: LogState) -> bool:  # noqa: ARG002
+        """Return False."""
+        return False
 
     def plan(self, state: LogState) -> LogState:
         """Return the state: only `work` can refuse the log."""

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from brokerless.append.operation import LogState, Progress, Steps
-    from brokerless.append.writer import LogWriter
     from brokerless.layout.topic_config import TopicConfig
     from brokerless.rewriting.compact.passes import Decided
     from brokerless.rewriting.compact.plan import Cleanable
@@ -85,10 +84,9 @@ class Compact:
         own = tuple(name for name in _OF_RECORDS if getattr(self, name) is None)
         return own + (_OF_DUE_LOGS if self.only_due else ())
 
-    def prepare(self, log: LogWriter) -> None:
-        """Roll the log if `roll` is set and the active segment has batches."""
-        if self.roll and log.state().segments[-1].extent().end_position:
-            log.roll()
+    def needs_roll(self, state: LogState) -> bool:
+        """Return whether `roll` is set and the active segment has batches."""
+        return self.roll and state.segments[-1].extent().end_position > 0
 
     def plan(self, state: LogState) -> Plan:
         """Plan what to clean.
@@ -99,7 +97,7 @@ class Compact:
         """
         given = {name: getattr(self, name) for name in _OF_RECORDS if getattr(self, name) is not None}
         config, active = state.config.with_keywords(given), state.segments[-1]
-        # `prepare` has rolled the log, unless this is a dry run.
+        # The log has been rolled, unless this is a dry run.
         active_bytes = batches_size(active)
         is_rolled = self.roll and active_bytes > 0
         found = cleanable(
