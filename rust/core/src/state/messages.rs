@@ -3,10 +3,8 @@
 //! Made by `tools/messages` from the jars of Kafka 2.8.2, 3.2.3, 3.4.1, 3.9.2, 4.0.2, 4.1.0, 4.4.0. Do not edit:
 //! run it again.
 
-use crate::state::schema::Kind::{
-    Array, Bool, Bytes, Float64, Int8, Int16, Int32, Int64, String, Struct, Uint16, Uuid,
-};
-use crate::state::schema::{Field, Keyed, NONE, Schema, between, field, since};
+use crate::state::schema::Kind::{Array, Bool, Bytes, Float64, Int16, Int32, Int64, Int8, String, Struct, Uint16, Uuid};
+use crate::state::schema::{Field, Keyed, NONE, Schema, between, field, schema, since};
 
 const REGISTER_BROKER_RECORD_BROKER_ENDPOINT_FIELDS: &[Field] = &[
     field("name", String, since(0)),
@@ -26,58 +24,33 @@ const REGISTER_BROKER_RECORD_FIELDS: &[Field] = &[
     field("isMigratingZkBroker", Bool, since(2)),
     field("incarnationId", Uuid, since(0)),
     field("brokerEpoch", Int64, since(0)),
-    field(
-        "endPoints",
-        Array(&Struct(REGISTER_BROKER_RECORD_BROKER_ENDPOINT_FIELDS)),
-        since(0),
-    ),
-    field(
-        "features",
-        Array(&Struct(REGISTER_BROKER_RECORD_BROKER_FEATURE_FIELDS)),
-        since(0),
-    ),
+    field("endPoints", Array(&Struct(REGISTER_BROKER_RECORD_BROKER_ENDPOINT_FIELDS)), since(0)),
+    field("features", Array(&Struct(REGISTER_BROKER_RECORD_BROKER_FEATURE_FIELDS)), since(0)),
     field("rack", String, since(0)).nullable(since(0)),
     field("fenced", Bool, since(0)),
     field("inControlledShutdown", Bool, since(1)),
     field("logDirs", Array(&Uuid), since(3)).tagged(0, since(3), "[]"),
-    field("cordonedLogDirs", Array(&Uuid), since(4))
-        .nullable(since(4))
-        .tagged(1, since(4), "null"),
+    field("cordonedLogDirs", Array(&Uuid), since(4)).nullable(since(4)).tagged(1, since(4), "null"),
 ];
 
-/// `RegisterBrokerRecord.json`.
-pub(crate) static REGISTER_BROKER_RECORD: Schema = Schema {
-    name: "RegisterBrokerRecord",
-    versions: between(0, 4),
-    flexible: since(0),
-    fields: REGISTER_BROKER_RECORD_FIELDS,
-};
+pub(crate) static REGISTER_BROKER_RECORD: Schema =
+    schema("RegisterBrokerRecord", between(0, 4), since(0), REGISTER_BROKER_RECORD_FIELDS);
 
 const UNREGISTER_BROKER_RECORD_FIELDS: &[Field] = &[
     field("brokerId", Int32, since(0)),
     field("brokerEpoch", Int64, since(0)),
 ];
 
-/// `UnregisterBrokerRecord.json`.
-pub(crate) static UNREGISTER_BROKER_RECORD: Schema = Schema {
-    name: "UnregisterBrokerRecord",
-    versions: between(0, 0),
-    flexible: since(0),
-    fields: UNREGISTER_BROKER_RECORD_FIELDS,
-};
+pub(crate) static UNREGISTER_BROKER_RECORD: Schema =
+    schema("UnregisterBrokerRecord", between(0, 0), since(0), UNREGISTER_BROKER_RECORD_FIELDS);
 
 const TOPIC_RECORD_FIELDS: &[Field] = &[
     field("name", String, since(0)),
     field("topicId", Uuid, since(0)),
 ];
 
-/// `TopicRecord.json`.
-pub(crate) static TOPIC_RECORD: Schema = Schema {
-    name: "TopicRecord",
-    versions: between(0, 0),
-    flexible: since(0),
-    fields: TOPIC_RECORD_FIELDS,
-};
+pub(crate) static TOPIC_RECORD: Schema =
+    schema("TopicRecord", between(0, 0), since(0), TOPIC_RECORD_FIELDS);
 
 const PARTITION_RECORD_FIELDS: &[Field] = &[
     field("partitionId", Int32, since(0)),
@@ -91,21 +64,12 @@ const PARTITION_RECORD_FIELDS: &[Field] = &[
     field("leaderEpoch", Int32, since(0)),
     field("partitionEpoch", Int32, since(0)),
     field("directories", Array(&Uuid), since(1)),
-    field("eligibleLeaderReplicas", Array(&Int32), since(2))
-        .nullable(since(2))
-        .tagged(1, since(2), "null"),
-    field("lastKnownElr", Array(&Int32), since(2))
-        .nullable(since(2))
-        .tagged(2, since(2), "null"),
+    field("eligibleLeaderReplicas", Array(&Int32), since(2)).nullable(since(2)).tagged(1, since(2), "null"),
+    field("lastKnownElr", Array(&Int32), since(2)).nullable(since(2)).tagged(2, since(2), "null"),
 ];
 
-/// `PartitionRecord.json`.
-pub(crate) static PARTITION_RECORD: Schema = Schema {
-    name: "PartitionRecord",
-    versions: between(0, 2),
-    flexible: since(0),
-    fields: PARTITION_RECORD_FIELDS,
-};
+pub(crate) static PARTITION_RECORD: Schema =
+    schema("PartitionRecord", between(0, 2), since(0), PARTITION_RECORD_FIELDS);
 
 const CONFIG_RECORD_FIELDS: &[Field] = &[
     field("resourceType", Int8, since(0)),
@@ -114,49 +78,25 @@ const CONFIG_RECORD_FIELDS: &[Field] = &[
     field("value", String, since(0)).nullable(since(0)),
 ];
 
-/// `ConfigRecord.json`.
-pub(crate) static CONFIG_RECORD: Schema = Schema {
-    name: "ConfigRecord",
-    versions: between(0, 0),
-    flexible: since(0),
-    fields: CONFIG_RECORD_FIELDS,
-};
+pub(crate) static CONFIG_RECORD: Schema =
+    schema("ConfigRecord", between(0, 0), since(0), CONFIG_RECORD_FIELDS);
 
 const PARTITION_CHANGE_RECORD_FIELDS: &[Field] = &[
     field("partitionId", Int32, since(0)),
     field("topicId", Uuid, since(0)),
-    field("isr", Array(&Int32), since(0))
-        .nullable(since(0))
-        .tagged(0, since(0), "null"),
+    field("isr", Array(&Int32), since(0)).nullable(since(0)).tagged(0, since(0), "null"),
     field("leader", Int32, since(0)).tagged(1, since(0), "-2"),
-    field("replicas", Array(&Int32), since(0))
-        .nullable(since(0))
-        .tagged(2, since(0), "null"),
-    field("removingReplicas", Array(&Int32), since(0))
-        .nullable(since(0))
-        .tagged(3, since(0), "null"),
-    field("addingReplicas", Array(&Int32), since(0))
-        .nullable(since(0))
-        .tagged(4, since(0), "null"),
+    field("replicas", Array(&Int32), since(0)).nullable(since(0)).tagged(2, since(0), "null"),
+    field("removingReplicas", Array(&Int32), since(0)).nullable(since(0)).tagged(3, since(0), "null"),
+    field("addingReplicas", Array(&Int32), since(0)).nullable(since(0)).tagged(4, since(0), "null"),
     field("leaderRecoveryState", Int8, since(0)).tagged(5, since(0), "-1"),
-    field("directories", Array(&Uuid), since(1))
-        .nullable(since(1))
-        .tagged(8, since(1), "null"),
-    field("eligibleLeaderReplicas", Array(&Int32), since(2))
-        .nullable(since(2))
-        .tagged(6, since(2), "null"),
-    field("lastKnownElr", Array(&Int32), since(2))
-        .nullable(since(2))
-        .tagged(7, since(2), "null"),
+    field("directories", Array(&Uuid), since(1)).nullable(since(1)).tagged(8, since(1), "null"),
+    field("eligibleLeaderReplicas", Array(&Int32), since(2)).nullable(since(2)).tagged(6, since(2), "null"),
+    field("lastKnownElr", Array(&Int32), since(2)).nullable(since(2)).tagged(7, since(2), "null"),
 ];
 
-/// `PartitionChangeRecord.json`.
-pub(crate) static PARTITION_CHANGE_RECORD: Schema = Schema {
-    name: "PartitionChangeRecord",
-    versions: between(0, 2),
-    flexible: since(0),
-    fields: PARTITION_CHANGE_RECORD_FIELDS,
-};
+pub(crate) static PARTITION_CHANGE_RECORD: Schema =
+    schema("PartitionChangeRecord", between(0, 2), since(0), PARTITION_CHANGE_RECORD_FIELDS);
 
 const ACCESS_CONTROL_RECORD_FIELDS: &[Field] = &[
     field("resourceType", Int8, since(0)),
@@ -168,49 +108,26 @@ const ACCESS_CONTROL_RECORD_FIELDS: &[Field] = &[
     field("permissionType", Int8, since(0)),
 ];
 
-/// `AccessControlRecord.json`.
-pub(crate) static ACCESS_CONTROL_RECORD: Schema = Schema {
-    name: "AccessControlRecord",
-    versions: between(0, 0),
-    flexible: since(0),
-    fields: ACCESS_CONTROL_RECORD_FIELDS,
-};
+pub(crate) static ACCESS_CONTROL_RECORD: Schema =
+    schema("AccessControlRecord", between(0, 0), since(0), ACCESS_CONTROL_RECORD_FIELDS);
 
 const FENCE_BROKER_RECORD_FIELDS: &[Field] = &[
     field("id", Int32, since(0)),
     field("epoch", Int64, since(0)),
 ];
 
-/// `FenceBrokerRecord.json`.
-pub(crate) static FENCE_BROKER_RECORD: Schema = Schema {
-    name: "FenceBrokerRecord",
-    versions: between(0, 0),
-    flexible: since(0),
-    fields: FENCE_BROKER_RECORD_FIELDS,
-};
+pub(crate) static FENCE_BROKER_RECORD: Schema =
+    schema("FenceBrokerRecord", between(0, 0), since(0), FENCE_BROKER_RECORD_FIELDS);
 
-const UNFENCE_BROKER_RECORD_FIELDS: &[Field] = &[
-    field("id", Int32, since(0)),
-    field("epoch", Int64, since(0)),
+pub(crate) static UNFENCE_BROKER_RECORD: Schema =
+    schema("UnfenceBrokerRecord", between(0, 0), since(0), FENCE_BROKER_RECORD_FIELDS);
+
+const REMOVE_TOPIC_RECORD_FIELDS: &[Field] = &[
+    field("topicId", Uuid, since(0)),
 ];
 
-/// `UnfenceBrokerRecord.json`.
-pub(crate) static UNFENCE_BROKER_RECORD: Schema = Schema {
-    name: "UnfenceBrokerRecord",
-    versions: between(0, 0),
-    flexible: since(0),
-    fields: UNFENCE_BROKER_RECORD_FIELDS,
-};
-
-const REMOVE_TOPIC_RECORD_FIELDS: &[Field] = &[field("topicId", Uuid, since(0))];
-
-/// `RemoveTopicRecord.json`.
-pub(crate) static REMOVE_TOPIC_RECORD: Schema = Schema {
-    name: "RemoveTopicRecord",
-    versions: between(0, 0),
-    flexible: since(0),
-    fields: REMOVE_TOPIC_RECORD_FIELDS,
-};
+pub(crate) static REMOVE_TOPIC_RECORD: Schema =
+    schema("RemoveTopicRecord", between(0, 0), since(0), REMOVE_TOPIC_RECORD_FIELDS);
 
 const DELEGATION_TOKEN_RECORD_FIELDS: &[Field] = &[
     field("owner", String, since(0)),
@@ -222,13 +139,8 @@ const DELEGATION_TOKEN_RECORD_FIELDS: &[Field] = &[
     field("tokenId", String, since(0)),
 ];
 
-/// `DelegationTokenRecord.json`.
-pub(crate) static DELEGATION_TOKEN_RECORD: Schema = Schema {
-    name: "DelegationTokenRecord",
-    versions: between(0, 0),
-    flexible: since(0),
-    fields: DELEGATION_TOKEN_RECORD_FIELDS,
-};
+pub(crate) static DELEGATION_TOKEN_RECORD: Schema =
+    schema("DelegationTokenRecord", between(0, 0), since(0), DELEGATION_TOKEN_RECORD_FIELDS);
 
 const USER_SCRAM_CREDENTIAL_RECORD_FIELDS: &[Field] = &[
     field("name", String, since(0)),
@@ -239,26 +151,16 @@ const USER_SCRAM_CREDENTIAL_RECORD_FIELDS: &[Field] = &[
     field("iterations", Int32, since(0)),
 ];
 
-/// `UserScramCredentialRecord.json`.
-pub(crate) static USER_SCRAM_CREDENTIAL_RECORD: Schema = Schema {
-    name: "UserScramCredentialRecord",
-    versions: between(0, 0),
-    flexible: since(0),
-    fields: USER_SCRAM_CREDENTIAL_RECORD_FIELDS,
-};
+pub(crate) static USER_SCRAM_CREDENTIAL_RECORD: Schema =
+    schema("UserScramCredentialRecord", between(0, 0), since(0), USER_SCRAM_CREDENTIAL_RECORD_FIELDS);
 
 const FEATURE_LEVEL_RECORD_FIELDS: &[Field] = &[
     field("name", String, since(0)),
     field("featureLevel", Int16, since(0)),
 ];
 
-/// `FeatureLevelRecord.json`.
-pub(crate) static FEATURE_LEVEL_RECORD: Schema = Schema {
-    name: "FeatureLevelRecord",
-    versions: between(0, 0),
-    flexible: since(0),
-    fields: FEATURE_LEVEL_RECORD_FIELDS,
-};
+pub(crate) static FEATURE_LEVEL_RECORD: Schema =
+    schema("FeatureLevelRecord", between(0, 0), since(0), FEATURE_LEVEL_RECORD_FIELDS);
 
 const CLIENT_QUOTA_RECORD_ENTITY_DATA_FIELDS: &[Field] = &[
     field("entityType", String, since(0)),
@@ -266,23 +168,14 @@ const CLIENT_QUOTA_RECORD_ENTITY_DATA_FIELDS: &[Field] = &[
 ];
 
 const CLIENT_QUOTA_RECORD_FIELDS: &[Field] = &[
-    field(
-        "entity",
-        Array(&Struct(CLIENT_QUOTA_RECORD_ENTITY_DATA_FIELDS)),
-        since(0),
-    ),
+    field("entity", Array(&Struct(CLIENT_QUOTA_RECORD_ENTITY_DATA_FIELDS)), since(0)),
     field("key", String, since(0)),
     field("value", Float64, since(0)),
     field("remove", Bool, since(0)),
 ];
 
-/// `ClientQuotaRecord.json`.
-pub(crate) static CLIENT_QUOTA_RECORD: Schema = Schema {
-    name: "ClientQuotaRecord",
-    versions: between(0, 0),
-    flexible: since(0),
-    fields: CLIENT_QUOTA_RECORD_FIELDS,
-};
+pub(crate) static CLIENT_QUOTA_RECORD: Schema =
+    schema("ClientQuotaRecord", between(0, 0), since(0), CLIENT_QUOTA_RECORD_FIELDS);
 
 const PRODUCER_IDS_RECORD_FIELDS: &[Field] = &[
     field("brokerId", Int32, since(0)),
@@ -290,23 +183,15 @@ const PRODUCER_IDS_RECORD_FIELDS: &[Field] = &[
     field("nextProducerId", Int64, since(0)),
 ];
 
-/// `ProducerIdsRecord.json`.
-pub(crate) static PRODUCER_IDS_RECORD: Schema = Schema {
-    name: "ProducerIdsRecord",
-    versions: between(0, 0),
-    flexible: since(0),
-    fields: PRODUCER_IDS_RECORD_FIELDS,
-};
+pub(crate) static PRODUCER_IDS_RECORD: Schema =
+    schema("ProducerIdsRecord", between(0, 0), since(0), PRODUCER_IDS_RECORD_FIELDS);
 
-const REMOVE_FEATURE_LEVEL_RECORD_FIELDS: &[Field] = &[field("name", String, since(0))];
+const REMOVE_FEATURE_LEVEL_RECORD_FIELDS: &[Field] = &[
+    field("name", String, since(0)),
+];
 
-/// `RemoveFeatureLevelRecord.json`.
-pub(crate) static REMOVE_FEATURE_LEVEL_RECORD: Schema = Schema {
-    name: "RemoveFeatureLevelRecord",
-    versions: between(0, 0),
-    flexible: since(0),
-    fields: REMOVE_FEATURE_LEVEL_RECORD_FIELDS,
-};
+pub(crate) static REMOVE_FEATURE_LEVEL_RECORD: Schema =
+    schema("RemoveFeatureLevelRecord", between(0, 0), since(0), REMOVE_FEATURE_LEVEL_RECORD_FIELDS);
 
 const BROKER_REGISTRATION_CHANGE_RECORD_FIELDS: &[Field] = &[
     field("brokerId", Int32, since(0)),
@@ -314,18 +199,11 @@ const BROKER_REGISTRATION_CHANGE_RECORD_FIELDS: &[Field] = &[
     field("fenced", Int8, since(0)).tagged(0, since(0), "0"),
     field("inControlledShutdown", Int8, since(1)).tagged(1, since(1), "0"),
     field("logDirs", Array(&Uuid), since(2)).tagged(2, since(2), "[]"),
-    field("cordonedLogDirs", Array(&Uuid), since(3))
-        .nullable(since(3))
-        .tagged(3, since(3), "null"),
+    field("cordonedLogDirs", Array(&Uuid), since(3)).nullable(since(3)).tagged(3, since(3), "null"),
 ];
 
-/// `BrokerRegistrationChangeRecord.json`.
-pub(crate) static BROKER_REGISTRATION_CHANGE_RECORD: Schema = Schema {
-    name: "BrokerRegistrationChangeRecord",
-    versions: between(0, 3),
-    flexible: since(0),
-    fields: BROKER_REGISTRATION_CHANGE_RECORD_FIELDS,
-};
+pub(crate) static BROKER_REGISTRATION_CHANGE_RECORD: Schema =
+    schema("BrokerRegistrationChangeRecord", between(0, 3), since(0), BROKER_REGISTRATION_CHANGE_RECORD_FIELDS);
 
 const ACCESS_CONTROL_ENTRY_RECORD_FIELDS: &[Field] = &[
     field("id", Uuid, since(0)),
@@ -338,225 +216,104 @@ const ACCESS_CONTROL_ENTRY_RECORD_FIELDS: &[Field] = &[
     field("permissionType", Int8, since(0)),
 ];
 
-/// `AccessControlEntryRecord.json`.
-pub(crate) static ACCESS_CONTROL_ENTRY_RECORD: Schema = Schema {
-    name: "AccessControlEntryRecord",
-    versions: between(0, 0),
-    flexible: since(0),
-    fields: ACCESS_CONTROL_ENTRY_RECORD_FIELDS,
-};
+pub(crate) static ACCESS_CONTROL_ENTRY_RECORD: Schema =
+    schema("AccessControlEntryRecord", between(0, 0), since(0), ACCESS_CONTROL_ENTRY_RECORD_FIELDS);
 
-const REMOVE_ACCESS_CONTROL_ENTRY_RECORD_FIELDS: &[Field] = &[field("id", Uuid, since(0))];
+const REMOVE_ACCESS_CONTROL_ENTRY_RECORD_FIELDS: &[Field] = &[
+    field("id", Uuid, since(0)),
+];
 
-/// `RemoveAccessControlEntryRecord.json`.
-pub(crate) static REMOVE_ACCESS_CONTROL_ENTRY_RECORD: Schema = Schema {
-    name: "RemoveAccessControlEntryRecord",
-    versions: between(0, 0),
-    flexible: since(0),
-    fields: REMOVE_ACCESS_CONTROL_ENTRY_RECORD_FIELDS,
-};
+pub(crate) static REMOVE_ACCESS_CONTROL_ENTRY_RECORD: Schema =
+    schema("RemoveAccessControlEntryRecord", between(0, 0), since(0), REMOVE_ACCESS_CONTROL_ENTRY_RECORD_FIELDS);
 
-const NO_OP_RECORD_FIELDS: &[Field] = &[];
+const NO_OP_RECORD_FIELDS: &[Field] = &[
 
-/// `NoOpRecord.json`.
-pub(crate) static NO_OP_RECORD: Schema = Schema {
-    name: "NoOpRecord",
-    versions: between(0, 0),
-    flexible: since(0),
-    fields: NO_OP_RECORD_FIELDS,
-};
+];
 
-const ZK_MIGRATION_STATE_RECORD_FIELDS: &[Field] = &[field("zkMigrationState", Int8, since(0))];
+pub(crate) static NO_OP_RECORD: Schema =
+    schema("NoOpRecord", between(0, 0), since(0), NO_OP_RECORD_FIELDS);
 
-/// `ZkMigrationStateRecord.json`.
-pub(crate) static ZK_MIGRATION_STATE_RECORD: Schema = Schema {
-    name: "ZkMigrationStateRecord",
-    versions: between(0, 0),
-    flexible: since(0),
-    fields: ZK_MIGRATION_STATE_RECORD_FIELDS,
-};
+const ZK_MIGRATION_STATE_RECORD_FIELDS: &[Field] = &[
+    field("zkMigrationState", Int8, since(0)),
+];
+
+pub(crate) static ZK_MIGRATION_STATE_RECORD: Schema =
+    schema("ZkMigrationStateRecord", between(0, 0), since(0), ZK_MIGRATION_STATE_RECORD_FIELDS);
 
 const REMOVE_USER_SCRAM_CREDENTIAL_RECORD_FIELDS: &[Field] = &[
     field("name", String, since(0)),
     field("mechanism", Int8, since(0)),
 ];
 
-/// `RemoveUserScramCredentialRecord.json`.
-pub(crate) static REMOVE_USER_SCRAM_CREDENTIAL_RECORD: Schema = Schema {
-    name: "RemoveUserScramCredentialRecord",
-    versions: between(0, 0),
-    flexible: since(0),
-    fields: REMOVE_USER_SCRAM_CREDENTIAL_RECORD_FIELDS,
-};
+pub(crate) static REMOVE_USER_SCRAM_CREDENTIAL_RECORD: Schema =
+    schema("RemoveUserScramCredentialRecord", between(0, 0), since(0), REMOVE_USER_SCRAM_CREDENTIAL_RECORD_FIELDS);
 
-const BEGIN_TRANSACTION_RECORD_FIELDS: &[Field] = &[field("name", String, since(0))
-    .nullable(since(0))
-    .tagged(0, since(0), "null")];
-
-/// `BeginTransactionRecord.json`.
-pub(crate) static BEGIN_TRANSACTION_RECORD: Schema = Schema {
-    name: "BeginTransactionRecord",
-    versions: between(0, 0),
-    flexible: since(0),
-    fields: BEGIN_TRANSACTION_RECORD_FIELDS,
-};
-
-const END_TRANSACTION_RECORD_FIELDS: &[Field] = &[];
-
-/// `EndTransactionRecord.json`.
-pub(crate) static END_TRANSACTION_RECORD: Schema = Schema {
-    name: "EndTransactionRecord",
-    versions: between(0, 0),
-    flexible: since(0),
-    fields: END_TRANSACTION_RECORD_FIELDS,
-};
-
-const ABORT_TRANSACTION_RECORD_FIELDS: &[Field] = &[field("reason", String, since(0))
-    .nullable(since(0))
-    .tagged(0, since(0), "null")];
-
-/// `AbortTransactionRecord.json`.
-pub(crate) static ABORT_TRANSACTION_RECORD: Schema = Schema {
-    name: "AbortTransactionRecord",
-    versions: between(0, 0),
-    flexible: since(0),
-    fields: ABORT_TRANSACTION_RECORD_FIELDS,
-};
-
-const REMOVE_DELEGATION_TOKEN_RECORD_FIELDS: &[Field] = &[field("tokenId", String, since(0))];
-
-/// `RemoveDelegationTokenRecord.json`.
-pub(crate) static REMOVE_DELEGATION_TOKEN_RECORD: Schema = Schema {
-    name: "RemoveDelegationTokenRecord",
-    versions: between(0, 0),
-    flexible: since(0),
-    fields: REMOVE_DELEGATION_TOKEN_RECORD_FIELDS,
-};
-
-const REGISTER_CONTROLLER_RECORD_CONTROLLER_ENDPOINT_FIELDS: &[Field] = &[
-    field("name", String, since(0)),
-    field("host", String, since(0)),
-    field("port", Uint16, since(0)),
-    field("securityProtocol", Int16, since(0)),
+const BEGIN_TRANSACTION_RECORD_FIELDS: &[Field] = &[
+    field("name", String, since(0)).nullable(since(0)).tagged(0, since(0), "null"),
 ];
 
-const REGISTER_CONTROLLER_RECORD_CONTROLLER_FEATURE_FIELDS: &[Field] = &[
-    field("name", String, since(0)),
-    field("minSupportedVersion", Int16, since(0)),
-    field("maxSupportedVersion", Int16, since(0)),
+pub(crate) static BEGIN_TRANSACTION_RECORD: Schema =
+    schema("BeginTransactionRecord", between(0, 0), since(0), BEGIN_TRANSACTION_RECORD_FIELDS);
+
+pub(crate) static END_TRANSACTION_RECORD: Schema =
+    schema("EndTransactionRecord", between(0, 0), since(0), NO_OP_RECORD_FIELDS);
+
+const ABORT_TRANSACTION_RECORD_FIELDS: &[Field] = &[
+    field("reason", String, since(0)).nullable(since(0)).tagged(0, since(0), "null"),
 ];
+
+pub(crate) static ABORT_TRANSACTION_RECORD: Schema =
+    schema("AbortTransactionRecord", between(0, 0), since(0), ABORT_TRANSACTION_RECORD_FIELDS);
+
+const REMOVE_DELEGATION_TOKEN_RECORD_FIELDS: &[Field] = &[
+    field("tokenId", String, since(0)),
+];
+
+pub(crate) static REMOVE_DELEGATION_TOKEN_RECORD: Schema =
+    schema("RemoveDelegationTokenRecord", between(0, 0), since(0), REMOVE_DELEGATION_TOKEN_RECORD_FIELDS);
 
 const REGISTER_CONTROLLER_RECORD_FIELDS: &[Field] = &[
     field("controllerId", Int32, since(0)),
     field("incarnationId", Uuid, since(0)),
     field("zkMigrationReady", Bool, since(0)),
-    field(
-        "endPoints",
-        Array(&Struct(
-            REGISTER_CONTROLLER_RECORD_CONTROLLER_ENDPOINT_FIELDS,
-        )),
-        since(0),
-    ),
-    field(
-        "features",
-        Array(&Struct(
-            REGISTER_CONTROLLER_RECORD_CONTROLLER_FEATURE_FIELDS,
-        )),
-        since(0),
-    ),
+    field("endPoints", Array(&Struct(REGISTER_BROKER_RECORD_BROKER_ENDPOINT_FIELDS)), since(0)),
+    field("features", Array(&Struct(REGISTER_BROKER_RECORD_BROKER_FEATURE_FIELDS)), since(0)),
 ];
 
-/// `RegisterControllerRecord.json`.
-pub(crate) static REGISTER_CONTROLLER_RECORD: Schema = Schema {
-    name: "RegisterControllerRecord",
-    versions: between(0, 0),
-    flexible: since(0),
-    fields: REGISTER_CONTROLLER_RECORD_FIELDS,
-};
+pub(crate) static REGISTER_CONTROLLER_RECORD: Schema =
+    schema("RegisterControllerRecord", between(0, 0), since(0), REGISTER_CONTROLLER_RECORD_FIELDS);
 
-const CLEAR_ELR_RECORD_FIELDS: &[Field] = &[field("topicName", String, since(0))];
-
-/// `ClearElrRecord.json`.
-pub(crate) static CLEAR_ELR_RECORD: Schema = Schema {
-    name: "ClearElrRecord",
-    versions: between(0, 0),
-    flexible: since(0),
-    fields: CLEAR_ELR_RECORD_FIELDS,
-};
-
-const UNREGISTER_CONTROLLER_RECORD_FIELDS: &[Field] = &[field("controllerId", Int32, since(0))];
-
-/// `UnregisterControllerRecord.json`.
-pub(crate) static UNREGISTER_CONTROLLER_RECORD: Schema = Schema {
-    name: "UnregisterControllerRecord",
-    versions: between(0, 0),
-    flexible: since(0),
-    fields: UNREGISTER_CONTROLLER_RECORD_FIELDS,
-};
-
-const REGISTER_BROKER_RECORD_2_8_BROKER_ENDPOINT_FIELDS: &[Field] = &[
-    field("name", String, since(0)),
-    field("host", String, since(0)),
-    field("port", Uint16, since(0)),
-    field("securityProtocol", Int16, since(0)),
+const CLEAR_ELR_RECORD_FIELDS: &[Field] = &[
+    field("topicName", String, since(0)),
 ];
 
-const REGISTER_BROKER_RECORD_2_8_BROKER_FEATURE_FIELDS: &[Field] = &[
-    field("name", String, since(0)),
-    field("minSupportedVersion", Int16, since(0)),
-    field("maxSupportedVersion", Int16, since(0)),
+pub(crate) static CLEAR_ELR_RECORD: Schema =
+    schema("ClearElrRecord", between(0, 0), since(0), CLEAR_ELR_RECORD_FIELDS);
+
+const UNREGISTER_CONTROLLER_RECORD_FIELDS: &[Field] = &[
+    field("controllerId", Int32, since(0)),
 ];
+
+pub(crate) static UNREGISTER_CONTROLLER_RECORD: Schema =
+    schema("UnregisterControllerRecord", between(0, 0), since(0), UNREGISTER_CONTROLLER_RECORD_FIELDS);
 
 const REGISTER_BROKER_RECORD_2_8_FIELDS: &[Field] = &[
     field("brokerId", Int32, since(0)),
     field("incarnationId", Uuid, since(0)),
     field("brokerEpoch", Int64, since(0)),
-    field(
-        "endPoints",
-        Array(&Struct(REGISTER_BROKER_RECORD_2_8_BROKER_ENDPOINT_FIELDS)),
-        since(0),
-    ),
-    field(
-        "features",
-        Array(&Struct(REGISTER_BROKER_RECORD_2_8_BROKER_FEATURE_FIELDS)),
-        since(0),
-    ),
+    field("endPoints", Array(&Struct(REGISTER_BROKER_RECORD_BROKER_ENDPOINT_FIELDS)), since(0)),
+    field("features", Array(&Struct(REGISTER_BROKER_RECORD_BROKER_FEATURE_FIELDS)), since(0)),
     field("rack", String, since(0)).nullable(since(0)),
 ];
 
-/// `RegisterBrokerRecord.json`.
-pub(crate) static REGISTER_BROKER_RECORD_2_8: Schema = Schema {
-    name: "RegisterBrokerRecord",
-    versions: between(0, 0),
-    flexible: NONE,
-    fields: REGISTER_BROKER_RECORD_2_8_FIELDS,
-};
+pub(crate) static REGISTER_BROKER_RECORD_2_8: Schema =
+    schema("RegisterBrokerRecord", between(0, 0), NONE, REGISTER_BROKER_RECORD_2_8_FIELDS);
 
-const UNREGISTER_BROKER_RECORD_2_8_FIELDS: &[Field] = &[
-    field("brokerId", Int32, since(0)),
-    field("brokerEpoch", Int64, since(0)),
-];
+pub(crate) static UNREGISTER_BROKER_RECORD_2_8: Schema =
+    schema("UnregisterBrokerRecord", between(0, 0), NONE, UNREGISTER_BROKER_RECORD_FIELDS);
 
-/// `UnregisterBrokerRecord.json`.
-pub(crate) static UNREGISTER_BROKER_RECORD_2_8: Schema = Schema {
-    name: "UnregisterBrokerRecord",
-    versions: between(0, 0),
-    flexible: NONE,
-    fields: UNREGISTER_BROKER_RECORD_2_8_FIELDS,
-};
-
-const TOPIC_RECORD_2_8_FIELDS: &[Field] = &[
-    field("name", String, since(0)),
-    field("topicId", Uuid, since(0)),
-];
-
-/// `TopicRecord.json`.
-pub(crate) static TOPIC_RECORD_2_8: Schema = Schema {
-    name: "TopicRecord",
-    versions: between(0, 0),
-    flexible: NONE,
-    fields: TOPIC_RECORD_2_8_FIELDS,
-};
+pub(crate) static TOPIC_RECORD_2_8: Schema =
+    schema("TopicRecord", between(0, 0), NONE, TOPIC_RECORD_FIELDS);
 
 const PARTITION_RECORD_2_8_FIELDS: &[Field] = &[
     field("partitionId", Int32, since(0)),
@@ -570,13 +327,8 @@ const PARTITION_RECORD_2_8_FIELDS: &[Field] = &[
     field("partitionEpoch", Int32, since(0)),
 ];
 
-/// `PartitionRecord.json`.
-pub(crate) static PARTITION_RECORD_2_8: Schema = Schema {
-    name: "PartitionRecord",
-    versions: between(0, 0),
-    flexible: NONE,
-    fields: PARTITION_RECORD_2_8_FIELDS,
-};
+pub(crate) static PARTITION_RECORD_2_8: Schema =
+    schema("PartitionRecord", between(0, 0), NONE, PARTITION_RECORD_2_8_FIELDS);
 
 const CONFIG_RECORD_2_8_FIELDS: &[Field] = &[
     field("resourceType", Int8, since(0)),
@@ -585,66 +337,27 @@ const CONFIG_RECORD_2_8_FIELDS: &[Field] = &[
     field("value", String, since(0)),
 ];
 
-/// `ConfigRecord.json`.
-pub(crate) static CONFIG_RECORD_2_8: Schema = Schema {
-    name: "ConfigRecord",
-    versions: between(0, 0),
-    flexible: NONE,
-    fields: CONFIG_RECORD_2_8_FIELDS,
-};
+pub(crate) static CONFIG_RECORD_2_8: Schema =
+    schema("ConfigRecord", between(0, 0), NONE, CONFIG_RECORD_2_8_FIELDS);
 
 const PARTITION_CHANGE_RECORD_2_8_FIELDS: &[Field] = &[
     field("partitionId", Int32, since(0)),
     field("topicId", Uuid, since(0)),
-    field("isr", Array(&Int32), since(0))
-        .nullable(since(0))
-        .tagged(0, since(0), "null"),
+    field("isr", Array(&Int32), since(0)).nullable(since(0)).tagged(0, since(0), "null"),
     field("leader", Int32, since(0)).tagged(1, since(0), "-2"),
 ];
 
-/// `PartitionChangeRecord.json`.
-pub(crate) static PARTITION_CHANGE_RECORD_2_8: Schema = Schema {
-    name: "PartitionChangeRecord",
-    versions: between(0, 0),
-    flexible: since(0),
-    fields: PARTITION_CHANGE_RECORD_2_8_FIELDS,
-};
+pub(crate) static PARTITION_CHANGE_RECORD_2_8: Schema =
+    schema("PartitionChangeRecord", between(0, 0), since(0), PARTITION_CHANGE_RECORD_2_8_FIELDS);
 
-const FENCE_BROKER_RECORD_2_8_FIELDS: &[Field] = &[
-    field("id", Int32, since(0)),
-    field("epoch", Int64, since(0)),
-];
+pub(crate) static FENCE_BROKER_RECORD_2_8: Schema =
+    schema("FenceBrokerRecord", between(0, 0), NONE, FENCE_BROKER_RECORD_FIELDS);
 
-/// `FenceBrokerRecord.json`.
-pub(crate) static FENCE_BROKER_RECORD_2_8: Schema = Schema {
-    name: "FenceBrokerRecord",
-    versions: between(0, 0),
-    flexible: NONE,
-    fields: FENCE_BROKER_RECORD_2_8_FIELDS,
-};
+pub(crate) static UNFENCE_BROKER_RECORD_2_8: Schema =
+    schema("UnfenceBrokerRecord", between(0, 0), NONE, FENCE_BROKER_RECORD_FIELDS);
 
-const UNFENCE_BROKER_RECORD_2_8_FIELDS: &[Field] = &[
-    field("id", Int32, since(0)),
-    field("epoch", Int64, since(0)),
-];
-
-/// `UnfenceBrokerRecord.json`.
-pub(crate) static UNFENCE_BROKER_RECORD_2_8: Schema = Schema {
-    name: "UnfenceBrokerRecord",
-    versions: between(0, 0),
-    flexible: NONE,
-    fields: UNFENCE_BROKER_RECORD_2_8_FIELDS,
-};
-
-const REMOVE_TOPIC_RECORD_2_8_FIELDS: &[Field] = &[field("topicId", Uuid, since(0))];
-
-/// `RemoveTopicRecord.json`.
-pub(crate) static REMOVE_TOPIC_RECORD_2_8: Schema = Schema {
-    name: "RemoveTopicRecord",
-    versions: between(0, 0),
-    flexible: NONE,
-    fields: REMOVE_TOPIC_RECORD_2_8_FIELDS,
-};
+pub(crate) static REMOVE_TOPIC_RECORD_2_8: Schema =
+    schema("RemoveTopicRecord", between(0, 0), NONE, REMOVE_TOPIC_RECORD_FIELDS);
 
 const DELEGATION_TOKEN_RECORD_2_8_FIELDS: &[Field] = &[
     field("owner", String, since(0)),
@@ -655,13 +368,8 @@ const DELEGATION_TOKEN_RECORD_2_8_FIELDS: &[Field] = &[
     field("tokenId", String, since(0)),
 ];
 
-/// `DelegationTokenRecord.json`.
-pub(crate) static DELEGATION_TOKEN_RECORD_2_8: Schema = Schema {
-    name: "DelegationTokenRecord",
-    versions: between(0, 0),
-    flexible: NONE,
-    fields: DELEGATION_TOKEN_RECORD_2_8_FIELDS,
-};
+pub(crate) static DELEGATION_TOKEN_RECORD_2_8: Schema =
+    schema("DelegationTokenRecord", between(0, 0), NONE, DELEGATION_TOKEN_RECORD_2_8_FIELDS);
 
 const USER_SCRAM_CREDENTIAL_RECORD_2_8_CREDENTIAL_INFO_FIELDS: &[Field] = &[
     field("mechanism", Int8, since(0)),
@@ -672,22 +380,11 @@ const USER_SCRAM_CREDENTIAL_RECORD_2_8_CREDENTIAL_INFO_FIELDS: &[Field] = &[
 
 const USER_SCRAM_CREDENTIAL_RECORD_2_8_FIELDS: &[Field] = &[
     field("name", String, since(0)),
-    field(
-        "credentialInfos",
-        Array(&Struct(
-            USER_SCRAM_CREDENTIAL_RECORD_2_8_CREDENTIAL_INFO_FIELDS,
-        )),
-        since(0),
-    ),
+    field("credentialInfos", Array(&Struct(USER_SCRAM_CREDENTIAL_RECORD_2_8_CREDENTIAL_INFO_FIELDS)), since(0)),
 ];
 
-/// `UserScramCredentialRecord.json`.
-pub(crate) static USER_SCRAM_CREDENTIAL_RECORD_2_8: Schema = Schema {
-    name: "UserScramCredentialRecord",
-    versions: between(0, 0),
-    flexible: NONE,
-    fields: USER_SCRAM_CREDENTIAL_RECORD_2_8_FIELDS,
-};
+pub(crate) static USER_SCRAM_CREDENTIAL_RECORD_2_8: Schema =
+    schema("UserScramCredentialRecord", between(0, 0), NONE, USER_SCRAM_CREDENTIAL_RECORD_2_8_FIELDS);
 
 const FEATURE_LEVEL_RECORD_2_8_FIELDS: &[Field] = &[
     field("name", String, since(0)),
@@ -695,37 +392,11 @@ const FEATURE_LEVEL_RECORD_2_8_FIELDS: &[Field] = &[
     field("maxFeatureLevel", Int16, since(0)),
 ];
 
-/// `FeatureLevelRecord.json`.
-pub(crate) static FEATURE_LEVEL_RECORD_2_8: Schema = Schema {
-    name: "FeatureLevelRecord",
-    versions: between(0, 0),
-    flexible: NONE,
-    fields: FEATURE_LEVEL_RECORD_2_8_FIELDS,
-};
+pub(crate) static FEATURE_LEVEL_RECORD_2_8: Schema =
+    schema("FeatureLevelRecord", between(0, 0), NONE, FEATURE_LEVEL_RECORD_2_8_FIELDS);
 
-const QUOTA_RECORD_ENTITY_DATA_FIELDS: &[Field] = &[
-    field("entityType", String, since(0)),
-    field("entityName", String, since(0)).nullable(since(0)),
-];
-
-const QUOTA_RECORD_FIELDS: &[Field] = &[
-    field(
-        "entity",
-        Array(&Struct(QUOTA_RECORD_ENTITY_DATA_FIELDS)),
-        since(0),
-    ),
-    field("key", String, since(0)),
-    field("value", Float64, since(0)),
-    field("remove", Bool, since(0)),
-];
-
-/// `QuotaRecord.json`.
-pub(crate) static QUOTA_RECORD: Schema = Schema {
-    name: "QuotaRecord",
-    versions: between(0, 0),
-    flexible: NONE,
-    fields: QUOTA_RECORD_FIELDS,
-};
+pub(crate) static QUOTA_RECORD: Schema =
+    schema("QuotaRecord", between(0, 0), NONE, CLIENT_QUOTA_RECORD_FIELDS);
 
 const REMOTE_LOG_SEGMENT_METADATA_RECORD_REMOTE_LOG_SEGMENT_ID_ENTRY_TOPIC_ID_PARTITION_ENTRY_FIELDS: &[Field] = &[
     field("name", String, since(0)),
@@ -744,97 +415,42 @@ const REMOTE_LOG_SEGMENT_METADATA_RECORD_SEGMENT_LEADER_EPOCH_ENTRY_FIELDS: &[Fi
 ];
 
 const REMOTE_LOG_SEGMENT_METADATA_RECORD_FIELDS: &[Field] = &[
-    field(
-        "remoteLogSegmentId",
-        Struct(REMOTE_LOG_SEGMENT_METADATA_RECORD_REMOTE_LOG_SEGMENT_ID_ENTRY_FIELDS),
-        since(0),
-    ),
+    field("remoteLogSegmentId", Struct(REMOTE_LOG_SEGMENT_METADATA_RECORD_REMOTE_LOG_SEGMENT_ID_ENTRY_FIELDS), since(0)),
     field("startOffset", Int64, since(0)),
     field("endOffset", Int64, since(0)),
     field("brokerId", Int32, since(0)),
     field("maxTimestampMs", Int64, since(0)),
     field("eventTimestampMs", Int64, since(0)),
-    field(
-        "segmentLeaderEpochs",
-        Array(&Struct(
-            REMOTE_LOG_SEGMENT_METADATA_RECORD_SEGMENT_LEADER_EPOCH_ENTRY_FIELDS,
-        )),
-        since(0),
-    ),
+    field("segmentLeaderEpochs", Array(&Struct(REMOTE_LOG_SEGMENT_METADATA_RECORD_SEGMENT_LEADER_EPOCH_ENTRY_FIELDS)), since(0)),
     field("segmentSizeInBytes", Int32, since(0)),
     field("customMetadata", Bytes, since(0)).nullable(since(0)),
     field("remoteLogSegmentState", Int8, since(0)),
     field("txnIndexEmpty", Bool, since(0)).tagged(0, since(0), "false"),
 ];
 
-/// `RemoteLogSegmentMetadataRecord.json`.
-pub(crate) static REMOTE_LOG_SEGMENT_METADATA_RECORD: Schema = Schema {
-    name: "RemoteLogSegmentMetadataRecord",
-    versions: between(0, 0),
-    flexible: since(0),
-    fields: REMOTE_LOG_SEGMENT_METADATA_RECORD_FIELDS,
-};
-
-const REMOTE_LOG_SEGMENT_METADATA_UPDATE_RECORD_REMOTE_LOG_SEGMENT_ID_ENTRY_TOPIC_ID_PARTITION_ENTRY_FIELDS: &[Field] = &[
-    field("name", String, since(0)),
-    field("id", Uuid, since(0)),
-    field("partition", Int32, since(0)),
-];
-
-const REMOTE_LOG_SEGMENT_METADATA_UPDATE_RECORD_REMOTE_LOG_SEGMENT_ID_ENTRY_FIELDS: &[Field] = &[
-    field("topicIdPartition", Struct(REMOTE_LOG_SEGMENT_METADATA_UPDATE_RECORD_REMOTE_LOG_SEGMENT_ID_ENTRY_TOPIC_ID_PARTITION_ENTRY_FIELDS), since(0)),
-    field("id", Uuid, since(0)),
-];
+pub(crate) static REMOTE_LOG_SEGMENT_METADATA_RECORD: Schema =
+    schema("RemoteLogSegmentMetadataRecord", between(0, 0), since(0), REMOTE_LOG_SEGMENT_METADATA_RECORD_FIELDS);
 
 const REMOTE_LOG_SEGMENT_METADATA_UPDATE_RECORD_FIELDS: &[Field] = &[
-    field(
-        "remoteLogSegmentId",
-        Struct(REMOTE_LOG_SEGMENT_METADATA_UPDATE_RECORD_REMOTE_LOG_SEGMENT_ID_ENTRY_FIELDS),
-        since(0),
-    ),
+    field("remoteLogSegmentId", Struct(REMOTE_LOG_SEGMENT_METADATA_RECORD_REMOTE_LOG_SEGMENT_ID_ENTRY_FIELDS), since(0)),
     field("brokerId", Int32, since(0)),
     field("eventTimestampMs", Int64, since(0)),
     field("customMetadata", Bytes, since(0)).nullable(since(0)),
     field("remoteLogSegmentState", Int8, since(0)),
 ];
 
-/// `RemoteLogSegmentMetadataUpdateRecord.json`.
-pub(crate) static REMOTE_LOG_SEGMENT_METADATA_UPDATE_RECORD: Schema = Schema {
-    name: "RemoteLogSegmentMetadataUpdateRecord",
-    versions: between(0, 0),
-    flexible: since(0),
-    fields: REMOTE_LOG_SEGMENT_METADATA_UPDATE_RECORD_FIELDS,
-};
-
-const REMOTE_PARTITION_DELETE_METADATA_RECORD_TOPIC_ID_PARTITION_ENTRY_FIELDS: &[Field] = &[
-    field("name", String, since(0)),
-    field("id", Uuid, since(0)),
-    field("partition", Int32, since(0)),
-];
+pub(crate) static REMOTE_LOG_SEGMENT_METADATA_UPDATE_RECORD: Schema =
+    schema("RemoteLogSegmentMetadataUpdateRecord", between(0, 0), since(0), REMOTE_LOG_SEGMENT_METADATA_UPDATE_RECORD_FIELDS);
 
 const REMOTE_PARTITION_DELETE_METADATA_RECORD_FIELDS: &[Field] = &[
-    field(
-        "topicIdPartition",
-        Struct(REMOTE_PARTITION_DELETE_METADATA_RECORD_TOPIC_ID_PARTITION_ENTRY_FIELDS),
-        since(0),
-    ),
+    field("topicIdPartition", Struct(REMOTE_LOG_SEGMENT_METADATA_RECORD_REMOTE_LOG_SEGMENT_ID_ENTRY_TOPIC_ID_PARTITION_ENTRY_FIELDS), since(0)),
     field("brokerId", Int32, since(0)),
     field("eventTimestampMs", Int64, since(0)),
     field("remotePartitionDeleteState", Int8, since(0)),
 ];
 
-/// `RemotePartitionDeleteMetadataRecord.json`.
-pub(crate) static REMOTE_PARTITION_DELETE_METADATA_RECORD: Schema = Schema {
-    name: "RemotePartitionDeleteMetadataRecord",
-    versions: between(0, 0),
-    flexible: since(0),
-    fields: REMOTE_PARTITION_DELETE_METADATA_RECORD_FIELDS,
-};
-
-const REMOTE_LOG_SEGMENT_METADATA_SNAPSHOT_RECORD_SEGMENT_LEADER_EPOCH_ENTRY_FIELDS: &[Field] = &[
-    field("leaderEpoch", Int32, since(0)),
-    field("offset", Int64, since(0)),
-];
+pub(crate) static REMOTE_PARTITION_DELETE_METADATA_RECORD: Schema =
+    schema("RemotePartitionDeleteMetadataRecord", between(0, 0), since(0), REMOTE_PARTITION_DELETE_METADATA_RECORD_FIELDS);
 
 const REMOTE_LOG_SEGMENT_METADATA_SNAPSHOT_RECORD_FIELDS: &[Field] = &[
     field("segmentId", Uuid, since(0)),
@@ -843,26 +459,15 @@ const REMOTE_LOG_SEGMENT_METADATA_SNAPSHOT_RECORD_FIELDS: &[Field] = &[
     field("brokerId", Int32, since(0)),
     field("maxTimestampMs", Int64, since(0)),
     field("eventTimestampMs", Int64, since(0)),
-    field(
-        "segmentLeaderEpochs",
-        Array(&Struct(
-            REMOTE_LOG_SEGMENT_METADATA_SNAPSHOT_RECORD_SEGMENT_LEADER_EPOCH_ENTRY_FIELDS,
-        )),
-        since(0),
-    ),
+    field("segmentLeaderEpochs", Array(&Struct(REMOTE_LOG_SEGMENT_METADATA_RECORD_SEGMENT_LEADER_EPOCH_ENTRY_FIELDS)), since(0)),
     field("segmentSizeInBytes", Int32, since(0)),
     field("customMetadata", Bytes, since(0)).nullable(since(0)),
     field("remoteLogSegmentState", Int8, since(0)),
     field("txnIndexEmpty", Bool, since(0)).tagged(0, since(0), "false"),
 ];
 
-/// `RemoteLogSegmentMetadataSnapshotRecord.json`.
-pub(crate) static REMOTE_LOG_SEGMENT_METADATA_SNAPSHOT_RECORD: Schema = Schema {
-    name: "RemoteLogSegmentMetadataSnapshotRecord",
-    versions: between(0, 0),
-    flexible: since(0),
-    fields: REMOTE_LOG_SEGMENT_METADATA_SNAPSHOT_RECORD_FIELDS,
-};
+pub(crate) static REMOTE_LOG_SEGMENT_METADATA_SNAPSHOT_RECORD: Schema =
+    schema("RemoteLogSegmentMetadataSnapshotRecord", between(0, 0), since(0), REMOTE_LOG_SEGMENT_METADATA_SNAPSHOT_RECORD_FIELDS);
 
 const LEGACY_OFFSET_COMMIT_KEY_FIELDS: &[Field] = &[
     field("group", String, between(0, 0)),
@@ -870,13 +475,8 @@ const LEGACY_OFFSET_COMMIT_KEY_FIELDS: &[Field] = &[
     field("partition", Int32, between(0, 0)),
 ];
 
-/// `LegacyOffsetCommitKey.json`.
-pub(crate) static LEGACY_OFFSET_COMMIT_KEY: Schema = Schema {
-    name: "LegacyOffsetCommitKey",
-    versions: between(0, 0),
-    flexible: NONE,
-    fields: LEGACY_OFFSET_COMMIT_KEY_FIELDS,
-};
+pub(crate) static LEGACY_OFFSET_COMMIT_KEY: Schema =
+    schema("LegacyOffsetCommitKey", between(0, 0), NONE, LEGACY_OFFSET_COMMIT_KEY_FIELDS);
 
 const LEGACY_OFFSET_COMMIT_VALUE_FIELDS: &[Field] = &[
     field("offset", Int64, between(0, 0)),
@@ -884,13 +484,8 @@ const LEGACY_OFFSET_COMMIT_VALUE_FIELDS: &[Field] = &[
     field("commitTimestamp", Int64, between(0, 0)),
 ];
 
-/// `LegacyOffsetCommitValue.json`.
-pub(crate) static LEGACY_OFFSET_COMMIT_VALUE: Schema = Schema {
-    name: "LegacyOffsetCommitValue",
-    versions: between(0, 0),
-    flexible: NONE,
-    fields: LEGACY_OFFSET_COMMIT_VALUE_FIELDS,
-};
+pub(crate) static LEGACY_OFFSET_COMMIT_VALUE: Schema =
+    schema("LegacyOffsetCommitValue", between(0, 0), NONE, LEGACY_OFFSET_COMMIT_VALUE_FIELDS);
 
 const OFFSET_COMMIT_VALUE_FIELDS: &[Field] = &[
     field("offset", Int64, since(0)),
@@ -901,37 +496,18 @@ const OFFSET_COMMIT_VALUE_FIELDS: &[Field] = &[
     field("topicId", Uuid, since(4)).tagged(0, since(4), "\"AAAAAAAAAAAAAAAAAAAAAA\""),
 ];
 
-/// `OffsetCommitValue.json`.
-pub(crate) static OFFSET_COMMIT_VALUE: Schema = Schema {
-    name: "OffsetCommitValue",
-    versions: between(0, 4),
-    flexible: since(4),
-    fields: OFFSET_COMMIT_VALUE_FIELDS,
-};
+pub(crate) static OFFSET_COMMIT_VALUE: Schema =
+    schema("OffsetCommitValue", between(0, 4), since(4), OFFSET_COMMIT_VALUE_FIELDS);
 
-const OFFSET_COMMIT_KEY_FIELDS: &[Field] = &[
+pub(crate) static OFFSET_COMMIT_KEY: Schema =
+    schema("OffsetCommitKey", between(0, 0), NONE, LEGACY_OFFSET_COMMIT_KEY_FIELDS);
+
+const GROUP_METADATA_KEY_FIELDS: &[Field] = &[
     field("group", String, between(0, 0)),
-    field("topic", String, between(0, 0)),
-    field("partition", Int32, between(0, 0)),
 ];
 
-/// `OffsetCommitKey.json`.
-pub(crate) static OFFSET_COMMIT_KEY: Schema = Schema {
-    name: "OffsetCommitKey",
-    versions: between(0, 0),
-    flexible: NONE,
-    fields: OFFSET_COMMIT_KEY_FIELDS,
-};
-
-const GROUP_METADATA_KEY_FIELDS: &[Field] = &[field("group", String, between(0, 0))];
-
-/// `GroupMetadataKey.json`.
-pub(crate) static GROUP_METADATA_KEY: Schema = Schema {
-    name: "GroupMetadataKey",
-    versions: between(0, 0),
-    flexible: NONE,
-    fields: GROUP_METADATA_KEY_FIELDS,
-};
+pub(crate) static GROUP_METADATA_KEY: Schema =
+    schema("GroupMetadataKey", between(0, 0), NONE, GROUP_METADATA_KEY_FIELDS);
 
 const GROUP_METADATA_VALUE_MEMBER_METADATA_FIELDS: &[Field] = &[
     field("memberId", String, since(0)),
@@ -950,118 +526,65 @@ const GROUP_METADATA_VALUE_FIELDS: &[Field] = &[
     field("protocol", String, since(0)).nullable(since(0)),
     field("leader", String, since(0)).nullable(since(0)),
     field("currentStateTimestamp", Int64, since(2)),
-    field(
-        "members",
-        Array(&Struct(GROUP_METADATA_VALUE_MEMBER_METADATA_FIELDS)),
-        since(0),
-    ),
+    field("members", Array(&Struct(GROUP_METADATA_VALUE_MEMBER_METADATA_FIELDS)), since(0)),
 ];
 
-/// `GroupMetadataValue.json`.
-pub(crate) static GROUP_METADATA_VALUE: Schema = Schema {
-    name: "GroupMetadataValue",
-    versions: between(0, 4),
-    flexible: since(4),
-    fields: GROUP_METADATA_VALUE_FIELDS,
-};
+pub(crate) static GROUP_METADATA_VALUE: Schema =
+    schema("GroupMetadataValue", between(0, 4), since(4), GROUP_METADATA_VALUE_FIELDS);
 
-const CONSUMER_GROUP_METADATA_KEY_FIELDS: &[Field] = &[field("groupId", String, between(0, 0))];
+const CONSUMER_GROUP_METADATA_KEY_FIELDS: &[Field] = &[
+    field("groupId", String, between(0, 0)),
+];
 
-/// `ConsumerGroupMetadataKey.json`.
-pub(crate) static CONSUMER_GROUP_METADATA_KEY: Schema = Schema {
-    name: "ConsumerGroupMetadataKey",
-    versions: between(0, 0),
-    flexible: NONE,
-    fields: CONSUMER_GROUP_METADATA_KEY_FIELDS,
-};
+pub(crate) static CONSUMER_GROUP_METADATA_KEY: Schema =
+    schema("ConsumerGroupMetadataKey", between(0, 0), NONE, CONSUMER_GROUP_METADATA_KEY_FIELDS);
 
 const CONSUMER_GROUP_METADATA_VALUE_FIELDS: &[Field] = &[
     field("epoch", Int32, since(0)),
     field("metadataHash", Int64, since(0)).tagged(0, since(0), "0"),
 ];
 
-/// `ConsumerGroupMetadataValue.json`.
-pub(crate) static CONSUMER_GROUP_METADATA_VALUE: Schema = Schema {
-    name: "ConsumerGroupMetadataValue",
-    versions: between(0, 0),
-    flexible: since(0),
-    fields: CONSUMER_GROUP_METADATA_VALUE_FIELDS,
-};
+pub(crate) static CONSUMER_GROUP_METADATA_VALUE: Schema =
+    schema("ConsumerGroupMetadataValue", between(0, 0), since(0), CONSUMER_GROUP_METADATA_VALUE_FIELDS);
 
-const CONSUMER_GROUP_PARTITION_METADATA_KEY_FIELDS: &[Field] =
-    &[field("groupId", String, between(0, 0))];
+pub(crate) static CONSUMER_GROUP_PARTITION_METADATA_KEY: Schema =
+    schema("ConsumerGroupPartitionMetadataKey", between(0, 0), NONE, CONSUMER_GROUP_METADATA_KEY_FIELDS);
 
-/// `ConsumerGroupPartitionMetadataKey.json`.
-pub(crate) static CONSUMER_GROUP_PARTITION_METADATA_KEY: Schema = Schema {
-    name: "ConsumerGroupPartitionMetadataKey",
-    versions: between(0, 0),
-    flexible: NONE,
-    fields: CONSUMER_GROUP_PARTITION_METADATA_KEY_FIELDS,
-};
-
-const CONSUMER_GROUP_PARTITION_METADATA_VALUE_TOPIC_METADATA_PARTITION_METADATA_FIELDS: &[Field] =
-    &[
-        field("partition", Int32, since(0)),
-        field("racks", Array(&String), since(0)),
-    ];
+const CONSUMER_GROUP_PARTITION_METADATA_VALUE_TOPIC_METADATA_PARTITION_METADATA_FIELDS: &[Field] = &[
+    field("partition", Int32, since(0)),
+    field("racks", Array(&String), since(0)),
+];
 
 const CONSUMER_GROUP_PARTITION_METADATA_VALUE_TOPIC_METADATA_FIELDS: &[Field] = &[
     field("topicId", Uuid, since(0)),
     field("topicName", String, since(0)),
     field("numPartitions", Int32, since(0)),
-    field(
-        "partitionMetadata",
-        Array(&Struct(
-            CONSUMER_GROUP_PARTITION_METADATA_VALUE_TOPIC_METADATA_PARTITION_METADATA_FIELDS,
-        )),
-        since(0),
-    ),
+    field("partitionMetadata", Array(&Struct(CONSUMER_GROUP_PARTITION_METADATA_VALUE_TOPIC_METADATA_PARTITION_METADATA_FIELDS)), since(0)),
 ];
 
-const CONSUMER_GROUP_PARTITION_METADATA_VALUE_FIELDS: &[Field] = &[field(
-    "topics",
-    Array(&Struct(
-        CONSUMER_GROUP_PARTITION_METADATA_VALUE_TOPIC_METADATA_FIELDS,
-    )),
-    since(0),
-)];
+const CONSUMER_GROUP_PARTITION_METADATA_VALUE_FIELDS: &[Field] = &[
+    field("topics", Array(&Struct(CONSUMER_GROUP_PARTITION_METADATA_VALUE_TOPIC_METADATA_FIELDS)), since(0)),
+];
 
-/// `ConsumerGroupPartitionMetadataValue.json`.
-pub(crate) static CONSUMER_GROUP_PARTITION_METADATA_VALUE: Schema = Schema {
-    name: "ConsumerGroupPartitionMetadataValue",
-    versions: between(0, 0),
-    flexible: since(0),
-    fields: CONSUMER_GROUP_PARTITION_METADATA_VALUE_FIELDS,
-};
+pub(crate) static CONSUMER_GROUP_PARTITION_METADATA_VALUE: Schema =
+    schema("ConsumerGroupPartitionMetadataValue", between(0, 0), since(0), CONSUMER_GROUP_PARTITION_METADATA_VALUE_FIELDS);
 
 const CONSUMER_GROUP_MEMBER_METADATA_KEY_FIELDS: &[Field] = &[
     field("groupId", String, between(0, 0)),
     field("memberId", String, between(0, 0)),
 ];
 
-/// `ConsumerGroupMemberMetadataKey.json`.
-pub(crate) static CONSUMER_GROUP_MEMBER_METADATA_KEY: Schema = Schema {
-    name: "ConsumerGroupMemberMetadataKey",
-    versions: between(0, 0),
-    flexible: NONE,
-    fields: CONSUMER_GROUP_MEMBER_METADATA_KEY_FIELDS,
-};
+pub(crate) static CONSUMER_GROUP_MEMBER_METADATA_KEY: Schema =
+    schema("ConsumerGroupMemberMetadataKey", between(0, 0), NONE, CONSUMER_GROUP_MEMBER_METADATA_KEY_FIELDS);
 
-const CONSUMER_GROUP_MEMBER_METADATA_VALUE_CLASSIC_MEMBER_METADATA_CLASSIC_PROTOCOL_FIELDS:
-    &[Field] = &[
+const CONSUMER_GROUP_MEMBER_METADATA_VALUE_CLASSIC_MEMBER_METADATA_CLASSIC_PROTOCOL_FIELDS: &[Field] = &[
     field("name", String, since(0)),
     field("metadata", Bytes, since(0)),
 ];
 
 const CONSUMER_GROUP_MEMBER_METADATA_VALUE_CLASSIC_MEMBER_METADATA_FIELDS: &[Field] = &[
     field("sessionTimeoutMs", Int32, since(0)),
-    field(
-        "supportedProtocols",
-        Array(&Struct(
-            CONSUMER_GROUP_MEMBER_METADATA_VALUE_CLASSIC_MEMBER_METADATA_CLASSIC_PROTOCOL_FIELDS,
-        )),
-        since(0),
-    ),
+    field("supportedProtocols", Array(&Struct(CONSUMER_GROUP_MEMBER_METADATA_VALUE_CLASSIC_MEMBER_METADATA_CLASSIC_PROTOCOL_FIELDS)), since(0)),
 ];
 
 const CONSUMER_GROUP_MEMBER_METADATA_VALUE_FIELDS: &[Field] = &[
@@ -1073,191 +596,70 @@ const CONSUMER_GROUP_MEMBER_METADATA_VALUE_FIELDS: &[Field] = &[
     field("subscribedTopicRegex", String, since(0)).nullable(since(0)),
     field("rebalanceTimeoutMs", Int32, since(0)),
     field("serverAssignor", String, since(0)).nullable(since(0)),
-    field(
-        "classicMemberMetadata",
-        Struct(CONSUMER_GROUP_MEMBER_METADATA_VALUE_CLASSIC_MEMBER_METADATA_FIELDS),
-        since(0),
-    )
-    .nullable(since(0))
-    .tagged(
-        0,
-        since(0),
-        "{\"sessionTimeoutMs\":0,\"supportedProtocols\":[]}",
-    ),
+    field("classicMemberMetadata", Struct(CONSUMER_GROUP_MEMBER_METADATA_VALUE_CLASSIC_MEMBER_METADATA_FIELDS), since(0)).nullable(since(0)).tagged(0, since(0), "{\"sessionTimeoutMs\":0,\"supportedProtocols\":[]}"),
 ];
 
-/// `ConsumerGroupMemberMetadataValue.json`.
-pub(crate) static CONSUMER_GROUP_MEMBER_METADATA_VALUE: Schema = Schema {
-    name: "ConsumerGroupMemberMetadataValue",
-    versions: between(0, 0),
-    flexible: since(0),
-    fields: CONSUMER_GROUP_MEMBER_METADATA_VALUE_FIELDS,
-};
+pub(crate) static CONSUMER_GROUP_MEMBER_METADATA_VALUE: Schema =
+    schema("ConsumerGroupMemberMetadataValue", between(0, 0), since(0), CONSUMER_GROUP_MEMBER_METADATA_VALUE_FIELDS);
 
-const CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA_KEY_FIELDS: &[Field] =
-    &[field("groupId", String, between(0, 0))];
-
-/// `ConsumerGroupTargetAssignmentMetadataKey.json`.
-pub(crate) static CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA_KEY: Schema = Schema {
-    name: "ConsumerGroupTargetAssignmentMetadataKey",
-    versions: between(0, 0),
-    flexible: NONE,
-    fields: CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA_KEY_FIELDS,
-};
+pub(crate) static CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA_KEY: Schema =
+    schema("ConsumerGroupTargetAssignmentMetadataKey", between(0, 0), NONE, CONSUMER_GROUP_METADATA_KEY_FIELDS);
 
 const CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA_VALUE_FIELDS: &[Field] = &[
     field("assignmentEpoch", Int32, since(0)),
     field("assignmentTimestamp", Int64, since(0)).tagged(0, since(0), "0"),
 ];
 
-/// `ConsumerGroupTargetAssignmentMetadataValue.json`.
-pub(crate) static CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA_VALUE: Schema = Schema {
-    name: "ConsumerGroupTargetAssignmentMetadataValue",
-    versions: between(0, 0),
-    flexible: since(0),
-    fields: CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA_VALUE_FIELDS,
-};
+pub(crate) static CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA_VALUE: Schema =
+    schema("ConsumerGroupTargetAssignmentMetadataValue", between(0, 0), since(0), CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA_VALUE_FIELDS);
 
-const CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER_KEY_FIELDS: &[Field] = &[
-    field("groupId", String, between(0, 0)),
-    field("memberId", String, between(0, 0)),
-];
-
-/// `ConsumerGroupTargetAssignmentMemberKey.json`.
-pub(crate) static CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER_KEY: Schema = Schema {
-    name: "ConsumerGroupTargetAssignmentMemberKey",
-    versions: between(0, 0),
-    flexible: NONE,
-    fields: CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER_KEY_FIELDS,
-};
+pub(crate) static CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER_KEY: Schema =
+    schema("ConsumerGroupTargetAssignmentMemberKey", between(0, 0), NONE, CONSUMER_GROUP_MEMBER_METADATA_KEY_FIELDS);
 
 const CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER_VALUE_TOPIC_PARTITION_FIELDS: &[Field] = &[
     field("topicId", Uuid, since(0)),
     field("partitions", Array(&Int32), since(0)),
 ];
 
-const CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER_VALUE_FIELDS: &[Field] = &[field(
-    "topicPartitions",
-    Array(&Struct(
-        CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER_VALUE_TOPIC_PARTITION_FIELDS,
-    )),
-    since(0),
-)];
-
-/// `ConsumerGroupTargetAssignmentMemberValue.json`.
-pub(crate) static CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER_VALUE: Schema = Schema {
-    name: "ConsumerGroupTargetAssignmentMemberValue",
-    versions: between(0, 0),
-    flexible: since(0),
-    fields: CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER_VALUE_FIELDS,
-};
-
-const CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT_KEY_FIELDS: &[Field] = &[
-    field("groupId", String, between(0, 0)),
-    field("memberId", String, between(0, 0)),
+const CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER_VALUE_FIELDS: &[Field] = &[
+    field("topicPartitions", Array(&Struct(CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER_VALUE_TOPIC_PARTITION_FIELDS)), since(0)),
 ];
 
-/// `ConsumerGroupCurrentMemberAssignmentKey.json`.
-pub(crate) static CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT_KEY: Schema = Schema {
-    name: "ConsumerGroupCurrentMemberAssignmentKey",
-    versions: between(0, 0),
-    flexible: NONE,
-    fields: CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT_KEY_FIELDS,
-};
+pub(crate) static CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER_VALUE: Schema =
+    schema("ConsumerGroupTargetAssignmentMemberValue", between(0, 0), since(0), CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER_VALUE_FIELDS);
+
+pub(crate) static CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT_KEY: Schema =
+    schema("ConsumerGroupCurrentMemberAssignmentKey", between(0, 0), NONE, CONSUMER_GROUP_MEMBER_METADATA_KEY_FIELDS);
 
 const CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT_VALUE_TOPIC_PARTITIONS_FIELDS: &[Field] = &[
     field("topicId", Uuid, since(0)),
     field("partitions", Array(&Int32), since(0)),
-    field("assignmentEpochs", Array(&Int32), since(0))
-        .nullable(since(0))
-        .tagged(0, since(0), "[]"),
+    field("assignmentEpochs", Array(&Int32), since(0)).nullable(since(0)).tagged(0, since(0), "[]"),
 ];
 
 const CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT_VALUE_FIELDS: &[Field] = &[
     field("memberEpoch", Int32, since(0)),
     field("previousMemberEpoch", Int32, since(0)),
     field("state", Int8, since(0)),
-    field(
-        "assignedPartitions",
-        Array(&Struct(
-            CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT_VALUE_TOPIC_PARTITIONS_FIELDS,
-        )),
-        since(0),
-    ),
-    field(
-        "partitionsPendingRevocation",
-        Array(&Struct(
-            CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT_VALUE_TOPIC_PARTITIONS_FIELDS,
-        )),
-        since(0),
-    ),
+    field("assignedPartitions", Array(&Struct(CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT_VALUE_TOPIC_PARTITIONS_FIELDS)), since(0)),
+    field("partitionsPendingRevocation", Array(&Struct(CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT_VALUE_TOPIC_PARTITIONS_FIELDS)), since(0)),
 ];
 
-/// `ConsumerGroupCurrentMemberAssignmentValue.json`.
-pub(crate) static CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT_VALUE: Schema = Schema {
-    name: "ConsumerGroupCurrentMemberAssignmentValue",
-    versions: between(0, 0),
-    flexible: since(0),
-    fields: CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT_VALUE_FIELDS,
-};
+pub(crate) static CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT_VALUE: Schema =
+    schema("ConsumerGroupCurrentMemberAssignmentValue", between(0, 0), since(0), CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT_VALUE_FIELDS);
 
-const SHARE_GROUP_PARTITION_METADATA_KEY_FIELDS: &[Field] =
-    &[field("groupId", String, between(9, 9))];
-
-/// `ShareGroupPartitionMetadataKey.json`.
-pub(crate) static SHARE_GROUP_PARTITION_METADATA_KEY: Schema = Schema {
-    name: "ShareGroupPartitionMetadataKey",
-    versions: between(9, 9),
-    flexible: NONE,
-    fields: SHARE_GROUP_PARTITION_METADATA_KEY_FIELDS,
-};
-
-const SHARE_GROUP_PARTITION_METADATA_VALUE_TOPIC_METADATA_PARTITION_METADATA_FIELDS: &[Field] = &[
-    field("partition", Int32, since(0)),
-    field("racks", Array(&String), since(0)),
+const SHARE_GROUP_PARTITION_METADATA_KEY_FIELDS: &[Field] = &[
+    field("groupId", String, between(9, 9)),
 ];
 
-const SHARE_GROUP_PARTITION_METADATA_VALUE_TOPIC_METADATA_FIELDS: &[Field] = &[
-    field("topicId", Uuid, since(0)),
-    field("topicName", String, since(0)),
-    field("numPartitions", Int32, since(0)),
-    field(
-        "partitionMetadata",
-        Array(&Struct(
-            SHARE_GROUP_PARTITION_METADATA_VALUE_TOPIC_METADATA_PARTITION_METADATA_FIELDS,
-        )),
-        since(0),
-    ),
-];
+pub(crate) static SHARE_GROUP_PARTITION_METADATA_KEY: Schema =
+    schema("ShareGroupPartitionMetadataKey", between(9, 9), NONE, SHARE_GROUP_PARTITION_METADATA_KEY_FIELDS);
 
-const SHARE_GROUP_PARTITION_METADATA_VALUE_FIELDS: &[Field] = &[field(
-    "topics",
-    Array(&Struct(
-        SHARE_GROUP_PARTITION_METADATA_VALUE_TOPIC_METADATA_FIELDS,
-    )),
-    since(0),
-)];
+pub(crate) static SHARE_GROUP_PARTITION_METADATA_VALUE: Schema =
+    schema("ShareGroupPartitionMetadataValue", between(0, 0), since(0), CONSUMER_GROUP_PARTITION_METADATA_VALUE_FIELDS);
 
-/// `ShareGroupPartitionMetadataValue.json`.
-pub(crate) static SHARE_GROUP_PARTITION_METADATA_VALUE: Schema = Schema {
-    name: "ShareGroupPartitionMetadataValue",
-    versions: between(0, 0),
-    flexible: since(0),
-    fields: SHARE_GROUP_PARTITION_METADATA_VALUE_FIELDS,
-};
-
-const SHARE_GROUP_MEMBER_METADATA_KEY_FIELDS: &[Field] = &[
-    field("groupId", String, between(0, 0)),
-    field("memberId", String, between(0, 0)),
-];
-
-/// `ShareGroupMemberMetadataKey.json`.
-pub(crate) static SHARE_GROUP_MEMBER_METADATA_KEY: Schema = Schema {
-    name: "ShareGroupMemberMetadataKey",
-    versions: between(0, 0),
-    flexible: NONE,
-    fields: SHARE_GROUP_MEMBER_METADATA_KEY_FIELDS,
-};
+pub(crate) static SHARE_GROUP_MEMBER_METADATA_KEY: Schema =
+    schema("ShareGroupMemberMetadataKey", between(0, 0), NONE, CONSUMER_GROUP_MEMBER_METADATA_KEY_FIELDS);
 
 const SHARE_GROUP_MEMBER_METADATA_VALUE_FIELDS: &[Field] = &[
     field("rackId", String, since(0)).nullable(since(0)),
@@ -1266,144 +668,47 @@ const SHARE_GROUP_MEMBER_METADATA_VALUE_FIELDS: &[Field] = &[
     field("subscribedTopicNames", Array(&String), since(0)),
 ];
 
-/// `ShareGroupMemberMetadataValue.json`.
-pub(crate) static SHARE_GROUP_MEMBER_METADATA_VALUE: Schema = Schema {
-    name: "ShareGroupMemberMetadataValue",
-    versions: between(0, 0),
-    flexible: since(0),
-    fields: SHARE_GROUP_MEMBER_METADATA_VALUE_FIELDS,
-};
+pub(crate) static SHARE_GROUP_MEMBER_METADATA_VALUE: Schema =
+    schema("ShareGroupMemberMetadataValue", between(0, 0), since(0), SHARE_GROUP_MEMBER_METADATA_VALUE_FIELDS);
 
-const SHARE_GROUP_METADATA_KEY_FIELDS: &[Field] = &[field("groupId", String, between(0, 0))];
-
-/// `ShareGroupMetadataKey.json`.
-pub(crate) static SHARE_GROUP_METADATA_KEY: Schema = Schema {
-    name: "ShareGroupMetadataKey",
-    versions: between(0, 0),
-    flexible: NONE,
-    fields: SHARE_GROUP_METADATA_KEY_FIELDS,
-};
+pub(crate) static SHARE_GROUP_METADATA_KEY: Schema =
+    schema("ShareGroupMetadataKey", between(0, 0), NONE, CONSUMER_GROUP_METADATA_KEY_FIELDS);
 
 const SHARE_GROUP_METADATA_VALUE_FIELDS: &[Field] = &[
     field("epoch", Int32, since(0)),
     field("metadataHash", Int64, since(0)),
 ];
 
-/// `ShareGroupMetadataValue.json`.
-pub(crate) static SHARE_GROUP_METADATA_VALUE: Schema = Schema {
-    name: "ShareGroupMetadataValue",
-    versions: between(0, 0),
-    flexible: since(0),
-    fields: SHARE_GROUP_METADATA_VALUE_FIELDS,
-};
+pub(crate) static SHARE_GROUP_METADATA_VALUE: Schema =
+    schema("ShareGroupMetadataValue", between(0, 0), since(0), SHARE_GROUP_METADATA_VALUE_FIELDS);
 
-const SHARE_GROUP_TARGET_ASSIGNMENT_METADATA_KEY_FIELDS: &[Field] =
-    &[field("groupId", String, between(0, 0))];
+pub(crate) static SHARE_GROUP_TARGET_ASSIGNMENT_METADATA_KEY: Schema =
+    schema("ShareGroupTargetAssignmentMetadataKey", between(0, 0), NONE, CONSUMER_GROUP_METADATA_KEY_FIELDS);
 
-/// `ShareGroupTargetAssignmentMetadataKey.json`.
-pub(crate) static SHARE_GROUP_TARGET_ASSIGNMENT_METADATA_KEY: Schema = Schema {
-    name: "ShareGroupTargetAssignmentMetadataKey",
-    versions: between(0, 0),
-    flexible: NONE,
-    fields: SHARE_GROUP_TARGET_ASSIGNMENT_METADATA_KEY_FIELDS,
-};
+pub(crate) static SHARE_GROUP_TARGET_ASSIGNMENT_METADATA_VALUE: Schema =
+    schema("ShareGroupTargetAssignmentMetadataValue", between(0, 0), since(0), CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA_VALUE_FIELDS);
 
-const SHARE_GROUP_TARGET_ASSIGNMENT_METADATA_VALUE_FIELDS: &[Field] = &[
-    field("assignmentEpoch", Int32, since(0)),
-    field("assignmentTimestamp", Int64, since(0)).tagged(0, since(0), "0"),
-];
+pub(crate) static SHARE_GROUP_TARGET_ASSIGNMENT_MEMBER_KEY: Schema =
+    schema("ShareGroupTargetAssignmentMemberKey", between(0, 0), NONE, CONSUMER_GROUP_MEMBER_METADATA_KEY_FIELDS);
 
-/// `ShareGroupTargetAssignmentMetadataValue.json`.
-pub(crate) static SHARE_GROUP_TARGET_ASSIGNMENT_METADATA_VALUE: Schema = Schema {
-    name: "ShareGroupTargetAssignmentMetadataValue",
-    versions: between(0, 0),
-    flexible: since(0),
-    fields: SHARE_GROUP_TARGET_ASSIGNMENT_METADATA_VALUE_FIELDS,
-};
+pub(crate) static SHARE_GROUP_TARGET_ASSIGNMENT_MEMBER_VALUE: Schema =
+    schema("ShareGroupTargetAssignmentMemberValue", between(0, 0), since(0), CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER_VALUE_FIELDS);
 
-const SHARE_GROUP_TARGET_ASSIGNMENT_MEMBER_KEY_FIELDS: &[Field] = &[
-    field("groupId", String, between(0, 0)),
-    field("memberId", String, between(0, 0)),
-];
-
-/// `ShareGroupTargetAssignmentMemberKey.json`.
-pub(crate) static SHARE_GROUP_TARGET_ASSIGNMENT_MEMBER_KEY: Schema = Schema {
-    name: "ShareGroupTargetAssignmentMemberKey",
-    versions: between(0, 0),
-    flexible: NONE,
-    fields: SHARE_GROUP_TARGET_ASSIGNMENT_MEMBER_KEY_FIELDS,
-};
-
-const SHARE_GROUP_TARGET_ASSIGNMENT_MEMBER_VALUE_TOPIC_PARTITION_FIELDS: &[Field] = &[
-    field("topicId", Uuid, since(0)),
-    field("partitions", Array(&Int32), since(0)),
-];
-
-const SHARE_GROUP_TARGET_ASSIGNMENT_MEMBER_VALUE_FIELDS: &[Field] = &[field(
-    "topicPartitions",
-    Array(&Struct(
-        SHARE_GROUP_TARGET_ASSIGNMENT_MEMBER_VALUE_TOPIC_PARTITION_FIELDS,
-    )),
-    since(0),
-)];
-
-/// `ShareGroupTargetAssignmentMemberValue.json`.
-pub(crate) static SHARE_GROUP_TARGET_ASSIGNMENT_MEMBER_VALUE: Schema = Schema {
-    name: "ShareGroupTargetAssignmentMemberValue",
-    versions: between(0, 0),
-    flexible: since(0),
-    fields: SHARE_GROUP_TARGET_ASSIGNMENT_MEMBER_VALUE_FIELDS,
-};
-
-const SHARE_GROUP_CURRENT_MEMBER_ASSIGNMENT_KEY_FIELDS: &[Field] = &[
-    field("groupId", String, between(0, 0)),
-    field("memberId", String, between(0, 0)),
-];
-
-/// `ShareGroupCurrentMemberAssignmentKey.json`.
-pub(crate) static SHARE_GROUP_CURRENT_MEMBER_ASSIGNMENT_KEY: Schema = Schema {
-    name: "ShareGroupCurrentMemberAssignmentKey",
-    versions: between(0, 0),
-    flexible: NONE,
-    fields: SHARE_GROUP_CURRENT_MEMBER_ASSIGNMENT_KEY_FIELDS,
-};
-
-const SHARE_GROUP_CURRENT_MEMBER_ASSIGNMENT_VALUE_TOPIC_PARTITIONS_FIELDS: &[Field] = &[
-    field("topicId", Uuid, since(0)),
-    field("partitions", Array(&Int32), since(0)),
-];
+pub(crate) static SHARE_GROUP_CURRENT_MEMBER_ASSIGNMENT_KEY: Schema =
+    schema("ShareGroupCurrentMemberAssignmentKey", between(0, 0), NONE, CONSUMER_GROUP_MEMBER_METADATA_KEY_FIELDS);
 
 const SHARE_GROUP_CURRENT_MEMBER_ASSIGNMENT_VALUE_FIELDS: &[Field] = &[
     field("memberEpoch", Int32, since(0)),
     field("previousMemberEpoch", Int32, since(0)),
     field("state", Int8, since(0)),
-    field(
-        "assignedPartitions",
-        Array(&Struct(
-            SHARE_GROUP_CURRENT_MEMBER_ASSIGNMENT_VALUE_TOPIC_PARTITIONS_FIELDS,
-        )),
-        since(0),
-    ),
+    field("assignedPartitions", Array(&Struct(CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER_VALUE_TOPIC_PARTITION_FIELDS)), since(0)),
 ];
 
-/// `ShareGroupCurrentMemberAssignmentValue.json`.
-pub(crate) static SHARE_GROUP_CURRENT_MEMBER_ASSIGNMENT_VALUE: Schema = Schema {
-    name: "ShareGroupCurrentMemberAssignmentValue",
-    versions: between(0, 0),
-    flexible: since(0),
-    fields: SHARE_GROUP_CURRENT_MEMBER_ASSIGNMENT_VALUE_FIELDS,
-};
+pub(crate) static SHARE_GROUP_CURRENT_MEMBER_ASSIGNMENT_VALUE: Schema =
+    schema("ShareGroupCurrentMemberAssignmentValue", between(0, 0), since(0), SHARE_GROUP_CURRENT_MEMBER_ASSIGNMENT_VALUE_FIELDS);
 
-const SHARE_GROUP_STATE_PARTITION_METADATA_KEY_FIELDS: &[Field] =
-    &[field("groupId", String, between(0, 0))];
-
-/// `ShareGroupStatePartitionMetadataKey.json`.
-pub(crate) static SHARE_GROUP_STATE_PARTITION_METADATA_KEY: Schema = Schema {
-    name: "ShareGroupStatePartitionMetadataKey",
-    versions: between(0, 0),
-    flexible: NONE,
-    fields: SHARE_GROUP_STATE_PARTITION_METADATA_KEY_FIELDS,
-};
+pub(crate) static SHARE_GROUP_STATE_PARTITION_METADATA_KEY: Schema =
+    schema("ShareGroupStatePartitionMetadataKey", between(0, 0), NONE, CONSUMER_GROUP_METADATA_KEY_FIELDS);
 
 const SHARE_GROUP_STATE_PARTITION_METADATA_VALUE_TOPIC_PARTITIONS_INFO_FIELDS: &[Field] = &[
     field("topicId", Uuid, since(0)),
@@ -1417,49 +722,21 @@ const SHARE_GROUP_STATE_PARTITION_METADATA_VALUE_TOPIC_INFO_FIELDS: &[Field] = &
 ];
 
 const SHARE_GROUP_STATE_PARTITION_METADATA_VALUE_FIELDS: &[Field] = &[
-    field(
-        "initializingTopics",
-        Array(&Struct(
-            SHARE_GROUP_STATE_PARTITION_METADATA_VALUE_TOPIC_PARTITIONS_INFO_FIELDS,
-        )),
-        since(0),
-    ),
-    field(
-        "initializedTopics",
-        Array(&Struct(
-            SHARE_GROUP_STATE_PARTITION_METADATA_VALUE_TOPIC_PARTITIONS_INFO_FIELDS,
-        )),
-        since(0),
-    ),
-    field(
-        "deletingTopics",
-        Array(&Struct(
-            SHARE_GROUP_STATE_PARTITION_METADATA_VALUE_TOPIC_INFO_FIELDS,
-        )),
-        since(0),
-    ),
+    field("initializingTopics", Array(&Struct(SHARE_GROUP_STATE_PARTITION_METADATA_VALUE_TOPIC_PARTITIONS_INFO_FIELDS)), since(0)),
+    field("initializedTopics", Array(&Struct(SHARE_GROUP_STATE_PARTITION_METADATA_VALUE_TOPIC_PARTITIONS_INFO_FIELDS)), since(0)),
+    field("deletingTopics", Array(&Struct(SHARE_GROUP_STATE_PARTITION_METADATA_VALUE_TOPIC_INFO_FIELDS)), since(0)),
 ];
 
-/// `ShareGroupStatePartitionMetadataValue.json`.
-pub(crate) static SHARE_GROUP_STATE_PARTITION_METADATA_VALUE: Schema = Schema {
-    name: "ShareGroupStatePartitionMetadataValue",
-    versions: between(0, 0),
-    flexible: since(0),
-    fields: SHARE_GROUP_STATE_PARTITION_METADATA_VALUE_FIELDS,
-};
+pub(crate) static SHARE_GROUP_STATE_PARTITION_METADATA_VALUE: Schema =
+    schema("ShareGroupStatePartitionMetadataValue", between(0, 0), since(0), SHARE_GROUP_STATE_PARTITION_METADATA_VALUE_FIELDS);
 
 const CONSUMER_GROUP_REGULAR_EXPRESSION_KEY_FIELDS: &[Field] = &[
     field("groupId", String, between(0, 0)),
     field("regularExpression", String, between(0, 0)),
 ];
 
-/// `ConsumerGroupRegularExpressionKey.json`.
-pub(crate) static CONSUMER_GROUP_REGULAR_EXPRESSION_KEY: Schema = Schema {
-    name: "ConsumerGroupRegularExpressionKey",
-    versions: between(0, 0),
-    flexible: NONE,
-    fields: CONSUMER_GROUP_REGULAR_EXPRESSION_KEY_FIELDS,
-};
+pub(crate) static CONSUMER_GROUP_REGULAR_EXPRESSION_KEY: Schema =
+    schema("ConsumerGroupRegularExpressionKey", between(0, 0), NONE, CONSUMER_GROUP_REGULAR_EXPRESSION_KEY_FIELDS);
 
 const CONSUMER_GROUP_REGULAR_EXPRESSION_VALUE_FIELDS: &[Field] = &[
     field("topics", Array(&String), since(0)),
@@ -1467,23 +744,11 @@ const CONSUMER_GROUP_REGULAR_EXPRESSION_VALUE_FIELDS: &[Field] = &[
     field("timestamp", Int64, since(0)),
 ];
 
-/// `ConsumerGroupRegularExpressionValue.json`.
-pub(crate) static CONSUMER_GROUP_REGULAR_EXPRESSION_VALUE: Schema = Schema {
-    name: "ConsumerGroupRegularExpressionValue",
-    versions: between(0, 0),
-    flexible: since(0),
-    fields: CONSUMER_GROUP_REGULAR_EXPRESSION_VALUE_FIELDS,
-};
+pub(crate) static CONSUMER_GROUP_REGULAR_EXPRESSION_VALUE: Schema =
+    schema("ConsumerGroupRegularExpressionValue", between(0, 0), since(0), CONSUMER_GROUP_REGULAR_EXPRESSION_VALUE_FIELDS);
 
-const STREAMS_GROUP_METADATA_KEY_FIELDS: &[Field] = &[field("groupId", String, between(0, 0))];
-
-/// `StreamsGroupMetadataKey.json`.
-pub(crate) static STREAMS_GROUP_METADATA_KEY: Schema = Schema {
-    name: "StreamsGroupMetadataKey",
-    versions: between(0, 0),
-    flexible: NONE,
-    fields: STREAMS_GROUP_METADATA_KEY_FIELDS,
-};
+pub(crate) static STREAMS_GROUP_METADATA_KEY: Schema =
+    schema("StreamsGroupMetadataKey", between(0, 0), NONE, CONSUMER_GROUP_METADATA_KEY_FIELDS);
 
 const STREAMS_GROUP_METADATA_VALUE_LAST_ASSIGNMENT_CONFIG_FIELDS: &[Field] = &[
     field("key", String, since(0)),
@@ -1494,48 +759,20 @@ const STREAMS_GROUP_METADATA_VALUE_FIELDS: &[Field] = &[
     field("epoch", Int32, since(0)),
     field("metadataHash", Int64, since(0)),
     field("validatedTopologyEpoch", Int32, since(0)).tagged(0, since(0), "-1"),
-    field(
-        "lastAssignmentConfigs",
-        Array(&Struct(
-            STREAMS_GROUP_METADATA_VALUE_LAST_ASSIGNMENT_CONFIG_FIELDS,
-        )),
-        since(0),
-    )
-    .nullable(since(0))
-    .tagged(1, since(0), "[]"),
+    field("lastAssignmentConfigs", Array(&Struct(STREAMS_GROUP_METADATA_VALUE_LAST_ASSIGNMENT_CONFIG_FIELDS)), since(0)).nullable(since(0)).tagged(1, since(0), "[]"),
     field("storedDescriptionTopologyEpoch", Int32, since(0)).tagged(2, since(0), "-1"),
     field("failedDescriptionTopologyEpoch", Int32, since(0)).tagged(3, since(0), "-1"),
 ];
 
-/// `StreamsGroupMetadataValue.json`.
-pub(crate) static STREAMS_GROUP_METADATA_VALUE: Schema = Schema {
-    name: "StreamsGroupMetadataValue",
-    versions: between(0, 0),
-    flexible: since(0),
-    fields: STREAMS_GROUP_METADATA_VALUE_FIELDS,
-};
+pub(crate) static STREAMS_GROUP_METADATA_VALUE: Schema =
+    schema("StreamsGroupMetadataValue", between(0, 0), since(0), STREAMS_GROUP_METADATA_VALUE_FIELDS);
 
-const STREAMS_GROUP_MEMBER_METADATA_KEY_FIELDS: &[Field] = &[
-    field("groupId", String, between(0, 0)),
-    field("memberId", String, between(0, 0)),
-];
-
-/// `StreamsGroupMemberMetadataKey.json`.
-pub(crate) static STREAMS_GROUP_MEMBER_METADATA_KEY: Schema = Schema {
-    name: "StreamsGroupMemberMetadataKey",
-    versions: between(0, 0),
-    flexible: NONE,
-    fields: STREAMS_GROUP_MEMBER_METADATA_KEY_FIELDS,
-};
+pub(crate) static STREAMS_GROUP_MEMBER_METADATA_KEY: Schema =
+    schema("StreamsGroupMemberMetadataKey", between(0, 0), NONE, CONSUMER_GROUP_MEMBER_METADATA_KEY_FIELDS);
 
 const STREAMS_GROUP_MEMBER_METADATA_VALUE_ENDPOINT_FIELDS: &[Field] = &[
     field("host", String, since(0)),
     field("port", Uint16, since(0)),
-];
-
-const STREAMS_GROUP_MEMBER_METADATA_VALUE_KEY_VALUE_FIELDS: &[Field] = &[
-    field("key", String, since(0)),
-    field("value", String, since(0)),
 ];
 
 const STREAMS_GROUP_MEMBER_METADATA_VALUE_FIELDS: &[Field] = &[
@@ -1546,65 +783,21 @@ const STREAMS_GROUP_MEMBER_METADATA_VALUE_FIELDS: &[Field] = &[
     field("rebalanceTimeoutMs", Int32, since(0)),
     field("topologyEpoch", Int32, since(0)),
     field("processId", String, since(0)),
-    field(
-        "userEndpoint",
-        Struct(STREAMS_GROUP_MEMBER_METADATA_VALUE_ENDPOINT_FIELDS),
-        since(0),
-    )
-    .nullable(since(0)),
-    field(
-        "clientTags",
-        Array(&Struct(
-            STREAMS_GROUP_MEMBER_METADATA_VALUE_KEY_VALUE_FIELDS,
-        )),
-        since(0),
-    ),
+    field("userEndpoint", Struct(STREAMS_GROUP_MEMBER_METADATA_VALUE_ENDPOINT_FIELDS), since(0)).nullable(since(0)),
+    field("clientTags", Array(&Struct(STREAMS_GROUP_METADATA_VALUE_LAST_ASSIGNMENT_CONFIG_FIELDS)), since(0)),
 ];
 
-/// `StreamsGroupMemberMetadataValue.json`.
-pub(crate) static STREAMS_GROUP_MEMBER_METADATA_VALUE: Schema = Schema {
-    name: "StreamsGroupMemberMetadataValue",
-    versions: between(0, 0),
-    flexible: since(0),
-    fields: STREAMS_GROUP_MEMBER_METADATA_VALUE_FIELDS,
-};
+pub(crate) static STREAMS_GROUP_MEMBER_METADATA_VALUE: Schema =
+    schema("StreamsGroupMemberMetadataValue", between(0, 0), since(0), STREAMS_GROUP_MEMBER_METADATA_VALUE_FIELDS);
 
-const STREAMS_GROUP_TARGET_ASSIGNMENT_METADATA_KEY_FIELDS: &[Field] =
-    &[field("groupId", String, between(0, 0))];
+pub(crate) static STREAMS_GROUP_TARGET_ASSIGNMENT_METADATA_KEY: Schema =
+    schema("StreamsGroupTargetAssignmentMetadataKey", between(0, 0), NONE, CONSUMER_GROUP_METADATA_KEY_FIELDS);
 
-/// `StreamsGroupTargetAssignmentMetadataKey.json`.
-pub(crate) static STREAMS_GROUP_TARGET_ASSIGNMENT_METADATA_KEY: Schema = Schema {
-    name: "StreamsGroupTargetAssignmentMetadataKey",
-    versions: between(0, 0),
-    flexible: NONE,
-    fields: STREAMS_GROUP_TARGET_ASSIGNMENT_METADATA_KEY_FIELDS,
-};
+pub(crate) static STREAMS_GROUP_TARGET_ASSIGNMENT_METADATA_VALUE: Schema =
+    schema("StreamsGroupTargetAssignmentMetadataValue", between(0, 0), since(0), CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA_VALUE_FIELDS);
 
-const STREAMS_GROUP_TARGET_ASSIGNMENT_METADATA_VALUE_FIELDS: &[Field] = &[
-    field("assignmentEpoch", Int32, since(0)),
-    field("assignmentTimestamp", Int64, since(0)).tagged(0, since(0), "0"),
-];
-
-/// `StreamsGroupTargetAssignmentMetadataValue.json`.
-pub(crate) static STREAMS_GROUP_TARGET_ASSIGNMENT_METADATA_VALUE: Schema = Schema {
-    name: "StreamsGroupTargetAssignmentMetadataValue",
-    versions: between(0, 0),
-    flexible: since(0),
-    fields: STREAMS_GROUP_TARGET_ASSIGNMENT_METADATA_VALUE_FIELDS,
-};
-
-const STREAMS_GROUP_TARGET_ASSIGNMENT_MEMBER_KEY_FIELDS: &[Field] = &[
-    field("groupId", String, between(0, 0)),
-    field("memberId", String, between(0, 0)),
-];
-
-/// `StreamsGroupTargetAssignmentMemberKey.json`.
-pub(crate) static STREAMS_GROUP_TARGET_ASSIGNMENT_MEMBER_KEY: Schema = Schema {
-    name: "StreamsGroupTargetAssignmentMemberKey",
-    versions: between(0, 0),
-    flexible: NONE,
-    fields: STREAMS_GROUP_TARGET_ASSIGNMENT_MEMBER_KEY_FIELDS,
-};
+pub(crate) static STREAMS_GROUP_TARGET_ASSIGNMENT_MEMBER_KEY: Schema =
+    schema("StreamsGroupTargetAssignmentMemberKey", between(0, 0), NONE, CONSUMER_GROUP_MEMBER_METADATA_KEY_FIELDS);
 
 const STREAMS_GROUP_TARGET_ASSIGNMENT_MEMBER_VALUE_TASK_IDS_FIELDS: &[Field] = &[
     field("subtopologyId", String, since(0)),
@@ -1612,140 +805,46 @@ const STREAMS_GROUP_TARGET_ASSIGNMENT_MEMBER_VALUE_TASK_IDS_FIELDS: &[Field] = &
 ];
 
 const STREAMS_GROUP_TARGET_ASSIGNMENT_MEMBER_VALUE_FIELDS: &[Field] = &[
-    field(
-        "activeTasks",
-        Array(&Struct(
-            STREAMS_GROUP_TARGET_ASSIGNMENT_MEMBER_VALUE_TASK_IDS_FIELDS,
-        )),
-        since(0),
-    ),
-    field(
-        "standbyTasks",
-        Array(&Struct(
-            STREAMS_GROUP_TARGET_ASSIGNMENT_MEMBER_VALUE_TASK_IDS_FIELDS,
-        )),
-        since(0),
-    ),
-    field(
-        "warmupTasks",
-        Array(&Struct(
-            STREAMS_GROUP_TARGET_ASSIGNMENT_MEMBER_VALUE_TASK_IDS_FIELDS,
-        )),
-        since(0),
-    ),
+    field("activeTasks", Array(&Struct(STREAMS_GROUP_TARGET_ASSIGNMENT_MEMBER_VALUE_TASK_IDS_FIELDS)), since(0)),
+    field("standbyTasks", Array(&Struct(STREAMS_GROUP_TARGET_ASSIGNMENT_MEMBER_VALUE_TASK_IDS_FIELDS)), since(0)),
+    field("warmupTasks", Array(&Struct(STREAMS_GROUP_TARGET_ASSIGNMENT_MEMBER_VALUE_TASK_IDS_FIELDS)), since(0)),
 ];
 
-/// `StreamsGroupTargetAssignmentMemberValue.json`.
-pub(crate) static STREAMS_GROUP_TARGET_ASSIGNMENT_MEMBER_VALUE: Schema = Schema {
-    name: "StreamsGroupTargetAssignmentMemberValue",
-    versions: between(0, 0),
-    flexible: since(0),
-    fields: STREAMS_GROUP_TARGET_ASSIGNMENT_MEMBER_VALUE_FIELDS,
-};
+pub(crate) static STREAMS_GROUP_TARGET_ASSIGNMENT_MEMBER_VALUE: Schema =
+    schema("StreamsGroupTargetAssignmentMemberValue", between(0, 0), since(0), STREAMS_GROUP_TARGET_ASSIGNMENT_MEMBER_VALUE_FIELDS);
 
-const STREAMS_GROUP_CURRENT_MEMBER_ASSIGNMENT_KEY_FIELDS: &[Field] = &[
-    field("groupId", String, between(0, 0)),
-    field("memberId", String, between(0, 0)),
-];
-
-/// `StreamsGroupCurrentMemberAssignmentKey.json`.
-pub(crate) static STREAMS_GROUP_CURRENT_MEMBER_ASSIGNMENT_KEY: Schema = Schema {
-    name: "StreamsGroupCurrentMemberAssignmentKey",
-    versions: between(0, 0),
-    flexible: NONE,
-    fields: STREAMS_GROUP_CURRENT_MEMBER_ASSIGNMENT_KEY_FIELDS,
-};
+pub(crate) static STREAMS_GROUP_CURRENT_MEMBER_ASSIGNMENT_KEY: Schema =
+    schema("StreamsGroupCurrentMemberAssignmentKey", between(0, 0), NONE, CONSUMER_GROUP_MEMBER_METADATA_KEY_FIELDS);
 
 const STREAMS_GROUP_CURRENT_MEMBER_ASSIGNMENT_VALUE_TASK_IDS_FIELDS: &[Field] = &[
     field("subtopologyId", String, since(0)),
     field("partitions", Array(&Int32), since(0)),
-    field("assignmentEpochs", Array(&Int32), since(0))
-        .nullable(since(0))
-        .tagged(0, since(0), "[]"),
+    field("assignmentEpochs", Array(&Int32), since(0)).nullable(since(0)).tagged(0, since(0), "[]"),
 ];
 
 const STREAMS_GROUP_CURRENT_MEMBER_ASSIGNMENT_VALUE_FIELDS: &[Field] = &[
     field("memberEpoch", Int32, since(0)),
     field("previousMemberEpoch", Int32, since(0)),
     field("state", Int8, since(0)),
-    field(
-        "activeTasks",
-        Array(&Struct(
-            STREAMS_GROUP_CURRENT_MEMBER_ASSIGNMENT_VALUE_TASK_IDS_FIELDS,
-        )),
-        since(0),
-    ),
-    field(
-        "standbyTasks",
-        Array(&Struct(
-            STREAMS_GROUP_CURRENT_MEMBER_ASSIGNMENT_VALUE_TASK_IDS_FIELDS,
-        )),
-        since(0),
-    ),
-    field(
-        "warmupTasks",
-        Array(&Struct(
-            STREAMS_GROUP_CURRENT_MEMBER_ASSIGNMENT_VALUE_TASK_IDS_FIELDS,
-        )),
-        since(0),
-    ),
-    field(
-        "activeTasksPendingRevocation",
-        Array(&Struct(
-            STREAMS_GROUP_CURRENT_MEMBER_ASSIGNMENT_VALUE_TASK_IDS_FIELDS,
-        )),
-        since(0),
-    ),
-    field(
-        "standbyTasksPendingRevocation",
-        Array(&Struct(
-            STREAMS_GROUP_CURRENT_MEMBER_ASSIGNMENT_VALUE_TASK_IDS_FIELDS,
-        )),
-        since(0),
-    ),
-    field(
-        "warmupTasksPendingRevocation",
-        Array(&Struct(
-            STREAMS_GROUP_CURRENT_MEMBER_ASSIGNMENT_VALUE_TASK_IDS_FIELDS,
-        )),
-        since(0),
-    ),
+    field("activeTasks", Array(&Struct(STREAMS_GROUP_CURRENT_MEMBER_ASSIGNMENT_VALUE_TASK_IDS_FIELDS)), since(0)),
+    field("standbyTasks", Array(&Struct(STREAMS_GROUP_CURRENT_MEMBER_ASSIGNMENT_VALUE_TASK_IDS_FIELDS)), since(0)),
+    field("warmupTasks", Array(&Struct(STREAMS_GROUP_CURRENT_MEMBER_ASSIGNMENT_VALUE_TASK_IDS_FIELDS)), since(0)),
+    field("activeTasksPendingRevocation", Array(&Struct(STREAMS_GROUP_CURRENT_MEMBER_ASSIGNMENT_VALUE_TASK_IDS_FIELDS)), since(0)),
+    field("standbyTasksPendingRevocation", Array(&Struct(STREAMS_GROUP_CURRENT_MEMBER_ASSIGNMENT_VALUE_TASK_IDS_FIELDS)), since(0)),
+    field("warmupTasksPendingRevocation", Array(&Struct(STREAMS_GROUP_CURRENT_MEMBER_ASSIGNMENT_VALUE_TASK_IDS_FIELDS)), since(0)),
 ];
 
-/// `StreamsGroupCurrentMemberAssignmentValue.json`.
-pub(crate) static STREAMS_GROUP_CURRENT_MEMBER_ASSIGNMENT_VALUE: Schema = Schema {
-    name: "StreamsGroupCurrentMemberAssignmentValue",
-    versions: between(0, 0),
-    flexible: since(0),
-    fields: STREAMS_GROUP_CURRENT_MEMBER_ASSIGNMENT_VALUE_FIELDS,
-};
+pub(crate) static STREAMS_GROUP_CURRENT_MEMBER_ASSIGNMENT_VALUE: Schema =
+    schema("StreamsGroupCurrentMemberAssignmentValue", between(0, 0), since(0), STREAMS_GROUP_CURRENT_MEMBER_ASSIGNMENT_VALUE_FIELDS);
 
-const STREAMS_GROUP_TOPOLOGY_KEY_FIELDS: &[Field] = &[field("groupId", String, between(0, 0))];
-
-/// `StreamsGroupTopologyKey.json`.
-pub(crate) static STREAMS_GROUP_TOPOLOGY_KEY: Schema = Schema {
-    name: "StreamsGroupTopologyKey",
-    versions: between(0, 0),
-    flexible: NONE,
-    fields: STREAMS_GROUP_TOPOLOGY_KEY_FIELDS,
-};
-
-const STREAMS_GROUP_TOPOLOGY_VALUE_SUBTOPOLOGY_TOPIC_INFO_TOPIC_CONFIG_FIELDS: &[Field] = &[
-    field("key", String, since(0)),
-    field("value", String, since(0)),
-];
+pub(crate) static STREAMS_GROUP_TOPOLOGY_KEY: Schema =
+    schema("StreamsGroupTopologyKey", between(0, 0), NONE, CONSUMER_GROUP_METADATA_KEY_FIELDS);
 
 const STREAMS_GROUP_TOPOLOGY_VALUE_SUBTOPOLOGY_TOPIC_INFO_FIELDS: &[Field] = &[
     field("name", String, since(0)),
     field("partitions", Int32, since(0)),
     field("replicationFactor", Int16, since(0)),
-    field(
-        "topicConfigs",
-        Array(&Struct(
-            STREAMS_GROUP_TOPOLOGY_VALUE_SUBTOPOLOGY_TOPIC_INFO_TOPIC_CONFIG_FIELDS,
-        )),
-        since(0),
-    ),
+    field("topicConfigs", Array(&Struct(STREAMS_GROUP_METADATA_VALUE_LAST_ASSIGNMENT_CONFIG_FIELDS)), since(0)),
 ];
 
 const STREAMS_GROUP_TOPOLOGY_VALUE_SUBTOPOLOGY_COPARTITION_GROUP_FIELDS: &[Field] = &[
@@ -1758,56 +857,26 @@ const STREAMS_GROUP_TOPOLOGY_VALUE_SUBTOPOLOGY_FIELDS: &[Field] = &[
     field("subtopologyId", String, since(0)),
     field("sourceTopics", Array(&String), since(0)),
     field("sourceTopicRegex", Array(&String), since(0)),
-    field(
-        "stateChangelogTopics",
-        Array(&Struct(
-            STREAMS_GROUP_TOPOLOGY_VALUE_SUBTOPOLOGY_TOPIC_INFO_FIELDS,
-        )),
-        since(0),
-    ),
+    field("stateChangelogTopics", Array(&Struct(STREAMS_GROUP_TOPOLOGY_VALUE_SUBTOPOLOGY_TOPIC_INFO_FIELDS)), since(0)),
     field("repartitionSinkTopics", Array(&String), since(0)),
-    field(
-        "repartitionSourceTopics",
-        Array(&Struct(
-            STREAMS_GROUP_TOPOLOGY_VALUE_SUBTOPOLOGY_TOPIC_INFO_FIELDS,
-        )),
-        since(0),
-    ),
-    field(
-        "copartitionGroups",
-        Array(&Struct(
-            STREAMS_GROUP_TOPOLOGY_VALUE_SUBTOPOLOGY_COPARTITION_GROUP_FIELDS,
-        )),
-        since(0),
-    ),
+    field("repartitionSourceTopics", Array(&Struct(STREAMS_GROUP_TOPOLOGY_VALUE_SUBTOPOLOGY_TOPIC_INFO_FIELDS)), since(0)),
+    field("copartitionGroups", Array(&Struct(STREAMS_GROUP_TOPOLOGY_VALUE_SUBTOPOLOGY_COPARTITION_GROUP_FIELDS)), since(0)),
 ];
 
 const STREAMS_GROUP_TOPOLOGY_VALUE_FIELDS: &[Field] = &[
     field("epoch", Int32, since(0)),
-    field(
-        "subtopologies",
-        Array(&Struct(STREAMS_GROUP_TOPOLOGY_VALUE_SUBTOPOLOGY_FIELDS)),
-        since(0),
-    ),
+    field("subtopologies", Array(&Struct(STREAMS_GROUP_TOPOLOGY_VALUE_SUBTOPOLOGY_FIELDS)), since(0)),
 ];
 
-/// `StreamsGroupTopologyValue.json`.
-pub(crate) static STREAMS_GROUP_TOPOLOGY_VALUE: Schema = Schema {
-    name: "StreamsGroupTopologyValue",
-    versions: between(0, 0),
-    flexible: since(0),
-    fields: STREAMS_GROUP_TOPOLOGY_VALUE_FIELDS,
-};
+pub(crate) static STREAMS_GROUP_TOPOLOGY_VALUE: Schema =
+    schema("StreamsGroupTopologyValue", between(0, 0), since(0), STREAMS_GROUP_TOPOLOGY_VALUE_FIELDS);
 
-const TRANSACTION_LOG_KEY_FIELDS: &[Field] = &[field("transactionalId", String, between(0, 0))];
+const TRANSACTION_LOG_KEY_FIELDS: &[Field] = &[
+    field("transactionalId", String, between(0, 0)),
+];
 
-/// `TransactionLogKey.json`.
-pub(crate) static TRANSACTION_LOG_KEY: Schema = Schema {
-    name: "TransactionLogKey",
-    versions: between(0, 0),
-    flexible: NONE,
-    fields: TRANSACTION_LOG_KEY_FIELDS,
-};
+pub(crate) static TRANSACTION_LOG_KEY: Schema =
+    schema("TransactionLogKey", between(0, 0), NONE, TRANSACTION_LOG_KEY_FIELDS);
 
 const TRANSACTION_LOG_VALUE_PARTITIONS_SCHEMA_FIELDS: &[Field] = &[
     field("topic", String, since(0)),
@@ -1822,24 +891,14 @@ const TRANSACTION_LOG_VALUE_FIELDS: &[Field] = &[
     field("nextProducerEpoch", Int16, since(1)).tagged(3, since(1), "-1"),
     field("transactionTimeoutMs", Int32, since(0)),
     field("transactionStatus", Int8, since(0)),
-    field(
-        "transactionPartitions",
-        Array(&Struct(TRANSACTION_LOG_VALUE_PARTITIONS_SCHEMA_FIELDS)),
-        since(0),
-    )
-    .nullable(since(0)),
+    field("transactionPartitions", Array(&Struct(TRANSACTION_LOG_VALUE_PARTITIONS_SCHEMA_FIELDS)), since(0)).nullable(since(0)),
     field("transactionLastUpdateTimestampMs", Int64, since(0)),
     field("transactionStartTimestampMs", Int64, since(0)),
     field("clientTransactionVersion", Int16, since(1)).tagged(2, since(1), "0"),
 ];
 
-/// `TransactionLogValue.json`.
-pub(crate) static TRANSACTION_LOG_VALUE: Schema = Schema {
-    name: "TransactionLogValue",
-    versions: between(0, 1),
-    flexible: since(1),
-    fields: TRANSACTION_LOG_VALUE_FIELDS,
-};
+pub(crate) static TRANSACTION_LOG_VALUE: Schema =
+    schema("TransactionLogValue", between(0, 1), since(1), TRANSACTION_LOG_VALUE_FIELDS);
 
 const SHARE_SNAPSHOT_KEY_FIELDS: &[Field] = &[
     field("groupId", String, between(0, 0)),
@@ -1847,13 +906,8 @@ const SHARE_SNAPSHOT_KEY_FIELDS: &[Field] = &[
     field("partition", Int32, between(0, 0)),
 ];
 
-/// `ShareSnapshotKey.json`.
-pub(crate) static SHARE_SNAPSHOT_KEY: Schema = Schema {
-    name: "ShareSnapshotKey",
-    versions: between(0, 0),
-    flexible: NONE,
-    fields: SHARE_SNAPSHOT_KEY_FIELDS,
-};
+pub(crate) static SHARE_SNAPSHOT_KEY: Schema =
+    schema("ShareSnapshotKey", between(0, 0), NONE, SHARE_SNAPSHOT_KEY_FIELDS);
 
 const SHARE_SNAPSHOT_VALUE_STATE_BATCH_FIELDS: &[Field] = &[
     field("firstOffset", Int64, since(0)),
@@ -1870,61 +924,25 @@ const SHARE_SNAPSHOT_VALUE_FIELDS: &[Field] = &[
     field("deliveryCompleteCount", Int32, since(0)).tagged(0, since(0), "-1"),
     field("createTimestamp", Int64, since(0)),
     field("writeTimestamp", Int64, since(0)),
-    field(
-        "stateBatches",
-        Array(&Struct(SHARE_SNAPSHOT_VALUE_STATE_BATCH_FIELDS)),
-        since(0),
-    ),
+    field("stateBatches", Array(&Struct(SHARE_SNAPSHOT_VALUE_STATE_BATCH_FIELDS)), since(0)),
 ];
 
-/// `ShareSnapshotValue.json`.
-pub(crate) static SHARE_SNAPSHOT_VALUE: Schema = Schema {
-    name: "ShareSnapshotValue",
-    versions: between(0, 0),
-    flexible: since(0),
-    fields: SHARE_SNAPSHOT_VALUE_FIELDS,
-};
+pub(crate) static SHARE_SNAPSHOT_VALUE: Schema =
+    schema("ShareSnapshotValue", between(0, 0), since(0), SHARE_SNAPSHOT_VALUE_FIELDS);
 
-const SHARE_UPDATE_KEY_FIELDS: &[Field] = &[
-    field("groupId", String, between(0, 0)),
-    field("topicId", Uuid, between(0, 0)),
-    field("partition", Int32, between(0, 0)),
-];
-
-/// `ShareUpdateKey.json`.
-pub(crate) static SHARE_UPDATE_KEY: Schema = Schema {
-    name: "ShareUpdateKey",
-    versions: between(0, 0),
-    flexible: NONE,
-    fields: SHARE_UPDATE_KEY_FIELDS,
-};
-
-const SHARE_UPDATE_VALUE_STATE_BATCH_FIELDS: &[Field] = &[
-    field("firstOffset", Int64, since(0)),
-    field("lastOffset", Int64, since(0)),
-    field("deliveryState", Int8, since(0)),
-    field("deliveryCount", Int16, since(0)),
-];
+pub(crate) static SHARE_UPDATE_KEY: Schema =
+    schema("ShareUpdateKey", between(0, 0), NONE, SHARE_SNAPSHOT_KEY_FIELDS);
 
 const SHARE_UPDATE_VALUE_FIELDS: &[Field] = &[
     field("snapshotEpoch", Int32, since(0)),
     field("leaderEpoch", Int32, since(0)),
     field("startOffset", Int64, since(0)),
     field("deliveryCompleteCount", Int32, since(0)).tagged(0, since(0), "-1"),
-    field(
-        "stateBatches",
-        Array(&Struct(SHARE_UPDATE_VALUE_STATE_BATCH_FIELDS)),
-        since(0),
-    ),
+    field("stateBatches", Array(&Struct(SHARE_SNAPSHOT_VALUE_STATE_BATCH_FIELDS)), since(0)),
 ];
 
-/// `ShareUpdateValue.json`.
-pub(crate) static SHARE_UPDATE_VALUE: Schema = Schema {
-    name: "ShareUpdateValue",
-    versions: between(0, 0),
-    flexible: since(0),
-    fields: SHARE_UPDATE_VALUE_FIELDS,
-};
+pub(crate) static SHARE_UPDATE_VALUE: Schema =
+    schema("ShareUpdateValue", between(0, 0), since(0), SHARE_UPDATE_VALUE_FIELDS);
 
 const CONSUMER_PROTOCOL_ASSIGNMENT_TOPIC_PARTITION_FIELDS: &[Field] = &[
     field("topic", String, since(0)),
@@ -1932,21 +950,12 @@ const CONSUMER_PROTOCOL_ASSIGNMENT_TOPIC_PARTITION_FIELDS: &[Field] = &[
 ];
 
 const CONSUMER_PROTOCOL_ASSIGNMENT_FIELDS: &[Field] = &[
-    field(
-        "assignedPartitions",
-        Array(&Struct(CONSUMER_PROTOCOL_ASSIGNMENT_TOPIC_PARTITION_FIELDS)),
-        since(0),
-    ),
+    field("assignedPartitions", Array(&Struct(CONSUMER_PROTOCOL_ASSIGNMENT_TOPIC_PARTITION_FIELDS)), since(0)),
     field("userData", Bytes, since(0)).nullable(since(0)),
 ];
 
-/// `ConsumerProtocolAssignment.json`.
-pub(crate) static CONSUMER_PROTOCOL_ASSIGNMENT: Schema = Schema {
-    name: "ConsumerProtocolAssignment",
-    versions: between(0, 3),
-    flexible: NONE,
-    fields: CONSUMER_PROTOCOL_ASSIGNMENT_FIELDS,
-};
+pub(crate) static CONSUMER_PROTOCOL_ASSIGNMENT: Schema =
+    schema("ConsumerProtocolAssignment", between(0, 3), NONE, CONSUMER_PROTOCOL_ASSIGNMENT_FIELDS);
 
 const CONSUMER_PROTOCOL_SUBSCRIPTION_TOPIC_PARTITION_FIELDS: &[Field] = &[
     field("topic", String, since(1)),
@@ -1956,24 +965,13 @@ const CONSUMER_PROTOCOL_SUBSCRIPTION_TOPIC_PARTITION_FIELDS: &[Field] = &[
 const CONSUMER_PROTOCOL_SUBSCRIPTION_FIELDS: &[Field] = &[
     field("topics", Array(&String), since(0)),
     field("userData", Bytes, since(0)).nullable(since(0)),
-    field(
-        "ownedPartitions",
-        Array(&Struct(
-            CONSUMER_PROTOCOL_SUBSCRIPTION_TOPIC_PARTITION_FIELDS,
-        )),
-        since(1),
-    ),
+    field("ownedPartitions", Array(&Struct(CONSUMER_PROTOCOL_SUBSCRIPTION_TOPIC_PARTITION_FIELDS)), since(1)),
     field("generationId", Int32, since(2)),
     field("rackId", String, since(3)).nullable(since(3)),
 ];
 
-/// `ConsumerProtocolSubscription.json`.
-pub(crate) static CONSUMER_PROTOCOL_SUBSCRIPTION: Schema = Schema {
-    name: "ConsumerProtocolSubscription",
-    versions: between(0, 3),
-    flexible: NONE,
-    fields: CONSUMER_PROTOCOL_SUBSCRIPTION_FIELDS,
-};
+pub(crate) static CONSUMER_PROTOCOL_SUBSCRIPTION: Schema =
+    schema("ConsumerProtocolSubscription", between(0, 3), NONE, CONSUMER_PROTOCOL_SUBSCRIPTION_FIELDS);
 
 const LEADER_CHANGE_MESSAGE_VOTER_FIELDS: &[Field] = &[
     field("voterId", Int32, since(0)),
@@ -1983,61 +981,35 @@ const LEADER_CHANGE_MESSAGE_VOTER_FIELDS: &[Field] = &[
 const LEADER_CHANGE_MESSAGE_FIELDS: &[Field] = &[
     field("version", Int16, since(0)),
     field("leaderId", Int32, since(0)),
-    field(
-        "voters",
-        Array(&Struct(LEADER_CHANGE_MESSAGE_VOTER_FIELDS)),
-        since(0),
-    ),
-    field(
-        "grantingVoters",
-        Array(&Struct(LEADER_CHANGE_MESSAGE_VOTER_FIELDS)),
-        since(0),
-    ),
+    field("voters", Array(&Struct(LEADER_CHANGE_MESSAGE_VOTER_FIELDS)), since(0)),
+    field("grantingVoters", Array(&Struct(LEADER_CHANGE_MESSAGE_VOTER_FIELDS)), since(0)),
 ];
 
-/// `LeaderChangeMessage.json`.
-pub(crate) static LEADER_CHANGE_MESSAGE: Schema = Schema {
-    name: "LeaderChangeMessage",
-    versions: between(0, 1),
-    flexible: since(0),
-    fields: LEADER_CHANGE_MESSAGE_FIELDS,
-};
+pub(crate) static LEADER_CHANGE_MESSAGE: Schema =
+    schema("LeaderChangeMessage", between(0, 1), since(0), LEADER_CHANGE_MESSAGE_FIELDS);
 
 const SNAPSHOT_HEADER_RECORD_FIELDS: &[Field] = &[
     field("version", Int16, since(0)),
     field("lastContainedLogTimestamp", Int64, since(0)),
 ];
 
-/// `SnapshotHeaderRecord.json`.
-pub(crate) static SNAPSHOT_HEADER_RECORD: Schema = Schema {
-    name: "SnapshotHeaderRecord",
-    versions: between(0, 0),
-    flexible: since(0),
-    fields: SNAPSHOT_HEADER_RECORD_FIELDS,
-};
+pub(crate) static SNAPSHOT_HEADER_RECORD: Schema =
+    schema("SnapshotHeaderRecord", between(0, 0), since(0), SNAPSHOT_HEADER_RECORD_FIELDS);
 
-const SNAPSHOT_FOOTER_RECORD_FIELDS: &[Field] = &[field("version", Int16, since(0))];
+const SNAPSHOT_FOOTER_RECORD_FIELDS: &[Field] = &[
+    field("version", Int16, since(0)),
+];
 
-/// `SnapshotFooterRecord.json`.
-pub(crate) static SNAPSHOT_FOOTER_RECORD: Schema = Schema {
-    name: "SnapshotFooterRecord",
-    versions: between(0, 0),
-    flexible: since(0),
-    fields: SNAPSHOT_FOOTER_RECORD_FIELDS,
-};
+pub(crate) static SNAPSHOT_FOOTER_RECORD: Schema =
+    schema("SnapshotFooterRecord", between(0, 0), since(0), SNAPSHOT_FOOTER_RECORD_FIELDS);
 
 const KRAFT_VERSION_RECORD_FIELDS: &[Field] = &[
     field("version", Int16, since(0)),
     field("kRaftVersion", Int16, since(0)),
 ];
 
-/// `KRaftVersionRecord.json`.
-pub(crate) static KRAFT_VERSION_RECORD: Schema = Schema {
-    name: "KRaftVersionRecord",
-    versions: between(0, 0),
-    flexible: since(0),
-    fields: KRAFT_VERSION_RECORD_FIELDS,
-};
+pub(crate) static KRAFT_VERSION_RECORD: Schema =
+    schema("KRaftVersionRecord", between(0, 0), since(0), KRAFT_VERSION_RECORD_FIELDS);
 
 const VOTERS_RECORD_VOTER_ENDPOINT_FIELDS: &[Field] = &[
     field("name", String, since(0)),
@@ -2053,34 +1025,18 @@ const VOTERS_RECORD_VOTER_KRAFT_VERSION_FEATURE_FIELDS: &[Field] = &[
 const VOTERS_RECORD_VOTER_FIELDS: &[Field] = &[
     field("voterId", Int32, since(0)),
     field("voterDirectoryId", Uuid, since(0)),
-    field(
-        "endpoints",
-        Array(&Struct(VOTERS_RECORD_VOTER_ENDPOINT_FIELDS)),
-        since(0),
-    ),
-    field(
-        "kRaftVersionFeature",
-        Struct(VOTERS_RECORD_VOTER_KRAFT_VERSION_FEATURE_FIELDS),
-        since(0),
-    ),
+    field("endpoints", Array(&Struct(VOTERS_RECORD_VOTER_ENDPOINT_FIELDS)), since(0)),
+    field("kRaftVersionFeature", Struct(VOTERS_RECORD_VOTER_KRAFT_VERSION_FEATURE_FIELDS), since(0)),
 ];
 
 const VOTERS_RECORD_FIELDS: &[Field] = &[
     field("version", Int16, since(0)),
-    field(
-        "voters",
-        Array(&Struct(VOTERS_RECORD_VOTER_FIELDS)),
-        since(0),
-    ),
+    field("voters", Array(&Struct(VOTERS_RECORD_VOTER_FIELDS)), since(0)),
 ];
 
-/// `VotersRecord.json`.
-pub(crate) static VOTERS_RECORD: Schema = Schema {
-    name: "VotersRecord",
-    versions: between(0, 0),
-    flexible: since(0),
-    fields: VOTERS_RECORD_FIELDS,
-};
+pub(crate) static VOTERS_RECORD: Schema =
+    schema("VotersRecord", between(0, 0), since(0), VOTERS_RECORD_FIELDS);
+
 
 /// By type, the records of `__cluster_metadata`.
 pub(crate) static CLUSTER_METADATA: &[(u32, &[&Schema])] = &[
@@ -2143,121 +1099,35 @@ pub(crate) static REMOTE_LOG_METADATA: &[(u32, &[&Schema])] = &[
 
 /// By type, the records of `__consumer_offsets`.
 pub(crate) static CONSUMER_OFFSETS: &[Keyed] = &[
-    Keyed::new(
-        0,
-        &LEGACY_OFFSET_COMMIT_KEY,
-        &[&LEGACY_OFFSET_COMMIT_VALUE, &OFFSET_COMMIT_VALUE],
-    ),
+    Keyed::new(0, &LEGACY_OFFSET_COMMIT_KEY, &[&LEGACY_OFFSET_COMMIT_VALUE, &OFFSET_COMMIT_VALUE]),
     Keyed::new(1, &OFFSET_COMMIT_KEY, &[&OFFSET_COMMIT_VALUE]),
     Keyed::new(2, &GROUP_METADATA_KEY, &[&GROUP_METADATA_VALUE]),
-    Keyed::new(
-        3,
-        &CONSUMER_GROUP_METADATA_KEY,
-        &[&CONSUMER_GROUP_METADATA_VALUE],
-    ),
-    Keyed::new(
-        4,
-        &CONSUMER_GROUP_PARTITION_METADATA_KEY,
-        &[&CONSUMER_GROUP_PARTITION_METADATA_VALUE],
-    ),
-    Keyed::new(
-        5,
-        &CONSUMER_GROUP_MEMBER_METADATA_KEY,
-        &[&CONSUMER_GROUP_MEMBER_METADATA_VALUE],
-    ),
-    Keyed::new(
-        6,
-        &CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA_KEY,
-        &[&CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA_VALUE],
-    ),
-    Keyed::new(
-        7,
-        &CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER_KEY,
-        &[&CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER_VALUE],
-    ),
-    Keyed::new(
-        8,
-        &CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT_KEY,
-        &[&CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT_VALUE],
-    ),
-    Keyed::new(
-        9,
-        &SHARE_GROUP_PARTITION_METADATA_KEY,
-        &[&SHARE_GROUP_PARTITION_METADATA_VALUE],
-    ),
-    Keyed::new(
-        10,
-        &SHARE_GROUP_MEMBER_METADATA_KEY,
-        &[&SHARE_GROUP_MEMBER_METADATA_VALUE],
-    ),
-    Keyed::new(
-        11,
-        &SHARE_GROUP_METADATA_KEY,
-        &[&SHARE_GROUP_METADATA_VALUE],
-    ),
-    Keyed::new(
-        12,
-        &SHARE_GROUP_TARGET_ASSIGNMENT_METADATA_KEY,
-        &[&SHARE_GROUP_TARGET_ASSIGNMENT_METADATA_VALUE],
-    ),
-    Keyed::new(
-        13,
-        &SHARE_GROUP_TARGET_ASSIGNMENT_MEMBER_KEY,
-        &[&SHARE_GROUP_TARGET_ASSIGNMENT_MEMBER_VALUE],
-    ),
-    Keyed::new(
-        14,
-        &SHARE_GROUP_CURRENT_MEMBER_ASSIGNMENT_KEY,
-        &[&SHARE_GROUP_CURRENT_MEMBER_ASSIGNMENT_VALUE],
-    ),
-    Keyed::new(
-        15,
-        &SHARE_GROUP_STATE_PARTITION_METADATA_KEY,
-        &[&SHARE_GROUP_STATE_PARTITION_METADATA_VALUE],
-    ),
-    Keyed::new(
-        16,
-        &CONSUMER_GROUP_REGULAR_EXPRESSION_KEY,
-        &[&CONSUMER_GROUP_REGULAR_EXPRESSION_VALUE],
-    ),
-    Keyed::new(
-        17,
-        &STREAMS_GROUP_METADATA_KEY,
-        &[&STREAMS_GROUP_METADATA_VALUE],
-    ),
-    Keyed::new(
-        19,
-        &STREAMS_GROUP_MEMBER_METADATA_KEY,
-        &[&STREAMS_GROUP_MEMBER_METADATA_VALUE],
-    ),
-    Keyed::new(
-        20,
-        &STREAMS_GROUP_TARGET_ASSIGNMENT_METADATA_KEY,
-        &[&STREAMS_GROUP_TARGET_ASSIGNMENT_METADATA_VALUE],
-    ),
-    Keyed::new(
-        21,
-        &STREAMS_GROUP_TARGET_ASSIGNMENT_MEMBER_KEY,
-        &[&STREAMS_GROUP_TARGET_ASSIGNMENT_MEMBER_VALUE],
-    ),
-    Keyed::new(
-        22,
-        &STREAMS_GROUP_CURRENT_MEMBER_ASSIGNMENT_KEY,
-        &[&STREAMS_GROUP_CURRENT_MEMBER_ASSIGNMENT_VALUE],
-    ),
-    Keyed::new(
-        23,
-        &STREAMS_GROUP_TOPOLOGY_KEY,
-        &[&STREAMS_GROUP_TOPOLOGY_VALUE],
-    ),
+    Keyed::new(3, &CONSUMER_GROUP_METADATA_KEY, &[&CONSUMER_GROUP_METADATA_VALUE]),
+    Keyed::new(4, &CONSUMER_GROUP_PARTITION_METADATA_KEY, &[&CONSUMER_GROUP_PARTITION_METADATA_VALUE]),
+    Keyed::new(5, &CONSUMER_GROUP_MEMBER_METADATA_KEY, &[&CONSUMER_GROUP_MEMBER_METADATA_VALUE]),
+    Keyed::new(6, &CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA_KEY, &[&CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA_VALUE]),
+    Keyed::new(7, &CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER_KEY, &[&CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER_VALUE]),
+    Keyed::new(8, &CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT_KEY, &[&CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT_VALUE]),
+    Keyed::new(9, &SHARE_GROUP_PARTITION_METADATA_KEY, &[&SHARE_GROUP_PARTITION_METADATA_VALUE]),
+    Keyed::new(10, &SHARE_GROUP_MEMBER_METADATA_KEY, &[&SHARE_GROUP_MEMBER_METADATA_VALUE]),
+    Keyed::new(11, &SHARE_GROUP_METADATA_KEY, &[&SHARE_GROUP_METADATA_VALUE]),
+    Keyed::new(12, &SHARE_GROUP_TARGET_ASSIGNMENT_METADATA_KEY, &[&SHARE_GROUP_TARGET_ASSIGNMENT_METADATA_VALUE]),
+    Keyed::new(13, &SHARE_GROUP_TARGET_ASSIGNMENT_MEMBER_KEY, &[&SHARE_GROUP_TARGET_ASSIGNMENT_MEMBER_VALUE]),
+    Keyed::new(14, &SHARE_GROUP_CURRENT_MEMBER_ASSIGNMENT_KEY, &[&SHARE_GROUP_CURRENT_MEMBER_ASSIGNMENT_VALUE]),
+    Keyed::new(15, &SHARE_GROUP_STATE_PARTITION_METADATA_KEY, &[&SHARE_GROUP_STATE_PARTITION_METADATA_VALUE]),
+    Keyed::new(16, &CONSUMER_GROUP_REGULAR_EXPRESSION_KEY, &[&CONSUMER_GROUP_REGULAR_EXPRESSION_VALUE]),
+    Keyed::new(17, &STREAMS_GROUP_METADATA_KEY, &[&STREAMS_GROUP_METADATA_VALUE]),
+    Keyed::new(19, &STREAMS_GROUP_MEMBER_METADATA_KEY, &[&STREAMS_GROUP_MEMBER_METADATA_VALUE]),
+    Keyed::new(20, &STREAMS_GROUP_TARGET_ASSIGNMENT_METADATA_KEY, &[&STREAMS_GROUP_TARGET_ASSIGNMENT_METADATA_VALUE]),
+    Keyed::new(21, &STREAMS_GROUP_TARGET_ASSIGNMENT_MEMBER_KEY, &[&STREAMS_GROUP_TARGET_ASSIGNMENT_MEMBER_VALUE]),
+    Keyed::new(22, &STREAMS_GROUP_CURRENT_MEMBER_ASSIGNMENT_KEY, &[&STREAMS_GROUP_CURRENT_MEMBER_ASSIGNMENT_VALUE]),
+    Keyed::new(23, &STREAMS_GROUP_TOPOLOGY_KEY, &[&STREAMS_GROUP_TOPOLOGY_VALUE]),
 ];
 
 /// By type, the records of `__transaction_state`.
-pub(crate) static TRANSACTION_STATE: &[Keyed] = &[Keyed::new(
-    0,
-    &TRANSACTION_LOG_KEY,
-    &[&TRANSACTION_LOG_VALUE],
-)];
+pub(crate) static TRANSACTION_STATE: &[Keyed] = &[
+    Keyed::new(0, &TRANSACTION_LOG_KEY, &[&TRANSACTION_LOG_VALUE]),
+];
 
 /// By type, the records of `__share_group_state`.
 pub(crate) static SHARE_GROUP_STATE: &[Keyed] = &[

@@ -3,10 +3,8 @@
 //! Made by `tools/messages --requests` from the jars of Kafka 2.8.2, 3.2.3, 3.4.1, 3.9.2, 4.0.2, 4.1.0, 4.4.0. Do not edit:
 //! run it again.
 
-use crate::state::schema::Kind::{
-    Array, Bool, Bytes, Int8, Int16, Int32, Int64, String, Struct, Uuid,
-};
-use crate::state::schema::{Field, NONE, Schema, between, field, since};
+use crate::state::schema::Kind::{Array, Bool, Bytes, Int16, Int32, Int64, Int8, String, Struct, Uuid};
+use crate::state::schema::{Field, NONE, Schema, between, field, schema, since};
 
 const PRODUCE_REQUEST_TOPIC_PRODUCE_DATA_PARTITION_PRODUCE_DATA_FIELDS: &[Field] = &[
     field("index", Int32, since(0)),
@@ -16,33 +14,18 @@ const PRODUCE_REQUEST_TOPIC_PRODUCE_DATA_PARTITION_PRODUCE_DATA_FIELDS: &[Field]
 const PRODUCE_REQUEST_TOPIC_PRODUCE_DATA_FIELDS: &[Field] = &[
     field("name", String, between(0, 12)),
     field("topicId", Uuid, since(13)),
-    field(
-        "partitionData",
-        Array(&Struct(
-            PRODUCE_REQUEST_TOPIC_PRODUCE_DATA_PARTITION_PRODUCE_DATA_FIELDS,
-        )),
-        since(0),
-    ),
+    field("partitionData", Array(&Struct(PRODUCE_REQUEST_TOPIC_PRODUCE_DATA_PARTITION_PRODUCE_DATA_FIELDS)), since(0)),
 ];
 
 const PRODUCE_REQUEST_FIELDS: &[Field] = &[
     field("transactionalId", String, since(3)).nullable(since(3)),
     field("acks", Int16, since(0)),
     field("timeoutMs", Int32, since(0)),
-    field(
-        "topicData",
-        Array(&Struct(PRODUCE_REQUEST_TOPIC_PRODUCE_DATA_FIELDS)),
-        since(0),
-    ),
+    field("topicData", Array(&Struct(PRODUCE_REQUEST_TOPIC_PRODUCE_DATA_FIELDS)), since(0)),
 ];
 
-/// `ProduceRequest.json`.
-pub(crate) static PRODUCE_REQUEST: Schema = Schema {
-    name: "ProduceRequest",
-    versions: between(3, 13),
-    flexible: since(9),
-    fields: PRODUCE_REQUEST_FIELDS,
-};
+pub(crate) static PRODUCE_REQUEST: Schema =
+    schema("ProduceRequest", between(3, 13), since(9), PRODUCE_REQUEST_FIELDS);
 
 const FETCH_REQUEST_REPLICA_STATE_FIELDS: &[Field] = &[
     field("replicaId", Int32, since(15)),
@@ -63,11 +46,7 @@ const FETCH_REQUEST_FETCH_TOPIC_FETCH_PARTITION_FIELDS: &[Field] = &[
 const FETCH_REQUEST_FETCH_TOPIC_FIELDS: &[Field] = &[
     field("topic", String, between(0, 12)),
     field("topicId", Uuid, since(13)),
-    field(
-        "partitions",
-        Array(&Struct(FETCH_REQUEST_FETCH_TOPIC_FETCH_PARTITION_FIELDS)),
-        since(0),
-    ),
+    field("partitions", Array(&Struct(FETCH_REQUEST_FETCH_TOPIC_FETCH_PARTITION_FIELDS)), since(0)),
 ];
 
 const FETCH_REQUEST_FORGOTTEN_TOPIC_FIELDS: &[Field] = &[
@@ -77,42 +56,22 @@ const FETCH_REQUEST_FORGOTTEN_TOPIC_FIELDS: &[Field] = &[
 ];
 
 const FETCH_REQUEST_FIELDS: &[Field] = &[
-    field("clusterId", String, since(12))
-        .nullable(since(12))
-        .tagged(0, since(12), "null"),
+    field("clusterId", String, since(12)).nullable(since(12)).tagged(0, since(12), "null"),
     field("replicaId", Int32, between(0, 14)),
-    field(
-        "replicaState",
-        Struct(FETCH_REQUEST_REPLICA_STATE_FIELDS),
-        since(15),
-    )
-    .tagged(1, since(15), "{\"replicaId\":-1,\"replicaEpoch\":-1}"),
+    field("replicaState", Struct(FETCH_REQUEST_REPLICA_STATE_FIELDS), since(15)).tagged(1, since(15), "{\"replicaId\":-1,\"replicaEpoch\":-1}"),
     field("maxWaitMs", Int32, since(0)),
     field("minBytes", Int32, since(0)),
     field("maxBytes", Int32, since(3)),
     field("isolationLevel", Int8, since(4)),
     field("sessionId", Int32, since(7)),
     field("sessionEpoch", Int32, since(7)),
-    field(
-        "topics",
-        Array(&Struct(FETCH_REQUEST_FETCH_TOPIC_FIELDS)),
-        since(0),
-    ),
-    field(
-        "forgottenTopicsData",
-        Array(&Struct(FETCH_REQUEST_FORGOTTEN_TOPIC_FIELDS)),
-        since(7),
-    ),
+    field("topics", Array(&Struct(FETCH_REQUEST_FETCH_TOPIC_FIELDS)), since(0)),
+    field("forgottenTopicsData", Array(&Struct(FETCH_REQUEST_FORGOTTEN_TOPIC_FIELDS)), since(7)),
     field("rackId", String, since(11)),
 ];
 
-/// `FetchRequest.json`.
-pub(crate) static FETCH_REQUEST: Schema = Schema {
-    name: "FetchRequest",
-    versions: between(4, 18),
-    flexible: since(12),
-    fields: FETCH_REQUEST_FIELDS,
-};
+pub(crate) static FETCH_REQUEST: Schema =
+    schema("FetchRequest", between(4, 18), since(12), FETCH_REQUEST_FIELDS);
 
 const LIST_OFFSETS_REQUEST_LIST_OFFSETS_TOPIC_LIST_OFFSETS_PARTITION_FIELDS: &[Field] = &[
     field("partitionIndex", Int32, since(0)),
@@ -122,33 +81,18 @@ const LIST_OFFSETS_REQUEST_LIST_OFFSETS_TOPIC_LIST_OFFSETS_PARTITION_FIELDS: &[F
 
 const LIST_OFFSETS_REQUEST_LIST_OFFSETS_TOPIC_FIELDS: &[Field] = &[
     field("name", String, since(0)),
-    field(
-        "partitions",
-        Array(&Struct(
-            LIST_OFFSETS_REQUEST_LIST_OFFSETS_TOPIC_LIST_OFFSETS_PARTITION_FIELDS,
-        )),
-        since(0),
-    ),
+    field("partitions", Array(&Struct(LIST_OFFSETS_REQUEST_LIST_OFFSETS_TOPIC_LIST_OFFSETS_PARTITION_FIELDS)), since(0)),
 ];
 
 const LIST_OFFSETS_REQUEST_FIELDS: &[Field] = &[
     field("replicaId", Int32, since(0)),
     field("isolationLevel", Int8, since(2)),
-    field(
-        "topics",
-        Array(&Struct(LIST_OFFSETS_REQUEST_LIST_OFFSETS_TOPIC_FIELDS)),
-        since(0),
-    ),
+    field("topics", Array(&Struct(LIST_OFFSETS_REQUEST_LIST_OFFSETS_TOPIC_FIELDS)), since(0)),
     field("timeoutMs", Int32, since(10)),
 ];
 
-/// `ListOffsetsRequest.json`.
-pub(crate) static LIST_OFFSETS_REQUEST: Schema = Schema {
-    name: "ListOffsetsRequest",
-    versions: between(1, 11),
-    flexible: since(6),
-    fields: LIST_OFFSETS_REQUEST_FIELDS,
-};
+pub(crate) static LIST_OFFSETS_REQUEST: Schema =
+    schema("ListOffsetsRequest", between(1, 11), since(6), LIST_OFFSETS_REQUEST_FIELDS);
 
 const METADATA_REQUEST_METADATA_REQUEST_TOPIC_FIELDS: &[Field] = &[
     field("topicId", Uuid, since(10)),
@@ -156,27 +100,16 @@ const METADATA_REQUEST_METADATA_REQUEST_TOPIC_FIELDS: &[Field] = &[
 ];
 
 const METADATA_REQUEST_FIELDS: &[Field] = &[
-    field(
-        "topics",
-        Array(&Struct(METADATA_REQUEST_METADATA_REQUEST_TOPIC_FIELDS)),
-        since(0),
-    )
-    .nullable(since(1)),
+    field("topics", Array(&Struct(METADATA_REQUEST_METADATA_REQUEST_TOPIC_FIELDS)), since(0)).nullable(since(1)),
     field("allowAutoTopicCreation", Bool, since(4)),
     field("includeClusterAuthorizedOperations", Bool, between(8, 10)),
     field("includeTopicAuthorizedOperations", Bool, since(8)),
 ];
 
-/// `MetadataRequest.json`.
-pub(crate) static METADATA_REQUEST: Schema = Schema {
-    name: "MetadataRequest",
-    versions: between(0, 13),
-    flexible: since(9),
-    fields: METADATA_REQUEST_FIELDS,
-};
+pub(crate) static METADATA_REQUEST: Schema =
+    schema("MetadataRequest", between(0, 13), since(9), METADATA_REQUEST_FIELDS);
 
-const OFFSET_COMMIT_REQUEST_OFFSET_COMMIT_REQUEST_TOPIC_OFFSET_COMMIT_REQUEST_PARTITION_FIELDS:
-    &[Field] = &[
+const OFFSET_COMMIT_REQUEST_OFFSET_COMMIT_REQUEST_TOPIC_OFFSET_COMMIT_REQUEST_PARTITION_FIELDS: &[Field] = &[
     field("partitionIndex", Int32, since(0)),
     field("committedOffset", Int64, since(0)),
     field("committedLeaderEpoch", Int32, since(6)),
@@ -195,30 +128,18 @@ const OFFSET_COMMIT_REQUEST_FIELDS: &[Field] = &[
     field("memberId", String, since(1)),
     field("groupInstanceId", String, since(7)).nullable(since(7)),
     field("retentionTimeMs", Int64, between(2, 4)),
-    field(
-        "topics",
-        Array(&Struct(
-            OFFSET_COMMIT_REQUEST_OFFSET_COMMIT_REQUEST_TOPIC_FIELDS,
-        )),
-        since(0),
-    ),
+    field("topics", Array(&Struct(OFFSET_COMMIT_REQUEST_OFFSET_COMMIT_REQUEST_TOPIC_FIELDS)), since(0)),
 ];
 
-/// `OffsetCommitRequest.json`.
-pub(crate) static OFFSET_COMMIT_REQUEST: Schema = Schema {
-    name: "OffsetCommitRequest",
-    versions: between(2, 10),
-    flexible: since(8),
-    fields: OFFSET_COMMIT_REQUEST_FIELDS,
-};
+pub(crate) static OFFSET_COMMIT_REQUEST: Schema =
+    schema("OffsetCommitRequest", between(2, 10), since(8), OFFSET_COMMIT_REQUEST_FIELDS);
 
 const OFFSET_FETCH_REQUEST_OFFSET_FETCH_REQUEST_TOPIC_FIELDS: &[Field] = &[
     field("name", String, between(0, 7)),
     field("partitionIndexes", Array(&Int32), between(0, 7)),
 ];
 
-const OFFSET_FETCH_REQUEST_OFFSET_FETCH_REQUEST_GROUP_OFFSET_FETCH_REQUEST_TOPICS_FIELDS:
-    &[Field] = &[
+const OFFSET_FETCH_REQUEST_OFFSET_FETCH_REQUEST_GROUP_OFFSET_FETCH_REQUEST_TOPICS_FIELDS: &[Field] = &[
     field("name", String, between(8, 9)),
     field("topicId", Uuid, since(10)),
     field("partitionIndexes", Array(&Int32), since(8)),
@@ -228,43 +149,18 @@ const OFFSET_FETCH_REQUEST_OFFSET_FETCH_REQUEST_GROUP_FIELDS: &[Field] = &[
     field("groupId", String, since(8)),
     field("memberId", String, since(9)).nullable(since(9)),
     field("memberEpoch", Int32, since(9)),
-    field(
-        "topics",
-        Array(&Struct(
-            OFFSET_FETCH_REQUEST_OFFSET_FETCH_REQUEST_GROUP_OFFSET_FETCH_REQUEST_TOPICS_FIELDS,
-        )),
-        since(8),
-    )
-    .nullable(since(8)),
+    field("topics", Array(&Struct(OFFSET_FETCH_REQUEST_OFFSET_FETCH_REQUEST_GROUP_OFFSET_FETCH_REQUEST_TOPICS_FIELDS)), since(8)).nullable(since(8)),
 ];
 
 const OFFSET_FETCH_REQUEST_FIELDS: &[Field] = &[
     field("groupId", String, between(0, 7)),
-    field(
-        "topics",
-        Array(&Struct(
-            OFFSET_FETCH_REQUEST_OFFSET_FETCH_REQUEST_TOPIC_FIELDS,
-        )),
-        between(0, 7),
-    )
-    .nullable(between(2, 7)),
-    field(
-        "groups",
-        Array(&Struct(
-            OFFSET_FETCH_REQUEST_OFFSET_FETCH_REQUEST_GROUP_FIELDS,
-        )),
-        since(8),
-    ),
+    field("topics", Array(&Struct(OFFSET_FETCH_REQUEST_OFFSET_FETCH_REQUEST_TOPIC_FIELDS)), between(0, 7)).nullable(between(2, 7)),
+    field("groups", Array(&Struct(OFFSET_FETCH_REQUEST_OFFSET_FETCH_REQUEST_GROUP_FIELDS)), since(8)),
     field("requireStable", Bool, since(7)),
 ];
 
-/// `OffsetFetchRequest.json`.
-pub(crate) static OFFSET_FETCH_REQUEST: Schema = Schema {
-    name: "OffsetFetchRequest",
-    versions: between(1, 10),
-    flexible: since(6),
-    fields: OFFSET_FETCH_REQUEST_FIELDS,
-};
+pub(crate) static OFFSET_FETCH_REQUEST: Schema =
+    schema("OffsetFetchRequest", between(1, 10), since(6), OFFSET_FETCH_REQUEST_FIELDS);
 
 const FIND_COORDINATOR_REQUEST_FIELDS: &[Field] = &[
     field("key", String, between(0, 3)),
@@ -272,13 +168,8 @@ const FIND_COORDINATOR_REQUEST_FIELDS: &[Field] = &[
     field("coordinatorKeys", Array(&String), since(4)),
 ];
 
-/// `FindCoordinatorRequest.json`.
-pub(crate) static FIND_COORDINATOR_REQUEST: Schema = Schema {
-    name: "FindCoordinatorRequest",
-    versions: between(0, 6),
-    flexible: since(3),
-    fields: FIND_COORDINATOR_REQUEST_FIELDS,
-};
+pub(crate) static FIND_COORDINATOR_REQUEST: Schema =
+    schema("FindCoordinatorRequest", between(0, 6), since(3), FIND_COORDINATOR_REQUEST_FIELDS);
 
 const JOIN_GROUP_REQUEST_JOIN_GROUP_REQUEST_PROTOCOL_FIELDS: &[Field] = &[
     field("name", String, since(0)),
@@ -292,23 +183,12 @@ const JOIN_GROUP_REQUEST_FIELDS: &[Field] = &[
     field("memberId", String, since(0)),
     field("groupInstanceId", String, since(5)).nullable(since(5)),
     field("protocolType", String, since(0)),
-    field(
-        "protocols",
-        Array(&Struct(
-            JOIN_GROUP_REQUEST_JOIN_GROUP_REQUEST_PROTOCOL_FIELDS,
-        )),
-        since(0),
-    ),
+    field("protocols", Array(&Struct(JOIN_GROUP_REQUEST_JOIN_GROUP_REQUEST_PROTOCOL_FIELDS)), since(0)),
     field("reason", String, since(8)).nullable(since(8)),
 ];
 
-/// `JoinGroupRequest.json`.
-pub(crate) static JOIN_GROUP_REQUEST: Schema = Schema {
-    name: "JoinGroupRequest",
-    versions: between(0, 9),
-    flexible: since(6),
-    fields: JOIN_GROUP_REQUEST_FIELDS,
-};
+pub(crate) static JOIN_GROUP_REQUEST: Schema =
+    schema("JoinGroupRequest", between(0, 9), since(6), JOIN_GROUP_REQUEST_FIELDS);
 
 const HEARTBEAT_REQUEST_FIELDS: &[Field] = &[
     field("groupId", String, since(0)),
@@ -317,13 +197,8 @@ const HEARTBEAT_REQUEST_FIELDS: &[Field] = &[
     field("groupInstanceId", String, since(3)).nullable(since(3)),
 ];
 
-/// `HeartbeatRequest.json`.
-pub(crate) static HEARTBEAT_REQUEST: Schema = Schema {
-    name: "HeartbeatRequest",
-    versions: between(0, 4),
-    flexible: since(4),
-    fields: HEARTBEAT_REQUEST_FIELDS,
-};
+pub(crate) static HEARTBEAT_REQUEST: Schema =
+    schema("HeartbeatRequest", between(0, 4), since(4), HEARTBEAT_REQUEST_FIELDS);
 
 const LEAVE_GROUP_REQUEST_MEMBER_IDENTITY_FIELDS: &[Field] = &[
     field("memberId", String, since(3)),
@@ -334,20 +209,11 @@ const LEAVE_GROUP_REQUEST_MEMBER_IDENTITY_FIELDS: &[Field] = &[
 const LEAVE_GROUP_REQUEST_FIELDS: &[Field] = &[
     field("groupId", String, since(0)),
     field("memberId", String, between(0, 2)),
-    field(
-        "members",
-        Array(&Struct(LEAVE_GROUP_REQUEST_MEMBER_IDENTITY_FIELDS)),
-        since(3),
-    ),
+    field("members", Array(&Struct(LEAVE_GROUP_REQUEST_MEMBER_IDENTITY_FIELDS)), since(3)),
 ];
 
-/// `LeaveGroupRequest.json`.
-pub(crate) static LEAVE_GROUP_REQUEST: Schema = Schema {
-    name: "LeaveGroupRequest",
-    versions: between(0, 5),
-    flexible: since(4),
-    fields: LEAVE_GROUP_REQUEST_FIELDS,
-};
+pub(crate) static LEAVE_GROUP_REQUEST: Schema =
+    schema("LeaveGroupRequest", between(0, 5), since(4), LEAVE_GROUP_REQUEST_FIELDS);
 
 const SYNC_GROUP_REQUEST_SYNC_GROUP_REQUEST_ASSIGNMENT_FIELDS: &[Field] = &[
     field("memberId", String, since(0)),
@@ -361,58 +227,34 @@ const SYNC_GROUP_REQUEST_FIELDS: &[Field] = &[
     field("groupInstanceId", String, since(3)).nullable(since(3)),
     field("protocolType", String, since(5)).nullable(since(5)),
     field("protocolName", String, since(5)).nullable(since(5)),
-    field(
-        "assignments",
-        Array(&Struct(
-            SYNC_GROUP_REQUEST_SYNC_GROUP_REQUEST_ASSIGNMENT_FIELDS,
-        )),
-        since(0),
-    ),
+    field("assignments", Array(&Struct(SYNC_GROUP_REQUEST_SYNC_GROUP_REQUEST_ASSIGNMENT_FIELDS)), since(0)),
 ];
 
-/// `SyncGroupRequest.json`.
-pub(crate) static SYNC_GROUP_REQUEST: Schema = Schema {
-    name: "SyncGroupRequest",
-    versions: between(0, 5),
-    flexible: since(4),
-    fields: SYNC_GROUP_REQUEST_FIELDS,
-};
+pub(crate) static SYNC_GROUP_REQUEST: Schema =
+    schema("SyncGroupRequest", between(0, 5), since(4), SYNC_GROUP_REQUEST_FIELDS);
 
 const DESCRIBE_GROUPS_REQUEST_FIELDS: &[Field] = &[
     field("groups", Array(&String), since(0)),
     field("includeAuthorizedOperations", Bool, since(3)),
 ];
 
-/// `DescribeGroupsRequest.json`.
-pub(crate) static DESCRIBE_GROUPS_REQUEST: Schema = Schema {
-    name: "DescribeGroupsRequest",
-    versions: between(0, 6),
-    flexible: since(5),
-    fields: DESCRIBE_GROUPS_REQUEST_FIELDS,
-};
+pub(crate) static DESCRIBE_GROUPS_REQUEST: Schema =
+    schema("DescribeGroupsRequest", between(0, 6), since(5), DESCRIBE_GROUPS_REQUEST_FIELDS);
 
 const LIST_GROUPS_REQUEST_FIELDS: &[Field] = &[
     field("statesFilter", Array(&String), since(4)),
     field("typesFilter", Array(&String), since(5)),
 ];
 
-/// `ListGroupsRequest.json`.
-pub(crate) static LIST_GROUPS_REQUEST: Schema = Schema {
-    name: "ListGroupsRequest",
-    versions: between(0, 5),
-    flexible: since(3),
-    fields: LIST_GROUPS_REQUEST_FIELDS,
-};
+pub(crate) static LIST_GROUPS_REQUEST: Schema =
+    schema("ListGroupsRequest", between(0, 5), since(3), LIST_GROUPS_REQUEST_FIELDS);
 
-const SASL_HANDSHAKE_REQUEST_FIELDS: &[Field] = &[field("mechanism", String, since(0))];
+const SASL_HANDSHAKE_REQUEST_FIELDS: &[Field] = &[
+    field("mechanism", String, since(0)),
+];
 
-/// `SaslHandshakeRequest.json`.
-pub(crate) static SASL_HANDSHAKE_REQUEST: Schema = Schema {
-    name: "SaslHandshakeRequest",
-    versions: between(0, 1),
-    flexible: NONE,
-    fields: SASL_HANDSHAKE_REQUEST_FIELDS,
-};
+pub(crate) static SASL_HANDSHAKE_REQUEST: Schema =
+    schema("SaslHandshakeRequest", between(0, 1), NONE, SASL_HANDSHAKE_REQUEST_FIELDS);
 
 const API_VERSIONS_REQUEST_FIELDS: &[Field] = &[
     field("clientSoftwareName", String, since(3)),
@@ -421,13 +263,8 @@ const API_VERSIONS_REQUEST_FIELDS: &[Field] = &[
     field("nodeId", Int32, since(5)),
 ];
 
-/// `ApiVersionsRequest.json`.
-pub(crate) static API_VERSIONS_REQUEST: Schema = Schema {
-    name: "ApiVersionsRequest",
-    versions: between(0, 5),
-    flexible: since(3),
-    fields: API_VERSIONS_REQUEST_FIELDS,
-};
+pub(crate) static API_VERSIONS_REQUEST: Schema =
+    schema("ApiVersionsRequest", between(0, 5), since(3), API_VERSIONS_REQUEST_FIELDS);
 
 const CREATE_TOPICS_REQUEST_CREATABLE_TOPIC_CREATABLE_REPLICA_ASSIGNMENT_FIELDS: &[Field] = &[
     field("partitionIndex", Int32, since(0)),
@@ -443,39 +280,18 @@ const CREATE_TOPICS_REQUEST_CREATABLE_TOPIC_FIELDS: &[Field] = &[
     field("name", String, since(0)),
     field("numPartitions", Int32, since(0)),
     field("replicationFactor", Int16, since(0)),
-    field(
-        "assignments",
-        Array(&Struct(
-            CREATE_TOPICS_REQUEST_CREATABLE_TOPIC_CREATABLE_REPLICA_ASSIGNMENT_FIELDS,
-        )),
-        since(0),
-    ),
-    field(
-        "configs",
-        Array(&Struct(
-            CREATE_TOPICS_REQUEST_CREATABLE_TOPIC_CREATABLE_TOPIC_CONFIG_FIELDS,
-        )),
-        since(0),
-    ),
+    field("assignments", Array(&Struct(CREATE_TOPICS_REQUEST_CREATABLE_TOPIC_CREATABLE_REPLICA_ASSIGNMENT_FIELDS)), since(0)),
+    field("configs", Array(&Struct(CREATE_TOPICS_REQUEST_CREATABLE_TOPIC_CREATABLE_TOPIC_CONFIG_FIELDS)), since(0)),
 ];
 
 const CREATE_TOPICS_REQUEST_FIELDS: &[Field] = &[
-    field(
-        "topics",
-        Array(&Struct(CREATE_TOPICS_REQUEST_CREATABLE_TOPIC_FIELDS)),
-        since(0),
-    ),
+    field("topics", Array(&Struct(CREATE_TOPICS_REQUEST_CREATABLE_TOPIC_FIELDS)), since(0)),
     field("timeoutMs", Int32, since(0)),
     field("validateOnly", Bool, since(1)),
 ];
 
-/// `CreateTopicsRequest.json`.
-pub(crate) static CREATE_TOPICS_REQUEST: Schema = Schema {
-    name: "CreateTopicsRequest",
-    versions: between(2, 7),
-    flexible: since(5),
-    fields: CREATE_TOPICS_REQUEST_FIELDS,
-};
+pub(crate) static CREATE_TOPICS_REQUEST: Schema =
+    schema("CreateTopicsRequest", between(2, 7), since(5), CREATE_TOPICS_REQUEST_FIELDS);
 
 const DELETE_TOPICS_REQUEST_DELETE_TOPIC_STATE_FIELDS: &[Field] = &[
     field("name", String, since(6)).nullable(since(6)),
@@ -483,22 +299,13 @@ const DELETE_TOPICS_REQUEST_DELETE_TOPIC_STATE_FIELDS: &[Field] = &[
 ];
 
 const DELETE_TOPICS_REQUEST_FIELDS: &[Field] = &[
-    field(
-        "topics",
-        Array(&Struct(DELETE_TOPICS_REQUEST_DELETE_TOPIC_STATE_FIELDS)),
-        since(6),
-    ),
+    field("topics", Array(&Struct(DELETE_TOPICS_REQUEST_DELETE_TOPIC_STATE_FIELDS)), since(6)),
     field("topicNames", Array(&String), between(0, 5)),
     field("timeoutMs", Int32, since(0)),
 ];
 
-/// `DeleteTopicsRequest.json`.
-pub(crate) static DELETE_TOPICS_REQUEST: Schema = Schema {
-    name: "DeleteTopicsRequest",
-    versions: between(1, 6),
-    flexible: since(4),
-    fields: DELETE_TOPICS_REQUEST_FIELDS,
-};
+pub(crate) static DELETE_TOPICS_REQUEST: Schema =
+    schema("DeleteTopicsRequest", between(1, 6), since(4), DELETE_TOPICS_REQUEST_FIELDS);
 
 const DELETE_RECORDS_REQUEST_DELETE_RECORDS_TOPIC_DELETE_RECORDS_PARTITION_FIELDS: &[Field] = &[
     field("partitionIndex", Int32, since(0)),
@@ -507,31 +314,16 @@ const DELETE_RECORDS_REQUEST_DELETE_RECORDS_TOPIC_DELETE_RECORDS_PARTITION_FIELD
 
 const DELETE_RECORDS_REQUEST_DELETE_RECORDS_TOPIC_FIELDS: &[Field] = &[
     field("name", String, since(0)),
-    field(
-        "partitions",
-        Array(&Struct(
-            DELETE_RECORDS_REQUEST_DELETE_RECORDS_TOPIC_DELETE_RECORDS_PARTITION_FIELDS,
-        )),
-        since(0),
-    ),
+    field("partitions", Array(&Struct(DELETE_RECORDS_REQUEST_DELETE_RECORDS_TOPIC_DELETE_RECORDS_PARTITION_FIELDS)), since(0)),
 ];
 
 const DELETE_RECORDS_REQUEST_FIELDS: &[Field] = &[
-    field(
-        "topics",
-        Array(&Struct(DELETE_RECORDS_REQUEST_DELETE_RECORDS_TOPIC_FIELDS)),
-        since(0),
-    ),
+    field("topics", Array(&Struct(DELETE_RECORDS_REQUEST_DELETE_RECORDS_TOPIC_FIELDS)), since(0)),
     field("timeoutMs", Int32, since(0)),
 ];
 
-/// `DeleteRecordsRequest.json`.
-pub(crate) static DELETE_RECORDS_REQUEST: Schema = Schema {
-    name: "DeleteRecordsRequest",
-    versions: between(0, 2),
-    flexible: since(2),
-    fields: DELETE_RECORDS_REQUEST_FIELDS,
-};
+pub(crate) static DELETE_RECORDS_REQUEST: Schema =
+    schema("DeleteRecordsRequest", between(0, 2), since(2), DELETE_RECORDS_REQUEST_FIELDS);
 
 const INIT_PRODUCER_ID_REQUEST_FIELDS: &[Field] = &[
     field("transactionalId", String, since(0)).nullable(since(0)),
@@ -542,16 +334,10 @@ const INIT_PRODUCER_ID_REQUEST_FIELDS: &[Field] = &[
     field("keepPreparedTxn", Bool, since(6)),
 ];
 
-/// `InitProducerIdRequest.json`.
-pub(crate) static INIT_PRODUCER_ID_REQUEST: Schema = Schema {
-    name: "InitProducerIdRequest",
-    versions: between(0, 6),
-    flexible: since(2),
-    fields: INIT_PRODUCER_ID_REQUEST_FIELDS,
-};
+pub(crate) static INIT_PRODUCER_ID_REQUEST: Schema =
+    schema("InitProducerIdRequest", between(0, 6), since(2), INIT_PRODUCER_ID_REQUEST_FIELDS);
 
-const OFFSET_FOR_LEADER_EPOCH_REQUEST_OFFSET_FOR_LEADER_TOPIC_OFFSET_FOR_LEADER_PARTITION_FIELDS:
-    &[Field] = &[
+const OFFSET_FOR_LEADER_EPOCH_REQUEST_OFFSET_FOR_LEADER_TOPIC_OFFSET_FOR_LEADER_PARTITION_FIELDS: &[Field] = &[
     field("partition", Int32, since(0)),
     field("currentLeaderEpoch", Int32, since(2)),
     field("leaderEpoch", Int32, since(0)),
@@ -564,22 +350,11 @@ const OFFSET_FOR_LEADER_EPOCH_REQUEST_OFFSET_FOR_LEADER_TOPIC_FIELDS: &[Field] =
 
 const OFFSET_FOR_LEADER_EPOCH_REQUEST_FIELDS: &[Field] = &[
     field("replicaId", Int32, since(3)),
-    field(
-        "topics",
-        Array(&Struct(
-            OFFSET_FOR_LEADER_EPOCH_REQUEST_OFFSET_FOR_LEADER_TOPIC_FIELDS,
-        )),
-        since(0),
-    ),
+    field("topics", Array(&Struct(OFFSET_FOR_LEADER_EPOCH_REQUEST_OFFSET_FOR_LEADER_TOPIC_FIELDS)), since(0)),
 ];
 
-/// `OffsetForLeaderEpochRequest.json`.
-pub(crate) static OFFSET_FOR_LEADER_EPOCH_REQUEST: Schema = Schema {
-    name: "OffsetForLeaderEpochRequest",
-    versions: between(2, 4),
-    flexible: since(4),
-    fields: OFFSET_FOR_LEADER_EPOCH_REQUEST_FIELDS,
-};
+pub(crate) static OFFSET_FOR_LEADER_EPOCH_REQUEST: Schema =
+    schema("OffsetForLeaderEpochRequest", between(2, 4), since(4), OFFSET_FOR_LEADER_EPOCH_REQUEST_FIELDS);
 
 const ADD_PARTITIONS_TO_TXN_REQUEST_ADD_PARTITIONS_TO_TXN_TRANSACTION_ADD_PARTITIONS_TO_TXN_TOPIC_FIELDS: &[Field] = &[
     field("name", String, since(0)),
@@ -594,38 +369,16 @@ const ADD_PARTITIONS_TO_TXN_REQUEST_ADD_PARTITIONS_TO_TXN_TRANSACTION_FIELDS: &[
     field("topics", Array(&Struct(ADD_PARTITIONS_TO_TXN_REQUEST_ADD_PARTITIONS_TO_TXN_TRANSACTION_ADD_PARTITIONS_TO_TXN_TOPIC_FIELDS)), since(4)),
 ];
 
-const ADD_PARTITIONS_TO_TXN_REQUEST_ADD_PARTITIONS_TO_TXN_TOPIC_FIELDS: &[Field] = &[
-    field("name", String, since(0)),
-    field("partitions", Array(&Int32), since(0)),
-];
-
 const ADD_PARTITIONS_TO_TXN_REQUEST_FIELDS: &[Field] = &[
-    field(
-        "transactions",
-        Array(&Struct(
-            ADD_PARTITIONS_TO_TXN_REQUEST_ADD_PARTITIONS_TO_TXN_TRANSACTION_FIELDS,
-        )),
-        since(4),
-    ),
+    field("transactions", Array(&Struct(ADD_PARTITIONS_TO_TXN_REQUEST_ADD_PARTITIONS_TO_TXN_TRANSACTION_FIELDS)), since(4)),
     field("v3AndBelowTransactionalId", String, between(0, 3)),
     field("v3AndBelowProducerId", Int64, between(0, 3)),
     field("v3AndBelowProducerEpoch", Int16, between(0, 3)),
-    field(
-        "v3AndBelowTopics",
-        Array(&Struct(
-            ADD_PARTITIONS_TO_TXN_REQUEST_ADD_PARTITIONS_TO_TXN_TOPIC_FIELDS,
-        )),
-        between(0, 3),
-    ),
+    field("v3AndBelowTopics", Array(&Struct(ADD_PARTITIONS_TO_TXN_REQUEST_ADD_PARTITIONS_TO_TXN_TRANSACTION_ADD_PARTITIONS_TO_TXN_TOPIC_FIELDS)), between(0, 3)),
 ];
 
-/// `AddPartitionsToTxnRequest.json`.
-pub(crate) static ADD_PARTITIONS_TO_TXN_REQUEST: Schema = Schema {
-    name: "AddPartitionsToTxnRequest",
-    versions: between(0, 5),
-    flexible: since(3),
-    fields: ADD_PARTITIONS_TO_TXN_REQUEST_FIELDS,
-};
+pub(crate) static ADD_PARTITIONS_TO_TXN_REQUEST: Schema =
+    schema("AddPartitionsToTxnRequest", between(0, 5), since(3), ADD_PARTITIONS_TO_TXN_REQUEST_FIELDS);
 
 const ADD_OFFSETS_TO_TXN_REQUEST_FIELDS: &[Field] = &[
     field("transactionalId", String, since(0)),
@@ -634,13 +387,8 @@ const ADD_OFFSETS_TO_TXN_REQUEST_FIELDS: &[Field] = &[
     field("groupId", String, since(0)),
 ];
 
-/// `AddOffsetsToTxnRequest.json`.
-pub(crate) static ADD_OFFSETS_TO_TXN_REQUEST: Schema = Schema {
-    name: "AddOffsetsToTxnRequest",
-    versions: between(0, 4),
-    flexible: since(3),
-    fields: ADD_OFFSETS_TO_TXN_REQUEST_FIELDS,
-};
+pub(crate) static ADD_OFFSETS_TO_TXN_REQUEST: Schema =
+    schema("AddOffsetsToTxnRequest", between(0, 4), since(3), ADD_OFFSETS_TO_TXN_REQUEST_FIELDS);
 
 const END_TXN_REQUEST_FIELDS: &[Field] = &[
     field("transactionalId", String, since(0)),
@@ -649,13 +397,8 @@ const END_TXN_REQUEST_FIELDS: &[Field] = &[
     field("committed", Bool, since(0)),
 ];
 
-/// `EndTxnRequest.json`.
-pub(crate) static END_TXN_REQUEST: Schema = Schema {
-    name: "EndTxnRequest",
-    versions: between(0, 5),
-    flexible: since(3),
-    fields: END_TXN_REQUEST_FIELDS,
-};
+pub(crate) static END_TXN_REQUEST: Schema =
+    schema("EndTxnRequest", between(0, 5), since(3), END_TXN_REQUEST_FIELDS);
 
 const TXN_OFFSET_COMMIT_REQUEST_TXN_OFFSET_COMMIT_REQUEST_TOPIC_TXN_OFFSET_COMMIT_REQUEST_PARTITION_FIELDS: &[Field] = &[
     field("partitionIndex", Int32, since(0)),
@@ -678,22 +421,11 @@ const TXN_OFFSET_COMMIT_REQUEST_FIELDS: &[Field] = &[
     field("generationIdOrMemberEpoch", Int32, since(3)),
     field("memberId", String, since(3)),
     field("groupInstanceId", String, since(3)).nullable(since(3)),
-    field(
-        "topics",
-        Array(&Struct(
-            TXN_OFFSET_COMMIT_REQUEST_TXN_OFFSET_COMMIT_REQUEST_TOPIC_FIELDS,
-        )),
-        since(0),
-    ),
+    field("topics", Array(&Struct(TXN_OFFSET_COMMIT_REQUEST_TXN_OFFSET_COMMIT_REQUEST_TOPIC_FIELDS)), since(0)),
 ];
 
-/// `TxnOffsetCommitRequest.json`.
-pub(crate) static TXN_OFFSET_COMMIT_REQUEST: Schema = Schema {
-    name: "TxnOffsetCommitRequest",
-    versions: between(0, 6),
-    flexible: since(3),
-    fields: TXN_OFFSET_COMMIT_REQUEST_FIELDS,
-};
+pub(crate) static TXN_OFFSET_COMMIT_REQUEST: Schema =
+    schema("TxnOffsetCommitRequest", between(0, 6), since(3), TXN_OFFSET_COMMIT_REQUEST_FIELDS);
 
 const CREATE_ACLS_REQUEST_ACL_CREATION_FIELDS: &[Field] = &[
     field("resourceType", Int8, since(0)),
@@ -705,19 +437,12 @@ const CREATE_ACLS_REQUEST_ACL_CREATION_FIELDS: &[Field] = &[
     field("permissionType", Int8, since(0)),
 ];
 
-const CREATE_ACLS_REQUEST_FIELDS: &[Field] = &[field(
-    "creations",
-    Array(&Struct(CREATE_ACLS_REQUEST_ACL_CREATION_FIELDS)),
-    since(0),
-)];
+const CREATE_ACLS_REQUEST_FIELDS: &[Field] = &[
+    field("creations", Array(&Struct(CREATE_ACLS_REQUEST_ACL_CREATION_FIELDS)), since(0)),
+];
 
-/// `CreateAclsRequest.json`.
-pub(crate) static CREATE_ACLS_REQUEST: Schema = Schema {
-    name: "CreateAclsRequest",
-    versions: between(1, 3),
-    flexible: since(2),
-    fields: CREATE_ACLS_REQUEST_FIELDS,
-};
+pub(crate) static CREATE_ACLS_REQUEST: Schema =
+    schema("CreateAclsRequest", between(1, 3), since(2), CREATE_ACLS_REQUEST_FIELDS);
 
 const DELETE_ACLS_REQUEST_DELETE_ACLS_FILTER_FIELDS: &[Field] = &[
     field("resourceTypeFilter", Int8, since(0)),
@@ -729,19 +454,12 @@ const DELETE_ACLS_REQUEST_DELETE_ACLS_FILTER_FIELDS: &[Field] = &[
     field("permissionType", Int8, since(0)),
 ];
 
-const DELETE_ACLS_REQUEST_FIELDS: &[Field] = &[field(
-    "filters",
-    Array(&Struct(DELETE_ACLS_REQUEST_DELETE_ACLS_FILTER_FIELDS)),
-    since(0),
-)];
+const DELETE_ACLS_REQUEST_FIELDS: &[Field] = &[
+    field("filters", Array(&Struct(DELETE_ACLS_REQUEST_DELETE_ACLS_FILTER_FIELDS)), since(0)),
+];
 
-/// `DeleteAclsRequest.json`.
-pub(crate) static DELETE_ACLS_REQUEST: Schema = Schema {
-    name: "DeleteAclsRequest",
-    versions: between(1, 3),
-    flexible: since(2),
-    fields: DELETE_ACLS_REQUEST_FIELDS,
-};
+pub(crate) static DELETE_ACLS_REQUEST: Schema =
+    schema("DeleteAclsRequest", between(1, 3), since(2), DELETE_ACLS_REQUEST_FIELDS);
 
 const DESCRIBE_CONFIGS_REQUEST_DESCRIBE_CONFIGS_RESOURCE_FIELDS: &[Field] = &[
     field("resourceType", Int8, since(0)),
@@ -750,155 +468,84 @@ const DESCRIBE_CONFIGS_REQUEST_DESCRIBE_CONFIGS_RESOURCE_FIELDS: &[Field] = &[
 ];
 
 const DESCRIBE_CONFIGS_REQUEST_FIELDS: &[Field] = &[
-    field(
-        "resources",
-        Array(&Struct(
-            DESCRIBE_CONFIGS_REQUEST_DESCRIBE_CONFIGS_RESOURCE_FIELDS,
-        )),
-        since(0),
-    ),
+    field("resources", Array(&Struct(DESCRIBE_CONFIGS_REQUEST_DESCRIBE_CONFIGS_RESOURCE_FIELDS)), since(0)),
     field("includeSynonyms", Bool, since(1)),
     field("includeDocumentation", Bool, since(3)),
 ];
 
-/// `DescribeConfigsRequest.json`.
-pub(crate) static DESCRIBE_CONFIGS_REQUEST: Schema = Schema {
-    name: "DescribeConfigsRequest",
-    versions: between(1, 4),
-    flexible: since(4),
-    fields: DESCRIBE_CONFIGS_REQUEST_FIELDS,
-};
-
-const ALTER_CONFIGS_REQUEST_ALTER_CONFIGS_RESOURCE_ALTERABLE_CONFIG_FIELDS: &[Field] = &[
-    field("name", String, since(0)),
-    field("value", String, since(0)).nullable(since(0)),
-];
+pub(crate) static DESCRIBE_CONFIGS_REQUEST: Schema =
+    schema("DescribeConfigsRequest", between(1, 4), since(4), DESCRIBE_CONFIGS_REQUEST_FIELDS);
 
 const ALTER_CONFIGS_REQUEST_ALTER_CONFIGS_RESOURCE_FIELDS: &[Field] = &[
     field("resourceType", Int8, since(0)),
     field("resourceName", String, since(0)),
-    field(
-        "configs",
-        Array(&Struct(
-            ALTER_CONFIGS_REQUEST_ALTER_CONFIGS_RESOURCE_ALTERABLE_CONFIG_FIELDS,
-        )),
-        since(0),
-    ),
+    field("configs", Array(&Struct(CREATE_TOPICS_REQUEST_CREATABLE_TOPIC_CREATABLE_TOPIC_CONFIG_FIELDS)), since(0)),
 ];
 
 const ALTER_CONFIGS_REQUEST_FIELDS: &[Field] = &[
-    field(
-        "resources",
-        Array(&Struct(ALTER_CONFIGS_REQUEST_ALTER_CONFIGS_RESOURCE_FIELDS)),
-        since(0),
-    ),
+    field("resources", Array(&Struct(ALTER_CONFIGS_REQUEST_ALTER_CONFIGS_RESOURCE_FIELDS)), since(0)),
     field("validateOnly", Bool, since(0)),
 ];
 
-/// `AlterConfigsRequest.json`.
-pub(crate) static ALTER_CONFIGS_REQUEST: Schema = Schema {
-    name: "AlterConfigsRequest",
-    versions: between(0, 2),
-    flexible: since(2),
-    fields: ALTER_CONFIGS_REQUEST_FIELDS,
-};
+pub(crate) static ALTER_CONFIGS_REQUEST: Schema =
+    schema("AlterConfigsRequest", between(0, 2), since(2), ALTER_CONFIGS_REQUEST_FIELDS);
 
-const SASL_AUTHENTICATE_REQUEST_FIELDS: &[Field] = &[field("authBytes", Bytes, since(0))];
+const SASL_AUTHENTICATE_REQUEST_FIELDS: &[Field] = &[
+    field("authBytes", Bytes, since(0)),
+];
 
-/// `SaslAuthenticateRequest.json`.
-pub(crate) static SASL_AUTHENTICATE_REQUEST: Schema = Schema {
-    name: "SaslAuthenticateRequest",
-    versions: between(0, 2),
-    flexible: since(2),
-    fields: SASL_AUTHENTICATE_REQUEST_FIELDS,
-};
+pub(crate) static SASL_AUTHENTICATE_REQUEST: Schema =
+    schema("SaslAuthenticateRequest", between(0, 2), since(2), SASL_AUTHENTICATE_REQUEST_FIELDS);
 
-const CREATE_PARTITIONS_REQUEST_CREATE_PARTITIONS_TOPIC_CREATE_PARTITIONS_ASSIGNMENT_FIELDS:
-    &[Field] = &[field("brokerIds", Array(&Int32), since(0))];
+const CREATE_PARTITIONS_REQUEST_CREATE_PARTITIONS_TOPIC_CREATE_PARTITIONS_ASSIGNMENT_FIELDS: &[Field] = &[
+    field("brokerIds", Array(&Int32), since(0)),
+];
 
 const CREATE_PARTITIONS_REQUEST_CREATE_PARTITIONS_TOPIC_FIELDS: &[Field] = &[
     field("name", String, since(0)),
     field("count", Int32, since(0)),
-    field(
-        "assignments",
-        Array(&Struct(
-            CREATE_PARTITIONS_REQUEST_CREATE_PARTITIONS_TOPIC_CREATE_PARTITIONS_ASSIGNMENT_FIELDS,
-        )),
-        since(0),
-    )
-    .nullable(since(0)),
+    field("assignments", Array(&Struct(CREATE_PARTITIONS_REQUEST_CREATE_PARTITIONS_TOPIC_CREATE_PARTITIONS_ASSIGNMENT_FIELDS)), since(0)).nullable(since(0)),
 ];
 
 const CREATE_PARTITIONS_REQUEST_FIELDS: &[Field] = &[
-    field(
-        "topics",
-        Array(&Struct(
-            CREATE_PARTITIONS_REQUEST_CREATE_PARTITIONS_TOPIC_FIELDS,
-        )),
-        since(0),
-    ),
+    field("topics", Array(&Struct(CREATE_PARTITIONS_REQUEST_CREATE_PARTITIONS_TOPIC_FIELDS)), since(0)),
     field("timeoutMs", Int32, since(0)),
     field("validateOnly", Bool, since(0)),
 ];
 
-/// `CreatePartitionsRequest.json`.
-pub(crate) static CREATE_PARTITIONS_REQUEST: Schema = Schema {
-    name: "CreatePartitionsRequest",
-    versions: between(0, 3),
-    flexible: since(2),
-    fields: CREATE_PARTITIONS_REQUEST_FIELDS,
-};
+pub(crate) static CREATE_PARTITIONS_REQUEST: Schema =
+    schema("CreatePartitionsRequest", between(0, 3), since(2), CREATE_PARTITIONS_REQUEST_FIELDS);
 
-const DELETE_GROUPS_REQUEST_FIELDS: &[Field] = &[field("groupsNames", Array(&String), since(0))];
+const DELETE_GROUPS_REQUEST_FIELDS: &[Field] = &[
+    field("groupsNames", Array(&String), since(0)),
+];
 
-/// `DeleteGroupsRequest.json`.
-pub(crate) static DELETE_GROUPS_REQUEST: Schema = Schema {
-    name: "DeleteGroupsRequest",
-    versions: between(0, 3),
-    flexible: since(2),
-    fields: DELETE_GROUPS_REQUEST_FIELDS,
-};
+pub(crate) static DELETE_GROUPS_REQUEST: Schema =
+    schema("DeleteGroupsRequest", between(0, 3), since(2), DELETE_GROUPS_REQUEST_FIELDS);
 
-const INCREMENTAL_ALTER_CONFIGS_REQUEST_ALTER_CONFIGS_RESOURCE_ALTERABLE_CONFIG_FIELDS: &[Field] =
-    &[
-        field("name", String, since(0)),
-        field("configOperation", Int8, since(0)),
-        field("value", String, since(0)).nullable(since(0)),
-    ];
+const INCREMENTAL_ALTER_CONFIGS_REQUEST_ALTER_CONFIGS_RESOURCE_ALTERABLE_CONFIG_FIELDS: &[Field] = &[
+    field("name", String, since(0)),
+    field("configOperation", Int8, since(0)),
+    field("value", String, since(0)).nullable(since(0)),
+];
 
 const INCREMENTAL_ALTER_CONFIGS_REQUEST_ALTER_CONFIGS_RESOURCE_FIELDS: &[Field] = &[
     field("resourceType", Int8, since(0)),
     field("resourceName", String, since(0)),
-    field(
-        "configs",
-        Array(&Struct(
-            INCREMENTAL_ALTER_CONFIGS_REQUEST_ALTER_CONFIGS_RESOURCE_ALTERABLE_CONFIG_FIELDS,
-        )),
-        since(0),
-    ),
+    field("configs", Array(&Struct(INCREMENTAL_ALTER_CONFIGS_REQUEST_ALTER_CONFIGS_RESOURCE_ALTERABLE_CONFIG_FIELDS)), since(0)),
 ];
 
 const INCREMENTAL_ALTER_CONFIGS_REQUEST_FIELDS: &[Field] = &[
-    field(
-        "resources",
-        Array(&Struct(
-            INCREMENTAL_ALTER_CONFIGS_REQUEST_ALTER_CONFIGS_RESOURCE_FIELDS,
-        )),
-        since(0),
-    ),
+    field("resources", Array(&Struct(INCREMENTAL_ALTER_CONFIGS_REQUEST_ALTER_CONFIGS_RESOURCE_FIELDS)), since(0)),
     field("validateOnly", Bool, since(0)),
 ];
 
-/// `IncrementalAlterConfigsRequest.json`.
-pub(crate) static INCREMENTAL_ALTER_CONFIGS_REQUEST: Schema = Schema {
-    name: "IncrementalAlterConfigsRequest",
-    versions: between(0, 1),
-    flexible: since(1),
-    fields: INCREMENTAL_ALTER_CONFIGS_REQUEST_FIELDS,
-};
+pub(crate) static INCREMENTAL_ALTER_CONFIGS_REQUEST: Schema =
+    schema("IncrementalAlterConfigsRequest", between(0, 1), since(1), INCREMENTAL_ALTER_CONFIGS_REQUEST_FIELDS);
 
-const OFFSET_DELETE_REQUEST_OFFSET_DELETE_REQUEST_TOPIC_OFFSET_DELETE_REQUEST_PARTITION_FIELDS:
-    &[Field] = &[field("partitionIndex", Int32, since(0))];
+const OFFSET_DELETE_REQUEST_OFFSET_DELETE_REQUEST_TOPIC_OFFSET_DELETE_REQUEST_PARTITION_FIELDS: &[Field] = &[
+    field("partitionIndex", Int32, since(0)),
+];
 
 const OFFSET_DELETE_REQUEST_OFFSET_DELETE_REQUEST_TOPIC_FIELDS: &[Field] = &[
     field("name", String, since(0)),
@@ -907,22 +554,11 @@ const OFFSET_DELETE_REQUEST_OFFSET_DELETE_REQUEST_TOPIC_FIELDS: &[Field] = &[
 
 const OFFSET_DELETE_REQUEST_FIELDS: &[Field] = &[
     field("groupId", String, since(0)),
-    field(
-        "topics",
-        Array(&Struct(
-            OFFSET_DELETE_REQUEST_OFFSET_DELETE_REQUEST_TOPIC_FIELDS,
-        )),
-        since(0),
-    ),
+    field("topics", Array(&Struct(OFFSET_DELETE_REQUEST_OFFSET_DELETE_REQUEST_TOPIC_FIELDS)), since(0)),
 ];
 
-/// `OffsetDeleteRequest.json`.
-pub(crate) static OFFSET_DELETE_REQUEST: Schema = Schema {
-    name: "OffsetDeleteRequest",
-    versions: between(0, 0),
-    flexible: NONE,
-    fields: OFFSET_DELETE_REQUEST_FIELDS,
-};
+pub(crate) static OFFSET_DELETE_REQUEST: Schema =
+    schema("OffsetDeleteRequest", between(0, 0), NONE, OFFSET_DELETE_REQUEST_FIELDS);
 
 const DESCRIBE_CLUSTER_REQUEST_FIELDS: &[Field] = &[
     field("includeClusterAuthorizedOperations", Bool, since(0)),
@@ -930,13 +566,8 @@ const DESCRIBE_CLUSTER_REQUEST_FIELDS: &[Field] = &[
     field("includeFencedBrokers", Bool, since(2)),
 ];
 
-/// `DescribeClusterRequest.json`.
-pub(crate) static DESCRIBE_CLUSTER_REQUEST: Schema = Schema {
-    name: "DescribeClusterRequest",
-    versions: between(0, 2),
-    flexible: since(0),
-    fields: DESCRIBE_CLUSTER_REQUEST_FIELDS,
-};
+pub(crate) static DESCRIBE_CLUSTER_REQUEST: Schema =
+    schema("DescribeClusterRequest", between(0, 2), since(0), DESCRIBE_CLUSTER_REQUEST_FIELDS);
 
 const CONSUMER_GROUP_HEARTBEAT_REQUEST_TOPIC_PARTITIONS_FIELDS: &[Field] = &[
     field("topicId", Uuid, since(0)),
@@ -953,39 +584,23 @@ const CONSUMER_GROUP_HEARTBEAT_REQUEST_FIELDS: &[Field] = &[
     field("subscribedTopicNames", Array(&String), since(0)).nullable(since(0)),
     field("subscribedTopicRegex", String, since(1)).nullable(since(1)),
     field("serverAssignor", String, since(0)).nullable(since(0)),
-    field(
-        "topicPartitions",
-        Array(&Struct(
-            CONSUMER_GROUP_HEARTBEAT_REQUEST_TOPIC_PARTITIONS_FIELDS,
-        )),
-        since(0),
-    )
-    .nullable(since(0)),
+    field("topicPartitions", Array(&Struct(CONSUMER_GROUP_HEARTBEAT_REQUEST_TOPIC_PARTITIONS_FIELDS)), since(0)).nullable(since(0)),
 ];
 
-/// `ConsumerGroupHeartbeatRequest.json`.
-pub(crate) static CONSUMER_GROUP_HEARTBEAT_REQUEST: Schema = Schema {
-    name: "ConsumerGroupHeartbeatRequest",
-    versions: between(0, 1),
-    flexible: since(0),
-    fields: CONSUMER_GROUP_HEARTBEAT_REQUEST_FIELDS,
-};
+pub(crate) static CONSUMER_GROUP_HEARTBEAT_REQUEST: Schema =
+    schema("ConsumerGroupHeartbeatRequest", between(0, 1), since(0), CONSUMER_GROUP_HEARTBEAT_REQUEST_FIELDS);
 
 const CONSUMER_GROUP_DESCRIBE_REQUEST_FIELDS: &[Field] = &[
     field("groupIds", Array(&String), since(0)),
     field("includeAuthorizedOperations", Bool, since(0)),
 ];
 
-/// `ConsumerGroupDescribeRequest.json`.
-pub(crate) static CONSUMER_GROUP_DESCRIBE_REQUEST: Schema = Schema {
-    name: "ConsumerGroupDescribeRequest",
-    versions: between(0, 1),
-    flexible: since(0),
-    fields: CONSUMER_GROUP_DESCRIBE_REQUEST_FIELDS,
-};
+pub(crate) static CONSUMER_GROUP_DESCRIBE_REQUEST: Schema =
+    schema("ConsumerGroupDescribeRequest", between(0, 1), since(0), CONSUMER_GROUP_DESCRIBE_REQUEST_FIELDS);
 
-const DESCRIBE_TOPIC_PARTITIONS_REQUEST_TOPIC_REQUEST_FIELDS: &[Field] =
-    &[field("name", String, since(0))];
+const DESCRIBE_TOPIC_PARTITIONS_REQUEST_TOPIC_REQUEST_FIELDS: &[Field] = &[
+    field("name", String, since(0)),
+];
 
 const DESCRIBE_TOPIC_PARTITIONS_REQUEST_CURSOR_FIELDS: &[Field] = &[
     field("topicName", String, since(0)),
@@ -993,29 +608,14 @@ const DESCRIBE_TOPIC_PARTITIONS_REQUEST_CURSOR_FIELDS: &[Field] = &[
 ];
 
 const DESCRIBE_TOPIC_PARTITIONS_REQUEST_FIELDS: &[Field] = &[
-    field(
-        "topics",
-        Array(&Struct(
-            DESCRIBE_TOPIC_PARTITIONS_REQUEST_TOPIC_REQUEST_FIELDS,
-        )),
-        since(0),
-    ),
+    field("topics", Array(&Struct(DESCRIBE_TOPIC_PARTITIONS_REQUEST_TOPIC_REQUEST_FIELDS)), since(0)),
     field("responsePartitionLimit", Int32, since(0)),
-    field(
-        "cursor",
-        Struct(DESCRIBE_TOPIC_PARTITIONS_REQUEST_CURSOR_FIELDS),
-        since(0),
-    )
-    .nullable(since(0)),
+    field("cursor", Struct(DESCRIBE_TOPIC_PARTITIONS_REQUEST_CURSOR_FIELDS), since(0)).nullable(since(0)),
 ];
 
-/// `DescribeTopicPartitionsRequest.json`.
-pub(crate) static DESCRIBE_TOPIC_PARTITIONS_REQUEST: Schema = Schema {
-    name: "DescribeTopicPartitionsRequest",
-    versions: between(0, 0),
-    flexible: since(0),
-    fields: DESCRIBE_TOPIC_PARTITIONS_REQUEST_FIELDS,
-};
+pub(crate) static DESCRIBE_TOPIC_PARTITIONS_REQUEST: Schema =
+    schema("DescribeTopicPartitionsRequest", between(0, 0), since(0), DESCRIBE_TOPIC_PARTITIONS_REQUEST_FIELDS);
+
 
 /// By API key, the requests that a server of a directory understands.
 pub(crate) static REQUESTS: &[(i16, &Schema)] = &[

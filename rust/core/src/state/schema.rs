@@ -128,6 +128,21 @@ pub(crate) struct Schema {
     pub(crate) fields: &'static [Field],
 }
 
+/// A schema. The definition of the same name has it, and says in which versions the message is flexible.
+pub(crate) const fn schema(
+    name: &'static str,
+    versions: Versions,
+    flexible: Versions,
+    fields: &'static [Field],
+) -> Schema {
+    Schema {
+        name,
+        versions,
+        flexible,
+        fields,
+    }
+}
+
 /// A record whose key is a message, and whose value is another one.
 #[derive(Debug)]
 pub(crate) struct Keyed {
