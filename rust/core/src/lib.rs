@@ -2,7 +2,7 @@
 //!
 //! Files are read through [`ReadAt`], and opened by the caller.
 //!
-//! The modules form groups, and a group imports only groups to its left (`tests/layers.rs`):
+//! The modules form groups, and a group imports only groups to its left (`tools/rust_modules`):
 //!
 //! `base` < `state` < `format` < `read` < `write` < `broker` < `rewrite`
 
@@ -88,7 +88,7 @@ pub use state::json::embedded_json;
 pub use state::latest::{LatestRecord, LatestRecords};
 pub use state::offset_commit::{Committed, OffsetCommit};
 pub use state::record::{InternalTopic, StateRecord, metadata_record};
-pub use state::request::check_request;
+pub use state::request::{check_request, replace_in_request};
 pub use write::batch_builder::{
     BatchBuilder, BatchOptions, BuiltBatch, NewRecord, check_header_count, check_timestamp,
 };

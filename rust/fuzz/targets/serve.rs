@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use brokerless_serve::{
-    Answerer, Bytes, Commit, Directory, KnownGroup, Limits, Looked, Options, Partition, Refusal,
-    ResponseError, Shown, TimedOffset, Topic, Topics, Uuid,
+    Bytes, Commit, Directory, KnownGroup, Limits, Loopback, Options, Partition, PartitionLookup,
+    RecordView, Refusal, ResponseError, TimedOffset, Topic, Topics, Uuid,
 };
 
 /// A directory of two topics, whose segments cannot be read.
@@ -25,7 +25,7 @@ impl Directory for TwoTopics {
         Ok(Arc::new(Topics::new(vec![topic("t", 1), topic("u", 2)])))
     }
 
-    fn partition(&self, _: &str, _: i32, _: Option<u64>) -> Result<Looked, Refusal> {
+    fn partition(&self, _: &str, _: i32, _: Option<u64>) -> Result<PartitionLookup, Refusal> {
         let partition = Partition {
             path: "/nowhere".to_owned(),
             base_offsets: vec![0],
@@ -34,7 +34,7 @@ impl Directory for TwoTopics {
             epochs: vec![(0, 0), (2, 5)],
             ..Partition::default()
         };
-        Ok(Looked {
+        Ok(PartitionLookup {
             partition: Some(partition),
             own: Vec::new(),
             shared: Vec::new(),
@@ -98,10 +98,10 @@ pub(crate) fn requests(data: &[u8]) {
         tls: None,
         users: (first & 7 == 1).then(|| vec![("ann".to_owned(), "secret".to_owned())]),
         read_log: None,
-        shown: Shown::default(),
+        view: RecordView::default(),
         limits: Limits::default(),
     };
-    let mut client = Answerer::new(Arc::new(TwoTopics), options).unwrap();
+    let mut client = Loopback::new(Arc::new(TwoTopics), options).unwrap();
     while let Some((length, behind)) = rest.split_first_chunk::<2>() {
         let length = usize::from(u16::from_be_bytes(*length)).min(behind.len());
         let (frame, behind) = behind.split_at(length);

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use brokerless_serve::{
-    Aborted, Bytes, Commit, Directory, KnownGroup, Limits, Looked, Options, Partition, Refusal,
-    ResponseError, Shown, TimedOffset, Tls, Topic, Topics, Uuid, Watched,
+    Aborted, Bytes, Commit, Directory, FileStamp, KnownGroup, Limits, Options, Partition,
+    PartitionLookup, RecordView, Refusal, ResponseError, TimedOffset, Tls, Topic, Topics, Uuid,
 };
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
@@ -46,7 +46,7 @@ impl Server {
             tls: tls.map(|(certificate, key)| Tls { certificate, key }),
             users,
             read_log,
-            shown: Shown {
+            view: RecordView {
                 as_v2,
                 only_committed,
             },
@@ -181,7 +181,7 @@ impl Directory for Answers {
         topic: &str,
         partition: i32,
         known: Option<u64>,
-    ) -> Result<Looked, Refusal> {
+    ) -> Result<PartitionLookup, Refusal> {
         let (state, own, shared, found): (
             u64,
             Vec<StatusTuple>,
@@ -195,7 +195,7 @@ impl Directory for Answers {
         let watched = |files: Vec<StatusTuple>| {
             files
                 .into_iter()
-                .map(|(path, modified, size)| Watched {
+                .map(|(path, modified, size)| FileStamp {
                     path,
                     modified,
                     size,
@@ -205,7 +205,7 @@ impl Directory for Answers {
         let (own, shared) = (watched(own), watched(shared));
         let Some((path, base_offsets, other_names, end_position, offsets, epochs, aborted)) = found
         else {
-            return Ok(Looked {
+            return Ok(PartitionLookup {
                 partition: None,
                 own,
                 shared,
@@ -231,7 +231,7 @@ impl Directory for Answers {
                 })
                 .collect(),
         };
-        Ok(Looked {
+        Ok(PartitionLookup {
             partition: Some(partition),
             own,
             shared,

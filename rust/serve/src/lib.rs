@@ -2,53 +2,31 @@
 //!
 //! Nothing here writes to the directory. What it knows comes from a [`Directory`]; the server knows the protocol.
 //!
-//! - `server`, `connection`: limits, and one request after the other on each connection.
-//! - `socket`, `sasl`: encryption, and who a client is. `memory`: what all requests and replies may take.
-//! - `answerer`: a connection without a socket.
-//! - `read_log`, `counters`: who read what, and how much.
-//! - `wire`: frames, headers, and the versions that are spoken.
-//! - `newest`: versions that the crate of the protocol lacks.
-//! - `metadata`, `offsets`, `fetch`, `refused`: the answers, by request.
-//! - `settings`: what topics have, with Kafka's defaults.
+//! Lowest first; a group of modules imports only from those above it in this list (`tools/rust_modules`):
+//!
+//! - `base`: what a directory tells, options, memory, counters, the log of reads.
+//! - `protocol`: frames, headers and parts of replies (`wire`), versions that the crate of the protocol lacks, passwords.
+//! - `log`: partitions as long as their files do not change, a position in a file for an offset, the records of a range.
 //! - `groups`: consumer groups: members, assignments and commits.
-//! - `session`: what incremental fetches have been told already (KIP-227).
-//! - `partitions`: what was read of partitions, as long as the files in `watched` do not change.
-//! - `segment`, `segment_file`: a position in a file for an offset. `records`: what is sent of a segment.
-//! - `send_file`: from a file to a socket.
+//! - `answers`: the table of requests (`apis`), and the answer to each. An answer that has to wait, or to read files, is
+//!   a `Step`: nothing here waits, or knows a socket.
+//! - `net`: sockets, encryption, and the threads that take the steps.
 
-mod answerer;
-mod connection;
-mod counters;
-mod directory;
-mod fetch;
+mod answers;
+mod base;
 mod groups;
-mod memory;
-mod metadata;
-mod newest;
-mod offsets;
-mod partitions;
-mod read_log;
-mod records;
-mod refused;
-mod sasl;
-mod segment;
-mod segment_file;
-mod send_file;
-mod server;
-mod session;
-mod settings;
-mod socket;
-mod watched;
-mod wire;
+mod log;
+mod net;
+mod protocol;
 
-pub use answerer::Answerer;
-pub use bytes::Bytes;
-pub use counters::Count;
-pub use directory::{
-    Aborted, Commit, Directory, KnownGroup, Looked, Partition, Refusal, TimedOffset, Topic, Topics,
+pub use base::counters::Count;
+pub use base::directory::{
+    Aborted, Commit, Directory, FileStamp, KnownGroup, Partition, PartitionLookup, Refusal,
+    TimedOffset, Topic, Topics,
 };
+pub use base::options::{Limits, Options, RecordView, Tls};
+pub use bytes::Bytes;
 pub use kafka_protocol::ResponseError;
-pub use records::Shown;
-pub use server::{Limits, Options, Server, Tls};
+pub use net::loopback::Loopback;
+pub use net::server::Server;
 pub use uuid::Uuid;
-pub use watched::Watched;

@@ -55,7 +55,7 @@ pub fn topic_codec(
     gzip_level: i32,
     lz4_level: i32,
     zstd_level: i32,
-) -> crate::Result<Option<Codec>> {
+) -> crate::base::error::Result<Option<Codec>> {
     let (compression, level) = match compression_type {
         "producer" => return Ok(None),
         "uncompressed" => (Compression::None, None),

@@ -20,7 +20,6 @@ mod attributes;
 
 use crate::base::error::{Error, Fault, Result};
 use crate::base::primitives::{Reader, Writer};
-use crate::format::record::Record;
 
 pub(crate) use attributes::attributes;
 
@@ -228,20 +227,6 @@ impl Header {
             -1 => -1,
             base => increment_sequence(base, self.last_offset_delta),
         }
-    }
-
-    /// Returns the timestamp and the offset of one of the batch's records.
-    #[inline]
-    pub fn timestamp_and_offset(&self, record: &Record<'_>) -> (i64, i64) {
-        let timestamp = match self.log_append_time() {
-            Some(timestamp) => timestamp,
-            None => self.base_timestamp.wrapping_add(record.timestamp_delta),
-        };
-        (
-            timestamp,
-            self.base_offset
-                .wrapping_add(i64::from(record.offset_delta)),
-        )
     }
 
     /// Returns the sequence of the record with this offset delta; -1 for none. It depends on the delta, not on the

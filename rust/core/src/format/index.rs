@@ -56,6 +56,17 @@ pub struct OffsetPosition {
     pub position: i32,
 }
 
+impl OffsetPosition {
+    /// Reads an entry of the index of a segment.
+    pub fn parse(slot: [u8; 8], base_offset: i64) -> Self {
+        let [.., p0, p1, p2, p3] = slot;
+        Self {
+            offset: base_offset.wrapping_add(i64::from(relative_offset(&slot))),
+            position: i32::from_be_bytes([p0, p1, p2, p3]),
+        }
+    }
+}
+
 /// A `.index` file.
 #[derive(Debug, Clone)]
 pub struct OffsetIndex {
@@ -96,13 +107,7 @@ impl OffsetIndex {
     }
 
     fn entry(&self, slot: &[u8; 8]) -> OffsetPosition {
-        let [.., p0, p1, p2, p3] = *slot;
-        OffsetPosition {
-            offset: self
-                .base_offset
-                .wrapping_add(i64::from(relative_offset(slot))),
-            position: i32::from_be_bytes([p0, p1, p2, p3]),
-        }
+        OffsetPosition::parse(*slot, self.base_offset)
     }
 
     /// Returns the greatest entry not above `offset`, or the segment's start.

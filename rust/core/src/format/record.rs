@@ -119,6 +119,19 @@ pub struct Record<'a> {
     pub headers: Headers<'a>,
 }
 
+impl Record<'_> {
+    /// Returns the timestamp and the offset of a record of the batch with this header.
+    #[inline]
+    pub fn timestamp_and_offset(&self, header: &Header) -> (i64, i64) {
+        let timestamp = match header.log_append_time() {
+            Some(timestamp) => timestamp,
+            None => header.base_timestamp.wrapping_add(self.timestamp_delta),
+        };
+        let offset = header.base_offset.wrapping_add(self.offset_delta.into());
+        (timestamp, offset)
+    }
+}
+
 /// Returns the decompressed records of a batch of magic 2.
 pub fn payload<'a>(
     header: &Header,

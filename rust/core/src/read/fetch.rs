@@ -406,7 +406,7 @@ impl Fetch {
 /// The row of a record of magic 2.
 #[inline]
 fn row<'a>(header: &Header, record: &Record<'a>) -> Row<'a> {
-    let (timestamp, offset) = header.timestamp_and_offset(record);
+    let (timestamp, offset) = record.timestamp_and_offset(header);
     Row {
         offset,
         timestamp,

@@ -114,7 +114,7 @@ fn find_in_batch(
     if header.magic == 2 {
         let payload = record::payload(header, entry, decompressor)?;
         record::for_each(payload, header.records_count.unwrap_or(0), |record| {
-            let (timestamp, offset) = header.timestamp_and_offset(&record);
+            let (timestamp, offset) = record.timestamp_and_offset(header);
             meet(timestamp, offset)
         })?;
     } else {

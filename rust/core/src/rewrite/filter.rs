@@ -135,7 +135,7 @@ impl BatchFilter {
             }
             record.headers.for_each(|_, _| Ok(()))?;
             kept += 1;
-            let (timestamp, offset) = header.timestamp_and_offset(&record);
+            let (timestamp, offset) = record.timestamp_and_offset(header);
             self.builder.append(&NewRecord {
                 offset,
                 timestamp,

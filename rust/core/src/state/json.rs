@@ -68,13 +68,13 @@ struct JsonMessage<'a, 'out> {
 }
 
 impl<'a> Visitor<'a> for JsonMessage<'_, '_> {
-    fn begin_field(&mut self, field: &'static Field) {
+    fn begin_field(&mut self, field: &'static Field, _: &'a [u8]) {
         let before = self.json.mark();
         self.json.key(field.name);
         self.fields.push((before, self.json.mark()));
     }
 
-    fn end_field(&mut self, field: &'static Field, is_tagged: bool) -> Result<()> {
+    fn end_field(&mut self, field: &'static Field, is_tagged: bool, _: &'a [u8]) -> Result<()> {
         if self.json.since(&self.start).len() > MAX_JSON_BYTES {
             return Err(Error::unsupported(format!(
                 "more than {MAX_JSON_BYTES} bytes of JSON"

@@ -108,12 +108,8 @@ struct Fields<'a> {
 }
 
 impl<'a> Visitor<'a> for Fields<'a> {
-    fn begin_field(&mut self, field: &'static Field) {
+    fn begin_field(&mut self, field: &'static Field, _: &'a [u8]) {
         self.name = field.name;
-    }
-
-    fn end_field(&mut self, _: &'static Field, _: bool) -> Result<()> {
-        Ok(())
     }
 
     fn value(&mut self, value: Value<'a>) {
@@ -130,9 +126,4 @@ impl<'a> Visitor<'a> for Fields<'a> {
             _ => {}
         }
     }
-
-    fn begin_array(&mut self) {}
-    fn end_array(&mut self) {}
-    fn begin_struct(&mut self) {}
-    fn end_struct(&mut self) {}
 }

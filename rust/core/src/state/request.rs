@@ -1,36 +1,96 @@
-//! The bytes of a request of Kafka's protocol, checked before anything allocates what they announce.
+//! The bytes of requests of Kafka's protocol.
 
 use crate::base::error::{Error, Result};
 use crate::base::primitives::Reader;
 use crate::state::requests::REQUESTS;
-use crate::state::schema::Field;
-use crate::state::walk::{Value, Visitor, walk};
+use crate::state::schema::{Field, Schema};
+use crate::state::walk::{Visitor, walk};
 
-/// Checks the body of a request: all lengths and counts fit into it.
+/// Checks the body of a request, before anything allocates what it announces: all lengths and counts fit into it.
 ///
 /// # Errors
 ///
 /// The API or its version is not known; or the bytes break the format, or announce more than there is.
 pub fn check_request(api_key: i16, version: i16, body: &[u8]) -> Result<()> {
-    let (_, schema) = REQUESTS
-        .iter()
-        .find(|(key, _)| *key == api_key)
-        .ok_or_else(|| Error::unsupported(format!("unknown request {api_key}")))?;
-    let mut reader = Reader::new(body);
     // Bytes behind a request are ignored, as brokers do: librdkafka leaves three when it asks for all topics.
-    walk(schema, version, &mut reader, &mut Nobody)
+    walk(
+        schema(api_key)?,
+        version,
+        &mut Reader::new(body),
+        &mut Nobody,
+    )
+}
+
+/// Returns the body of a request with other bytes for some fields: those that `replace` returns for the name and the
+/// bytes of a field. Bytes behind the body are left out.
+///
+/// The names must not be those of tagged fields, or of fields in these: a tag has the size of its field in front.
+///
+/// # Errors
+///
+/// As for [`check_request`].
+pub fn replace_in_request<'a>(
+    api_key: i16,
+    version: i16,
+    body: &'a [u8],
+    replace: impl FnMut(&str, &'a [u8]) -> Option<Vec<u8>>,
+) -> Result<Vec<u8>> {
+    let mut reader = Reader::new(body);
+    let mut replacer = Replacer {
+        body,
+        replace,
+        open: Vec::new(),
+        copied: 0,
+        out: Vec::with_capacity(body.len()),
+    };
+    walk(schema(api_key)?, version, &mut reader, &mut replacer)?;
+    replacer.copy_before(reader.rest());
+    Ok(replacer.out)
+}
+
+fn schema(api_key: i16) -> Result<&'static Schema> {
+    let known = REQUESTS.iter().find(|(key, _)| *key == api_key);
+    known
+        .map(|(_, schema)| *schema)
+        .ok_or_else(|| Error::unsupported(format!("unknown request {api_key}")))
+}
+
+struct Replacer<'a, F> {
+    body: &'a [u8],
+    replace: F,
+    /// The bytes that were left where the open fields begin.
+    open: Vec<&'a [u8]>,
+    /// The bytes of the body that have been copied or replaced.
+    copied: usize,
+    out: Vec<u8>,
+}
+
+impl<'a, F> Replacer<'a, F> {
+    fn copy_before(&mut self, left: &'a [u8]) {
+        let end = self.body.len() - left.len();
+        let kept = self.body.get(self.copied..end);
+        self.out.extend_from_slice(kept.unwrap_or_default());
+        self.copied = end;
+    }
+}
+
+impl<'a, F: FnMut(&str, &'a [u8]) -> Option<Vec<u8>>> Visitor<'a> for Replacer<'a, F> {
+    fn begin_field(&mut self, _: &'static Field, left: &'a [u8]) {
+        self.open.push(left);
+    }
+
+    fn end_field(&mut self, field: &'static Field, _: bool, left: &'a [u8]) -> Result<()> {
+        let begin = self.open.pop().unwrap_or_default();
+        let value = begin.get(..begin.len() - left.len()).unwrap_or_default();
+        if let Some(other) = (self.replace)(field.name, value) {
+            self.copy_before(begin);
+            self.out.extend(other);
+            self.copied = self.body.len() - left.len();
+        }
+        Ok(())
+    }
 }
 
 struct Nobody;
 
-impl Visitor<'_> for Nobody {
-    fn begin_field(&mut self, _: &'static Field) {}
-    fn end_field(&mut self, _: &'static Field, _: bool) -> Result<()> {
-        Ok(())
-    }
-    fn value(&mut self, _: Value<'_>) {}
-    fn begin_array(&mut self) {}
-    fn end_array(&mut self) {}
-    fn begin_struct(&mut self) {}
-    fn end_struct(&mut self) {}
-}
+impl Visitor<'_> for Nobody {}

@@ -17,17 +17,24 @@ pub(crate) enum Value<'a> {
     Bytes(&'a [u8]),
 }
 
-/// Hears of each field of a message, in the order of the walk.
+/// Hears of each field of a message, in the order of the walk. An implementation leaves out what it ignores.
 pub(crate) trait Visitor<'a> {
-    /// A field begins. Its value comes next.
-    fn begin_field(&mut self, field: &'static Field);
-    /// The value of the field has ended.
-    fn end_field(&mut self, field: &'static Field, is_tagged: bool) -> Result<()>;
-    fn value(&mut self, value: Value<'a>);
-    fn begin_array(&mut self);
-    fn end_array(&mut self);
-    fn begin_struct(&mut self);
-    fn end_struct(&mut self);
+    /// A field begins: its value comes next, and is the first of the bytes that are left.
+    fn begin_field(&mut self, _field: &'static Field, _left: &'a [u8]) {}
+    /// The value of the field has ended before the bytes that are left.
+    fn end_field(
+        &mut self,
+        _field: &'static Field,
+        _is_tagged: bool,
+        _left: &'a [u8],
+    ) -> Result<()> {
+        Ok(())
+    }
+    fn value(&mut self, _value: Value<'a>) {}
+    fn begin_array(&mut self) {}
+    fn end_array(&mut self) {}
+    fn begin_struct(&mut self) {}
+    fn end_struct(&mut self) {}
 }
 
 /// Walks through a message, and leaves what is behind it in `reader`.
@@ -122,9 +129,9 @@ impl Walk {
         visitor: &mut impl Visitor<'a>,
     ) -> Result<()> {
         let is_nullable = field.nullable.contains(self.version);
-        visitor.begin_field(field);
+        visitor.begin_field(field, reader.rest());
         self.value(&field.kind, is_nullable, is_tagged, reader, visitor)
-            .and_then(|()| visitor.end_field(field, is_tagged))
+            .and_then(|()| visitor.end_field(field, is_tagged, reader.rest()))
             .map_err(|error| Error::corrupt(format!("{}: {}", field.name, error.message)))
     }
 

@@ -46,7 +46,7 @@ pub(crate) fn for_each(
         let payload = record::payload(header, entry, decompressor)?;
         let count = header.records_count.unwrap_or(0);
         return record::for_each(payload, count, |record| {
-            let (timestamp, offset) = header.timestamp_and_offset(&record);
+            let (timestamp, offset) = record.timestamp_and_offset(header);
             visit(NewRecord {
                 offset,
                 timestamp,

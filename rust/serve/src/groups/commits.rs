@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex};
 
 use kafka_protocol::ResponseError;
 
-use crate::directory::{Commit, Directory, Refusal};
-use crate::memory::{Memory, Share};
-use crate::partitions::lock;
+use crate::base::directory::{Commit, Directory, Refusal};
+use crate::base::memory::{Memory, Share};
+use crate::base::sync::lock;
 
 /// The memory of a commit, besides what clients wrote.
 pub(super) const OF_COMMIT: usize = 256;

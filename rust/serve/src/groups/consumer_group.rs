@@ -10,9 +10,9 @@ use kafka_protocol::ResponseError;
 use regex::{Regex, RegexBuilder};
 use uuid::Uuid;
 
-use crate::directory::Topics;
+use crate::base::directory::Topics;
+use crate::base::memory::Share;
 use crate::groups::assignors::{Assignment, Assignor, TopicPartition};
-use crate::memory::Share;
 
 /// The most members of a group.
 const MOST_MEMBERS: usize = 1000;
@@ -469,8 +469,8 @@ fn pattern(text: &str) -> Result<Option<Regex>, ResponseError> {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::directory::Topic;
-    use crate::memory::Memory;
+    use crate::base::directory::Topic;
+    use crate::base::memory::Memory;
 
     const ID: Uuid = Uuid::from_u128(7);
 

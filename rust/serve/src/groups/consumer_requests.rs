@@ -17,13 +17,13 @@ use kafka_protocol::messages::{
 use kafka_protocol::protocol::StrBytes;
 use uuid::Uuid;
 
-use crate::directory::{Directory, Refusal, Topics};
+use crate::base::directory::{Directory, Refusal, Topics};
+use crate::base::sync::lock;
 use crate::groups::assignors::TopicPartition;
 use crate::groups::consumer_group::{
     Beaten, ConsumerGroup, HEARTBEAT_MS, Heartbeat, MOST_PATTERN, Member,
 };
 use crate::groups::coordinator::{Coordinator, MOST_GROUPS, OF_MEMBER, ms};
-use crate::partitions::lock;
 
 /// The memory of a topic's name that a member wants, besides its letters.
 const OF_NAME: usize = 64;

@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use kafka_protocol::ResponseError;
 use kafka_protocol::messages::describe_groups_response::{DescribedGroup, DescribedGroupMember};
-use kafka_protocol::messages::find_coordinator_response::Coordinator as Place;
 use kafka_protocol::messages::join_group_response::JoinGroupResponseMember;
 use kafka_protocol::messages::leave_group_response::MemberResponse;
 use kafka_protocol::messages::list_groups_response::ListedGroup;
@@ -20,24 +19,20 @@ use kafka_protocol::messages::offset_fetch_response::{
     OffsetFetchResponseTopic, OffsetFetchResponseTopics,
 };
 use kafka_protocol::messages::{
-    BrokerId, DescribeGroupsRequest, DescribeGroupsResponse, FindCoordinatorRequest,
-    FindCoordinatorResponse, GroupId, HeartbeatRequest, HeartbeatResponse, JoinGroupRequest,
-    JoinGroupResponse, LeaveGroupRequest, LeaveGroupResponse, ListGroupsRequest,
+    DescribeGroupsRequest, DescribeGroupsResponse, GroupId, HeartbeatRequest, HeartbeatResponse,
+    JoinGroupRequest, JoinGroupResponse, LeaveGroupRequest, LeaveGroupResponse, ListGroupsRequest,
     ListGroupsResponse, OffsetCommitRequest, OffsetCommitResponse, OffsetFetchRequest,
     OffsetFetchResponse, SyncGroupRequest, SyncGroupResponse, TopicName,
 };
 use kafka_protocol::protocol::StrBytes;
 
-use crate::directory::{Commit, Directory, Refusal, Topics};
-use crate::fetch::existing;
+use crate::base::directory::{Commit, Directory, Refusal, Topics};
+use crate::base::memory::{Memory, Share};
+use crate::base::sync::lock;
 use crate::groups::commits::{Commits, OF_COMMIT};
 use crate::groups::consumer_group::ConsumerGroup;
 use crate::groups::group::{Answer, Assigned, Group, Joined, Joining, NotJoined, State};
-use crate::memory::{Memory, Share};
-use crate::metadata::{INVALID, ON_GROUPS};
-use crate::partitions::lock;
-use crate::refused::READ_ONLY;
-use crate::server::Address;
+use crate::protocol::operations::ON_GROUPS;
 
 /// The most groups with members.
 pub(super) const MOST_GROUPS: usize = 10_000;
@@ -48,8 +43,6 @@ pub(super) const OF_MEMBER: usize = 1024;
 const OF_PROTOCOL: usize = 64;
 /// As `offset.metadata.max.bytes` of a broker.
 const MOST_METADATA: usize = 4096;
-/// The type of a key that stands for a group (`FindCoordinatorRequest.CoordinatorType`).
-const GROUP: i8 = 0;
 /// What is committed for the partitions of a topic, each with an error.
 type OfTopic = (TopicName, Vec<(i32, Commit, i16)>);
 
@@ -312,7 +305,7 @@ impl Coordinator {
             .map(|topic| {
                 let partitions = topic.partitions.iter().map(|one| {
                     let metadata = one.committed_metadata.as_deref().unwrap_or_default();
-                    let error = match existing(topics, &topic.name, one.partition_index) {
+                    let error = match topics.check(&topic.name, one.partition_index) {
                         Err(refusal) => refusal.error.code(),
                         Ok(()) if metadata.len() > MOST_METADATA => {
                             ResponseError::OffsetMetadataTooLarge.code()
@@ -402,7 +395,10 @@ impl Coordinator {
         memory: &Arc<Memory>,
     ) -> Result<OffsetFetchResponse, Refusal> {
         let mut share = memory.share();
-        let mut asked = HashSet::new();
+        let mut find = |group: &GroupId, wanted| {
+            let found = self.of_group(directory, group, wanted, request.require_stable)?;
+            charge(&mut share, &found).map(|()| found)
+        };
         if version < 8 {
             let wanted = request.topics.as_ref().map(|topics| {
                 topics
@@ -410,54 +406,51 @@ impl Coordinator {
                     .map(|topic| (topic.name.clone(), topic.partition_indexes.clone()))
                     .collect()
             });
-            let found =
-                self.of_group(directory, &request.group_id, wanted, request.require_stable)?;
-            charge(&mut share, &found)?;
-            let topics = found.into_iter().map(|(name, partitions)| {
-                let partitions = partitions.into_iter().map(|(partition, commit, error)| {
-                    let response = OffsetFetchResponsePartition::default()
-                        .with_partition_index(partition)
-                        .with_error_code(error)
-                        .with_committed_offset(commit.offset)
-                        .with_metadata(Some(StrBytes::from_string(commit.metadata)));
-                    match version < 5 {
-                        true => response,
-                        false => response.with_committed_leader_epoch(commit.leader_epoch),
-                    }
+            let topics = find(&request.group_id, wanted)?
+                .into_iter()
+                .map(|(name, partitions)| {
+                    let partitions = partitions.into_iter().map(|(partition, commit, error)| {
+                        let response = OffsetFetchResponsePartition::default()
+                            .with_partition_index(partition)
+                            .with_error_code(error)
+                            .with_committed_offset(commit.offset)
+                            .with_metadata(Some(StrBytes::from_string(commit.metadata)));
+                        match version < 5 {
+                            true => response,
+                            false => response.with_committed_leader_epoch(commit.leader_epoch),
+                        }
+                    });
+                    OffsetFetchResponseTopic::default()
+                        .with_name(name)
+                        .with_partitions(partitions.collect())
                 });
-                OffsetFetchResponseTopic::default()
-                    .with_name(name)
-                    .with_partitions(partitions.collect())
-            });
             return Ok(OffsetFetchResponse::default().with_topics(topics.collect()));
         }
         let mut groups = Vec::with_capacity(request.groups.len());
-        for group in &request.groups {
-            if !asked.insert(&group.group_id) {
-                continue;
-            }
+        let mut asked = HashSet::new();
+        let unique = request.groups.iter();
+        for group in unique.filter(|group| asked.insert(&group.group_id)) {
             let wanted = group.topics.as_ref().map(|topics| {
                 topics
                     .iter()
                     .map(|topic| (topic.name.clone(), topic.partition_indexes.clone()))
                     .collect()
             });
-            let found =
-                self.of_group(directory, &group.group_id, wanted, request.require_stable)?;
-            charge(&mut share, &found)?;
-            let topics = found.into_iter().map(|(name, partitions)| {
-                let partitions = partitions.into_iter().map(|(partition, commit, error)| {
-                    OffsetFetchResponsePartitions::default()
-                        .with_partition_index(partition)
-                        .with_error_code(error)
-                        .with_committed_offset(commit.offset)
-                        .with_committed_leader_epoch(commit.leader_epoch)
-                        .with_metadata(Some(StrBytes::from_string(commit.metadata)))
+            let topics = find(&group.group_id, wanted)?
+                .into_iter()
+                .map(|(name, partitions)| {
+                    let partitions = partitions.into_iter().map(|(partition, commit, error)| {
+                        OffsetFetchResponsePartitions::default()
+                            .with_partition_index(partition)
+                            .with_error_code(error)
+                            .with_committed_offset(commit.offset)
+                            .with_committed_leader_epoch(commit.leader_epoch)
+                            .with_metadata(Some(StrBytes::from_string(commit.metadata)))
+                    });
+                    OffsetFetchResponseTopics::default()
+                        .with_name(name)
+                        .with_partitions(partitions.collect())
                 });
-                OffsetFetchResponseTopics::default()
-                    .with_name(name)
-                    .with_partitions(partitions.collect())
-            });
             groups.push(
                 OffsetFetchResponseGroup::default()
                     .with_group_id(group.group_id.clone())
@@ -636,54 +629,6 @@ impl Coordinator {
         });
         Ok(DescribeGroupsResponse::default().with_groups(groups.collect()))
     }
-}
-
-/// Returns where groups are coordinated: here.
-pub(crate) fn find(
-    request: &FindCoordinatorRequest,
-    address: &Address,
-    version: i16,
-) -> FindCoordinatorResponse {
-    // Transactions write, and share groups change what is delivered.
-    let (error, message) = match request.key_type {
-        GROUP => (0, None),
-        1 => (
-            ResponseError::TransactionalIdAuthorizationFailed.code(),
-            Some(READ_ONLY),
-        ),
-        _ => (
-            ResponseError::InvalidRequest.code(),
-            Some(StrBytes::from_static_str(INVALID)),
-        ),
-    };
-    let (node, host, port) = match error {
-        0 => (address.node_id, address.host.as_str(), address.port.into()),
-        _ => (-1, "", -1),
-    };
-    let host = StrBytes::from_string(host.to_owned());
-    if version < 4 {
-        let response = FindCoordinatorResponse::default()
-            .with_error_code(error)
-            .with_node_id(BrokerId(node))
-            .with_host(host)
-            .with_port(port);
-        return match version {
-            0 => response,
-            _ => response.with_error_message(Some(
-                message.unwrap_or_else(|| StrBytes::from_static_str("NONE")),
-            )),
-        };
-    }
-    let coordinators = request.coordinator_keys.iter().map(|key| {
-        Place::default()
-            .with_key(key.clone())
-            .with_error_code(error)
-            .with_error_message(Some(message.clone().unwrap_or_default()))
-            .with_node_id(BrokerId(node))
-            .with_host(host.clone())
-            .with_port(port)
-    });
-    FindCoordinatorResponse::default().with_coordinators(coordinators.collect())
 }
 
 /// Takes memory for commits in a response, as they are found and as they are sent.

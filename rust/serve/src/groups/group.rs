@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use futures_channel::oneshot;
 use kafka_protocol::ResponseError;
 use kafka_protocol::indexmap::IndexMap;
-use tokio::sync::oneshot;
 
-use crate::memory::Share;
+use crate::base::memory::Share;
 
 /// The most members of a group.
 const MOST_MEMBERS: usize = 1000;
@@ -613,12 +613,12 @@ impl Member {
         let joins = self
             .joining
             .as_ref()
-            .is_some_and(|joining| !joining.is_closed());
+            .is_some_and(|joining| !joining.is_canceled());
         joins
             || self
                 .syncing
                 .as_ref()
-                .is_some_and(|syncing| !syncing.is_closed())
+                .is_some_and(|syncing| !syncing.is_canceled())
     }
 
     /// Tells a client that waits that it is a member no longer.
@@ -636,7 +636,7 @@ impl Member {
 #[allow(clippy::unwrap_used, clippy::panic)]
 mod tests {
     use super::*;
-    use crate::memory::Memory;
+    use crate::base::memory::Memory;
 
     const SESSION: Duration = Duration::from_secs(10);
     const REBALANCE: Duration = Duration::from_secs(30);
@@ -677,11 +677,14 @@ mod tests {
     fn stable(at: Instant) -> Group {
         let mut group = Group::new();
         let mut first = later(group.join(joining("", None), "a".to_owned(), at));
-        assert_eq!(first.try_recv().unwrap().unwrap().generation, 1);
+        assert_eq!(first.try_recv().unwrap().unwrap().unwrap().generation, 1);
         let mut second = later(group.join(joining("", None), "b".to_owned(), at));
-        assert!(second.try_recv().is_err());
+        assert!(second.try_recv().unwrap().is_none());
         let mut first = later(group.join(joining("a", None), String::new(), at));
-        let (first, second) = (first.try_recv().unwrap(), second.try_recv().unwrap());
+        let (first, second) = (
+            first.try_recv().unwrap().unwrap(),
+            second.try_recv().unwrap().unwrap(),
+        );
         let (first, second) = (first.unwrap(), second.unwrap());
         assert_eq!((first.generation, first.leader.as_str()), (2, "a"));
         assert_eq!((first.members.len(), second.members.len()), (2, 0));
@@ -692,7 +695,10 @@ mod tests {
         let Answer::Later(mut waits) = waits else {
             panic!("it must wait for the leader")
         };
-        assert_eq!(waits.try_recv().unwrap().unwrap().assignment, "of b");
+        assert_eq!(
+            waits.try_recv().unwrap().unwrap().unwrap().assignment,
+            "of b"
+        );
         assert_eq!(group.state, State::Stable);
         group
     }
@@ -718,7 +724,7 @@ mod tests {
         let told = group.heartbeat("b", None, 2, at + SESSION);
         assert_eq!(told, Err(ResponseError::RebalanceInProgress));
         let mut again = later(group.join(joining("b", None), String::new(), at + SESSION));
-        let joined = again.try_recv().unwrap().unwrap();
+        let joined = again.try_recv().unwrap().unwrap().unwrap();
         assert_eq!((joined.generation, joined.leader.as_str()), (3, "b"));
     }
 
@@ -736,9 +742,9 @@ mod tests {
             .values_mut()
             .for_each(|member| member.deadline = at + 2 * REBALANCE);
         group.expire(at + REBALANCE - Duration::from_millis(1));
-        assert!(waits.try_recv().is_err());
+        assert!(waits.try_recv().unwrap().is_none());
         group.expire(at + REBALANCE);
-        let joined = waits.try_recv().unwrap().unwrap();
+        let joined = waits.try_recv().unwrap().unwrap().unwrap();
         assert_eq!((joined.generation, joined.members.len()), (3, 1));
     }
 
@@ -747,7 +753,7 @@ mod tests {
         let at = Instant::now();
         let mut group = Group::new();
         let mut first = later(group.join(joining("", Some("i")), "a".to_owned(), at));
-        assert!(first.try_recv().unwrap().is_ok());
+        assert!(first.try_recv().unwrap().unwrap().is_ok());
         let assigned = vec![("a".to_owned(), Bytes::from_static(b"all"))];
         assert!(now(group.sync("a", Some("i"), 1, assigned, at)).is_ok());
         let back = now(group

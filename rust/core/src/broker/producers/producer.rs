@@ -301,7 +301,7 @@ pub(super) fn marker(
             .at(header.position, header.base_offset));
         }
     };
-    let (timestamp, _) = header.timestamp_and_offset(&first);
+    let (timestamp, _) = first.timestamp_and_offset(header);
     Ok(Some(EndTxnMarker {
         is_abort,
         coordinator_epoch: control::coordinator_epoch(first.value.unwrap_or_default())

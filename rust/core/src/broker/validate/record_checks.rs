@@ -267,7 +267,7 @@ fn record_limit(rules: &ValidationRules, header: &Header) -> i32 {
     }
 }
 
-fn check_record(size: i64, limit: i32) -> crate::Result<()> {
+fn check_record(size: i64, limit: i32) -> crate::base::error::Result<()> {
     if size <= i64::from(limit) {
         return Ok(());
     }

@@ -140,7 +140,7 @@ fn record_object(
     format: BytesFormat,
     json: &mut Json<'_>,
 ) -> Result<()> {
-    let (timestamp, offset) = header.timestamp_and_offset(record);
+    let (timestamp, offset) = record.timestamp_and_offset(header);
     json.begin_object();
     json.int_field("offset", offset);
     json.int_field("timestamp", timestamp);

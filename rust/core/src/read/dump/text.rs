@@ -119,7 +119,7 @@ impl Lines {
     }
 
     fn record(&mut self, header: &Header, record: &Record<'_>, out: &mut Vec<u8>) -> Result<()> {
-        let (timestamp, offset) = header.timestamp_and_offset(record);
+        let (timestamp, offset) = record.timestamp_and_offset(header);
         self.note(offset);
         if !self.skip_record_metadata {
             record_fields(header, offset, timestamp, record.key, record.value, out);

@@ -1,12 +1,11 @@
 //! What a server asks a directory for.
 
+use std::io;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use kafka_protocol::ResponseError;
 use uuid::Uuid;
-
-use crate::watched::Watched;
 
 /// The answers of a directory. Each call may block: it reads files.
 pub trait Directory: Send + Sync + 'static {
@@ -17,8 +16,12 @@ pub trait Directory: Send + Sync + 'static {
     fn topics(&self) -> Result<Arc<Topics>, Refusal>;
 
     /// A partition as it is now.
-    fn partition(&self, topic: &str, partition: i32, known: Option<u64>)
-    -> Result<Looked, Refusal>;
+    fn partition(
+        &self,
+        topic: &str,
+        partition: i32,
+        known: Option<u64>,
+    ) -> Result<PartitionLookup, Refusal>;
 
     /// The first record at or above a timestamp in ms; None: there is none below `end`.
     ///
@@ -90,6 +93,20 @@ impl Topics {
     pub fn by_id(&self, id: Uuid) -> Option<&Topic> {
         self.topics.get(*self.by_id.get(&id)?)
     }
+
+    /// Refuses a partition that does not exist.
+    pub(crate) fn check(&self, topic: &str, partition: i32) -> Result<(), Refusal> {
+        let exists = self
+            .by_name(topic)
+            .is_some_and(|topic| topic.partitions.binary_search(&partition).is_ok());
+        match exists {
+            true => Ok(()),
+            false => Err(Refusal::new(
+                ResponseError::UnknownTopicOrPartition,
+                format!("no partition {partition} of a topic {topic:?}"),
+            )),
+        }
+    }
 }
 
 /// A topic.
@@ -107,13 +124,24 @@ pub struct Topic {
 
 /// What a look at a partition found.
 #[derive(Debug, Clone)]
-pub struct Looked {
+pub struct PartitionLookup {
     /// The partition; None: its state is still the known one.
     pub partition: Option<Partition>,
     /// The partition's files that change with it. Without any, and none that are shared, it never changes.
-    pub own: Vec<Watched>,
+    pub own: Vec<FileStamp>,
     /// Files that change with it and with others.
-    pub shared: Vec<Watched>,
+    pub shared: Vec<FileStamp>,
+}
+
+/// A file, or a directory, as it was when something was read from it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileStamp {
+    /// The path.
+    pub path: String,
+    /// The modification time in ns; -1: there was no such file.
+    pub modified: i64,
+    /// The size; -1: there was no such file.
+    pub size: i64,
 }
 
 /// A partition at one moment.
@@ -202,6 +230,17 @@ pub struct Refusal {
     pub error: ResponseError,
     /// What is wrong, for the log of the server.
     pub message: String,
+}
+
+impl From<io::Error> for Refusal {
+    /// The refusal for a file that cannot be read.
+    fn from(error: io::Error) -> Self {
+        let kind = match error.kind() {
+            io::ErrorKind::InvalidData => ResponseError::CorruptMessage,
+            _ => ResponseError::KafkaStorageError,
+        };
+        Self::new(kind, error.to_string())
+    }
 }
 
 impl Refusal {

@@ -9,8 +9,8 @@ use kafka_protocol::messages::FetchRequest;
 use kafka_protocol::messages::fetch_request::FetchPartition;
 use uuid::Uuid;
 
-use crate::memory::{Memory, Share};
-use crate::partitions::lock;
+use crate::base::memory::{Memory, Share};
+use crate::base::sync::lock;
 
 /// The memory of a partition in a session, with its topic's name.
 const OF_PARTITION: usize = 512;

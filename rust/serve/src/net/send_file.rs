@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use brokerless_core::ReadAt;
-use tokio::io::{AsyncWrite, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::io::AsyncWriteExt;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-use crate::wire::FileRange;
+use crate::net::socket::Socket;
+use crate::protocol::wire::FileRange;
 
 /// What one call sends at most, so that a fast client does not keep a thread from the others.
 const AT_ONCE: u64 = 1 << 20;
@@ -21,22 +21,27 @@ const COPIED: usize = 16 << 10;
 /// So many threads wait for a disk at once. They must not be those that serve all clients.
 static COLD: Semaphore = Semaphore::const_new(8);
 /// How long a client may take nothing.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Sends a part of a file.
 ///
 /// # Errors
 ///
 /// The client takes nothing for too long, the connection is closed, or the file has become shorter.
-pub(crate) async fn send_file(socket: &mut TcpStream, range: &FileRange) -> io::Result<()> {
+pub(super) async fn send_file(socket: &mut Socket, range: &FileRange) -> io::Result<()> {
+    socket.flush().await?;
     let (mut position, end) = (range.position, range.position + range.length);
     let mut filled = position;
     while position < end {
         if position == filled {
             filled = fill_page_cache(range, position).await;
         }
-        match progress(send(socket, range, position, filled - position)).await? {
-            0 => return Err(shorter()),
+        let sending = send(socket, range, position, filled - position);
+        match timeout(PATIENCE, sending).await?? {
+            0 => {
+                let text = "the file became shorter";
+                return Err(io::Error::new(io::ErrorKind::UnexpectedEof, text));
+            }
             count => position += count,
         }
     }
@@ -88,18 +93,34 @@ fn is_cached(_: &File, _: u64) -> bool {
 }
 
 /// Sends some bytes, at least one, and returns their number; 0: the file has none there.
-#[cfg(target_os = "linux")]
 async fn send(
-    socket: &mut TcpStream,
+    socket: &mut Socket,
     range: &FileRange,
     position: u64,
     length: u64,
 ) -> io::Result<u64> {
-    use tokio::io::Interest;
+    #[cfg(target_os = "linux")]
+    if let Socket::Plain(socket) = socket {
+        return send_in_kernel(socket, range, position, length).await;
+    }
+    // The bytes have to be encrypted, or the system has another call: they go through this process.
+    let mut buffer = vec![0; usize::try_from(length).unwrap_or(COPIED).min(COPIED)];
+    let count = range.file.read_at(position, &mut buffer)?;
+    buffer.truncate(count);
+    socket.write_all(&buffer).await?;
+    Ok(count as u64)
+}
 
+#[cfg(target_os = "linux")]
+async fn send_in_kernel(
+    socket: &mut tokio::net::TcpStream,
+    range: &FileRange,
+    position: u64,
+    length: u64,
+) -> io::Result<u64> {
     loop {
         socket.writable().await?;
-        let sent = socket.try_io(Interest::WRITABLE, || {
+        let sent = socket.try_io(tokio::io::Interest::WRITABLE, || {
             let (mut offset, length) = (position, usize::try_from(length).unwrap_or(usize::MAX));
             let sent = rustix::fs::sendfile(&*socket, &range.file, Some(&mut offset), length)?;
             Ok(sent as u64)
@@ -113,60 +134,4 @@ async fn send(
             sent => return sent,
         }
     }
-}
-
-/// Other systems have other calls: the bytes are copied.
-#[cfg(not(target_os = "linux"))]
-async fn send(
-    socket: &mut TcpStream,
-    range: &FileRange,
-    position: u64,
-    length: u64,
-) -> io::Result<u64> {
-    copy(socket, range, position, length).await
-}
-
-/// Sends a part of a file to a socket that is more than a descriptor.
-///
-/// # Errors
-///
-/// As for [`send_file`].
-pub(crate) async fn copy_file(
-    socket: &mut (impl AsyncWrite + Unpin),
-    range: &FileRange,
-) -> io::Result<()> {
-    let (mut position, end) = (range.position, range.position + range.length);
-    let mut filled = position;
-    while position < end {
-        if position == filled {
-            filled = fill_page_cache(range, position).await;
-        }
-        match progress(copy(socket, range, position, filled - position)).await? {
-            0 => return Err(shorter()),
-            count => position += count,
-        }
-    }
-    Ok(())
-}
-
-async fn copy(
-    socket: &mut (impl AsyncWrite + Unpin),
-    range: &FileRange,
-    position: u64,
-    length: u64,
-) -> io::Result<u64> {
-    let mut buffer = vec![0; usize::try_from(length).unwrap_or(COPIED).min(COPIED)];
-    let count = range.file.read_at(position, &mut buffer)?;
-    buffer.truncate(count);
-    socket.write_all(&buffer).await?;
-    Ok(count as u64)
-}
-
-/// Ends a connection that takes nothing for too long.
-async fn progress<T>(sending: impl Future<Output = io::Result<T>>) -> io::Result<T> {
-    timeout(PATIENCE, sending).await?
-}
-
-fn shorter() -> io::Error {
-    io::Error::new(io::ErrorKind::UnexpectedEof, "the file became shorter")
 }

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use brokerless_core::{Conversion, Converter, Header, NextBatch, Rewrite, next_batch};
 use bytes::Bytes;
 
-use crate::directory::Partition;
-use crate::memory::Memory;
-use crate::segment::Segment;
-use crate::segment_file::SegmentFile;
-use crate::wire::{FileRange, Part};
+use crate::base::directory::Partition;
+use crate::base::memory::Memory;
+use crate::base::options::RecordView;
+use crate::log::segment::Segment;
+use crate::log::segment_file::{SegmentFile, invalid};
+use crate::protocol::wire::{FileRange, Part};
 
 /// Records that go through this process take so many bytes at once, unless the first batch is larger.
 const IN_MEMORY: u64 = 1 << 20;
@@ -18,15 +19,6 @@ const IN_MEMORY: u64 = 1 << 20;
 const MOST: u64 = 64 << 20;
 /// The largest batch after decompression that is converted.
 const MOST_DECOMPRESSED: usize = 64 << 20;
-
-/// How records are shown.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Shown {
-    /// Batches of v0 and v1 as v2, for clients that read nothing older.
-    pub as_v2: bool,
-    /// To all clients, only records of transactions that were committed, and records without a transaction.
-    pub only_committed: bool,
-}
 
 /// Where records lie: the first batch is whole.
 #[derive(Debug, Clone, Copy)]
@@ -45,7 +37,7 @@ pub(crate) struct Sent {
     pub(crate) end: u64,
 }
 
-impl Shown {
+impl RecordView {
     /// Returns what is sent for a range; None: there is no memory for it now. Nothing may be left of a segment without
     /// aborted records.
     ///
@@ -120,10 +112,9 @@ fn as_they_lie(memory: &Arc<Memory>, segment: &Segment, range: Range) -> io::Res
 fn bounded(length: u64) -> io::Result<usize> {
     match usize::try_from(length) {
         Ok(size) if length <= MOST => Ok(size),
-        _ => Err(io::Error::new(
-            io::ErrorKind::InvalidData,
-            format!("a batch of {length} bytes: at most {MOST} go through this process"),
-        )),
+        _ => Err(invalid(format!(
+            "a batch of {length} bytes: at most {MOST} go through this process"
+        ))),
     }
 }
 
@@ -205,9 +196,6 @@ fn converted(memory: &Arc<Memory>, segment: &Segment, range: Range) -> io::Resul
 }
 
 fn as_v2(bytes: &[u8], position: u64) -> io::Result<(Bytes, u64)> {
-    let invalid = |error: brokerless_core::Error| {
-        io::Error::new(io::ErrorKind::InvalidData, error.to_string())
-    };
     let conversion = Conversion {
         magic: Some(2),
         ..Conversion::default()

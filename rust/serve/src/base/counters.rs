@@ -2,7 +2,10 @@
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use crate::wire::APIS;
+use kafka_protocol::messages::ApiKey;
+
+/// The API keys that are counted: those of Kafka 4.4 end at 92.
+const API_KEYS: usize = 128;
 
 /// A number that only grows, or says how many there are now.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,13 +38,19 @@ pub(crate) struct Counters {
     requests: Requests,
 }
 
-/// A counter for each of `APIS`.
+/// A counter for each API key.
 #[derive(Debug)]
-struct Requests([AtomicU64; APIS.len()]);
+struct Requests([AtomicU64; API_KEYS]);
 
 impl Default for Requests {
     fn default() -> Self {
         Self(std::array::from_fn(|_| AtomicU64::new(0)))
+    }
+}
+
+impl Requests {
+    fn of(&self, api: ApiKey) -> Option<&AtomicU64> {
+        self.0.get(usize::try_from(api as i16).ok()?)
     }
 }
 
@@ -50,14 +59,15 @@ impl Counters {
         counter.fetch_add(count, Ordering::Relaxed);
     }
 
-    pub(crate) fn request(&self, api: kafka_protocol::messages::ApiKey) {
-        let place = APIS.iter().position(|(known, ..)| *known == api);
-        if let Some(counter) = place.and_then(|place| self.requests.0.get(place)) {
+    /// Counts a request.
+    pub(crate) fn request(&self, api: ApiKey) {
+        if let Some(counter) = self.requests.of(api) {
             Self::add(counter, 1);
         }
     }
 
-    pub(crate) fn all(&self, memory: usize) -> Vec<Count> {
+    /// Returns all counters, with those of the requests in `apis`.
+    pub(crate) fn all(&self, memory: usize, apis: impl Iterator<Item = ApiKey>) -> Vec<Count> {
         let count = |name, help, counter: &AtomicU64| Count {
             name,
             help,
@@ -110,12 +120,13 @@ impl Counters {
                 &self.record_bytes,
             ),
         ];
-        for ((api, ..), counter) in APIS.iter().zip(&self.requests.0) {
-            all.push(Count {
+        all.extend(apis.filter_map(|api| {
+            let counter = self.requests.of(api)?;
+            Some(Count {
                 label: Some(("api", format!("{api:?}"))),
                 ..count("requests_total", "Requests so far.", counter)
-            });
-        }
+            })
+        }));
         all
     }
 }

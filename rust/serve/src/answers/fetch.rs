@@ -2,25 +2,29 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use brokerless_core::ReadAt;
-use bytes::{BufMut, BytesMut};
+use bytes::{BufMut, Bytes, BytesMut};
 use kafka_protocol::ResponseError;
 use kafka_protocol::messages::fetch_response::{
     AbortedTransaction, EpochEndOffset, LeaderIdAndEpoch, NodeEndpoint, PartitionData,
 };
-use kafka_protocol::messages::{BrokerId, ProducerId};
-use kafka_protocol::protocol::StrBytes;
+use kafka_protocol::messages::{BrokerId, FetchRequest, FetchResponse, ProducerId};
+use kafka_protocol::protocol::{HeaderVersion, StrBytes};
 use uuid::Uuid;
 
-use crate::directory::{Partition, Refusal, Topics};
-use crate::partitions::{Partitions, storage};
-use crate::read_log::Read;
-use crate::records::Range;
-use crate::segment::Segment;
-use crate::server::Address;
-use crate::session::{Fetching, Key, Wanted};
-use crate::wire::{Broken, Part, Reply, encode};
+use crate::answers::call::{Answered, Call, Step, Threads};
+use crate::answers::session::{Fetching, Key, Wanted};
+use crate::answers::shared::Login;
+use crate::base::directory::{Partition, Refusal, Topics};
+use crate::base::options::Address;
+use crate::base::read_log::{Client, Read};
+use crate::base::sync::lock;
+use crate::log::partitions::Partitions;
+use crate::log::records::Range;
+use crate::log::segment::Segment;
+use crate::protocol::wire::{Part, Reply, encode, put_text, put_varint};
 
 /// The first version with compact lengths and tagged fields.
 const FLEXIBLE: i16 = 12;
@@ -34,22 +38,116 @@ const MOST_FILES: usize = 256;
 /// What is small, and how much of it is read for a response.
 const SMALL: u64 = 64 << 10;
 const MOST_COPIED: u64 = 8 << 20;
+/// How often a fetch that waits looks again.
+const LOOK: Duration = Duration::from_millis(100);
+/// So many times as long as it looks, it rests.
+const REST: u32 = 20;
+/// The letters of a client's name that are kept for the log of reads: a name may have 32 KB.
+const MOST_CLIENT_ID: usize = 256;
+
+/// Answers a fetch as soon as there is enough to read, or its time is over.
+pub(super) fn fetch(call: Arc<Call>) -> Answered<Step> {
+    let body: FetchRequest = call.request.body()?;
+    let fetching = match call.shared.sessions.fetching(&body, call.version()) {
+        Ok(fetching) => fetching,
+        Err(error) => return respond_error(&call, error).map(Step::reply),
+    };
+    let limits = &call.shared.limits;
+    let max_bytes = u64::try_from(body.max_bytes)
+        .unwrap_or(0)
+        .min(limits.response_bytes);
+    let wait = Duration::from_millis(u64::try_from(body.max_wait_ms).unwrap_or(0));
+    let fetch = Fetch {
+        fetching,
+        bounds: Bounds {
+            max_bytes,
+            is_committed: body.isolation_level == 1,
+        },
+        least: u64::try_from(body.min_bytes).unwrap_or(0).min(max_bytes),
+        deadline: Instant::now() + wait.min(limits.idle),
+        call,
+    };
+    Ok(fetch.look())
+}
+
+/// A fetch that may have to wait.
+struct Fetch {
+    call: Arc<Call>,
+    fetching: Fetching,
+    bounds: Bounds,
+    least: u64,
+    deadline: Instant,
+}
+
+impl Fetch {
+    fn look(self) -> Step {
+        let begun = Instant::now();
+        let call = Arc::clone(&self.call);
+        call.block(Threads::Fetches, move |call| {
+            let found = read(call.partitions(), &self.fetching, self.bounds);
+            let looked = begun.elapsed();
+            let left = self.deadline.saturating_duration_since(Instant::now());
+            let is_done = found.bytes >= self.least
+                || found.has_error
+                || self.fetching.wanted.is_empty()
+                || left.is_zero()
+                || call.shared.memory.is_short();
+            if is_done {
+                return self.finish(found);
+            }
+            // To look at thousands of partitions takes time: a server that waits stays at rest.
+            let rest = LOOK.max(looked * REST);
+            Ok(match left <= rest {
+                // At the end of its wait a client asks again, and that looks again.
+                true => Step::Sleep(left, Box::new(move || self.finish(found))),
+                false => Step::Sleep(rest, Box::new(move || Ok(self.look()))),
+            })
+        })
+    }
+
+    /// Notes who reads, and responds. Nobody reads without that.
+    fn finish(self, found: Found) -> Answered<Step> {
+        let call = Arc::clone(&self.call);
+        if call.shared.read_log.is_none() || found.reads.is_empty() {
+            return respond(&call, &self.fetching, found).map(Step::reply);
+        }
+        Ok(call.block(Threads::Others, move |call| {
+            if let Some(log) = &call.shared.read_log {
+                let client = Client {
+                    address: call.peer.client.to_string(),
+                    client_id: call
+                        .request
+                        .client_id
+                        .chars()
+                        .take(MOST_CLIENT_ID)
+                        .collect(),
+                    user: match &*lock(&call.peer.login) {
+                        Login::Done(user) => user.clone(),
+                        _ => None,
+                    },
+                };
+                log.note(&client, &found.reads).map_err(Refusal::from)?;
+            }
+            respond(call, &self.fetching, found).map(Step::reply)
+        }))
+    }
+}
 
 /// How much a client wants.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Bounds {
-    pub(crate) max_bytes: u64,
-    pub(crate) is_committed: bool,
+struct Bounds {
+    max_bytes: u64,
+    is_committed: bool,
 }
 
 /// What a fetch found.
 #[derive(Debug, Default)]
-pub(crate) struct Found {
+struct Found {
     answers: Vec<Answer>,
-    pub(crate) bytes: u64,
-    pub(crate) has_error: bool,
+    bytes: u64,
+    has_error: bool,
     /// What is read.
-    pub(crate) reads: Vec<Read>,
+    reads: Vec<Read>,
 }
 
 #[derive(Debug)]
@@ -61,22 +159,8 @@ struct Answer {
     leader_epoch: Option<i32>,
 }
 
-/// Refuses a partition that is not there.
-pub(crate) fn existing(topics: &Topics, topic: &str, partition: i32) -> Result<(), Refusal> {
-    let is_there = topics
-        .by_name(topic)
-        .is_some_and(|topic| topic.partitions.binary_search(&partition).is_ok());
-    match is_there {
-        true => Ok(()),
-        false => Err(Refusal::new(
-            ResponseError::UnknownTopicOrPartition,
-            format!("no partition {partition} of a topic {topic:?}"),
-        )),
-    }
-}
-
 /// Reads what there is. This blocks.
-pub(crate) fn read(partitions: &Partitions, fetching: &Fetching, bounds: Bounds) -> Found {
+fn read(partitions: &Partitions, fetching: &Fetching, bounds: Bounds) -> Found {
     let mut found = Found::default();
     let topics = match partitions.directory().topics() {
         Ok(topics) => topics,
@@ -182,7 +266,7 @@ fn hold(partitions: &Partitions, part: &mut Part) {
 
 fn resolved<'a>(topics: &'a Topics, key: &'a Key) -> Result<&'a str, Refusal> {
     if key.topic_id.is_nil() {
-        existing(topics, &key.topic, key.partition)?;
+        topics.check(&key.topic, key.partition)?;
         return Ok(&key.topic);
     }
     let topic = topics.by_id(key.topic_id).ok_or_else(|| {
@@ -191,7 +275,7 @@ fn resolved<'a>(topics: &'a Topics, key: &'a Key) -> Result<&'a str, Refusal> {
             format!("no topic with the id {}", key.topic_id),
         )
     })?;
-    existing(topics, &topic.name, key.partition)?;
+    topics.check(&topic.name, key.partition)?;
     Ok(&topic.name)
 }
 
@@ -221,7 +305,7 @@ fn of_partition(
 ) -> Result<OfPartition, Refusal> {
     partition.check_epoch(wanted.current_leader_epoch)?;
     // A client that shows aborted records is not sent any, if only committed ones may be seen.
-    let drops_aborted = partitions.shown.only_committed && !is_committed;
+    let drops_aborted = partitions.view.only_committed && !is_committed;
     let end = partition.visible_end(is_committed || drops_aborted);
     let high_watermark = if drops_aborted {
         end
@@ -271,16 +355,13 @@ fn of_partition(
         let Some((segment, range)) = found else {
             return Ok((data, Vec::new()));
         };
-        let shown = partitions.shown;
-        let sent = shown
-            .records(
-                &partitions.memory,
-                partition,
-                &segment,
-                range,
-                drops_aborted,
-            )
-            .map_err(storage)?;
+        let sent = partitions.view.records(
+            &partitions.memory,
+            partition,
+            &segment,
+            range,
+            drops_aborted,
+        )?;
         let Some(sent) = sent else {
             return Ok((data, Vec::new()));
         };
@@ -288,7 +369,7 @@ fn of_partition(
         match next_base.filter(|base| *base < end && sent.parts.is_empty()) {
             Some(base) => from = base,
             None => {
-                let upper = segment.offset_at(sent.end).map_err(storage)?;
+                let upper = segment.offset_at(sent.end)?;
                 let upper = upper.or(next_base).unwrap_or(partition.high_watermark);
                 break (sent.parts, upper);
             }
@@ -322,7 +403,7 @@ fn records(
             return Ok(None);
         };
         let next_base = partition.next_base(segment.base_offset);
-        let Some(first) = segment.place(offset).map_err(storage)? else {
+        let Some(first) = segment.place(offset)? else {
             // A cleaner may have left nothing behind the offset in this segment.
             match next_base.filter(|base| *base < end) {
                 Some(base) => from = base,
@@ -333,8 +414,7 @@ fn records(
         // Batches that reach beyond the end are not sent.
         let stop = match next_base.is_none_or(|base| base > end) {
             true => segment
-                .place(end)
-                .map_err(storage)?
+                .place(end)?
                 .map_or(segment.end, |behind| behind.position),
             false => segment.end,
         };
@@ -360,13 +440,9 @@ fn records(
 }
 
 /// Writes a response, and notes in the session what it says.
-pub(crate) fn respond(
-    mut reply: Reply,
-    fetching: &Fetching,
-    found: Found,
-    address: &Address,
-    version: i16,
-) -> Result<Reply, Broken> {
+fn respond(call: &Call, fetching: &Fetching, found: Found) -> Answered {
+    let (version, server) = (call.version(), &call.peer.server);
+    let mut reply = new_reply(call)?;
     let mut shown: Vec<Answer> = found
         .answers
         .into_iter()
@@ -387,7 +463,7 @@ pub(crate) fn respond(
     for answer in shown.iter_mut().filter(|_| version >= WITH_ENDPOINTS) {
         if let Some(epoch) = answer.leader_epoch {
             answer.data.current_leader = LeaderIdAndEpoch::default()
-                .with_leader_id(BrokerId(address.node_id))
+                .with_leader_id(BrokerId(server.node_id))
                 .with_leader_epoch(epoch);
             has_leader = true;
         }
@@ -433,17 +509,17 @@ pub(crate) fn respond(
     }
     match has_leader {
         false => put_no_tags(reply.buffer(), version),
-        true => put_endpoint(reply.buffer(), address, version)?,
+        true => put_endpoint(reply.buffer(), server, version)?,
     }
     Ok(reply)
 }
 
 /// Writes the only tagged field of a response: where the leaders are.
-fn put_endpoint(buffer: &mut BytesMut, address: &Address, version: i16) -> Result<(), Broken> {
+fn put_endpoint(buffer: &mut BytesMut, server: &Address, version: i16) -> Answered<()> {
     let endpoint = NodeEndpoint::default()
-        .with_node_id(BrokerId(address.node_id))
-        .with_host(StrBytes::from_string(address.host.clone()))
-        .with_port(address.port.into());
+        .with_node_id(BrokerId(server.node_id))
+        .with_host(StrBytes::from_string(server.host.clone()))
+        .with_port(server.port.into());
     let mut field = BytesMut::new();
     put_varint(&mut field, 2);
     encode(&endpoint, version, &mut field)?;
@@ -455,11 +531,17 @@ fn put_endpoint(buffer: &mut BytesMut, address: &Address, version: i16) -> Resul
 }
 
 /// Writes a response that says what is wrong with the session.
-pub(crate) fn respond_error(mut reply: Reply, error: ResponseError, version: i16) -> Reply {
+fn respond_error(call: &Call, error: ResponseError) -> Answered {
+    let (version, mut reply) = (call.version(), new_reply(call)?);
     head(reply.buffer(), 0, error.code(), version);
     put_count(reply.buffer(), 0, version);
     put_no_tags(reply.buffer(), version);
-    reply
+    Ok(reply)
+}
+
+fn new_reply(call: &Call) -> Answered {
+    let header_version = FetchResponse::header_version(call.version());
+    Reply::new(header_version, call.request.correlation_id)
 }
 
 fn head(buffer: &mut BytesMut, session_id: i32, error: i16, version: i16) {
@@ -473,10 +555,7 @@ fn head(buffer: &mut BytesMut, session_id: i32, error: i16, version: i16) {
 fn put_topic(buffer: &mut BytesMut, name: &str, id: Uuid, version: i16) {
     match version {
         WITH_IDS.. => buffer.put_slice(id.as_bytes()),
-        FLEXIBLE => {
-            put_varint(buffer, name.len() + 1);
-            buffer.put_slice(name.as_bytes());
-        }
+        FLEXIBLE => put_text(buffer, name),
         _ => {
             // Names of topics have at most 249 characters.
             buffer.put_i16(i16::try_from(name.len()).unwrap_or(0));
@@ -486,11 +565,10 @@ fn put_topic(buffer: &mut BytesMut, name: &str, id: Uuid, version: i16) {
 }
 
 /// Writes a partition. Its records stay in their file: they come where the fields have empty ones.
-fn put_partition(reply: &mut Reply, answer: Answer, version: i16) -> Result<(), Broken> {
-    let is_flexible = version >= FLEXIBLE;
+fn put_partition(reply: &mut Reply, answer: Answer, version: i16) -> Answered<()> {
     let buffer = reply.buffer();
     encode(
-        &answer.data.with_records(Some(bytes::Bytes::new())),
+        &answer.data.with_records(Some(Bytes::new())),
         version,
         buffer,
     )?;
@@ -498,22 +576,21 @@ fn put_partition(reply: &mut Reply, answer: Answer, version: i16) -> Result<(), 
         return Ok(());
     }
     // Empty records end the fields: a length, and with compact lengths the number of tagged fields, which is 0.
-    let length = buffer.len().saturating_sub(if is_flexible { 2 } else { 4 });
+    let empty = if version >= FLEXIBLE { 2 } else { 4 };
+    let length = buffer.len().saturating_sub(empty);
     buffer.truncate(length);
     let size: u64 = answer.records.iter().map(Part::length).sum();
     let size = usize::try_from(size).unwrap_or(usize::MAX);
-    match is_flexible {
-        true => put_varint(buffer, size.saturating_add(1)),
-        false => buffer.put_i32(i32::try_from(size).unwrap_or(i32::MAX)),
-    }
+    put_count(buffer, size, version);
     reply.records(answer.records);
     put_no_tags(reply.buffer(), version);
     Ok(())
 }
 
+/// Writes a number of elements, or of bytes.
 fn put_count(buffer: &mut BytesMut, count: usize, version: i16) {
     match version >= FLEXIBLE {
-        true => put_varint(buffer, count + 1),
+        true => put_varint(buffer, count.saturating_add(1)),
         false => buffer.put_i32(i32::try_from(count).unwrap_or(i32::MAX)),
     }
 }
@@ -522,12 +599,4 @@ fn put_no_tags(buffer: &mut BytesMut, version: i16) {
     if version >= FLEXIBLE {
         buffer.put_u8(0);
     }
-}
-
-fn put_varint(buffer: &mut BytesMut, mut value: usize) {
-    while value > 0x7f {
-        buffer.put_u8((value & 0x7f) as u8 | 0x80);
-        value >>= 7;
-    }
-    buffer.put_u8(value as u8);
 }

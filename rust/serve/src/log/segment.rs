@@ -3,17 +3,17 @@
 use std::io;
 use std::sync::Arc;
 
-use brokerless_core::{Header, ReadAt};
+use brokerless_core::{Header, OffsetPosition, ReadAt};
 
-use crate::directory::{Directory, Partition};
-use crate::segment_file::SegmentFile;
+use crate::base::directory::{Directory, Partition};
+use crate::log::segment_file::{SegmentFile, invalid};
 
 /// What a read of headers reads at once, at most, and at first: an index leads near to the batch.
 const CHUNK: usize = 1 << 16;
 const FIRST_CHUNK: usize = 1 << 9;
 /// So many entries of an index are read at once: the last steps of a search.
 const PAGE: u64 = 512;
-/// An entry of an offset index: a relative offset and a position, int32 each.
+/// The bytes of an entry of an offset index.
 const ENTRY: u64 = 8;
 
 /// An open segment.
@@ -22,6 +22,7 @@ pub(crate) struct Segment {
     pub(crate) base_offset: i64,
     /// Where its last sound batch ends, as far as it is known.
     pub(crate) end: u64,
+    /// The offset index, with the number of its entries.
     index: Option<(SegmentFile, u64)>,
 }
 
@@ -65,9 +66,11 @@ impl Segment {
 
     /// Returns the batch with an offset, or the first one behind it; None: there is none up to the end.
     pub(crate) fn place(&self, offset: i64) -> io::Result<Option<Place>> {
-        let hint = self
-            .last_entry(|relative, _| self.base_offset.saturating_add(relative.into()) <= offset)?;
-        let start = hint.map_or(0, |(_, position)| position);
+        let below = self.entries_below(|entry| entry.offset <= offset)?;
+        let start = match (&self.index, below.checked_sub(1)) {
+            (Some((index, _)), Some(last)) => position(self.entry(index, last)?),
+            _ => 0,
+        };
         // No checksum covers an index: the log itself decides.
         let is_behind = start > 0 && {
             let mut first = None;
@@ -88,24 +91,16 @@ impl Segment {
         let Some((index, entries)) = &self.index else {
             return Ok(None);
         };
-        let below = self.entries_below(|_, at| at < position)?;
+        let below = self.entries_below(|entry| self::position(entry) < position)?;
         if below >= *entries {
             return Ok(None);
         }
-        let (relative, at) = entry(index, below)?;
-        Ok((at >= position).then(|| self.base_offset.saturating_add(relative.into())))
-    }
-
-    fn last_entry(&self, is_below: impl Fn(i32, u64) -> bool) -> io::Result<Option<(i32, u64)>> {
-        let below = self.entries_below(is_below)?;
-        match (&self.index, below.checked_sub(1)) {
-            (Some((index, _)), Some(last)) => entry(index, last).map(Some),
-            _ => Ok(None),
-        }
+        let entry = self.entry(index, below)?;
+        Ok((self::position(entry) >= position).then_some(entry.offset))
     }
 
     /// Returns how many entries come before the first one that is not below.
-    fn entries_below(&self, is_below: impl Fn(i32, u64) -> bool) -> io::Result<u64> {
+    fn entries_below(&self, is_below: impl Fn(OffsetPosition) -> bool) -> io::Result<u64> {
         let Some((index, entries)) = &self.index else {
             return Ok(0);
         };
@@ -123,19 +118,27 @@ impl Segment {
                 let at = usize::try_from(middle.checked_sub(*first)? * ENTRY).ok()?;
                 bytes.get(at..)?.first_chunk().copied()
             });
-            let (relative, position) = match known {
-                Some(bytes) => parsed(bytes),
-                None => entry(index, middle)?,
+            let entry = match known {
+                Some(slot) => OffsetPosition::parse(slot, self.base_offset),
+                None => self.entry(index, middle)?,
             };
             // The zeros behind the entries of an active segment.
-            let is_entry = middle == 0 || relative > 0;
-            if is_entry && position < self.end && is_below(relative, position) {
+            let is_entry = middle == 0 || entry.offset > self.base_offset;
+            if is_entry && position(entry) < self.end && is_below(entry) {
                 low = middle + 1;
             } else {
                 high = middle;
             }
         }
         Ok(low)
+    }
+
+    fn entry(&self, index: &SegmentFile, number: u64) -> io::Result<OffsetPosition> {
+        let mut slot = [0; ENTRY as usize];
+        match index.read_at(number * ENTRY, &mut slot)? < slot.len() {
+            true => Err(io::ErrorKind::UnexpectedEof.into()),
+            false => Ok(OffsetPosition::parse(slot, self.base_offset)),
+        }
     }
 
     fn walk(&self, start: u64, offset: i64) -> io::Result<Option<Place>> {
@@ -159,9 +162,6 @@ impl Segment {
         end: u64,
         mut visit: impl FnMut(&Header) -> bool,
     ) -> io::Result<()> {
-        let invalid = |error: brokerless_core::Error| {
-            io::Error::new(io::ErrorKind::InvalidData, error.to_string())
-        };
         let mut position = start;
         let mut chunk = Vec::new();
         let mut chunk_at = 0;
@@ -191,15 +191,7 @@ impl Segment {
     }
 }
 
-fn entry(index: &SegmentFile, number: u64) -> io::Result<(i32, u64)> {
-    let mut bytes = [0; ENTRY as usize];
-    if index.read_at(number * ENTRY, &mut bytes)? < bytes.len() {
-        return Err(io::ErrorKind::UnexpectedEof.into());
-    }
-    Ok(parsed(bytes))
-}
-
-fn parsed([a, b, c, d, e, f, g, h]: [u8; ENTRY as usize]) -> (i32, u64) {
-    let position = u32::try_from(i32::from_be_bytes([e, f, g, h])).unwrap_or(u32::MAX);
-    (i32::from_be_bytes([a, b, c, d]), position.into())
+/// The position of an entry. A negative one is behind each log.
+fn position(entry: OffsetPosition) -> u64 {
+    u64::try_from(entry.position).unwrap_or(u64::MAX)
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::partitions::lock;
+use crate::base::sync::lock;
 
 /// A file to which lines are added.
 pub(crate) struct ReadLog(Mutex<File>);

@@ -16,9 +16,9 @@ use kafka_protocol::messages::{
     OffsetForLeaderEpochResponse, TopicName,
 };
 
-use crate::directory::{Partition, Refusal, Topics};
-use crate::fetch::existing;
-use crate::partitions::Partitions;
+use crate::answers::call::Call;
+use crate::base::directory::{Partition, Refusal, Topics};
+use crate::log::partitions::Partitions;
 
 // The timestamps that stand for others, each with the first version that has it (`ListOffsetsRequest`).
 const LATEST: i64 = -1;
@@ -45,13 +45,13 @@ const NONE: Found = Found {
 };
 
 /// The answer to a request for offsets.
-pub(crate) fn list_offsets(
-    partitions: &Partitions,
+pub(super) fn list_offsets(
+    call: &Call,
     request: &ListOffsetsRequest,
-    version: i16,
 ) -> Result<ListOffsetsResponse, Refusal> {
+    let (partitions, version) = (call.partitions(), call.version());
     let topics = partitions.directory().topics()?;
-    let is_committed = request.isolation_level == 1 || partitions.shown.only_committed;
+    let is_committed = request.isolation_level == 1 || partitions.view.only_committed;
     let mut times_asked: HashMap<(&str, i32), usize> = HashMap::new();
     for topic in &request.topics {
         for one in &topic.partitions {
@@ -121,7 +121,7 @@ fn offset(
             format!("timestamp {timestamp} in version {version}"),
         ));
     }
-    existing(topics, topic, number)?;
+    topics.check(topic, number)?;
     let partition = partitions.get(topic, number)?;
     partition.check_epoch(asked.current_leader_epoch)?;
     Ok(match timestamp {
@@ -160,14 +160,16 @@ fn epoch_at(partition: &Partition, offset: i64) -> i32 {
 }
 
 /// The answer to a request for the ends of leader epochs (KIP-320).
-pub(crate) fn ends_of_epochs(
-    partitions: &Partitions,
+pub(super) fn ends_of_epochs(
+    call: &Call,
     request: &OffsetForLeaderEpochRequest,
 ) -> Result<OffsetForLeaderEpochResponse, Refusal> {
+    let partitions = call.partitions();
     let topics = partitions.directory().topics()?;
     let found = request.topics.iter().map(|topic| {
         let found = topic.partitions.iter().map(|one| {
-            let answer = existing(&topics, &topic.topic, one.partition)
+            let answer = topics
+                .check(&topic.topic, one.partition)
                 .and_then(|()| partitions.get(&topic.topic, one.partition))
                 .and_then(|found| {
                     found.check_epoch(one.current_leader_epoch)?;

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex};
 use brokerless_core::ReadAt;
 use bytes::Bytes;
 
-use crate::directory::{Directory, Refusal};
-use crate::partitions::lock;
+use crate::base::directory::{Directory, Refusal};
+use crate::base::sync::lock;
 
 /// What is read at once of a file that is not local: a search in an index looks at few places.
 const BLOCK: u64 = 64 << 10;
@@ -117,6 +117,11 @@ impl RemoteFile {
         }
         Ok(filled)
     }
+}
+
+/// The error of a file whose bytes are not those of a log.
+pub(crate) fn invalid(error: impl ToString) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, error.to_string())
 }
 
 fn failed(refusal: Refusal) -> io::Error {

@@ -1,23 +1,14 @@
-//! Files that tell by their status whether what was read is still so. To ask a directory takes a hundred times longer.
+//! Stamps of files, which show whether a cached partition is still current. Asking the directory would take a hundred
+//! times longer.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
-use crate::partitions::lock;
+use crate::base::directory::FileStamp;
+use crate::base::sync::lock;
 
-/// A file, or a directory, as it was when something was read from it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Watched {
-    /// The path.
-    pub path: String,
-    /// The modification time in ns; -1: there was no such file.
-    pub modified: i64,
-    /// The size; -1: there was no such file.
-    pub size: i64,
-}
-
-impl Watched {
+impl FileStamp {
     fn is_same(&self) -> bool {
         let (modified, size) = std::fs::metadata(&self.path).map_or((-1, -1), |status| {
             let modified = status
@@ -34,38 +25,38 @@ impl Watched {
 
 /// Files that many partitions have in common: they are looked at for all of them at once.
 #[derive(Debug)]
-pub(crate) struct Group {
-    files: Vec<Watched>,
+pub(crate) struct SharedFiles {
+    files: Vec<FileStamp>,
     /// When they were looked at, and whether they were the same.
     looked: Mutex<(Instant, bool)>,
 }
 
-/// The groups, by their first file.
+/// All such sets of files, by the first file of each.
 #[derive(Debug, Default)]
-pub(crate) struct Groups(Mutex<HashMap<String, Arc<Group>>>);
+pub(crate) struct SharedFileSets(Mutex<HashMap<String, Arc<SharedFiles>>>);
 
-impl Groups {
-    /// Returns the group with these files as they are here; None: there are none.
-    pub(crate) fn of(&self, files: Vec<Watched>) -> Option<Arc<Group>> {
+impl SharedFileSets {
+    /// Returns the set of these files with these stamps; None: there are no files.
+    pub(crate) fn of(&self, files: Vec<FileStamp>) -> Option<Arc<SharedFiles>> {
         let first = files.first()?.path.clone();
-        let mut groups = lock(&self.0);
-        if let Some(known) = groups.get(&first).filter(|known| known.files == files) {
+        let mut sets = lock(&self.0);
+        if let Some(known) = sets.get(&first).filter(|known| known.files == files) {
             return Some(Arc::clone(known));
         }
-        let group = Arc::new(Group {
+        let set = Arc::new(SharedFiles {
             files,
             looked: Mutex::new((Instant::now(), true)),
         });
-        groups.insert(first, Arc::clone(&group));
-        Some(group)
+        sets.insert(first, Arc::clone(&set));
+        Some(set)
     }
 }
 
 /// What a partition depends on.
 #[derive(Debug, Clone)]
 pub(crate) struct Dependencies {
-    pub(crate) own: Vec<Watched>,
-    pub(crate) group: Option<Arc<Group>>,
+    pub(crate) own: Vec<FileStamp>,
+    pub(crate) shared: Option<Arc<SharedFiles>>,
 }
 
 /// A broker's lock is gone with its process, which changes no file.
@@ -82,15 +73,15 @@ impl Dependencies {
         }
     }
 
-    /// Whether all files are as they were; those of the group at most `fresh` ago.
+    /// Whether all files are as they were; the shared ones at most `fresh` ago.
     pub(crate) fn are_same(&self, fresh: Duration) -> bool {
-        let is_group_same = self.group.as_ref().is_none_or(|group| {
-            let mut looked = lock(&group.looked);
+        let is_shared_same = self.shared.as_ref().is_none_or(|shared| {
+            let mut looked = lock(&shared.looked);
             if looked.0.elapsed() >= fresh {
-                *looked = (Instant::now(), group.files.iter().all(Watched::is_same));
+                *looked = (Instant::now(), shared.files.iter().all(FileStamp::is_same));
             }
             looked.1
         });
-        is_group_same && self.own.iter().all(Watched::is_same)
+        is_shared_same && self.own.iter().all(FileStamp::is_same)
     }
 }

@@ -1,17 +1,17 @@
 //! The partitions that clients have asked for, and their open segments.
 
 use std::collections::HashMap;
-use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use kafka_protocol::ResponseError;
 
-use crate::directory::{Aborted, Directory, Partition, Refusal};
-use crate::memory::Memory;
-use crate::records::Shown;
-use crate::segment::Segment;
-use crate::watched::{Dependencies, Groups};
+use crate::base::directory::{Aborted, Directory, Partition, Refusal};
+use crate::base::memory::Memory;
+use crate::base::options::RecordView;
+use crate::base::sync::lock;
+use crate::log::file_stamps::{Dependencies, SharedFileSets};
+use crate::log::segment::Segment;
 
 /// A partition is looked at again after this time: a broker may write to it.
 const FRESH: Duration = Duration::from_millis(100);
@@ -23,15 +23,16 @@ pub(crate) struct Partitions {
     directory: Arc<dyn Directory>,
     pub(crate) cluster_id: String,
     /// How records are shown.
-    pub(crate) shown: Shown,
+    pub(crate) view: RecordView,
     /// For records that go through this process.
     pub(crate) memory: Arc<Memory>,
-    known: Mutex<HashMap<(String, i32), Known>>,
-    open: Mutex<Vec<Opened>>,
-    groups: Groups,
+    known: Mutex<HashMap<(String, i32), CachedPartition>>,
+    open: Mutex<Vec<OpenSegment>>,
+    shared_files: SharedFileSets,
 }
 
-struct Known {
+#[derive(Clone)]
+struct CachedPartition {
     /// When the directory was asked the last time.
     asked: Instant,
     partition: Arc<Partition>,
@@ -39,21 +40,25 @@ struct Known {
     at: Instant,
 }
 
-struct Opened {
+struct OpenSegment {
     partition: Arc<Partition>,
     segment: Arc<Segment>,
 }
 
 impl Partitions {
-    pub(crate) fn new(directory: Arc<dyn Directory>, shown: Shown, memory: Arc<Memory>) -> Self {
+    pub(crate) fn new(
+        directory: Arc<dyn Directory>,
+        view: RecordView,
+        memory: Arc<Memory>,
+    ) -> Self {
         Self {
             cluster_id: directory.cluster_id(),
             directory,
-            shown,
+            view,
             memory,
             known: Mutex::default(),
             open: Mutex::default(),
-            groups: Groups::default(),
+            shared_files: SharedFileSets::default(),
         }
     }
 
@@ -77,51 +82,42 @@ impl Partitions {
     /// Returns a partition of a topic that exists, as it was at most [`FRESH`] ago.
     pub(crate) fn get(&self, topic: &str, number: i32) -> Result<Arc<Partition>, Refusal> {
         let key = (topic.to_owned(), number);
-        let known = match lock(&self.known).get(&key) {
-            Some(known) if known.at.elapsed() < FRESH => return Ok(Arc::clone(&known.partition)),
-            known => known.map(|known| {
-                (
-                    Arc::clone(&known.partition),
-                    Arc::clone(&known.dependencies),
-                    known.asked,
-                )
-            }),
-        };
+        let known = lock(&self.known).get(&key).cloned();
+        if let Some(known) = known.as_ref().filter(|known| known.at.elapsed() < FRESH) {
+            return Ok(Arc::clone(&known.partition));
+        }
         // Not under the lock: it reads files.
-        let (partition, dependencies, asked) = match known {
-            Some((partition, dependencies, asked))
-                if asked.elapsed() < dependencies.trusted() && dependencies.are_same(FRESH) =>
+        let found = match known {
+            Some(known)
+                if known.asked.elapsed() < known.dependencies.trusted()
+                    && known.dependencies.are_same(FRESH) =>
             {
-                (partition, dependencies, asked)
+                CachedPartition {
+                    at: Instant::now(),
+                    ..known
+                }
             }
             known => {
-                let state = known.as_ref().map(|(partition, ..)| partition.state);
-                let looked = self.directory.partition(topic, number, state)?;
-                let dependencies = Dependencies {
-                    own: looked.own,
-                    group: self.groups.of(looked.shared),
-                };
-                match (looked.partition, known) {
-                    (Some(found), _) => (Arc::new(found), Arc::new(dependencies), Instant::now()),
-                    (None, Some((partition, ..))) => {
-                        (partition, Arc::new(dependencies), Instant::now())
-                    }
-                    (None, None) => {
-                        return Err(Refusal::new(
-                            ResponseError::UnknownServerError,
-                            "no state of a partition",
-                        ));
-                    }
+                let state = known.as_ref().map(|known| known.partition.state);
+                let lookup = self.directory.partition(topic, number, state)?;
+                let partition = lookup.partition.map(Arc::new);
+                let partition = partition.or_else(|| known.map(|known| known.partition));
+                CachedPartition {
+                    partition: partition.ok_or_else(|| {
+                        let text = "no state of a partition";
+                        Refusal::new(ResponseError::UnknownServerError, text)
+                    })?,
+                    dependencies: Arc::new(Dependencies {
+                        own: lookup.own,
+                        shared: self.shared_files.of(lookup.shared),
+                    }),
+                    asked: Instant::now(),
+                    at: Instant::now(),
                 }
             }
         };
-        let known = Known {
-            asked,
-            partition: Arc::clone(&partition),
-            dependencies,
-            at: Instant::now(),
-        };
-        lock(&self.known).insert(key, known);
+        let partition = Arc::clone(&found.partition);
+        lock(&self.known).insert(key, found);
         Ok(partition)
     }
 
@@ -153,31 +149,17 @@ impl Partitions {
         let is_last = place + 1 == partition.base_offsets.len();
         let end = is_last.then_some(partition.end_position);
         let segment = Segment::open(&self.directory, partition, base_offset, end);
-        let segment = Arc::new(segment.map_err(storage)?);
+        let segment = Arc::new(segment?);
         let mut open = lock(&self.open);
         if open.len() >= MOST_OPEN {
             open.remove(0);
         }
-        open.push(Opened {
+        open.push(OpenSegment {
             partition: Arc::clone(partition),
             segment: Arc::clone(&segment),
         });
         Ok(Some(segment))
     }
-}
-
-/// The refusal for a file that cannot be read.
-pub(crate) fn storage(error: io::Error) -> Refusal {
-    let kind = match error.kind() {
-        io::ErrorKind::InvalidData => ResponseError::CorruptMessage,
-        _ => ResponseError::KafkaStorageError,
-    };
-    Refusal::new(kind, error.to_string())
-}
-
-/// Locks. What a thread that panicked left is still whole: nothing here is changed in two steps.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Partition {

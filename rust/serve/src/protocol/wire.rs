@@ -1,5 +1,6 @@
-//! Frames, headers and versions.
+//! Frames and headers.
 
+use std::fmt;
 use std::fs::File;
 use std::sync::Arc;
 
@@ -8,48 +9,8 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 use kafka_protocol::messages::{ApiKey, RequestHeader, ResponseHeader};
 use kafka_protocol::protocol::{Decodable, Encodable, HeaderVersion, Message};
 
-use crate::memory::Share;
-
-/// The requests that are understood, each with its first and last version.
-pub(crate) const APIS: &[(ApiKey, i16, i16)] = &[
-    (ApiKey::Produce, 3, 13),
-    (ApiKey::Fetch, 4, 18),
-    (ApiKey::ListOffsets, 1, 11),
-    (ApiKey::Metadata, 0, 13),
-    (ApiKey::OffsetCommit, 2, 10),
-    (ApiKey::OffsetFetch, 1, 10),
-    (ApiKey::FindCoordinator, 0, 6),
-    (ApiKey::JoinGroup, 0, 9),
-    (ApiKey::Heartbeat, 0, 4),
-    (ApiKey::LeaveGroup, 0, 5),
-    (ApiKey::SyncGroup, 0, 5),
-    (ApiKey::DescribeGroups, 0, 6),
-    (ApiKey::ListGroups, 0, 5),
-    (ApiKey::SaslHandshake, 0, 1),
-    (ApiKey::ApiVersions, 0, 5),
-    (ApiKey::CreateTopics, 2, 7),
-    (ApiKey::DeleteTopics, 1, 6),
-    (ApiKey::DeleteRecords, 0, 2),
-    (ApiKey::InitProducerId, 0, 5),
-    (ApiKey::OffsetForLeaderEpoch, 2, 4),
-    (ApiKey::AddPartitionsToTxn, 0, 5),
-    (ApiKey::AddOffsetsToTxn, 0, 4),
-    (ApiKey::EndTxn, 0, 5),
-    (ApiKey::TxnOffsetCommit, 0, 6),
-    (ApiKey::CreateAcls, 1, 3),
-    (ApiKey::DeleteAcls, 1, 3),
-    (ApiKey::DescribeConfigs, 1, 4),
-    (ApiKey::SaslAuthenticate, 0, 2),
-    (ApiKey::AlterConfigs, 0, 2),
-    (ApiKey::CreatePartitions, 0, 3),
-    (ApiKey::DeleteGroups, 0, 3),
-    (ApiKey::IncrementalAlterConfigs, 0, 1),
-    (ApiKey::OffsetDelete, 0, 0),
-    (ApiKey::DescribeCluster, 0, 2),
-    (ApiKey::ConsumerGroupHeartbeat, 0, 1),
-    (ApiKey::ConsumerGroupDescribe, 0, 1),
-    (ApiKey::DescribeTopicPartitions, 0, 0),
-];
+use crate::base::directory::Refusal;
+use crate::base::memory::Share;
 
 /// A request of a client.
 #[derive(Debug)]
@@ -58,13 +19,14 @@ pub(crate) struct Request {
     pub(crate) version: i16,
     pub(crate) correlation_id: i32,
     pub(crate) client_id: String,
-    body: Bytes,
+    /// The body as it was sent.
+    pub(crate) body: Bytes,
 }
 
 /// Why a request has no answer: the connection is closed.
 #[derive(Debug)]
-pub(crate) enum Broken {
-    /// The bytes are no request.
+pub(crate) enum ProtocolError {
+    /// The bytes are no request, or no answer to it can be sent.
     Bytes(String),
     /// The API, or its version, is not known.
     Unknown {
@@ -72,33 +34,55 @@ pub(crate) enum Broken {
         version: i16,
         correlation_id: i32,
     },
+    /// The directory cannot be read.
+    Refused(Refusal),
+}
+
+impl From<Refusal> for ProtocolError {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
+impl fmt::Display for ProtocolError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bytes(text) => formatter.write_str(text),
+            Self::Unknown {
+                api_key, version, ..
+            } => write!(formatter, "unknown request {api_key} version {version}"),
+            Self::Refused(refusal) => formatter.write_str(&refusal.message),
+        }
+    }
 }
 
 impl Request {
-    /// Parses a frame without its length.
-    pub(crate) fn parse(mut frame: Bytes) -> Result<Self, Broken> {
+    /// Parses a frame without its length. `find` returns the API with a key and a version, if it is known.
+    pub(crate) fn parse<T>(
+        mut frame: Bytes,
+        find: impl FnOnce(ApiKey, i16) -> Option<T>,
+    ) -> Result<(T, Self), ProtocolError> {
         let Some(start) = frame.first_chunk::<8>() else {
-            return Err(Broken::Bytes("a request without a header".to_owned()));
+            return Err(ProtocolError::Bytes(
+                "a request without a header".to_owned(),
+            ));
         };
         let mut start = &start[..];
         let (api_key, version, correlation_id) =
             (start.get_i16(), start.get_i16(), start.get_i32());
-        let api = ApiKey::try_from(api_key).ok().filter(|api| {
-            APIS.iter()
-                .any(|(known, first, last)| known == api && (*first..=*last).contains(&version))
-        });
-        let Some(api) = api else {
-            return Err(Broken::Unknown {
+        let api = ApiKey::try_from(api_key).ok();
+        let Some((api, found)) = api.and_then(|api| Some((api, find(api, version)?))) else {
+            return Err(ProtocolError::Unknown {
                 api_key,
                 version,
                 correlation_id,
             });
         };
         let header = RequestHeader::decode(&mut frame, api.request_header_version(version))
-            .map_err(|error| Broken::Bytes(format!("header: {error}")))?;
+            .map_err(|error| ProtocolError::Bytes(format!("header: {error}")))?;
         check_request(api_key, version, &frame)
-            .map_err(|error| Broken::Bytes(format!("{api:?} version {version}: {error}")))?;
-        Ok(Self {
+            .map_err(|error| ProtocolError::Bytes(format!("{api:?} version {version}: {error}")))?;
+        let request = Self {
             api,
             version,
             correlation_id,
@@ -107,29 +91,28 @@ impl Request {
                 .map(|id| id.to_string())
                 .unwrap_or_default(),
             body: frame,
-        })
+        };
+        Ok((found, request))
     }
 
     /// Decodes the body. Its lengths and counts have been checked.
     ///
-    /// A version that the crate does not know (`newest`) is read as the last one that it knows.
-    pub(crate) fn body<T: Decodable + Message>(&self) -> Result<T, Broken> {
+    /// A version that the crate does not know (`versions_4_4`) is read as the last one that it knows.
+    pub(crate) fn body<T: Decodable + Message>(&self) -> Result<T, ProtocolError> {
         let version = self.version.min(T::VERSIONS.max);
-        T::decode(&mut self.body_bytes(), version).map_err(|error| {
-            Broken::Bytes(format!("{:?} version {}: {error}", self.api, self.version))
-        })
+        T::decode(&mut self.body.clone(), version).map_err(|error| self.error(&error))
     }
 
-    /// Returns the body as it was sent.
-    pub(crate) fn body_bytes(&self) -> Bytes {
-        self.body.clone()
+    /// Says what is wrong with the request.
+    pub(crate) fn error(&self, error: &dyn fmt::Display) -> ProtocolError {
+        ProtocolError::Bytes(format!("{:?} version {}: {error}", self.api, self.version))
     }
 
     /// Returns the reply with a body, in the last version that the crate knows if the request is newer.
     pub(crate) fn reply<T: Encodable + HeaderVersion + Message>(
         &self,
         body: &T,
-    ) -> Result<Reply, Broken> {
+    ) -> Result<Reply, ProtocolError> {
         let version = self.version.min(T::VERSIONS.max);
         let mut reply = Reply::new(T::header_version(version), self.correlation_id)?;
         encode(body, version, reply.buffer())?;
@@ -142,9 +125,24 @@ pub(crate) fn encode<T: Encodable>(
     part: &T,
     version: i16,
     into: &mut BytesMut,
-) -> Result<(), Broken> {
+) -> Result<(), ProtocolError> {
     part.encode(into, version)
-        .map_err(|error| Broken::Bytes(format!("a reply cannot be encoded: {error}")))
+        .map_err(|error| ProtocolError::Bytes(format!("a reply cannot be encoded: {error}")))
+}
+
+/// Writes a text behind a compact length.
+pub(crate) fn put_text(into: &mut impl BufMut, text: &str) {
+    put_varint(into, text.len() + 1);
+    into.put_slice(text.as_bytes());
+}
+
+/// Writes an unsigned varint.
+pub(crate) fn put_varint(into: &mut impl BufMut, mut value: usize) {
+    while value > 0x7f {
+        into.put_u8((value & 0x7f) as u8 | 0x80);
+        value >>= 7;
+    }
+    into.put_u8(value as u8);
 }
 
 /// The bytes of a file.
@@ -183,7 +181,7 @@ pub(crate) struct Reply {
 
 impl Reply {
     /// Begins a reply with its header.
-    pub(crate) fn new(header_version: i16, correlation_id: i32) -> Result<Self, Broken> {
+    pub(crate) fn new(header_version: i16, correlation_id: i32) -> Result<Self, ProtocolError> {
         let mut last = BytesMut::with_capacity(256);
         last.put_i32(0);
         let header = ResponseHeader::default().with_correlation_id(correlation_id);
@@ -217,11 +215,12 @@ impl Reply {
     }
 
     /// Returns the parts, with the length of all in front.
-    pub(crate) fn finish(mut self) -> Result<Vec<Part>, Broken> {
+    pub(crate) fn finish(mut self) -> Result<Vec<Part>, ProtocolError> {
         self.parts.push(Part::Bytes(self.last.freeze()));
         let length: u64 = self.parts.iter().map(Part::length).sum();
-        let length = i32::try_from(length - 4)
-            .map_err(|_| Broken::Bytes(format!("a reply of {length} bytes is above 2 GiB")))?;
+        let length = i32::try_from(length - 4).map_err(|_| {
+            ProtocolError::Bytes(format!("a reply of {length} bytes is above 2 GiB"))
+        })?;
         if let Some(Part::Bytes(first)) = self.parts.first_mut() {
             let mut with_length = BytesMut::from(&**first);
             with_length

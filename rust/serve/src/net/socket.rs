@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
@@ -13,12 +13,10 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::server::TlsStream;
 
-use crate::send_file::{copy_file, send_file};
-use crate::server::Tls;
-use crate::wire::FileRange;
+use crate::base::options::Tls;
 
 /// A socket.
-pub(crate) enum Socket {
+pub(super) enum Socket {
     Plain(TcpStream),
     Encrypted(Box<TlsStream<TcpStream>>),
 }
@@ -28,7 +26,7 @@ pub(crate) enum Socket {
 /// # Errors
 ///
 /// The files hold no certificate, or no key that fits it.
-pub(crate) fn acceptor(tls: &Tls) -> io::Result<TlsAcceptor> {
+pub(super) fn acceptor(tls: &Tls) -> io::Result<TlsAcceptor> {
     let invalid = |path: &std::path::Path, error: &dyn std::fmt::Display| {
         let text = format!("{}: {error}", path.display());
         io::Error::new(io::ErrorKind::InvalidInput, text)
@@ -47,22 +45,6 @@ pub(crate) fn acceptor(tls: &Tls) -> io::Result<TlsAcceptor> {
         .with_single_cert(chain, key)
         .map_err(|error| of_key(&error))?;
     Ok(TlsAcceptor::from(Arc::new(config)))
-}
-
-impl Socket {
-    /// Sends a part of a file.
-    ///
-    /// # Errors
-    ///
-    /// The connection is closed, or the file has become shorter.
-    pub(crate) async fn send_file(&mut self, range: &FileRange) -> io::Result<()> {
-        self.flush().await?;
-        match self {
-            Self::Plain(socket) => send_file(socket, range).await,
-            // The bytes have to be encrypted: they go through this process.
-            Self::Encrypted(_) => copy_file(self, range).await,
-        }
-    }
 }
 
 impl AsyncRead for Socket {

@@ -1,0 +1,94 @@
+//! A request with all that its answer needs, and the steps of an answer.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kafka_protocol::protocol::{Decodable, Encodable, HeaderVersion, Message};
+
+use crate::answers::shared::{Peer, Shared};
+use crate::base::directory::Directory;
+use crate::log::partitions::Partitions;
+use crate::protocol::wire::{ProtocolError, Reply, Request};
+
+/// A request of a client.
+pub(crate) struct Call {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) peer: Arc<Peer>,
+    pub(crate) request: Request,
+}
+
+/// An answer, or a part of it; an error closes the connection.
+pub(crate) type Answered<T = Reply> = Result<T, ProtocolError>;
+
+/// What has to be done next for an answer.
+pub(crate) enum Step {
+    /// Send this; None: the client wants no reply.
+    Reply(Option<Reply>),
+    /// Do this on a thread that may block.
+    Block(Threads, Work),
+    /// Do this after a time.
+    Sleep(Duration, Work),
+    /// Wait for this: other clients decide when.
+    Wait(Pin<Box<dyn Future<Output = Answered> + Send>>),
+}
+
+/// What leads to the next step.
+pub(crate) type Work = Box<dyn FnOnce() -> Answered<Step> + Send>;
+
+/// The threads that may block, of which only so many work at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Threads {
+    /// For fetches.
+    Fetches,
+    /// For other requests: fetches of many partitions do not keep them waiting.
+    Others,
+}
+
+impl Step {
+    pub(crate) fn reply(reply: Reply) -> Self {
+        Self::Reply(Some(reply))
+    }
+}
+
+impl Call {
+    pub(crate) fn version(&self) -> i16 {
+        self.request.version
+    }
+
+    pub(crate) fn partitions(&self) -> &Partitions {
+        &self.shared.partitions
+    }
+
+    pub(crate) fn directory(&self) -> &dyn Directory {
+        self.shared.partitions.directory()
+    }
+
+    /// Decodes the request, and encodes the response to it.
+    pub(crate) fn answer<T: Decodable + Message, R: Encodable + HeaderVersion + Message, E>(
+        &self,
+        response: impl FnOnce(&Self, &T) -> Result<R, E>,
+    ) -> Answered
+    where
+        ProtocolError: From<E>,
+    {
+        self.request.reply(&response(self, &self.request.body()?)?)
+    }
+
+    /// Returns the step that does work on a thread that may block. The directory hears what it could not read.
+    pub(crate) fn block(
+        self: &Arc<Self>,
+        threads: Threads,
+        work: impl FnOnce(&Arc<Self>) -> Answered<Step> + Send + 'static,
+    ) -> Step {
+        let call = Arc::clone(self);
+        let work = move || {
+            work(&call).inspect_err(|error| {
+                if let ProtocolError::Refused(refusal) = error {
+                    call.directory().problem(&refusal.message);
+                }
+            })
+        };
+        Step::Block(threads, Box::new(work))
+    }
+}

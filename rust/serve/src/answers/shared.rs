@@ -1,0 +1,113 @@
+//! What all connections share, and what is known of the client of one.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, OnceLock};
+
+use crate::answers::session::Sessions;
+use crate::base::counters::Counters;
+use crate::base::directory::{Directory, Refusal};
+use crate::base::memory::Memory;
+use crate::base::options::{Address, Limits, Options, host_and_port};
+use crate::base::read_log::ReadLog;
+use crate::groups::commits::Commits;
+use crate::groups::coordinator::Coordinator;
+use crate::log::partitions::Partitions;
+use crate::protocol::sasl::{Authenticating, Users};
+
+/// What all connections share.
+pub(crate) struct Shared {
+    pub(crate) partitions: Partitions,
+    pub(crate) sessions: Sessions,
+    pub(crate) coordinator: Coordinator,
+    pub(crate) limits: Limits,
+    pub(crate) memory: Arc<Memory>,
+    pub(crate) counters: Counters,
+    pub(crate) users: Option<Users>,
+    pub(crate) read_log: Option<ReadLog>,
+    node_id: i32,
+    advertised: Option<(String, Option<u16>)>,
+    have_ids: OnceLock<bool>,
+}
+
+impl Shared {
+    pub(crate) fn new(directory: Arc<dyn Directory>, options: Options) -> io::Result<Self> {
+        let limits = options.limits;
+        let memory = Memory::new(limits.memory_bytes);
+        // Of its own: clients that leave much behind do not keep the requests of others out.
+        let kept = Memory::new(limits.memory_bytes / 2);
+        Ok(Self {
+            partitions: Partitions::new(directory, options.view, Arc::clone(&memory)),
+            sessions: Sessions::new(limits.sessions, &kept),
+            coordinator: Coordinator::new(Commits::new(options.commits, &kept)?, &kept),
+            limits,
+            memory,
+            counters: Counters::default(),
+            users: options.users.map(Users::new).transpose()?,
+            read_log: options.read_log.as_deref().map(ReadLog::open).transpose()?,
+            node_id: options.node_id,
+            advertised: options.advertised.map(host_and_port),
+            have_ids: OnceLock::new(),
+        })
+    }
+
+    /// Whether every topic has an id, if that was looked up.
+    pub(crate) fn known_to_have_ids(&self) -> Option<bool> {
+        self.have_ids.get().copied()
+    }
+
+    /// Whether every topic has an id. Clients ask for this before they have a password: it is looked up once. This
+    /// blocks.
+    pub(crate) fn have_ids(&self) -> Result<bool, Refusal> {
+        let topics = self.partitions.directory().topics()?;
+        let have_ids = topics.all().iter().all(|topic| !topic.id.is_nil());
+        Ok(*self.have_ids.get_or_init(|| have_ids))
+    }
+}
+
+/// The client of a connection.
+pub(crate) struct Peer {
+    /// The server as this client sees it.
+    pub(crate) server: Address,
+    pub(crate) client: SocketAddr,
+    pub(crate) login: Mutex<Login>,
+}
+
+/// Whether a client has said who it is.
+pub(crate) enum Login {
+    /// The user; None: nobody is asked.
+    Done(Option<String>),
+    Asked,
+    /// It is about to, in requests or in bytes alone (version 0 of SaslHandshake).
+    Begun(Box<Authenticating>, Tokens),
+    /// It had no right password: the connection ends, so that it cannot try many.
+    Refused,
+}
+
+/// How a client sends what its mechanism wants.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tokens {
+    InRequests,
+    Bare,
+}
+
+impl Peer {
+    pub(crate) fn new(shared: &Shared, local: SocketAddr, remote: SocketAddr) -> Self {
+        let (host, port) = match &shared.advertised {
+            None => (local.ip().to_string(), None),
+            Some((host, port)) => (host.clone(), *port),
+        };
+        Self {
+            server: Address {
+                node_id: shared.node_id,
+                host,
+                port: port.unwrap_or_else(|| local.port()),
+            },
+            client: remote,
+            login: Mutex::new(match &shared.users {
+                None => Login::Done(None),
+                Some(_) => Login::Asked,
+            }),
+        }
+    }
+}

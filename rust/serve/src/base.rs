@@ -1,0 +1,8 @@
+//! What all other modules stand on: the directory that is served, options, memory, counters.
+
+pub(crate) mod counters;
+pub(crate) mod directory;
+pub(crate) mod memory;
+pub(crate) mod options;
+pub(crate) mod read_log;
+pub(crate) mod sync;

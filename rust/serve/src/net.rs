@@ -1,0 +1,8 @@
+//! Sockets, threads and waiting: the only modules that know of tokio.
+
+mod connection;
+pub(crate) mod loopback;
+mod send_file;
+pub(crate) mod server;
+mod socket;
+mod steps;

@@ -1,0 +1,145 @@
+//! The server: it listens, and each connection has a task.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener as StdListener};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use tokio::net::TcpListener;
+use tokio::runtime::Builder;
+use tokio::sync::watch;
+use tokio_rustls::TlsAcceptor;
+
+use crate::answers::apis::APIS;
+use crate::answers::shared::Shared;
+use crate::base::counters::{Count, Counters};
+use crate::base::directory::Directory;
+use crate::base::options::Options;
+use crate::net::connection::serve_connection;
+use crate::net::socket;
+use crate::net::steps::Steps;
+
+/// How often groups are looked at for silent members.
+const TICK: Duration = Duration::from_millis(100);
+/// A running server. Dropping it stops it.
+pub struct Server {
+    address: SocketAddr,
+    steps: Arc<Steps>,
+    stop: watch::Sender<bool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Server {
+    /// Starts a server on threads of its own.
+    ///
+    /// # Errors
+    ///
+    /// It cannot listen there, or a file of the options cannot be used.
+    pub fn start(directory: Arc<dyn Directory>, options: Options) -> io::Result<Self> {
+        let listen = options.listen.clone();
+        let tls = options.tls.as_ref().map(socket::acceptor).transpose()?;
+        let steps = Arc::new(Steps::new(Shared::new(directory, options)?));
+        let listener = StdListener::bind(&listen).map_err(|error| {
+            io::Error::new(error.kind(), format!("cannot listen on {listen}: {error}"))
+        })?;
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
+        let (stop, stopped) = watch::channel(false);
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(2)
+            .thread_name("brokerless-serve")
+            .enable_all()
+            .build()?;
+        let of_thread = Arc::clone(&steps);
+        let thread = std::thread::Builder::new()
+            .name("brokerless-serve".to_owned())
+            .spawn(move || {
+                runtime.block_on(accept(listener, tls, of_thread, stopped));
+                runtime.shutdown_timeout(Duration::from_secs(1));
+            })?;
+        Ok(Self {
+            address,
+            steps,
+            stop,
+            thread: Some(thread),
+        })
+    }
+
+    /// The address at which it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// What it has done so far.
+    pub fn counts(&self) -> Vec<Count> {
+        let shared = &self.steps.shared;
+        let apis = APIS.iter().map(|api| api.key);
+        shared.counters.all(shared.memory.used(), apis)
+    }
+
+    /// Stops: connections are closed.
+    pub fn stop(&mut self) {
+        // Nobody may listen any more.
+        let _ = self.stop.send(true);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+async fn accept(
+    listener: StdListener,
+    tls: Option<TlsAcceptor>,
+    steps: Arc<Steps>,
+    mut stopped: watch::Receiver<bool>,
+) {
+    let Ok(listener) = TcpListener::from_std(listener) else {
+        return;
+    };
+    let shared = &steps.shared;
+    let counters = &shared.counters;
+    let mut ticks = tokio::time::interval(TICK);
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            _ = ticks.tick() => {
+                shared.coordinator.expire(Instant::now());
+                continue;
+            }
+            _ = stopped.changed() => return,
+        };
+        match accepted {
+            Ok((socket, _)) => {
+                if counters.open.fetch_add(1, Ordering::Relaxed) >= shared.limits.connections {
+                    counters.open.fetch_sub(1, Ordering::Relaxed);
+                    Counters::add(&counters.refused, 1);
+                    continue;
+                }
+                Counters::add(&counters.accepted, 1);
+                let (steps, tls) = (Arc::clone(&steps), tls.clone());
+                let mut stopped = stopped.clone();
+                tokio::spawn(async move {
+                    let ended = tokio::select! {
+                        ended = serve_connection(socket, tls.as_ref(), &steps) => ended,
+                        _ = stopped.changed() => Ok(()),
+                    };
+                    let counters = &steps.shared.counters;
+                    counters.open.fetch_sub(1, Ordering::Relaxed);
+                    if ended.is_err() {
+                        Counters::add(&counters.broken, 1);
+                    }
+                });
+            }
+            // Too many open files: others may be closed soon.
+            Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
+        }
+    }
+}

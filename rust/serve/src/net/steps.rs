@@ -1,0 +1,56 @@
+//! The steps of an answer, with tokio's threads and clock.
+
+use bytes::Bytes;
+use std::sync::Arc;
+
+use tokio::sync::Semaphore;
+use tokio::task::spawn_blocking;
+use tokio::time::sleep;
+
+use crate::answers::apis::answer;
+use crate::answers::call::{Answered, Step, Threads};
+use crate::answers::shared::{Peer, Shared};
+use crate::protocol::wire::{ProtocolError, Reply};
+
+/// The threads for fetches, and as many for other requests, that read files at once.
+const READERS: usize = 8;
+
+/// What takes the steps of all answers.
+pub(super) struct Steps {
+    pub(super) shared: Arc<Shared>,
+    fetches: Semaphore,
+    others: Semaphore,
+}
+
+impl Steps {
+    pub(super) fn new(shared: Shared) -> Self {
+        Self {
+            shared: Arc::new(shared),
+            fetches: Semaphore::new(READERS),
+            others: Semaphore::new(READERS),
+        }
+    }
+
+    /// Returns the reply to a frame without its length; None: the client wants none.
+    pub(super) async fn answer(&self, peer: &Arc<Peer>, frame: Bytes) -> Answered<Option<Reply>> {
+        let mut step = answer(&self.shared, peer, frame)?;
+        loop {
+            step = match step {
+                Step::Reply(reply) => return Ok(reply),
+                Step::Wait(reply) => return reply.await.map(Some),
+                Step::Sleep(time, work) => {
+                    sleep(time).await;
+                    work()?
+                }
+                Step::Block(threads, work) => {
+                    let _permit = match threads {
+                        Threads::Fetches => self.fetches.acquire().await,
+                        Threads::Others => self.others.acquire().await,
+                    };
+                    let ended = spawn_blocking(work).await;
+                    ended.map_err(|panic| ProtocolError::Bytes(panic.to_string()))??
+                }
+            };
+        }
+    }
+}

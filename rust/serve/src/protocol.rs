@@ -1,0 +1,6 @@
+//! Kafka's protocol: requests and replies as bytes, and who a client is.
+
+pub(crate) mod operations;
+pub(crate) mod sasl;
+pub(crate) mod versions_4_4;
+pub(crate) mod wire;
