@@ -34,6 +34,11 @@ def test_files_and_functions(text):
         if function:
             last = function.rpartition(".")[2]
             assert re.search(rf"\b(?:def|class|fn|import .* as) {last}\b", path.read_text()), f"{name}:{function}"
+    sources = [str(path) for folder in ("src", "rust", "tests") for path in (ROOT / folder).rglob("*.[pr][ys]")]
+    for name, function in re.findall(r"`(?!(?:src/brokerless|rust|tests|tools)/)([\w/]+\.(?:py|rs)):([\w.]+)`", text):
+        (path,) = [path for path in sources if path.endswith(f"/{name}") and "/target/" not in path]
+        last = function.rpartition(".")[2]
+        assert re.search(rf"(?m)\b(?:def|class|fn) {last}\b|^{last}\b", Path(path).read_text()), f"{name}:{function}"
 
 
 def test_verbs_and_flags(text):
