@@ -78,7 +78,7 @@ def test_a_click_sorts(browser, page):
 
 @pytest.mark.parametrize("dark", [False, True])
 @pytest.mark.parametrize("width", [DESK, PHONE])
-def test_it_fits_and_can_be_read(browser, page, width, dark):
+def test_the_page_fits_the_screen_and_is_legible(browser, page, width, dark):
     opened(browser, page, width, dark=dark)
     assert browser.execute_script("return document.documentElement.scrollWidth") <= width
     # Contrast of text to its ground, by WCAG's formula: at least 4.5.

@@ -217,7 +217,7 @@ def cases(client, tmp_path_factory):
 
 
 @pytest.mark.parametrize("topic", ["length", "block", "tail"])
-def test_of_a_damaged_log_only_the_damaged_batches_are_lost(cases, topic):
+def test_a_read_of_a_damaged_log_loses_only_damaged_batches(cases, topic):
     """A read up to the damage returns what a broker's consumer gets; one that skips it, all other rows."""
     case = cases[topic]
     case.check_skipped()

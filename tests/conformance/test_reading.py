@@ -168,7 +168,7 @@ def test_a_followers_log_is_read_as_the_leader_serves_it(client, tmp_path):
     assert {level: as_consumed(found, "t", level) for level in ISOLATION_LEVELS} == consumed
 
 
-def test_of_a_tiered_log_what_is_local_is_read(client, tmp_path):
+def test_a_read_of_a_tiered_log_returns_the_local_part(client, tmp_path):
     data = tmp_path / "data"
     with Broker(data, log=tmp_path / "broker.log", **tiered(tmp_path / "remote")) as broker:
         tier(client, broker, "t")

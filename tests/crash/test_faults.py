@@ -33,7 +33,7 @@ def run(root, work):
 START = {"old": b"old", "sub": None, "sub/f": b"0123456789"}
 
 
-def test_what_was_there_at_the_start_is_durable(root, tmp_path):
+def test_files_from_before_a_run_survive_a_simulated_crash(root, tmp_path):
     remembering = run(root, lambda path: None)
     for fall in ("kill", "power", "names"):
         assert contents(remembering.left(fall, tmp_path / fall)) == START

@@ -29,7 +29,7 @@ with bl.create_log_dir(sys.argv[1]) as log_dir:
 
 
 @pytest.mark.parametrize("flushes", [1, 3, 20, 60])
-def test_what_was_flushed_survives_a_kill(tmp_path, flushes):
+def test_flushed_records_survive_a_kill(tmp_path, flushes):
     path = tmp_path / "d"
     with subprocess.Popen([sys.executable, "-c", WRITER, path], stdout=subprocess.PIPE, text=True) as process:
         for _ in range(flushes):

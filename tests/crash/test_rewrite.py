@@ -95,7 +95,7 @@ def test_a_swap(start, tmp_path, verb, stages):
     assert {0, len(stages)} <= found
 
 
-def test_attempts_elsewhere(start, tmp_path):
+def test_segments_written_beside_are_swapped_in_whole_or_not_at_all(start, tmp_path):
     """What was written in a directory beside is moved, then swapped in; of the rest a broker deletes what is left."""
     verb = DropBatches((1, 4), (1, 1))
     old = [i for i in range(12) if i != 9]

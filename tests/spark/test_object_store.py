@@ -82,7 +82,7 @@ def test_every_log_reads_as_on_a_disk(url, golden):
             assert rows == [batch.to_pylist() for batch in log.read(isolation_level=level)], log.name
 
 
-def test_what_is_not_there_is_named(url):
+def test_an_error_names_the_missing_object(url):
     with pytest.raises(OSError, match=r"s3://logs/nothing"):
         bl.LogDirs("s3://logs/nothing")
 

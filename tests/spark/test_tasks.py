@@ -88,7 +88,7 @@ def test_collections_in_a_worker_pass_over_what_it_has_imported(golden, tmp_path
         gc.unfreeze()
 
 
-def test_what_is_not_here_is_said(golden):
+def test_a_read_notes_offsets_that_are_remote_or_deleted(golden):
     with pytest.warns(UserWarning, match="tiered-zstd-0 has no offsets 0 to 671 here"):
         read(golden / "logs/kafka-4.1-tiered/tiered-zstd-0")
 

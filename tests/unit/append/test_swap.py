@@ -114,7 +114,7 @@ def test_what_does_not_fit_changes_nothing(log, replacements, message):
     assert not [name for name in contents(log) if name.endswith(".cleaned")]
 
 
-def test_what_is_not_written_whole_is_not_swapped_in(log):
+def test_a_half_written_segment_is_not_swapped_in(log):
     write_cleaned(log.directory, 0, b"")
     (Path(log.directory) / f"{0:020d}.index.cleaned").unlink()
     with pytest.raises(FileNotFoundError):

@@ -97,7 +97,7 @@ def test_what_a_code_says_of_a_broker_is_what_its_text_says():
         assert code.loses_records <= (code.of in ("batch", "records") or name == "batch-unsupported"), name
 
 
-def test_one_topic_alone(data):
+def test_a_check_of_one_topic_leaves_the_rest_out(data):
     (data / "lost+found").mkdir()
     assert codes(data, topics=["t"]) == []
     with pytest.raises(ValueError, match="unknown level 'thorough'"):

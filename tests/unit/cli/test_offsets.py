@@ -50,7 +50,7 @@ def test_what_is_yet_to_be_uploaded_is_none_or_not_known(golden, run, tmp_path):
     assert (refused.code, "t-0 is tiered" in refused.err) == (2, True)
 
 
-def test_of_a_tiered_log_it_says_where_a_broker_would_look_too(golden, run):
+def test_offsets_of_a_tiered_log_name_remote_storage(golden, run):
     path = golden / "logs" / "kafka-4.1-tiered" / "tiered-txn-0"
     by_time = run("offsets", path, "--timestamp", 0)
     assert (by_time.code, by_time.out) == (0, "tiered-txn-0\t182\n")

@@ -278,7 +278,7 @@ def test_rows_that_take_no_bytes_are_refused_when_a_file_claims_too_many(run, tm
     assert "record batch 0 claims 1048577 rows in 0 bytes" in result.err
 
 
-def test_what_was_written_before_a_bad_line_is_counted(run, tmp_path):
+def test_records_written_before_a_bad_line_are_counted(run, tmp_path):
     """Who repeats a produce that failed has to know what the log holds."""
     file = tmp_path / "rows.jsonl"
     file.write_text('{"value": "%s"}\n' % ("x" * 1000) * 20_000 + "{\n")
@@ -335,7 +335,7 @@ def test_settings_that_a_topic_cannot_have(run, tmp_path, config, message):
 
 
 @pytest.mark.parametrize("keeps", [False, True])
-def test_what_was_written_before_a_refused_record_is_counted(run, tmp_path, keeps):
+def test_records_written_before_a_refused_record_are_counted(run, tmp_path, keeps):
     """Those read before it are in the log."""
     rows = [{"value": "v" * 900_000, "offset": 3 * i} for i in range(30)] + [{"value": "x" * 2_000_000, "offset": 99}]
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))

@@ -320,7 +320,7 @@ class Full(io.BytesIO):
         return super().write(content)
 
 
-def test_of_a_parquet_files_errors_the_first_is_told(monkeypatch):
+def test_the_first_error_of_a_parquet_write_is_reported(monkeypatch):
     monkeypatch.setattr(output, "_ROW_GROUP_BYTES", 0)
     rows = pa.record_batch({"offset": list(range(1000))})
 
@@ -455,7 +455,7 @@ def test_rows_that_may_never_have_been_committed_are_named(replicated, run):
         (["--end-timestamp", "1970-01-01"], None),
     ],
 )
-def test_of_any_read_the_rows_behind_the_high_watermark_are_named(options, doubtful, replicated, run):
+def test_a_read_names_the_rows_above_the_high_watermark(options, doubtful, replicated, run):
     err = run("read", replicated[0] / "t-0", *options).err
     if doubtful is None:
         assert "committed" not in err

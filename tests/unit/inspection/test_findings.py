@@ -246,7 +246,7 @@ def test_an_unknown_codec_is_unsupported(log):
 
 
 @pytest.mark.parametrize("name", ["codec-gzip-0", "txn-interleaved-0"])
-def test_any_bit(golden, tmp_path, name):
+def test_a_check_finds_any_flipped_bit(golden, tmp_path, name):
     """Whatever bit flips in a log: what is found is the batch that holds it, or, of its offset, the next one."""
     source = next((golden / "logs").glob(f"*/{name}"))
     directory = shutil.copytree(source, tmp_path / name)

@@ -37,7 +37,7 @@ def test_appends_and_writes_in_place(tmp_path):
     assert (tmp_path / "f").read_bytes() == b"01a!"
 
 
-def test_of_several_files_the_others_go_though_one_is_not_there(tmp_path):
+def test_a_missing_file_does_not_keep_the_others_from_being_removed(tmp_path):
     """Files that stay behind fill the disk."""
     paths = [tmp_path / str(number) for number in range(10)]
     for path in paths[1:]:

@@ -46,7 +46,7 @@ def test_the_highest_layer_counts(layers, expected):
     assert source(layered({"retention.ms": "604800000"}, found), "retention_ms") == (604_800_000, "topic")
 
 
-def test_of_two_names_in_a_layer_the_first_counts():
+def test_the_first_of_two_synonyms_in_a_layer_counts():
     """The names for longer units are looked at last, whatever the order in the file."""
     configs = {"log.retention.hours": "1", "log.retention.minutes": "2", "log.roll.hours": "3", "log.roll.ms": "4"}
     settings = layered({}, [Layer("file", configs)])

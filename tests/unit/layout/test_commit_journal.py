@@ -82,7 +82,7 @@ def test_the_next_writer_rolls_forward(pending):
     assert bl.LogDirFiles(str(pending)).is_clean
 
 
-def test_recover_says_so(pending):
+def test_recover_plans_and_finishes_an_interrupted_commit(pending):
     assert ("a-0", ["put the new directory of an interrupted write in the place of the old one: it is in force"]) in [
         *planned(str(pending))
     ]
@@ -195,7 +195,7 @@ def test_no_partition_is_missing_while_a_journal_is_rolled_forward(pending, at_e
     assert values(pending) == NEW
 
 
-def test_what_was_planned_before_a_move_is_read_after_it(pending, at_each_move):
+def test_a_read_planned_before_a_commit_is_valid_after_it(pending, at_each_move):
     planned_before = []
 
     def look(_):

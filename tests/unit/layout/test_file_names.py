@@ -25,7 +25,7 @@ def test_an_index_without_a_log_counts_for_nothing():
     assert live(name(0, "log"), name(5, "index"), name(7, "snapshot")) == ({0: LOG}, {}, [7], [5])
 
 
-def test_all_kinds():
+def test_every_kind_of_file_name_is_recognized():
     kinds = live(*(name(3, suffix) for suffix in ("log", "index", "timeindex", "txnindex"))).kinds
     assert kinds == {3: LOG | INDEX | TIMEINDEX | TXNINDEX}
 

@@ -179,7 +179,7 @@ def test_a_segment_that_is_gone_after_a_crash_is_refused_too(data):
     assert values(data / "t-0") == [0, 1, 2, 6, 7, 8]
 
 
-def test_what_was_deleted_or_merged_is_not_missing(data):
+def test_deleted_or_merged_segments_are_not_reported_missing(data):
     """A broker that died while it deleted or cleaned leaves such indexes, and a reader passes over them."""
     segment = data / "t-0" / f"{0:020d}.log"
     merged = data / "t-0" / f"{3:020d}.log"
@@ -207,7 +207,7 @@ def test_a_dump_of_the_newest_segment_says_what_is_missing_behind_it(data, run):
 
 
 @CONTRADICTIONS
-def test_a_check_finds_them(data, lose):
+def test_a_check_finds_missing_records_too(data, lose):
     lose(data)
     found = [one for segment in bl.Log(data / "t-0").segments for one in findings(segment, is_clean=True)]
     (told,) = bl.Log(data / "t-0").files.missing

@@ -143,7 +143,7 @@ def test_a_checkpoint_older_than_the_last_retention_is_no_missing_range(three_se
     assert (log.log_start_offset, log.missing_offsets) == (4, None)
 
 
-def test_what_was_moved_to_remote_storage_is_missing(golden):
+def test_offsets_in_remote_storage_count_as_missing_here(golden):
     log = bl.Log(golden / "logs" / "kafka-4.1-tiered" / "tiered-plain-0")
     assert (log.log_start_offset, log.local_log_start_offset, log.missing_offsets) == (0, 290, (0, 290))
     assert read_offsets(log) == list(range(290, 300))
@@ -209,7 +209,7 @@ def test_the_path_may_be_relative(three_segments, monkeypatch):
     assert read_offsets(bl.Log("00000000000000000004.log")) == [4, 5, 6, 7]
 
 
-def test_a_split_travels(three_segments):
+def test_a_split_can_be_pickled(three_segments):
     splits = bl.Log(three_segments).plan(target_bytes=1)
     copies = pickle.loads(pickle.dumps(splits))
     assert copies == splits
@@ -217,7 +217,7 @@ def test_a_split_travels(three_segments):
 
 
 @pytest.mark.parametrize(("share", "pieces"), [(0.95, 1), (1.05, 1), (1.5, 2), (2.05, 2), (2.5, 3), (8, 8), (0.1, 1)])
-def test_splits_are_alike(tmp_path, share, pieces):
+def test_no_split_is_a_rest_of_a_few_bytes(tmp_path, share, pieces):
     """A rest of a few bytes would be a task of its own, and cost as much as any."""
     with bl.create_log_dir(tmp_path) as log_dir:
         log_dir.create_topic("t", index_interval_bytes=0)

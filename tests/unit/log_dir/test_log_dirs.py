@@ -93,7 +93,7 @@ def test_two_names_of_one_partition_in_one_directory_are_refused(tmp_path):
         bl.LogDirs(root)
 
 
-def test_of_replicas_the_last_epoch_counts_before_the_length(tmp_path):
+def test_a_later_leader_epoch_beats_a_longer_replica(tmp_path):
     """A replica that is longer in an older epoch holds what the newer leader had it truncate."""
     long_old = partition(broker(tmp_path / "one", 1), "t-0", values="abcdef", epoch=3)
     short_new = partition(broker(tmp_path / "two", 2), "t-0", values="abc", epoch=4)

@@ -64,7 +64,7 @@ def test_what_kafka_wrote_stays_and_topics_come_behind_it():
     ]  # fmt: skip
 
 
-def test_all_is_read_back():
+def test_a_bootstrap_file_is_read_back_as_it_was_written():
     bootstrap = Bootstrap(node_id=70000)
     for number in range(200):
         partitions = dict.fromkeys(range(number), number)

@@ -553,7 +553,7 @@ def test_offsets_below_the_log_end_are_refused_at_once(tmp_path):
     assert values(tmp_path) == [b"a", b"c", *(b"%d" % offset for offset in range(9)), b"c"]
 
 
-def test_of_much_what_came_before_the_refused_rows_stays_and_is_counted(tmp_path):
+def test_rows_before_a_refused_row_stay_and_are_counted_in_large_input(tmp_path):
     good = [{"value": b"x" * 1000}] * 10_000
     with bl.Producer(tmp_path, "t", max_message_bytes=2000) as producer:
         with pytest.raises(bl.errors.RecordTooLargeError) as refused:

@@ -54,7 +54,7 @@ def test_memory_is_bounded(monkeypatch):
     assert points(over_time)[0] == ("g", 0, 1)
 
 
-def test_nothing_gives_nothing():
+def test_no_commits_give_no_lag():
     assert LagOverTime().finish().num_rows == 0
 
 

@@ -139,7 +139,7 @@ def test_saved_bytes_may_be_fewer_than_none():
     assert in_bytes(-2048) == "-2 KiB"
 
 
-def test_what_is_not_known_is_not_zero(tmp_path):
+def test_an_unknown_number_is_not_shown_as_zero(tmp_path):
     write_segment(tmp_path / "t-0", 0, [batch(0, [b"v"])])
     text = bl.report(tmp_path).html
     for what in ("groups", "records of lag", "hanging transactions"):

@@ -243,7 +243,7 @@ def test_digests_tell_selections_apart():
 @given(
     st.lists(st.lists(st.sampled_from([None, b"a", b"ab", b"b"]), min_size=1, max_size=5), max_size=8), st.booleans()
 )
-def test_it_is_a_filter_by_key(keys_of_batches, blank):
+def test_erasing_removes_the_records_of_the_given_keys_only(keys_of_batches, blank):
     data, offset = b"", 0
     for keys in keys_of_batches:
         data += batch(offset, [b"v%d" % i for i in range(len(keys))], keys=keys)

@@ -176,7 +176,7 @@ def four(tmp_path):
         ({"offset": 99}, 12),
     ],
 )
-def test_as_it_was(four, moment, end):
+def test_a_cut_keeps_whole_batches_below_the_moment_and_nothing_else(four, moment, end):
     """A batch came as a whole: with one record too late, none of it was there."""
     verb = TruncateTo(**moment)
     dry = verb.work(verb.plan(four.state()), dry_run=True, progress=lambda _: None).report

@@ -285,7 +285,7 @@ def test_what_is_preallocated_counts_for_nothing(tmp_path, verb):
     assert values(tmp_path, "data", "t-0") == list(range(5))[2 if isinstance(verb, bl.Retain) else 0 :]
 
 
-def test_of_a_partition_that_was_only_created_there_is_nothing_to_say(tmp_path):
+def test_a_dry_run_makes_no_directory_for_a_partition_that_was_only_created(tmp_path):
     with bl.create_log_dir(tmp_path / "data") as log_dir:
         log_dir.create_topic("t", 2)
         log_dir.log("t", 0)
@@ -295,7 +295,7 @@ def test_of_a_partition_that_was_only_created_there_is_nothing_to_say(tmp_path):
     assert names(rewrite(DropBatches(()), tmp_path / "data", topics=["t"])) == ["t-0", "t-1"]
 
 
-def test_in_processes_it_is_the_same(data, tmp_path):
+def test_processes_give_the_same_result_as_one(data, tmp_path):
     shutil.copytree(data, tmp_path / "other")
     read = {}
 
@@ -348,7 +348,7 @@ def test_several_log_directories(data, tmp_path):
         list(rewrite_each(VERB, [data, other], topics=["t", "v"]))
 
 
-def test_what_was_done_is_not_done_again(data, tmp_path):
+def test_a_resumed_rewrite_does_not_repeat_finished_partitions(data, tmp_path):
     """Unless something has been written to it since."""
     state = str(tmp_path / "done.jsonl")
     with pytest.raises(ValueError, match="refused"):
@@ -410,13 +410,13 @@ def test_a_worker_that_is_killed_leaves_the_logs_as_they_were(data):
         (["__cluster_metadata"], [], "unknown topic '__cluster_metadata'"),
     ],
 )
-def test_what_was_not_named_well(data, topics, partitions, message):
+def test_topics_and_partitions_that_cannot_be_rewritten_are_refused(data, topics, partitions, message):
     (data / "__cluster_metadata-0").mkdir()
     with pytest.raises(ValueError, match=message):
         rewrite(VERB, data, topics=topics, partitions=partitions)
 
 
-def test_where_something_is_no_copy_is_made(data, tmp_path):
+def test_a_copy_never_overwrites_nor_lands_in_a_partition(data, tmp_path):
     (tmp_path / "new").mkdir()
     with pytest.raises(FileExistsError):
         rewrite(VERB, data, topics=["t"], to=tmp_path / "new")

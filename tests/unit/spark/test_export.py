@@ -299,7 +299,7 @@ def test_a_run_that_was_planned_before_another_one_ended(numbers, tmp_path, monk
 
 
 @pytest.mark.parametrize("name", ["_SUCCESS", "_manifest.json"])
-def test_what_is_not_of_this_manifest_is_no_success(numbers, tmp_path, name):
+def test_a_file_of_another_export_is_not_taken_for_success(numbers, tmp_path, name):
     for to in ("e", "other"):
         export(Here(), numbers, str(tmp_path / to))
     (tmp_path / "e" / name).write_bytes((tmp_path / "other" / name).read_bytes())
@@ -338,7 +338,7 @@ def test_a_manifest_that_is_none(numbers, tmp_path, content):
         export(Here(), numbers, str(tmp_path / "e"))
 
 
-def test_as_few_rows_as_can_be_are_left_out_of_an_export(tmp_path):
+def test_an_export_leaves_out_no_more_rows_than_needed(tmp_path):
     """One batch in the middle seems to be near the end of its segment."""
     with bl.create_log_dir(tmp_path / "d") as log_dir:
         log_dir.create_topic("t")

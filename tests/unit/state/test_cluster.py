@@ -335,7 +335,7 @@ def test_a_change_of_a_secret_is_told_without_the_secret():
     ]
 
 
-def test_what_was_added_or_removed_says_what_it_was():
+def test_a_change_shows_the_value_that_was_added_or_removed():
     acl = {
         "id": "A",
         "resourceType": 2,

@@ -153,7 +153,7 @@ def test_little_memory_costs_passes_and_nothing_else(tmp_path_factory, made, mem
 
 
 @given(logs, st.integers(0, 40))
-def test_what_was_compacted_before_gives_way_to_newer_records(tmp_path_factory, made, first_dirty):
+def test_a_newer_record_supersedes_one_from_the_cleaned_part(tmp_path_factory, made, first_dirty):
     written = write(tmp_path_factory.mktemp("dirty") / "t-0", *made)
     log = written.log
     log.first_dirty_offset = min(first_dirty, log.log_end_offset)

@@ -48,7 +48,7 @@ def rows(directory):
 
 
 @pytest.mark.parametrize("topic", RETENTIONS)
-def test_what_41_left(golden, tmp_path, topic):
+def test_a_compacted_log_equals_what_the_cleaner_of_4_1_left(golden, tmp_path, topic):
     retention, after = RETENTIONS[topic], golden / "logs" / "kafka-4.1-compacted" / f"{topic}-0"
     theirs = segments_in(str(after))
     horizons = {h["delete_horizon_ms"] for segment in theirs for h in headers(segment)} - {None}

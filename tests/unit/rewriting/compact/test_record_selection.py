@@ -6,7 +6,7 @@ from brokerless.rewriting.compact.record_selection import Verdicts, count
 
 
 @pytest.mark.parametrize("max_bytes", [1, 1 << 20])
-def test_what_was_said_several_times_is_put_together(max_bytes, tmp_path):
+def test_repeated_selections_are_merged(max_bytes, tmp_path):
     with Verdicts(max_bytes) as verdicts:
         for base_offset in (0, 100):
             verdicts.add(base_offset, b"\x01", b"", b"entry")
