@@ -15,7 +15,6 @@ import contextlib
 import errno
 import os
 import uuid
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from dataclasses import replace as with_fields
 from typing import TYPE_CHECKING
@@ -30,6 +29,7 @@ from brokerless.healing.partition_files import write_partition
 from brokerless.healing.salvage import damaged_bytes, dropped_files, known_start, replaced_files, salvage
 from brokerless.io import disk, storage
 from brokerless.io.remote import is_remote
+from brokerless.io.runner import Threads
 from brokerless.layout import checkpoints, commit_journal, file_names, restored_topics, streaming_epochs
 from brokerless.layout.lock import Lock
 from brokerless.layout.log_dir_files import LogDirFiles
@@ -268,7 +268,7 @@ class _Job:
             return [*check.of_segments(), *check.of_log(self._configs.get(str(log.topic)))]
 
         # Filters of warnings are those of all threads.
-        with without_warnings(), ThreadPoolExecutor(os.cpu_count()) as threads:
+        with without_warnings(), Threads() as threads:
             self._salvages = list(threads.map(examine, logs))
             self._note_moving(zip(moving, threads.map(faults, moving), strict=True))
         for one in self._salvages:

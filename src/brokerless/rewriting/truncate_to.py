@@ -5,8 +5,6 @@ Kafka has truncation only: the rules are those of a follower that had more than 
 
 from __future__ import annotations
 
-import os
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Literal, cast
@@ -14,6 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, cast
 from brokerless.append.operation import Outcome
 from brokerless.arguments import check_number, listed_few, to_ms
 from brokerless.errors import CorruptRecordError, LogInUseError
+from brokerless.io.runner import Threads
 from brokerless.log.damage import tuples
 from brokerless.recovery.truncate import truncate
 from brokerless.rewriting.retain import largest_timestamp
@@ -193,7 +192,7 @@ class TruncateTo:
             The errors of `work`.
         """
         logs = [_LogToCut(name, state, directory) for directory, (name, state) in states.items()]
-        with ThreadPoolExecutor(os.cpu_count()) as threads:
+        with Threads() as threads:
             list(threads.map(lambda log: log.begin(self, progress), logs))
         while True:
             cuts = [Cut(log.state, log.name, log.end, log.open) for log in logs]

@@ -26,13 +26,13 @@ import os
 import time
 import uuid
 import warnings
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from brokerless.errors import LogInUseError
 from brokerless.io import disk, storage
+from brokerless.io.runner import Threads
 from brokerless.layout import checkpoints, commit_journal, file_names, streaming_epochs
 from brokerless.layout.lock import Lock
 from brokerless.layout.log_dir_files import LogDirFiles
@@ -378,7 +378,7 @@ class AtomicWrite:
 
         if threads == 1:
             return dict(map(stage, plan.parts))
-        with ThreadPoolExecutor(threads or os.cpu_count()) as pool:
+        with Threads(threads) as pool:
             return dict(pool.map(stage, plan.parts))
 
     def _stage_origin(

@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import uuid
 import warnings
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import astuple, replace
 from typing import TYPE_CHECKING, cast
 
 from brokerless.errors import CorruptRecordError, OffsetOutOfRangeError, UnsupportedFormatError
 from brokerless.io.file_window import HEADER
 from brokerless.io.remote import is_remote
+from brokerless.io.runner import Threads
 from brokerless.layout import file_names
 from brokerless.log.offset_range import bounds
 from brokerless.log.segment import NO_END
@@ -88,7 +88,7 @@ def _segments(
         return segment.path, _before_end(segment, positions[segment.path], cast("int", ends[name_of(log)]))
 
     # In an object store each segment takes one request or more.
-    with ThreadPoolExecutor(16 if any(is_remote(path) for path in positions) else 1) as threads:
+    with Threads(16 if any(is_remote(path) for path in positions) else 1) as threads:
         return list(threads.map(state, segments))
 
 

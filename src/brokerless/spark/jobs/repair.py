@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from brokerless.arguments import check_several
 from brokerless.healing.repair import repair as of_directory
 from brokerless.io.remote import is_remote
-from brokerless.spark.jobs.running import run
+from brokerless.spark.jobs.spark_tasks import SparkTasks
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -70,7 +70,7 @@ def repair(
     given = [os.fspath(path) for path in paths]
     given = [path if is_remote(path) else os.path.abspath(path) for path in given]
     options = _Options(given, suffix, list(topics) or None, in_place, keep_suspect, indexes_only, dry_run)
-    return run(spark, given, partial(_repaired, options))
+    return list(SparkTasks(spark).map(partial(_repaired, options), given))
 
 
 def _repaired(options: _Options, path: str) -> Repair:

@@ -18,14 +18,14 @@ from brokerless.rewriting.compact.compact import Compact
 from brokerless.rewriting.convert import Convert
 from brokerless.rewriting.progress_file import ProgressFile
 from brokerless.rewriting.run import SHARE, rewrite_each
-from brokerless.spark.jobs.pool import SparkPool
+from brokerless.spark.jobs.spark_tasks import SparkTasks
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from pyspark.sql import SparkSession
 
-    from brokerless.append.operation import Outcome, PlanT, ReportT, RewriteOperation
+    from brokerless.append.operation import PlanT, ReportT, RewriteOperation
     from brokerless.metadata.topic_settings import Path
     from brokerless.rewriting.compact.report import CompactionReport
     from brokerless.rewriting.convert import ConvertReport
@@ -157,14 +157,13 @@ def rewritten(
     metadata: Path | None = None,
 ) -> Iterator[RewriteResult[ReportT]]:
     """Run an operation on a Spark cluster, and yield the result of each partition as soon as it is finished."""
-    pool: SparkPool[Outcome[ReportT]] = SparkPool(spark, jobs, progress)
     return rewrite_each(
         operation,
         [storage.absolute(os.fspath(path)) for path in paths],
         topics=topics,
         partitions=partitions,
         dry_run=dry_run,
-        pool=pool,
+        runner=SparkTasks(spark, jobs, progress),
         progress_file=progress_file,
         share=task_bytes,
         broker_config=broker_config,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
@@ -12,6 +11,7 @@ import pyarrow as pa
 from brokerless import _native
 from brokerless.errors import OffsetOutOfRangeError
 from brokerless.io.remote import is_remote
+from brokerless.io.runner import Threads
 from brokerless.log.offset_range import end_at, start_at
 from brokerless.log.reader import KAFKA_COLUMNS, SparkReader
 from brokerless.metadata.uncommitted import Uncommitted
@@ -72,7 +72,7 @@ def pieces_of_all(logs: Sequence[Log], options: Options, target: int) -> list[Wo
     """Cut logs into pieces, in order; see `pieces_of`. In an object store, cut several logs at once."""
     pieces = partial(pieces_of, options=options, target=target)
     if any(is_remote(path) for path in options.paths):
-        with ThreadPoolExecutor(_REQUESTS) as threads:
+        with Threads(_REQUESTS) as threads:
             by_log = list(threads.map(pieces, logs))
     else:
         by_log = [pieces(log) for log in logs]
