@@ -50,11 +50,7 @@ class Processes(Runner):
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         if self.jobs > 1 and kind is not None and not issubclass(kind, Exception):
             self._held.close()
-        self.close()
-
-    def close(self) -> None:
-        """Wait for running calls, and start no others."""
-        super().close()
+        super().__exit__(kind, error, at)
         if self.jobs > 1:
             self._held.close()
             self._watched.close()

@@ -131,16 +131,15 @@ class Threads(Runner):
 
     Args:
         count: the number of threads; None: as many as there are cores.
-        progress: see `Runner`.
     """
 
-    def __init__(self, count: int | None = None, progress: Progress = lambda _name, _read: None) -> None:
-        super().__init__(cores() if count is None else count, progress)
+    def __init__(self, count: int | None = None) -> None:
+        super().__init__(cores() if count is None else count)
         self._executor = ThreadPoolExecutor(self.jobs)
 
     def submit(self, name: str, call: Call[_T]) -> Future[_T]:
         """Submit a call; see `Runner`."""
-        return self._executor.submit(call, progress=lambda count: self._counts.put((name, count)))
+        return self._executor.submit(call, progress=partial(self._progress, name))
 
 
 def _without_progress(

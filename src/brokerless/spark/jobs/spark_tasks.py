@@ -46,7 +46,7 @@ class SparkTasks(Runner):
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         if kind is not None:
             self._context.cancelJobsWithTag(self._tag)
-        self.close()
+        super().__exit__(kind, error, at)
 
     def submit(self, name: str, call: Call[_T]) -> Future[_T]:
         """Submit a call, which becomes a job of one task; see `Runner`."""
