@@ -18,7 +18,8 @@ import pyarrow as pa
 from typing_extensions import Buffer
 
 from brokerless.io.file_window import Readable
-from brokerless.log.split import Missing, Split
+from brokerless.log.damage import Missing
+from brokerless.log.split import Split
 
 __all__ = [
     "BATCH_OVERHEAD",

@@ -6,12 +6,15 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, SupportsIndex
 
+from brokerless.wording import option
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 Time = int | str | datetime
 """A point in time: ms since 1970, a datetime, or ISO 8601 text. A time without a zone is UTC."""
 
+_TIMES = "ms since 1970, a datetime, or ISO 8601 (2024-05-01T12:00)"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LONG_MAX = (1 << 63) - 1
 # As many names as a message lists.
@@ -53,7 +56,7 @@ def unknown_partition(partition: int, known: Iterable[int]) -> ValueError:
     return ValueError(f"unknown partition {partition}: there is {some or 'none'}")
 
 
-def check_several(option: str, values: object) -> None:
+def check_several(name: str, values: object) -> None:
     """Refuse a string in place of a list: iterating over it would yield single letters.
 
     >>> check_several("topics", "orders")
@@ -61,7 +64,7 @@ def check_several(option: str, values: object) -> None:
     TypeError: topics: several are expected, not the string 'orders'; give ['orders']
     """
     if isinstance(values, str | bytes):
-        raise TypeError(f"{option}: several are expected, not the string {values!r}; give [{values!r}]")
+        raise TypeError(f"{option(name)}: several are expected, not the string {values!r}; give [{values!r}]")
 
 
 def check_partition(number: object) -> None:
@@ -70,7 +73,7 @@ def check_partition(number: object) -> None:
         raise TypeError(f"partition: a number is expected, not the string {number!r}")
 
 
-def check_number(option: str, value: object, lowest: int, hint: str = "") -> None:
+def check_number(name: str, value: object, lowest: int, hint: str = "") -> None:
     """Refuse a value that is not an integer or is below `lowest`.
 
     >>> check_number("memory", "512MiB", 1)
@@ -78,12 +81,12 @@ def check_number(option: str, value: object, lowest: int, hint: str = "") -> Non
     TypeError: memory: an integer is expected, not '512MiB'
     """
     if not isinstance(value, SupportsIndex):
-        raise TypeError(f"{option}: an integer is expected, not {value!r}")
+        raise TypeError(f"{option(name)}: an integer is expected, not {value!r}")
     if value.__index__() < lowest:
-        raise ValueError(f"{option}={value}: {lowest} or more needed{hint}")
+        raise ValueError(f"{option(name)}={value}: {lowest} or more needed{hint}")
 
 
-def to_ms(option: str, time: object) -> int:
+def to_ms(name: str, time: object, forms: str = _TIMES) -> int:
     """Return a `Time` as ms since 1970, rounded up, so that records of the millisecond it lies in are before it.
 
     Integers are returned unchanged. Brokers give negative integers a meaning: -1 is the log end, for example.
@@ -106,18 +109,16 @@ def to_ms(option: str, time: object) -> int:
         try:
             moment = datetime.fromisoformat(time)
         except ValueError:
-            raise ValueError(
-                f"{option}: {time!r} is no time: give ms since 1970, a datetime, or ISO 8601 (2024-05-01T12:00)"
-            ) from None
+            raise ValueError(f"{option(name)}: {time!r} is no time: give {forms}") from None
     elif isinstance(time, datetime):
         moment = time
     else:
-        raise TypeError(f"{option}: ms since 1970, a datetime or ISO 8601 text is expected, not {time!r}")
+        raise TypeError(f"{option(name)}: ms since 1970, a datetime or ISO 8601 text is expected, not {time!r}")
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     if moment < _EPOCH:
         # Kafka gives negative timestamps another meaning: -1 is the log end.
-        raise ValueError(f"{option}: {time!s} is before 1970: no record has such a time")
+        raise ValueError(f"{option(name)}: {time!s} is before 1970: no record has such a time")
     return -((_EPOCH - moment) // timedelta(milliseconds=1))
 
 

@@ -28,12 +28,15 @@ that adds a path.
 from __future__ import annotations
 
 import os
-import warnings
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from brokerless.wording import Remedy
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+
+    from brokerless.wording import Face
 
 
 __all__ = [
@@ -74,7 +77,9 @@ class BrokerlessError(Exception):
 class _PlacedError(BrokerlessError):
     """An error at a place in a file. Each part of the place may be unknown."""
 
-    hint = ""
+    _of_logs: Remedy
+    face: Face | None = None
+    """The face that words the remedy; None: the one through which `str` is called."""
 
     def __init__(
         self,
@@ -99,20 +104,20 @@ class _PlacedError(BrokerlessError):
             what += f" at position {self.position}"
         if self.base_offset is not None:
             what += f" (base_offset {self.base_offset})"
-        hint = self._hint()
+        remedy = self.remedy
+        hint = "" if remedy is None else f"\nhint: {remedy if self.face is None else remedy.worded(self.face)}"
         return what + colon + detail + hint
 
-    def _hint(self) -> str:
-        if self.path is None or not self.hint:
-            return ""
-        if self.path.endswith(".log"):
-            return self.hint
-        cure = next((cure for name, cure in _CURES.items() if self.path.endswith(name)), "")
-        return f"\nhint: {cure}" if cure else ""
+    @property
+    def remedy(self) -> Remedy | None:
+        """What to do about it; None: it depends on what was done with the file."""
+        if self.path is None or self.path.endswith(".log"):
+            return None if self.path is None else self._of_logs
+        return next((Remedy(text) for name, text in _OF_SMALL_FILES.items() if self.path.endswith(name)), None)
 
 
 # How to repair the small files of a log directory. Indexes are not listed: reads work without them.
-_CURES = {
+_OF_SMALL_FILES = {
     "leader-epoch-checkpoint": "move it aside; recovery rebuilds the epochs from the log",
     "partition.metadata": "move it aside to read the log; a broker needs the topic id in it",
     "meta.properties": "move it aside to read the logs; a broker needs the ids in it",
@@ -136,11 +141,9 @@ class CorruptRecordError(_PlacedError):
     'record batch crc mismatch at position 78 (base_offset 5): stored 0a, computed 0b'
     """
 
-    hint = '\nhint: a read can skip it and report lost offsets (on corrupt: "skip"); a dump shows the batches up to it'
-
-
-_RAISE_THE_CAP = "; raise max_batch_bytes to read it"
-_CONVERT_FIRST = ': Convert(compression="none") in Python, with a larger max_batch_bytes, makes the log readable'
+    _of_logs = Remedy(
+        "a read can skip it and report lost offsets ({}); a dump shows the batches up to it", [("on_corrupt", "skip")]
+    )
 
 
 class UnsupportedFormatError(_PlacedError):
@@ -149,23 +152,10 @@ class UnsupportedFormatError(_PlacedError):
     The attributes are those of `CorruptRecordError`.
     """
 
-    hint = (
-        '\nhint: a read can skip it and report lost offsets (on corrupt: "skip"); '
-        'see "What is supported" in the documentation'
+    _of_logs = Remedy(
+        'a read can skip it and report lost offsets ({}); see "What is supported" in the documentation',
+        [("on_corrupt", "skip")],
     )
-
-    def __init__(
-        self,
-        message: str,
-        *,
-        path: str | None = None,
-        position: int | None = None,
-        base_offset: int | None = None,
-        next_position: int | None = None,
-    ) -> None:
-        # The native message names an argument of the native call. A read has no such argument: its cap is fixed.
-        message = message.replace(_RAISE_THE_CAP, _CONVERT_FIRST)
-        super().__init__(message, path=path, position=position, base_offset=base_offset, next_position=next_position)
 
 
 class OffsetOutOfRangeError(BrokerlessError):
@@ -293,18 +283,6 @@ class UnexpectedAppendOffsetError(AppendError):
 
 class LogSegmentOffsetOverflowError(AppendError):
     """In an append with given offsets, the offsets span more than 2^31-1, the limit of a segment."""
-
-
-@contextmanager
-def without_warnings() -> Iterator[None]:
-    """Leave out warnings in the `with` block, where a result says the same. The filters are those of all threads.
-
-    >>> with without_warnings():
-    ...     warnings.warn("a recovery has cut off a batch", stacklevel=1)
-    """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
 
 
 @contextmanager

@@ -17,7 +17,8 @@ from brokerless.log.reader import (
 )
 from brokerless.rewriting.retain import Retain as Retain
 from brokerless.checking.check import check as check
-from brokerless.checking.comparison import Comparison as Comparison, compare as compare
+from brokerless.checking.compare import compare as compare
+from brokerless.checking.comparison import Comparison as Comparison
 from brokerless.checking.finding import Finding as Finding
 from brokerless.healing.damaged_range import DamagedRange as DamagedRange
 from brokerless.healing.repair import Repair as Repair, repair as repair

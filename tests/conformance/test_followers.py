@@ -149,7 +149,7 @@ def test_nothing_is_joined_where_a_replica_is_out_of_sync(client, tmp_path):
         client.produce(leader, "t", 0, 100, "plain", batch_size=200, acks=1)
         wait_until(lambda: client.topics(leader)["t"]["isr"] == [[1]])
     before = batches(tmp_path / "leader")
-    with pytest.raises(ValueError, match=r"another broker's replica may end inside .*--sole-replica"):
+    with pytest.raises(ValueError, match=r"another broker's replica may end inside .*give sole_replica"):
         rewrite(Convert(batch_size=LARGE), tmp_path / "leader", topics=["t"])
     (done,) = rewrite(Convert(compression="zstd"), tmp_path / "leader", topics=["t"])
     assert done.report.changed_batches == len(before)
@@ -172,7 +172,7 @@ def test_a_follower_that_catches_up_has_indexes_of_its_own(client, tmp_path):
             client.produce(leader, "t", 0, 10, "plain")
             client.produce(leader, "t", 0, 6, mode="commit" if number % 2 else "abort")
         with Broker(tmp_path / "follower", log=tmp_path / "follower-2.log", node_id=2, joins=leader):
-            wait_until(lambda: bl.Log(tmp_path / "follower/t-0").extent.next_offset == 102)
+            wait_until(lambda: bl.Log(tmp_path / "follower/t-0").files.extent.next_offset == 102)
     indexes = [
         b"".join(path.read_bytes() for path in (tmp_path / f"{name}/t-0").glob("*.txnindex"))
         for name in ("leader", "follower")

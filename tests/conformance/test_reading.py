@@ -112,7 +112,7 @@ def test_beside_a_running_broker_nothing_seems_missing(client, tmp_path, capfd):
                 assert offsets == sorted(set(offsets))
                 if topic == "deleted" and offsets:
                     assert offsets == list(range(offsets[0], offsets[-1] + 1))
-        assert all(log.missing == [] for log in bl.LogDirs(data).logs(topics))
+        assert all(log.files.missing == [] for log in bl.LogDirs(data).logs(topics))
         assert group.run(["ls", str(data), "--json"]) == 0, capfd.readouterr().err
 
     def produce(broker):

@@ -41,7 +41,7 @@ class OneFileALog:
     producers = _native.Producers()
     is_tiered = False
     cuts = ()
-    promise = None
+    expected_end = None
 
     def __init__(self, directory):
         self.directory = directory

@@ -53,7 +53,7 @@ def replaced(data, batches, epochs="0 0"):
     producers = _native.Producers()
     content = b"".join(batches)
     _native.ProducerReplay(producers, 0).feed(content, 0, len(content))
-    end = bl.Log(data / "t-0").extent.next_offset
+    end = bl.Log(data / "t-0").files.extent.next_offset
     (data / f"t-0/{end:020d}.snapshot").write_bytes(producers.to_snapshot())
     without_ends(data)
 

@@ -7,8 +7,7 @@ import contextlib
 from dataclasses import dataclass
 
 from brokerless import _native
-from brokerless.append.operation import Outcome
-from brokerless.append.swap import Replacement
+from brokerless.append.operation import Outcome, Replacement
 from brokerless.append.writer import LogWriter
 from brokerless.io import disk, storage
 from brokerless.io.processes import Processes
@@ -36,8 +35,8 @@ class DropBatches:
     def decided_by(self):
         return ()
 
-    def prepare(self, log):
-        pass
+    def needs_roll(self, state):
+        return False
 
     def plan(self, state):
         segments = list(state.segments)

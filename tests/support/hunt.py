@@ -140,7 +140,7 @@ def original(golden, log_dir, name):
             found.rows[level] = dict(rows_of(log.read(isolation_level=level, columns=COLUMNS)))
         walk = _native.HeaderWalk()
         for segment in log.segments:
-            end = log.extent.end_position if segment.is_last else segment.size
+            end = log.files.extent.end_position if segment.is_last else segment.size
             with segment.open() as file:
                 walk_headers(segment, walk, file, 0, end)
             walk.start_file()

@@ -7,7 +7,9 @@ import pytest
 import brokerless as bl
 from brokerless import _native, errors
 from brokerless.arguments import unknown, unknown_partition
+from brokerless.cli.group import as_flag
 from brokerless.errors import located
+from brokerless.wording import python, spark, worded_for
 
 
 def test_a_message_names_file_position_and_offset_before_the_details():
@@ -22,10 +24,18 @@ def test_a_message_names_file_position_and_offset_before_the_details():
 
 
 @pytest.mark.parametrize("error_class", [bl.errors.CorruptRecordError, bl.errors.UnsupportedFormatError])
-def test_what_is_wrong_with_a_log_comes_with_what_can_be_done_in_words_for_python_and_the_shell(error_class):
-    _, hint = str(error_class("x", path="00000000000000000000.log")).splitlines()
-    assert 'on corrupt: "skip"' in hint
-    assert not {"on_corrupt", "--on-corrupt", "onCorrupt", "brokerless dump"} & set(hint.replace("=", " ").split())
+def test_what_is_wrong_with_a_log_comes_with_what_can_be_done_in_the_words_of_each_face(error_class):
+    """Somebody at the command line cannot type an argument of Python, nor an option of Spark."""
+    error = error_class("x", path="00000000000000000000.log")
+    words = {python: '(on_corrupt="skip")', spark: '(.option("onCorrupt", "skip"))', as_flag: "(--on-corrupt skip)"}
+    for face, expected in words.items():
+        with worded_for(face):
+            what, hint = str(error).splitlines()
+        assert (what, expected in hint) == ("x at 00000000000000000000.log", True)
+        assert error.remedy.worded(face) == hint.removeprefix("hint: ")
+    assert words[python] in str(error)
+    error.face = spark
+    assert words[spark] in str(pickle.loads(pickle.dumps(error)))
 
 
 def test_the_advice_about_a_batch_that_is_too_large_can_be_followed(tmp_path):

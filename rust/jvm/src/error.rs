@@ -32,17 +32,11 @@ impl TaskError {
             ErrorKind::Corrupt => {
                 Self::corrupt(&error.message, path, error.position, error.base_offset)
             }
-            ErrorKind::Unsupported => {
-                let message = error.message.replace(
-                    "; raise max_batch_bytes to read it",
-                    ": Convert(compression=\"none\") in Python, with a larger max_batch_bytes, makes the log readable",
-                );
-                Self(format!(
-                    "brokerless.errors.UnsupportedFormatError: {}\nhint: a read can skip it and report lost offsets \
-                     (on corrupt: \"skip\"); see \"What is supported\" in the documentation",
-                    placed(&message, path, error.position, error.base_offset)
-                ))
-            }
+            ErrorKind::Unsupported => Self(format!(
+                "brokerless.errors.UnsupportedFormatError: {}\nhint: a read can skip it and report lost offsets \
+                     (.option(\"onCorrupt\", \"skip\")); see \"What is supported\" in the documentation",
+                placed(&error.message, path, error.position, error.base_offset)
+            )),
             ErrorKind::Invalid => Self(format!("ValueError: {}", error.message)),
         }
     }
@@ -55,7 +49,7 @@ impl TaskError {
         base_offset: Option<i64>,
     ) -> Self {
         let hint = if path.ends_with(".log") {
-            "\nhint: a read can skip it and report lost offsets (on corrupt: \"skip\"); a dump shows the batches up to it"
+            "\nhint: a read can skip it and report lost offsets (.option(\"onCorrupt\", \"skip\")); a dump shows the batches up to it"
         } else {
             ""
         };

@@ -38,7 +38,7 @@ struct PlannedSplit {
     trusts_index: bool,
 }
 
-/// `brokerless.log.split.Missing`.
+/// `brokerless.log.damage.Missing`.
 #[derive(FromPyObject)]
 struct Missing {
     path: String,

@@ -14,15 +14,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
-from brokerless.append.swap import discard
 from brokerless.layout.topic_config import OPTION
+from brokerless.wording import option
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
     from typing import TypeAlias
 
-    from brokerless.append.swap import Replacement
-    from brokerless.append.writer import LogWriter
     from brokerless.layout.topic_config import TopicConfig
     from brokerless.log.segment import Segment
 
@@ -98,6 +96,19 @@ class Report(Protocol):
         """Return the report in words, the most important line first; for a dry run, what would be done."""
 
 
+class Replacement(NamedTuple):
+    """New segments that replace old ones. Their `.cleaned` files are complete and durable.
+
+    Attributes:
+        base_offsets: the base offsets of the new segments, ascending; the first one is that of the first source. If all
+            records of the sources go, one empty segment remains.
+        sources: the base offsets of the old segments, ascending, with no other segment between them.
+    """
+
+    base_offsets: tuple[int, ...]
+    sources: tuple[int, ...]
+
+
 def outputs_of(replacements: Sequence[Replacement], output: str | None) -> tuple[str, ...]:
     """Return `Outcome.outputs` for replacements that are all in one directory; None for the log's own."""
     return () if output is None else (output,) * len(replacements)
@@ -162,8 +173,8 @@ class RewriteOperation(Protocol[PlanT, ReportT]):
     def decided_by(self) -> tuple[str, ...]:
         """The topic's settings that decide which records go. If one is unknown, the operation is refused."""
 
-    def prepare(self, log: LogWriter) -> None:
-        """Make the changes that come before the plan (a roll). In a dry run, `plan` assumes them instead."""
+    def needs_roll(self, state: LogState) -> bool:
+        """Return whether the log is to be rolled before the plan. In a dry run, `plan` assumes that it was."""
 
     def plan(self, state: LogState) -> PlanT:
         """Plan the work from the log's state. Read no record.
@@ -219,25 +230,8 @@ def check_known(operation: RewriteOperation[Any, Any], config: TopicConfig, dire
     unknown = [name for name in operation.decided_by if config.are_guessed and config.source_of(name) != OPTION]
     if unknown:
         raise ValueError(
-            f"cannot decide which records of {directory} go: {' and '.join(unknown)} of its topic "
+            f"cannot decide which records of {directory} go: {' and '.join(map(option, unknown))} of its topic "
             f"{'are' if len(unknown) > 1 else 'is'} not known: no metadata log (__cluster_metadata-0) "
-            "was found. Name the directory that has it (--metadata DIR), or the broker's "
-            "server.properties (--broker-config FILE), or give each setting that the operation takes as an option"
+            f"was found. Name the directory that has it ({option('metadata')}), or the broker's "
+            f"server.properties ({option('broker_config')}), or give each setting that the operation takes as an option"
         )
-
-
-def perform(operation: RewriteOperation[PlanT, ReportT], log: LogWriter) -> ReportT:
-    """Run a whole operation on an open log in this process, and return its report.
-
-    Raises:
-        The errors of the operation's `plan` and `work`. The log is then unchanged, except for a roll.
-    """
-    check_known(operation, log.config, log.directory)
-    operation.prepare(log)
-    try:
-        outcome = operation.work(operation.plan(log.state()), dry_run=False, progress=lambda _: None)
-        log.enforce(outcome)
-    except BaseException:
-        discard(log)
-        raise
-    return outcome.report

@@ -10,7 +10,7 @@ After a crash between any two steps, a broker's load, and ours, completes the sw
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from brokerless.io import disk, storage
 from brokerless.layout import file_names
@@ -19,32 +19,18 @@ from brokerless.log.segment import Segment
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from brokerless.append.operation import Outcome, Report
-    from brokerless.append.writer import LogWriter
+    from brokerless.append.operation import Outcome, Replacement, Report
 
 
-class Replacement(NamedTuple):
-    """New segments that replace old ones. Their `.cleaned` files are complete and durable.
-
-    Attributes:
-        base_offsets: the base offsets of the new segments, ascending; the first one is that of the first source. If all
-            records of the sources go, one empty segment remains.
-        sources: the base offsets of the old segments, ascending, with no other segment between them.
-    """
-
-    base_offsets: tuple[int, ...]
-    sources: tuple[int, ...]
-
-
-def discard(log: LogWriter) -> None:
+def discard(directory: str) -> None:
     """Remove the new segments of a log that will not be swapped in, as the next load would.
 
-    Do nothing if a swap was begun: the next load sees by the `.cleaned` files whether the `.swap` files are complete.
+    Not for a log in which a swap was begun: the next load sees by the `.cleaned` files whether the `.swap` files are
+    complete.
     """
-    if not log.is_broken:
-        for name in sorted(storage.list_directory(log.directory)):
-            if name.endswith(file_names.CLEANED) and file_names.is_partition_directory([name]):
-                disk.remove(f"{log.directory}/{name}")
+    for name in sorted(storage.list_directory(directory)):
+        if name.endswith(file_names.CLEANED) and file_names.is_partition_directory([name]):
+            disk.remove(f"{directory}/{name}")
 
 
 def collect(directory: str, outcome: Outcome[Report]) -> None:

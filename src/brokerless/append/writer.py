@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, Self
 import pyarrow.compute as pc
 
 from brokerless import _native
-from brokerless.append.operation import LogState, perform
+from brokerless.append.operation import LogState, check_known
 from brokerless.append.segment_files import SegmentFiles
-from brokerless.append.swap import check, swap
+from brokerless.append.swap import check, discard, swap
 from brokerless.errors import AppendError
 from brokerless.io import storage
 from brokerless.io.clock import now_ms
@@ -34,11 +34,10 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
-    from brokerless.append.operation import Commit, Outcome, PlanT, Report, ReportT, RewriteOperation
-    from brokerless.append.swap import Replacement
+    from brokerless.append.operation import Commit, Outcome, PlanT, Replacement, Report, ReportT, RewriteOperation
     from brokerless.layout.replication import Replication
     from brokerless.layout.topic_config import TopicConfig
-    from brokerless.log.expected_records import Promise
+    from brokerless.log.expected_records import ExpectedEnd
     from brokerless.recovery.load_result import Loaded
     from brokerless.recovery.lost_batches import Cut
 
@@ -115,7 +114,7 @@ class LogWriter:
         config: the topic's settings.
         recovery: what opening the log changed, one line per change.
         cuts: what opening the log cut off its segments.
-        promise: the log end offset that other files stated when the log was opened; None if it did not end below that.
+        expected_end: the log end offset that other files stated when the log was opened; None if it did not end below.
         first_dirty_offset: everything below was cleaned (the cleaner's checkpoint); None if that is unknown.
         is_tiered: older segments may be in remote storage, so `truncate_to` never goes below the first segment.
         is_closed: the log was closed completely.
@@ -130,7 +129,7 @@ class LogWriter:
 
     recovery: list[str]
     cuts: Sequence[Cut]
-    promise: Promise | None
+    expected_end: ExpectedEnd | None
     first_dirty_offset: int | None
     is_closed: bool
     replication: Replication = SOLE
@@ -218,7 +217,7 @@ class LogWriter:
         writer = cls(directory, config, loaded, epoch, now)
         writer.recovery, writer.first_dirty_offset = steps, first_dirty_offset
         writer._reserve_producer_id, writer.replication = reserve_producer_id, replication
-        writer.cuts, writer.promise = loaded.cuts, loaded.promise
+        writer.cuts, writer.expected_end = loaded.cuts, loaded.expected_end
         return writer
 
     @property
@@ -566,6 +565,14 @@ class LogWriter:
             is_tiered=self.is_tiered,
         )
 
+    def state_for(self, operation: RewriteOperation[PlanT, ReportT]) -> LogState:
+        """Roll the log if the operation needs that, and return the state that it plans from."""
+        state = self.state()
+        if not operation.needs_roll(state):
+            return state
+        self.roll()
+        return self.state()
+
     def enforce(self, outcome: Outcome[Report]) -> None:
         """Put the outcome of an operation into force.
 
@@ -686,7 +693,16 @@ class LogWriter:
         ...     log_dir.log("clicks", 0).run(bl.Retain(before_offset=3)).log_start_offset
         3
         """
-        return perform(operation, self)
+        check_known(operation, self.config, self.directory)
+        state = self.state_for(operation)
+        try:
+            outcome = operation.work(operation.plan(state), dry_run=False, progress=lambda _: None)
+            self.enforce(outcome)
+        except BaseException:
+            if not self._is_broken:
+                discard(self.directory)
+            raise
+        return outcome.report
 
     def _reserve_producer_ids(self, batches: Buffer) -> None:
         highest = _native.highest_cluster_producer_id(batches)

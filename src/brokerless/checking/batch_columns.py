@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from brokerless.checking.segments import MOST, MOST_GAPS
+from brokerless.checking.batch_check import MOST, MOST_GAPS
 from brokerless.layout.file_names import INDEX, TIMEINDEX
 from brokerless.layout.topic_config import TopicConfig
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from brokerless.checking.batch_check import BatchCheck, Indexes
     from brokerless.checking.finding import Finding
-    from brokerless.checking.segments import BatchCheck, Indexes
     from brokerless.log.segment import Segment
 
 

@@ -10,13 +10,14 @@ import os
 from concurrent.futures import wait
 from contextlib import suppress
 from itertools import chain
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from brokerless.arguments import check_several, unknown
+from brokerless.checking.codes import LEVELS
 from brokerless.checking.directories import check_cluster, check_directory, check_ids, known_cluster
 from brokerless.checking.finding import Finding
 from brokerless.checking.logs import LogCheck
-from brokerless.errors import CorruptRecordError, without_warnings
+from brokerless.errors import CorruptRecordError
 from brokerless.io import storage
 from brokerless.io.cores import cores
 from brokerless.io.runner import Threads
@@ -24,11 +25,13 @@ from brokerless.layout import checkpoints, commit_journal
 from brokerless.layout.log_dir_files import LogDirFiles
 from brokerless.log.log import Log
 from brokerless.log_dir.log_dirs import LogDirs
+from brokerless.notes import collected
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from concurrent.futures import Future
 
+    from brokerless.checking.codes import Level
     from brokerless.errors import BrokerlessError
     from brokerless.inspection.findings import Contents
     from brokerless.layout.topic_config import TopicConfig
@@ -36,10 +39,6 @@ if TYPE_CHECKING:
 
     Known = ClusterState | ValueError | BrokerlessError
 
-Level = Literal["quick", "default", "deep"]
-"""How much is read: names, small files and batch headers; all batches, with checksums; all records, too."""
-
-LEVELS: tuple[Level, ...] = ("quick", "default", "deep")
 
 # So many logs for each thread, and bytes, are checked before findings are yielded; but no more logs than the maximum.
 _SHARE_LOGS, _SHARE_BYTES = 4, 1 << 30
@@ -126,7 +125,7 @@ def _groups(
 ) -> tuple[list[Finding], list[tuple[list[str], LogDirs]]]:
     """Return findings about ids, and the paths that belong together, each with its directories."""
     given = [os.fspath(path) for path in paths]
-    with without_warnings():
+    with collected():
         damaged = dict(_damaged_ids(given))
         names = [path for path in given if path not in damaged]
         if not names and damaged:
@@ -160,7 +159,7 @@ def plan(
     """
     found, groups = _groups(paths, listed, checks_ids=choose is None)
     planned = Plan(found, [], [])
-    with without_warnings():
+    with collected():
         for group, directories in groups:
             if choose is None and _roots(group, directories):
                 planned.directories.append(DirectoriesToCheck(tuple(group)))
@@ -190,7 +189,7 @@ def _check(
     progress: Callable[[int], None],
 ) -> Iterator[Finding]:
     """Check directories that can be read as one."""
-    with without_warnings():
+    with collected():
         logs = [*directories.logs(topics, all_replicas=True), *directories.moving(topics)]
         roots = _roots(paths, directories)
         shares = [*_shares(logs, cores())] or [[]]
@@ -203,9 +202,10 @@ def _check(
             return list(_of_directories(roots, directories, known)) if of_directories else [], configs
 
         # Reading the metadata needs Arrow, which is slow to import: logs are checked meanwhile.
-        known = threads.start(around)
+        with collected():
+            known = threads.start(around)
         for number, share in enumerate(shares):
-            with without_warnings():
+            with collected():
                 checks = [LogCheck(log, level, progress) for log, _ in share]
                 of_segments: dict[int, Future[list[Finding]]] = {}
                 # The largest ones first, so that no thread is left with one at the end.
@@ -248,7 +248,7 @@ def check_directories(directories: DirectoriesToCheck) -> Iterator[Finding]:
         FileNotFoundError: a path does not exist.
         ValueError: a path is no log directory.
     """
-    with without_warnings():
+    with collected():
         found = LogDirs(*directories.paths)
         roots = _roots(directories.paths, found)
         known = known_cluster([root.path for root in found.roots])
@@ -323,7 +323,7 @@ def topic_configs(known: Known, roots: Sequence[LogDirFiles]) -> dict[str, Topic
 def quietly(findings: Iterator[Finding]) -> Iterator[Finding]:
     """Yield findings without the warnings that say the same."""
     while True:
-        with without_warnings():
+        with collected():
             found = next(findings, None)
         if found is None:
             return

@@ -15,6 +15,19 @@ Severity = Literal["error", "warning", "note"]
 - note: the state after a crash, a deletion or a move, which a broker puts in order when it starts.
 """
 
+Subject = Literal["batch", "records", "index", "state", "other"]
+"""What a fault is of.
+
+- batch: bytes that are no sound batch.
+- records: records that are not in the directory.
+- index: an index, which can be made again from the batches.
+- state: leader epochs or a snapshot of producers, which can be made again from the batches.
+"""
+
+Level = Literal["quick", "default", "deep"]
+"""How much is read: names, small files and batch headers; all batches, with checksums; all records, too."""
+LEVELS: tuple[Level, ...] = ("quick", "default", "deep")
+
 
 class Code(NamedTuple):
     """A kind of finding.
@@ -25,6 +38,11 @@ class Code(NamedTuple):
         broker: its effect on a broker that starts on the directory, or runs on it.
         reader: its effect on a consumer, and on a read by brokerless.
         cure: what to do.
+        of: what the fault is of.
+        loses_records: whether the offsets of such a finding are lost to readers.
+        is_cured: whether `brokerless repair` cures it.
+        stops_broker: whether a broker does not start on the directory, or on the log.
+        level: the quickest level of a check that finds it.
     """
 
     severity: Severity
@@ -32,6 +50,11 @@ class Code(NamedTuple):
     broker: str
     reader: str
     cure: str
+    of: Subject = "other"
+    loses_records: bool = False
+    is_cured: bool = False
+    stops_broker: bool = False
+    level: Level = "default"
 
 
 _REPLICA = "copy the partition's directory from another replica, while its broker is stopped"
@@ -56,6 +79,9 @@ CODES: dict[str, Code] = {
         _CUT_HERE,
         _ENDS_HERE,
         f"{_REPLICA}. {_SKIP}. {_RECOVERS}",
+        of="batch",
+        loses_records=True,
+        is_cured=True,
     ),
     "batch-framing": Code(
         "error",
@@ -63,6 +89,10 @@ CODES: dict[str, Code] = {
         _CUT_HERE,
         _ENDS_HERE,
         f"{_REPLICA}. {_SKIP}. {_RECOVERS}",
+        of="batch",
+        loses_records=True,
+        is_cured=True,
+        level="quick",
     ),
     "batch-zeros": Code(
         "error",
@@ -70,6 +100,9 @@ CODES: dict[str, Code] = {
         _CUT_HERE,
         _ENDS_HERE,
         f"look for lost writes of the disk or the file system. {_REPLICA}. {_SKIP}. {_RECOVERS}",
+        of="batch",
+        loses_records=True,
+        is_cured=True,
     ),
     "batch-cut": Code(
         "error",
@@ -77,6 +110,9 @@ CODES: dict[str, Code] = {
         "It starts. A fetch that reaches this place fails.",
         _ENDS_HERE,
         f"{_REPLICA}. {_SKIP}. {_RECOVERS}",
+        of="batch",
+        loses_records=True,
+        is_cured=True,
     ),
     "batch-payload": Code(
         "error",
@@ -84,6 +120,10 @@ CODES: dict[str, Code] = {
         "It serves the batch: it decompresses none. Compaction of the log fails.",
         _ENDS_HERE,
         f"{_WRITTEN_SO}. {_SKIP}. {_REPLICA}, if it has another batch",
+        of="batch",
+        loses_records=True,
+        is_cured=True,
+        level="deep",
     ),
     "batch-records": Code(
         "error",
@@ -91,6 +131,10 @@ CODES: dict[str, Code] = {
         "It serves the batch. Compaction of the log fails.",
         _ENDS_HERE,
         f"{_WRITTEN_SO}. {_SKIP}. {_REPLICA}, if it has another batch",
+        of="batch",
+        loses_records=True,
+        is_cured=True,
+        level="deep",
     ),
     "batch-order": Code(
         "error",
@@ -99,6 +143,9 @@ CODES: dict[str, Code] = {
         "A consumer gets offsets in a wrong order, or none. A read raises an error, and can skip as few batches as "
         "possible.",
         f"{_REPLICA}. {_RECOVERS}",
+        of="batch",
+        loses_records=True,
+        is_cured=True,
     ),
     "batch-unsupported": Code(
         "warning",
@@ -106,6 +153,7 @@ CODES: dict[str, Code] = {
         "Kafka reads it, if it is of a release that knows the form.",
         "A consumer reads it. A read by brokerless raises an error there.",
         "use a newer brokerless, or read it with Kafka",
+        loses_records=True,
     ),
     "batch-timestamp": Code(
         "warning",
@@ -113,6 +161,7 @@ CODES: dict[str, Code] = {
         "It deletes and finds the batch by the header's timestamp: too early, or too late.",
         "A search by time may miss the batch.",
         "`brokerless convert --output` writes the records into new batches",
+        level="deep",
     ),
     "record-order": Code(
         "warning",
@@ -120,6 +169,7 @@ CODES: dict[str, Code] = {
         "It serves the batch as it is.",
         "A consumer and a read return the records in this order.",
         _WRITTEN_SO,
+        level="deep",
     ),
     "tail-torn": Code(
         "note",
@@ -127,6 +177,9 @@ CODES: dict[str, Code] = {
         "It truncates them when it starts, after an unclean shutdown.",
         "A consumer does not get them. A read returns everything before them, and raises an error.",
         "`brokerless recover` truncates them as a broker does",
+        of="batch",
+        loses_records=True,
+        is_cured=True,
     ),
     "tail-zeros": Code(
         "error",
@@ -134,6 +187,9 @@ CODES: dict[str, Code] = {
         'It does not start: "Found record size 0". With fewer than 17 bytes it starts, and writes behind them.',
         "A consumer does not get that far. A read returns everything before them.",
         "`brokerless repair` and `brokerless recover` cut them off",
+        is_cured=True,
+        stops_broker=True,
+        level="quick",
     ),
     "segment-missing": Code(
         "error",
@@ -141,6 +197,9 @@ CODES: dict[str, Code] = {
         "It starts, deletes the indexes, and serves the log without these records.",
         "A consumer skips these offsets without an error. A read raises an error there.",
         f"put the file back before a broker starts. {_REPLICA}",
+        of="records",
+        loses_records=True,
+        is_cured=True,
     ),
     "segment-cut": Code(
         "error",
@@ -148,6 +207,9 @@ CODES: dict[str, Code] = {
         "It starts, and serves the log without these records.",
         "A consumer skips these offsets without an error. A read raises an error there.",
         f"put the whole file back. {_REPLICA}",
+        of="records",
+        loses_records=True,
+        is_cured=True,
     ),
     "offset-overflow": Code(
         "warning",
@@ -156,6 +218,7 @@ CODES: dict[str, Code] = {
         "segment (KAFKA-6264).",
         "None.",
         "`brokerless repair` and `brokerless recover` split the segment, as a broker does",
+        is_cured=True,
     ),
     "offset-overlap": Code(
         "warning",
@@ -165,6 +228,7 @@ CODES: dict[str, Code] = {
         "Java's consumer, and a read, get its records above the end of the batch before. Other clients may get those "
         "below a second time. The verbs that rewrite a log refuse it.",
         "`brokerless repair` and `brokerless rescue` make the batch anew, with the records that Java's consumer gets",
+        is_cured=True,
     ),
     "records-missing": Code(
         "error",
@@ -172,6 +236,9 @@ CODES: dict[str, Code] = {
         "It starts, serves the log without these records, and gives their offsets to new ones.",
         "A consumer does not get these records. A read raises an error at the end.",
         f"put back what was removed or cut, before a broker starts. {_REPLICA}",
+        of="records",
+        loses_records=True,
+        is_cured=True,
     ),
     "offset-gap": Code(
         "warning",
@@ -179,6 +246,8 @@ CODES: dict[str, Code] = {
         "It serves the log as it is.",
         "A consumer and a read skip these offsets without an error.",
         f"compare it with another replica, or with the producer's own count. {_REPLICA}, if it has them",
+        of="records",
+        is_cured=True,
     ),
     "epoch-order": Code(
         "error",
@@ -186,6 +255,7 @@ CODES: dict[str, Code] = {
         "A follower that asks for the end of an epoch may truncate at a wrong offset.",
         "A consumer and a read return the batch.",
         "a tool or a bad copy put batches of two histories together: compare it with another replica",
+        is_cured=True,
     ),
     "epochs-damaged": Code(
         "warning",
@@ -193,6 +263,9 @@ CODES: dict[str, Code] = {
         "It does not start on the log: remove the file first, and it goes on with the epochs of the batches.",
         "None.",
         _REBUILD,
+        of="state",
+        is_cured=True,
+        stops_broker=True,
     ),
     "epochs-differ": Code(
         "warning",
@@ -200,6 +273,8 @@ CODES: dict[str, Code] = {
         "As a leader it tells followers wrong ends of epochs: they may truncate too much or too little.",
         "None.",
         _REBUILD,
+        of="state",
+        is_cured=True,
     ),
     "offset-index": Code(
         "error",
@@ -208,6 +283,8 @@ CODES: dict[str, Code] = {
         "the log, it starts with the end of the segment before, and gives the offsets behind it to new records.",
         _SLOW,
         _REBUILD,
+        of="index",
+        is_cured=True,
     ),
     "offset-index-missing": Code(
         "note",
@@ -216,6 +293,8 @@ CODES: dict[str, Code] = {
         "Reads take longer.",
         "none is needed: a broker rebuilds a missing file when it starts, and so does `brokerless recover`; "
         "`brokerless repair` makes either again",
+        of="index",
+        is_cured=True,
     ),
     "time-index": Code(
         "warning",
@@ -223,6 +302,8 @@ CODES: dict[str, Code] = {
         "Searches by time return wrong offsets, and retention by time deletes too early or too late.",
         _SLOW,
         _REBUILD,
+        of="index",
+        is_cured=True,
     ),
     "time-index-missing": Code(
         "note",
@@ -230,6 +311,8 @@ CODES: dict[str, Code] = {
         "It rebuilds the file when it starts.",
         "Searches by time take longer.",
         "none is needed: a broker rebuilds it when it starts, and so does `brokerless recover`",
+        of="index",
+        is_cured=True,
     ),
     "transaction-index": Code(
         "error",
@@ -238,6 +321,8 @@ CODES: dict[str, Code] = {
         "A consumer with read_committed gets aborted records, or misses committed ones. Reads of brokerless use the "
         "markers.",
         _REBUILD,
+        of="index",
+        is_cured=True,
     ),
     "snapshot-damaged": Code(
         "warning",
@@ -245,6 +330,8 @@ CODES: dict[str, Code] = {
         "It skips the file, and reads the log from the snapshot before it.",
         "None.",
         "remove the file",
+        of="state",
+        is_cured=True,
     ),
     "snapshot-differs": Code(
         "warning",
@@ -252,6 +339,8 @@ CODES: dict[str, Code] = {
         "It accepts or refuses batches of these producers wrongly: duplicates, or out-of-order errors.",
         "None.",
         "remove the file: a broker reads the log from the snapshot before it",
+        of="state",
+        is_cured=True,
     ),
     "snapshot-incomplete": Code(
         "error",
@@ -260,6 +349,8 @@ CODES: dict[str, Code] = {
         "duplicates are accepted.",
         "Reads of brokerless with read_committed may give records of open transactions, too.",
         "`brokerless repair` makes the snapshot again",
+        of="state",
+        is_cured=True,
     ),
     "sequence-gap": Code(
         "warning",
@@ -274,6 +365,7 @@ CODES: dict[str, Code] = {
         "It never raises the last stable offset past it, and compaction stops there.",
         "A consumer with read_committed waits at its first offset.",
         "start the cluster, and run `kafka-transactions.sh abort` with the topic, the partition and the start offset",
+        level="quick",
     ),
     "checkpoint-damaged": Code(
         "warning",
@@ -281,6 +373,8 @@ CODES: dict[str, Code] = {
         "It starts as if the file was empty: it recovers all logs, or forgets high watermarks and log starts.",
         "Records before the log start may be there again.",
         "remove the file: a broker writes it again",
+        is_cured=True,
+        level="quick",
     ),
     "checkpoint-ahead": Code(
         "warning",
@@ -288,6 +382,8 @@ CODES: dict[str, Code] = {
         "It sets the offset to the end of the log.",
         "None.",
         "none is needed after a crash. Otherwise look for the missing end of the log in another replica",
+        is_cured=True,
+        level="quick",
     ),
     "log-start-ahead": Code(
         "error",
@@ -296,6 +392,8 @@ CODES: dict[str, Code] = {
         "A consumer and a read return nothing.",
         "`brokerless repair`, before a broker starts: records that were deleted stay deleted. If the entry in "
         "log-start-offset-checkpoint is wrong, correct it",
+        is_cured=True,
+        level="quick",
     ),
     "topic-id-damaged": Code(
         "error",
@@ -303,6 +401,9 @@ CODES: dict[str, Code] = {
         "It does not start.",
         "None.",
         "`brokerless repair` writes the file with the topic's id from the metadata, or from another partition",
+        is_cured=True,
+        stops_broker=True,
+        level="quick",
     ),
     "topic-id-missing": Code(
         "error",
@@ -311,6 +412,8 @@ CODES: dict[str, Code] = {
         "later.",
         "None.",
         "`brokerless repair` writes the file with the topic's id from the metadata, or from another partition",
+        is_cured=True,
+        level="quick",
     ),
     "topic-id-differs": Code(
         "error",
@@ -318,6 +421,7 @@ CODES: dict[str, Code] = {
         "It renames the directory `-stray`, and deletes it later: the topic was deleted and created again.",
         "A read returns the old topic's records.",
         "copy the directory first, if its records are wanted. Then let the broker remove it",
+        level="quick",
     ),
     "partition-stray": Code(
         "error",
@@ -325,6 +429,7 @@ CODES: dict[str, Code] = {
         "It renames the directory `-stray`, and deletes it later.",
         "A read returns its records.",
         "copy the directory first, if its records are wanted. Put back the metadata log, if it is an old one",
+        level="quick",
     ),
     "partition-missing": Code(
         "warning",
@@ -333,6 +438,7 @@ CODES: dict[str, Code] = {
         "it leads with the empty log, and the other replicas delete their records.",
         "A read does not know of the partition.",
         "name the broker's other log directories too. Else put back the directory before a broker starts",
+        level="quick",
     ),
     "leftover": Code(
         "note",
@@ -340,6 +446,8 @@ CODES: dict[str, Code] = {
         "It finishes or removes them when it starts.",
         "Reads skip them.",
         "none is needed",
+        is_cured=True,
+        level="quick",
     ),
     "name-unknown": Code(
         "error",
@@ -347,6 +455,8 @@ CODES: dict[str, Code] = {
         "It does not start.",
         "Reads skip it.",
         "move the directory out",
+        stops_broker=True,
+        level="quick",
     ),
     "file-unknown": Code(
         "note",
@@ -354,6 +464,7 @@ CODES: dict[str, Code] = {
         "It ignores the file.",
         "Reads skip it.",
         "none is needed; look where it comes from",
+        level="quick",
     ),
     "ids-missing": Code(
         "error",
@@ -361,6 +472,8 @@ CODES: dict[str, Code] = {
         "A broker with KRaft does not start, unless another of its log.dirs has one.",
         "None.",
         "put the file back, or `kafka-storage.sh format --ignore-formatted` with the same cluster id and node id",
+        stops_broker=True,
+        level="quick",
     ),
     "ids-damaged": Code(
         "error",
@@ -368,6 +481,8 @@ CODES: dict[str, Code] = {
         "It does not start.",
         "None.",
         "write the file again with version, cluster.id, node.id and directory.id",
+        stops_broker=True,
+        level="quick",
     ),
     "ids-conflict": Code(
         "error",
@@ -375,6 +490,8 @@ CODES: dict[str, Code] = {
         "It does not start.",
         "Reads refuse directories of different clusters.",
         "name the directories of one broker; remove a copy of a directory",
+        stops_broker=True,
+        level="quick",
     ),
     "quorum-damaged": Code(
         "error",
@@ -382,6 +499,8 @@ CODES: dict[str, Code] = {
         "It does not start.",
         "None.",
         "put back a copy. The only controller of a cluster starts without quorum-state",
+        stops_broker=True,
+        level="quick",
     ),
     "metadata-damaged": Code(
         "error",
@@ -389,5 +508,6 @@ CODES: dict[str, Code] = {
         "It truncates the metadata log there: newer topics, settings and access rights are gone.",
         "`brokerless cluster` shows what comes before it.",
         "copy the metadata log from another controller",
+        level="quick",
     ),
 }

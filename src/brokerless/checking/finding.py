@@ -12,7 +12,7 @@ from brokerless.checking.codes import CODES
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from brokerless.checking.codes import Severity
+    from brokerless.checking.codes import Code, Severity
 
 _FIELDS: list[pa.Field[Any]] = [
     pa.field("code", pa.string()),
@@ -65,20 +65,25 @@ class Finding:
         return cls(**{field.name: row[field.name] for field in fields(cls)})
 
     @property
+    def kind(self) -> Code:
+        """What its code says: how bad it is, the texts, and what follows from it."""
+        return CODES[self.code]
+
+    @property
     def severity(self) -> Severity:
         """How bad it is: "error", "warning" or "note"."""
-        return CODES[self.code].severity
+        return self.kind.severity
 
     def to_dict(self) -> dict[str, object]:
         """Return the finding as a dict for JSON, with its severity and its texts."""
-        code = CODES[self.code]
+        kind = self.kind
         return {
             "code": self.code,
-            "severity": code.severity,
+            "severity": kind.severity,
             **asdict(self),
-            "broker": code.broker,
-            "reader": code.reader,
-            "cure": code.cure,
+            "broker": kind.broker,
+            "reader": kind.reader,
+            "cure": kind.cure,
         }
 
     def to_row(self) -> dict[str, object]:

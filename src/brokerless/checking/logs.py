@@ -10,15 +10,16 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from brokerless import _native
+from brokerless.checking.batch_check import BatchCheck
 from brokerless.checking.finding import Finding
-from brokerless.checking.segments import BatchCheck, SegmentReplay, check_segment
+from brokerless.checking.segments import SegmentReplay, check_segment
 from brokerless.errors import CorruptRecordError, UnsupportedFormatError, located
 from brokerless.inspection.findings import zeros_in_words
 from brokerless.io import storage
 from brokerless.layout import checkpoints, lost_offsets
 from brokerless.layout.file_names import METADATA_TOPIC, SET_ASIDE, STATES, TXNINDEX, live_base_offset, segment_file
 from brokerless.log.aborted_transactions import transactions
-from brokerless.log.expected_records import LOST, agreed_end
+from brokerless.log.expected_records import LOST
 from brokerless.log.segment import NO_END, transaction_index, walk_whole_batches
 from brokerless.recovery.segment_replay import feed
 
@@ -96,7 +97,8 @@ class LogCheck:
                     replay=replay,
                     contents=self._contents,
                 ):
-                    self._is_damaged |= found.code.startswith(("batch-", "segment-", "records-"))
+                    # A crash leaves a torn tail: what comes before it is whole.
+                    self._is_damaged |= found.kind.loses_records and found.severity != "note"
                     yield found
             except FileNotFoundError as error:
                 if self._gone is None:
@@ -144,7 +146,7 @@ class LogCheck:
         return f"{self._log.path}/{name}"
 
     def _names(self) -> Iterator[Finding]:
-        if self._log.is_file:
+        if self._log.files.is_file:
             return
         for name in storage.list_directory(self._log.path):
             if self._log.topic == METADATA_TOPIC and _QUORUM_FILE.fullmatch(name):
@@ -158,31 +160,32 @@ class LogCheck:
 
     def _topic_id(self) -> Iterator[Finding]:
         path = self._path(checkpoints.PARTITION_METADATA)
-        if not self._log.is_file and storage.exists(path):
+        if not self._log.files.is_file and storage.exists(path):
             try:
                 checkpoints.parse_partition_metadata(storage.read_all(path))
             except CorruptRecordError as error:
                 yield self._finding("topic-id-damaged", path, str(error.args[0]))
-        elif not self._log.is_file and self._log.root.is_kraft and self._log.topic not in (None, METADATA_TOPIC):
+        elif not self._log.files.is_file and self._log.root.is_kraft and self._log.topic not in (None, METADATA_TOPIC):
             yield self._finding("topic-id-missing", path, "the file is missing")
 
     def _offsets(self) -> Iterator[Finding]:
         """Yield checkpoints beyond the end of the log."""
         log = self._log
-        if log.is_file or log.root.is_locked:
+        if log.files.is_file or log.root.is_locked:
             return
-        end = log.extent.next_offset
+        end = log.files.extent.next_offset
         start = log.root.log_start_offsets.get((log.topic or "", log.partition or 0), 0)
         if start > end and log.segments:
             message = f"the log start offset is {start}, the log ends at {end}"
             yield self._finding("log-start-ahead", f"{log.root.path}/{checkpoints.LOG_START_OFFSETS}", message)
         # Where the log was shut down cleanly, the same files tell that records are missing.
-        if log.promised_end is not None and not log.promised_end.is_certain and start <= end:
-            yield self._finding("checkpoint-ahead", log.path, str(log.promised_end), start_offset=end)
+        expected = log.files.expected_end
+        if expected is not None and not expected.is_certain and start <= end:
+            yield self._finding("checkpoint-ahead", log.path, str(expected), start_offset=end)
 
     def _missing(self) -> Iterator[Finding]:
         """Yield the records that a log without segments should have."""
-        for path, start, end, reason, position in self._log.missing:
+        for path, start, end, reason, position in self._log.files.missing:
             code = "segment-missing" if reason == LOST else "records-missing"
             yield self._finding(code, path, reason, position=position, start_offset=start, end_offset=end)
 
@@ -194,7 +197,7 @@ class LogCheck:
         log this tells nothing: its first segment may have become empty and been removed.
         """
         log = self._log
-        if log.is_file or not log.segments or log.missing_before is not None or not log.root.is_clean:
+        if log.files.is_file or not log.segments or log.files.lost_before is not None or not log.root.is_clean:
             return
         start, first = log.log_start_offset, log.segments[0].base_offset
         if start < first:
@@ -225,7 +228,7 @@ class LogCheck:
     def _unexplained(self, gaps: list[Finding], of_sequences: list[tuple[int, Finding]]) -> Iterator[Finding]:
         """Yield gaps, of offsets and of each producer's sequences, but for those that a repair has recorded."""
         lost: list[tuple[int, int]] = []
-        if (gaps or of_sequences) and not self._log.is_file:
+        if (gaps or of_sequences) and not self._log.files.is_file:
             try:
                 lost = lost_offsets.recorded(self._log.path)
             except CorruptRecordError as error:
@@ -245,7 +248,7 @@ class LogCheck:
 
     def _epochs(self, checks: BatchCheck) -> Iterator[Finding]:
         path = self._path(checkpoints.LEADER_EPOCHS)
-        if self._log.is_file:
+        if self._log.files.is_file:
             return
         try:
             stored = self._log.leader_epochs
@@ -265,23 +268,24 @@ class LogCheck:
                     message = f"the batch with offset {offset} has leader epoch {epoch}, {says}"
                     yield self._finding("epochs-differ", path, message, start_offset=offset)
                     return
-        agreed = None if self._log.root.is_locked else agreed_end(self._log)
-        if agreed is not None and stored and stored[-1].start_offset > agreed:
+        corroborated = self._log.files.corroborated_end
+        if corroborated is not None and stored and stored[-1].start_offset > corroborated:
             newest = stored[-1]
             message = (
-                f"leader epoch {newest.epoch} begins at offset {newest.start_offset}, and the log ended at {agreed}"
+                f"leader epoch {newest.epoch} begins at offset {newest.start_offset}, and the log ended at "
+                f"{corroborated}"
             )
-            yield self._finding("epochs-differ", path, message, start_offset=agreed)
+            yield self._finding("epochs-differ", path, message, start_offset=corroborated)
 
     def _transaction_indexes(self) -> Iterator[Finding]:
         log = self._log
         # A cleaner drops markers, and the records that they end.
-        if log.is_file or not log.segments or self._is_compacted:
+        if log.files.is_file or not log.segments or self._is_compacted:
             return
         aborted: list[Aborted] = []
         if self._has_transactions:
             try:
-                aborted = transactions(log, log.segments[0].base_offset, log.log_end_offset, verify=True).aborted
+                aborted = transactions(log.files, log.segments[0].base_offset, log.log_end_offset, verify=True).aborted
             except (CorruptRecordError, UnsupportedFormatError) as error:
                 path, message = error.path or log.path, f"a control batch without a marker: {error.args[0]}"
                 yield self._finding("batch-records", path, message, position=error.position)
@@ -351,10 +355,10 @@ class _Snapshots:
     def __init__(self, log: Log) -> None:
         self._log = log
         end = log.log_end_offset
-        self._left = [] if log.is_file else [offset for offset in log.snapshots if offset <= end]
+        self._left = [] if log.files.is_file else [offset for offset in log.snapshots if offset <= end]
         # A broker that closes a log makes one, and one that finds none after a clean shutdown reads no batches
         # (UnifiedLog.rebuildProducerState).
-        self._is_missing = not (log.is_file or log.snapshots) and log.root.is_clean and not log.root.is_locked
+        self._is_missing = not (log.files.is_file or log.snapshots) and log.root.is_clean and not log.root.is_locked
         self._state: _native.Producers | None = _native.Producers()
         if not log.segments or (log.segments[0].base_offset > 0 and not self._is_missing):
             self._state = None
@@ -379,7 +383,7 @@ class _Snapshots:
             self._compare(offset, None)
         producers = [] if self._state is None or not self._is_missing else self._state.entries().to_pylist()
         if producers:
-            path = self._log.snapshot_path(self._log.log_end_offset)
+            path = self._log.files.snapshot_path(self._log.log_end_offset)
             count = f"{len(producers)} producer{'s'[: len(producers) != 1]}"
             message = f"the file is missing, and the log has {count}"
             self._add("snapshot-incomplete", path, message)
@@ -387,7 +391,7 @@ class _Snapshots:
 
     def _compare(self, offset: int, segment: Segment | None) -> None:
         """Compare a snapshot with the producers before a segment; None: those of the whole log."""
-        path = self._log.snapshot_path(offset)
+        path = self._log.files.snapshot_path(offset)
         try:
             with located(path):
                 content = storage.read_all(path)

@@ -84,7 +84,7 @@ def _compare(
     records: bool,
     shows_all: bool,
 ) -> None:
-    from brokerless.checking.comparison import compare
+    from brokerless.checking.compare import compare
 
     if len(paths) != 1 or level:
         raise click.UsageError("--against compares one PATH with another one, and has no levels")

@@ -82,7 +82,7 @@ def _estimate(target: RewriteTarget) -> None:
         raise click.UsageError("--estimate only looks: it goes with none of --output, --in-place and --dry-run")
     logs = named_logs(target.paths, target.topics, target.partitions)
     for log in logs:
-        for said in log.contradictions():
+        for said in log.files.contradictions():
             click.echo(f"note: {said}", err=True)
     report = estimate(segment for log in logs for segment in log.segments)
     if target.form == "json":

@@ -142,7 +142,7 @@ def _say_missing(path: str) -> bool:
     with contextlib.suppress(CorruptRecordError, UnsupportedFormatError, OSError, ValueError):
         log = Log(path)
         sys.stdout.flush()
-        for said in log.contradictions():
+        for said in log.files.contradictions():
             click.echo(f"behind {path}: {said}", err=True)
-        return bool(log.missing)
+        return bool(log.files.missing)
     return False

@@ -84,7 +84,6 @@ def finding_line(finding: Finding) -> str:
 def _lost(finding: Finding) -> str:
     from brokerless.log.reader import lost_in_words
 
-    is_loss = finding.code.startswith(("batch-", "tail-", "segment-", "records-"))
-    if not is_loss or finding.start_offset is None:
+    if not finding.kind.loses_records or finding.start_offset is None:
         return ""
     return f"; {lost_in_words(finding.start_offset, finding.end_offset)}"

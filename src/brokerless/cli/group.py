@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 import sys
 import threading
-import warnings
 from contextlib import contextmanager, suppress
 from traceback import extract_tb
 from typing import TYPE_CHECKING, TextIO
@@ -40,6 +38,8 @@ from brokerless.cli.spark import spark
 from brokerless.cli.transactions import transactions
 from brokerless.cli.truncate import truncate
 from brokerless.errors import BrokerlessError, CorruptRecordError, UnsupportedFormatError
+from brokerless.notes import notes_to
+from brokerless.wording import worded_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -104,22 +104,22 @@ def _run(arguments: Sequence[str] | None) -> int:
     return 0
 
 
-def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
-    """Print a warning without the line of code that Python adds."""
-    click.echo(f"warning: {_with_flags(str(message))}", err=True)
+def _show_note(text: str) -> None:
+    click.echo(f"warning: {text}", err=True)
 
 
-def _with_flags(text: str) -> str:
-    """Replace parameter names in the library's messages (`sole_replica`) by the command's options."""
-    flags = {
-        parameter.name: parameter.opts[0]
-        for command in _commands(cli)
+def as_flag(name: str, value: str | None = None) -> str:
+    """Word an option as the command line takes it: as the running verb does, or else the first one that has it."""
+    context = click.get_current_context(silent=True)
+    running = [] if context is None else [context.command]
+    flags = (
+        parameter.opts[0]
+        for command in (*running, *_commands(cli))
         for parameter in command.params
-        if isinstance(parameter, click.Option) and "_" in (parameter.name or "")
-    }
-    text = text.replace('(on corrupt: "skip")', "(--on-corrupt skip)")
-    # Neither parts of paths nor quoted names: a topic may have the name of a parameter.
-    return re.sub(r"(?<![\w./'\"-])[a-z]+(?:_[a-z]+)+(?![\w./'\"-])", lambda name: flags.get(name[0], name[0]), text)
+        if isinstance(parameter, click.Option) and parameter.name == name
+    )
+    flag = next(flags, name)
+    return flag if value is None else f"{flag} {value}"
 
 
 def _commands(group: click.Group) -> Iterator[click.Command]:
@@ -136,15 +136,13 @@ def run(arguments: Sequence[str] | None = None) -> int:
         SystemExit: a verb exits with its own code.
     """
     _open_closed()
-    with terminal.harmless():
+    with terminal.harmless(), worded_for(as_flag):
         return _run_to_its_end(arguments)
 
 
 def _run_to_its_end(arguments: Sequence[str] | None) -> int:
     try:
-        with _ending(), warnings.catch_warnings():
-            warnings.simplefilter("always", UserWarning)
-            warnings.showwarning = _show_warning
+        with _ending(), notes_to(_show_note):
             return _run(arguments)
     except BrokenPipeError as error:
         # The reader of stdout (`| head`) has all it wanted. A broken pipe that --output names is an error.
@@ -166,7 +164,7 @@ def _told(error: Exception) -> int:
         if isinstance(error, click.ClickException):
             error.show()
         else:
-            click.echo(f"brokerless: {_with_flags(_in_words(error))}", err=True)
+            click.echo(f"brokerless: {_in_words(error)}", err=True)
         for note in getattr(error, "__notes__", ()):
             click.echo(f"note: {note}", err=True)
     return DAMAGE if isinstance(error, CorruptRecordError | UnsupportedFormatError) else FAILURE

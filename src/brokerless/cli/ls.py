@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import warnings
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,7 @@ from brokerless.cli.exit_codes import DAMAGE
 from brokerless.cli.options import Progress, as_json, paths
 from brokerless.cli.table import moment, print_table
 from brokerless.errors import CorruptRecordError, UnsupportedFormatError
+from brokerless.notes import collected
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -62,7 +62,7 @@ def ls(paths: tuple[str, ...], topics: tuple[str, ...], partitions: tuple[int, .
 
     damages: dict[str, None] = {}
     found = []
-    with Progress(prints=False) as progress, warnings.catch_warnings(record=True) as warned:
+    with Progress(prints=False) as progress, collected() as notes:
         try:
             log_dirs = [LogDirs(*paths)]
             logs = list(_replicas(log_dirs[0], topics, partitions))
@@ -83,8 +83,8 @@ def ls(paths: tuple[str, ...], topics: tuple[str, ...], partitions: tuple[int, .
             click.echo(f"not read: {terminal.name(leftover.path, err=True)} ({leftover.kind})", err=True)
     # A file of the log directory is damaged for every partition.
     damages |= dict.fromkeys(damage for description in found for damage in description["damage"] or ())
-    # Damage that a read only warns about is a finding here.
-    damages |= dict.fromkeys(str(warning.message) for warning in warned)
+    # Damage that a read only notes is a finding here.
+    damages |= dict.fromkeys(notes)
     for damage in damages:
         click.echo(f"damaged: {damage}", err=True)
     clusters = list(_clusters(log_dirs))
@@ -123,7 +123,7 @@ def _uncompared(
 
 def _description(log: Log, *, is_read: bool | None) -> dict[str, Any]:
     """Return the description of a log; facts that damage hides are None."""
-    from brokerless.log.log import header_walk
+    from brokerless.log.partition_files import header_walk
 
     damage: list[str] = []
 
@@ -135,9 +135,9 @@ def _description(log: Log, *, is_read: bool | None) -> dict[str, Any]:
                 damage.append(str(error))
             return None
 
-    walk = known(lambda: header_walk(log))
-    damage += [f"{missing.path}: {missing.reason}" for missing in known(lambda: log.missing) or ()]
-    end = known(lambda: log.damaged_end)
+    walk = known(lambda: header_walk(log.files))
+    damage += [f"{missing.path}: {missing.reason}" for missing in known(lambda: log.files.missing) or ()]
+    end = known(lambda: log.files.damage_at_end)
     if end is not None and not any(f"{end.path}:{end.position}" in said for said in damage):
         damage.append(f"{end.path}:{end.position}: {end.reason}")
     return {
@@ -183,7 +183,7 @@ def _name_unserved(cluster: Cluster, logs: list[Log]) -> None:
 
     for log in logs:
         # The metadata log is the Raft layer's own.
-        if log.root.path != cluster.path or log.topic in (None, METADATA_TOPIC) or log.is_file:
+        if log.root.path != cluster.path or log.topic in (None, METADATA_TOPIC) or log.files.is_file:
             continue
         with contextlib.suppress(*_DAMAGE):
             if why := cluster.unserved((log.topic or "", log.partition or 0), log.topic_id):

@@ -61,9 +61,9 @@ def offsets(
         found = log.offsets_for_times(timestamp, isolation_level)
         if timestamp >= 0:
             note_missing(log)
-        end = log.damaged_end
+        end = log.files.damage_at_end
         damage = [] if end is None else [f"{end.path}:{end.position}: {end.reason}"]
-        for said in (*damage, *log.contradictions()):
+        for said in (*damage, *log.files.contradictions()):
             click.echo(f"note: {said}", err=True)
         if form == "json":
             answer = {
@@ -86,4 +86,4 @@ def _check_not_tiered(log: Log) -> None:
 
     cluster = Cluster.of(log.root.path, log.root.node_id)
     if log.topic is not None and cluster.config_of(log.topic).remote_storage_enable:
-        raise pending_upload_unknown(log)
+        raise pending_upload_unknown(log.files)

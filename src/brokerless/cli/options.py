@@ -46,11 +46,10 @@ def moment(**words: int) -> Callable[[str], int]:
         if text in known:
             return known[text]
         try:
-            return to_ms("time", text)
+            return to_ms("time", text, ", ".join(["ms since 1970 or ISO 8601 (2024-05-01T12:00)", *known]))
         except ValueError as error:
-            what = str(error).removeprefix("time: ").replace(" a datetime,", "").replace("1970, or", "1970 or")
-            others = "".join(f", {word}" for word in known) if "is no time" in what else ""
-            raise click.BadParameter(f"{what}{others}") from None
+            # The name of the option comes before it.
+            raise click.BadParameter(str(error).removeprefix("time: ")) from None
 
     return time
 

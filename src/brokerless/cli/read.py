@@ -178,7 +178,7 @@ def _unread_end(log: Log) -> Iterator[str]:
     """Yield a note if a running broker's log has rows above its high watermark, where the read ends."""
     from brokerless.log.offset_range import visible_end
 
-    end = visible_end(log)
+    end = visible_end(log.files)
     if end < log.log_end_offset:
         yield (
             f"a broker has {log.name} open: read up to offset {end}, the checkpointed high watermark; "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -11,6 +10,7 @@ import click
 from brokerless.cli.exit_codes import DAMAGE
 from brokerless.cli.options import Progress, as_json, existing_path, format_of, moment
 from brokerless.cli.table import print_table
+from brokerless.notes import collected
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -72,21 +72,11 @@ def form_of(form: str, file_form: str | None, output: str | None) -> str:
 
 @contextmanager
 def telling() -> Iterator[None]:
-    """Show progress, and end with the exit code of damage if a warning said what is not known."""
-    shown, warned = warnings.showwarning, []
-
-    def show(*warning: Any, **more: Any) -> None:  # noqa: ANN401 - as Python calls it
-        warned.append(warning)
-        shown(*warning, **more)
-
-    warnings.showwarning = show
-    try:
-        with Progress(prints=True) as progress:
-            progress("reading")
-            yield
-    finally:
-        warnings.showwarning = shown
-    if warned:
+    """Show progress, and end with the exit code of damage if a note said what is not known."""
+    with Progress(prints=True) as progress, collected(hands_on=True) as notes:
+        progress("reading")
+        yield
+    if notes:
         raise SystemExit(DAMAGE)
 
 

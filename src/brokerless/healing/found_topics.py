@@ -346,7 +346,7 @@ def ranked(replicas: Iterable[Replica], known: Mapping[str, Any] | None = None) 
             claim = lone_claim(replica.log)
             end = replica.log.log_end_offset if claim is None else claim.end_offset
             epoch = last_epoch(replica.log, known_epoch)
-            has_end = claim is None and replica.log.damaged_end is None
+            has_end = claim is None and replica.log.files.damage_at_end is None
         with contextlib.suppress(BrokerlessError, OSError):
             committed = replica.checkpointed(replica.log.root.high_watermarks) or 0
         found.append(_Ranked(replica, epoch, start, end, committed, is_without_gaps, has_end, claim is not None))
@@ -393,7 +393,7 @@ def last_epoch(log: Log, known_epoch: int | None = None) -> int:
     entries: list[LeaderEpoch] = []
     with contextlib.suppress(CorruptRecordError, OSError):
         entries = log.leader_epochs
-    if log.extent.next_offset <= log.log_start_offset:
+    if log.files.extent.next_offset <= log.log_start_offset:
         # A file without batches before it has one entry, of the last leader (LeaderEpochFileCache.truncateFromStart).
         return entries[-1].epoch if entries and entries[-1].start_offset <= log.log_end_offset else -1
     epoch = _epoch_of_batches(log)

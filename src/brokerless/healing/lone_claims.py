@@ -20,14 +20,14 @@ class LoneClaim(NamedTuple):
         base_offset: the first offset that it claims.
         end_offset: the offset after the batch before it.
         position: where it lies in the last segment.
-        promised: the highest offset in between that another file gives as an end of the log; None: no file does. Then
-            the batch was moved: no log ends amid a gap.
+        expected_end: the highest offset in between that another file gives as an end of the log; None: no file does.
+            Then the batch was moved: no log ends amid a gap.
     """
 
     base_offset: int
     end_offset: int
     position: int
-    promised: int | None
+    expected_end: int | None
 
 
 def lone_claim(log: Log) -> LoneClaim | None:

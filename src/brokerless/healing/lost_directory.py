@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from brokerless.io import disk, storage
 from brokerless.layout.log_dir_files import check_outside
+from brokerless.wording import option
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -39,7 +40,9 @@ def lost_directory(of: str, given: str | os.PathLike[str] | None) -> str:
         path = os.path.abspath(os.fspath(given))
         if storage.exists(path):
             raise FileExistsError(
-                errno.EEXIST, "exists: the bytes that are left out, and the report, need a new path (--lost)", path
+                errno.EEXIST,
+                f"exists: the bytes that are left out, and the report, need a new path ({option('lost_path')})",
+                path,
             )
     else:
         numbered = (f"{of}.lost-{number}" for number in count(2))

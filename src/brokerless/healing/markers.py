@@ -42,7 +42,7 @@ def with_markers(log: Log, pieces: Sequence[Piece], ranges: Sequence[DamagedRang
     lost = [(one.start_offset, one.end_offset) for one in ranges if one.state == "lost"]
     if not lost:
         return Markers(list(pieces), 0, [])
-    found = transactions(log, log.log_start_offset, log.log_end_offset, verify=True)
+    found = transactions(log.files, log.log_start_offset, log.log_end_offset, verify=True)
     kept, added = list(pieces), 0
     doubts = []
     for producer, first, last in found.aborted:

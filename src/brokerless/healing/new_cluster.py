@@ -28,6 +28,7 @@ from brokerless.metadata.records import (
     topic_record,
 )
 from brokerless.state.internal_topic import REMOTE_LOG_METADATA_TOPIC
+from brokerless.wording import option
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
@@ -106,7 +107,8 @@ class NewCluster:
             found = "; ".join(f"{count} of {why}" for why, count in lost.items())
             raise UnsupportedFormatError(
                 f"metadata records of a newer release are not understood ({found}), and what they say would be lost: "
-                "use a newer brokerless, or give the release of Kafka that the new cluster has (--release), which "
+                "use a newer brokerless, or give the release of Kafka that the new cluster has "
+                f"({option('release')}), which "
                 "leaves them out",
                 path=metadata.path,
             )

@@ -22,12 +22,6 @@ if TYPE_CHECKING:
     from brokerless.log.log import Log
     from brokerless.log.segment import Segment
 
-DAMAGE = {
-    *("batch-crc", "batch-framing", "batch-zeros", "batch-cut", "batch-payload", "batch-records", "batch-order"),
-    "tail-torn",
-}
-"""What a check says of bytes that are no sound batch."""
-
 _MAGIC_AT = 16
 # The largest one that the encoder makes.
 _MAX_BATCH = (1 << 31) - 1
@@ -85,7 +79,7 @@ def is_damage(finding: Finding) -> bool:
         # No release of Kafka has written another magic, and recovery cuts the log there.
         with storage.File(finding.path) as file:
             return file.read(finding.position + _MAGIC_AT, 1) not in (b"\0", b"\1", b"\2")
-    return finding.code in DAMAGE
+    return finding.kind.of == "batch"
 
 
 def sound_pieces(log: Log, findings: Iterable[Finding], gaps: Gaps) -> list[Piece]:

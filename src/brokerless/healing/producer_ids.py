@@ -57,7 +57,7 @@ def in_snapshots(logs: Iterable[Log]) -> int:
         with contextlib.suppress(BrokerlessError, OSError):
             for offset in log.snapshots:
                 with contextlib.suppress(BrokerlessError, OSError):
-                    found = _native.producer_snapshot(storage.read_all(log.snapshot_path(offset)))
+                    found = _native.producer_snapshot(storage.read_all(log.files.snapshot_path(offset)))
                     highest = max(highest, _highest(found["producer_id"]))
     return highest
 

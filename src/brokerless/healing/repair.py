@@ -23,7 +23,7 @@ from brokerless.arguments import check_several
 from brokerless.checking.check import DirectoriesToCheck, check, check_directories, topic_configs
 from brokerless.checking.directories import known_cluster
 from brokerless.checking.logs import LogCheck
-from brokerless.errors import BrokerlessError, CorruptRecordError, LogInUseError, without_warnings
+from brokerless.errors import BrokerlessError, CorruptRecordError, LogInUseError
 from brokerless.healing.lost_directory import lost_directory, lost_files
 from brokerless.healing.partition_files import write_partition
 from brokerless.healing.salvage import damaged_bytes, dropped_files, known_start, replaced_files, salvage
@@ -37,6 +37,8 @@ from brokerless.layout.topic_config import TopicConfig
 from brokerless.log_dir import transactional_ids
 from brokerless.log_dir.copying import StagedCopy, check_at_rest, copy_file
 from brokerless.log_dir.log_dirs import LogDirs
+from brokerless.notes import collected
+from brokerless.wording import option
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -156,7 +158,7 @@ def repair(
     """
     given = os.fspath(path)
     if not dry_run and (to is None) != in_place:
-        raise ValueError("give either a directory for the result, or in_place=True")
+        raise ValueError(f"give either a directory for the result ({option('to')}), or {option('in_place')}")
     check_several("topics", topics)
     if not storage.exists(given):
         raise FileNotFoundError(errno.ENOENT, "no such directory", given)
@@ -165,7 +167,10 @@ def repair(
         raise ValueError(f"{given} is one partition's directory: repair the log directory around it in place")
     others = [os.fspath(source) for source in sources]
     if indexes_only and (others or keep_suspect):
-        raise ValueError("indexes_only leaves damaged batches alone: it goes with neither sources nor keep_suspect")
+        raise ValueError(
+            f"{option('indexes_only')} leaves damaged batches alone: it goes with neither {option('sources')} nor "
+            f"{option('keep_suspect')}"
+        )
     target = os.path.abspath(given if to is None else os.fspath(to))
     lost_to = "" if dry_run else lost_directory(target, lost_path)
     if lost_to == target:
@@ -178,9 +183,9 @@ def repair(
     if dry_run:
         return job.foreseen()
     if not in_place:
-        with without_warnings():
+        with collected():
             return job.copy(target, lost_to, is_partition=is_partition)
-    with without_warnings(), _locked(given):
+    with collected(), _locked(given):
         job.replace(lost_to)
     return job.verified()
 
@@ -217,8 +222,6 @@ def _sizes(path: str) -> dict[str, tuple[int, int]]:
     return found
 
 
-# Of the directory's own files.
-_MADE_AGAIN = {"checkpoint-damaged"}
 RECOVERED = "recovered as by a broker that starts"
 """What is done with a partition of a directory that was not shut down cleanly, if nothing is damaged."""
 
@@ -240,7 +243,7 @@ class _Job:
         # What is found and planned holds only for these files.
         self._sizes = _sizes(path)
         self._is_whole = topics is None
-        with without_warnings():
+        with collected():
             found = LogDirs(path)
             logs = found.logs(topics, all_replicas=True)
             moving = found.moving(topics)
@@ -267,8 +270,7 @@ class _Job:
             check = LogCheck(log, "deep", progress)
             return [*check.of_segments(), *check.of_log(self._configs.get(str(log.topic)))]
 
-        # Filters of warnings are those of all threads.
-        with without_warnings(), Threads() as threads:
+        with collected(), Threads() as threads:
             self._salvages = list(threads.map(examine, logs))
             self._note_moving(zip(moving, threads.map(faults, moving), strict=True))
         for one in self._salvages:
@@ -338,7 +340,9 @@ class _Job:
         self._check_unchanged()
         for one in changed:
             if storage.is_link(one.log.path):
-                raise ValueError(f"{one.log.path} is a link, which would be replaced: repair to a new directory (--to)")
+                raise ValueError(
+                    f"{one.log.path} is a link, which would be replaced: repair to a new directory ({option('to')})"
+                )
         damaged_files = self._root_findings()
         if not changed and not damaged_files and not self._left_out:
             return
@@ -373,7 +377,7 @@ class _Job:
             with contextlib.suppress(BrokerlessError, OSError):
                 for one in check_directories(DirectoriesToCheck((self._path,))):
                     name = f"{one.topic}-{one.partition}"
-                    if one.severity != "note" and one.code not in _MADE_AGAIN and name not in self._left_out:
+                    if one.severity != "note" and not one.kind.is_cured and name not in self._left_out:
                         self.result.left.append(one)
         return self.result
 
@@ -438,7 +442,7 @@ class _Job:
     def _write_checkpoints(self, to: str, ends: dict[tuple[str, int], Loaded]) -> None:
         """Write the checkpoints, with the offsets of the repaired logs."""
         root = self._root
-        with without_warnings():
+        with collected():
             points, starts = dict(root.recovery_points), dict(root.log_start_offsets)
             watermarks, dirty = dict(root.high_watermarks), dict(root.first_dirty_offsets)
         for one in self._salvages:
@@ -494,7 +498,7 @@ class _Job:
             *(
                 one
                 for one in self.result.left
-                if (one.code, one.topic, one.partition) not in known and one.code in _DEEP
+                if (one.code, one.topic, one.partition) not in known and one.kind.level == "deep"
             ),
         ]
 
@@ -545,10 +549,6 @@ def _key(log: Log) -> tuple[str, int]:
     return log.topic or "", log.partition or 0
 
 
-# What only a deep check finds. The result is checked without decoding records: every one was decoded before.
-_DEEP = {"batch-timestamp", "record-order"}
-
-
 def _others(sources: Iterable[str | os.PathLike[str]]) -> dict[tuple[str | None, int | None], list[Log]]:
     others: dict[tuple[str | None, int | None], list[Log]] = {}
     for source in sources:
@@ -571,7 +571,7 @@ def _start_of(log: Log, donors: Iterable[Log]) -> int | None:
     if log.root.has_log_start_offsets or not log.root.is_there:
         return start
     others = (known_start(one) or 0 for one in donors)
-    highest = max((one for one in others if one <= log.extent.next_offset), default=0)
+    highest = max((one for one in others if one <= log.files.extent.next_offset), default=0)
     return highest if highest > (start or log.local_log_start_offset) else start
 
 

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from brokerless import _native
 from brokerless.arguments import check_several, listed_few, to_ms, unknown
 from brokerless.checking.check import DirectoriesToCheck, check, check_directories
-from brokerless.errors import BrokerlessError, CorruptRecordError, LogInUseError, without_warnings
+from brokerless.errors import BrokerlessError, CorruptRecordError, LogInUseError
 from brokerless.healing.damaged_range import DamagedRange
 from brokerless.healing.found_topics import (
     damaged_checkpoints,
@@ -52,11 +52,13 @@ from brokerless.log.log import Log
 from brokerless.log_dir.copying import StagedCopy
 from brokerless.metadata.directory import formatted_snapshot
 from brokerless.metadata.voters import Voter, parse_voters, voters_snapshot
+from brokerless.notes import collected
 from brokerless.recovery.loader import load
 from brokerless.rewriting.convert import Convert
 from brokerless.rewriting.run import rewrite, rewrite_each
 from brokerless.rewriting.truncate_to import TruncateTo
 from brokerless.state.internal_topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from brokerless.wording import option
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
@@ -204,7 +206,7 @@ def rescue(
     ([], [1])
     """
     if (to is None) != dry_run:
-        raise ValueError("give a directory for the result, or dry_run=True")
+        raise ValueError(f"give a directory for the result ({option('to')}), or {option('dry_run')}")
     if not disks:
         raise ValueError("give at least one disk")
     check_several("topics", topics)
@@ -216,7 +218,7 @@ def rescue(
         if report_to == target:
             raise ValueError(f"the report needs a place of its own, not {target}")
     wanted = None if topics is None else set(topics)
-    with without_warnings():
+    with collected():
         job = _Job(
             [os.fspath(one) for one in disks],
             target,
@@ -337,10 +339,10 @@ def _hidden(log: Log, kept: Log | None, end: int) -> str:
         kept: the log that is taken; None: it is this one.
         end: the offset after the last record that is kept.
     """
-    promise = log.promised_end
-    if promise is not None and promise.offset > end:
-        return f"{log.path} went on to offset {promise.offset} ({', '.join(promise.sources)}), and not all is there"
-    damaged = log.damaged_end
+    expected = log.files.expected_end
+    if expected is not None and expected.offset > end:
+        return f"{log.path} went on to offset {expected.offset} ({', '.join(expected.sources)}), and not all is there"
+    damaged = log.files.damage_at_end
     if kept is None or damaged is None:
         return ""
     # A log that a broker closed says where it ended: below that, nothing is hidden.
@@ -478,7 +480,7 @@ class _Job:
             which = "" if TRANSACTIONS_TOPIC in others else f" of {', '.join(self._rename.values())}"
             notes.append(
                 f"open transactions{which} stay open, for no coordinator knows them: read_committed consumers stop "
-                "there. A cut (--until) aborts them"
+                f"there. A cut ({option('until')}) aborts them"
             )
 
     def _plan(self) -> Iterator[_Partition]:
@@ -676,7 +678,7 @@ class _Job:
             if self._old_formats and not self._converts:
                 self._note(
                     f"messages of formats 0 and 1, of brokers before 0.11, are kept in {', '.join(self._old_formats)}: "
-                    "--convert makes records of today's format of them"
+                    f"{option('convert')} makes records of today's format of them"
                 )
             for note in self._cluster.finish_notes():
                 self._note(note)

@@ -21,7 +21,7 @@ from brokerless.healing.epochs import with_epochs
 from brokerless.healing.lone_claims import lone_claim
 from brokerless.healing.markers import with_markers
 from brokerless.healing.other_replicas import OtherReplica
-from brokerless.healing.pieces import DAMAGE, Gaps, divided, is_damage, sound_pieces, without_overlaps
+from brokerless.healing.pieces import Gaps, divided, is_damage, sound_pieces, without_overlaps
 from brokerless.healing.suspects import with_suspects
 from brokerless.io import storage
 from brokerless.layout import checkpoints, file_names, lost_offsets
@@ -35,26 +35,6 @@ if TYPE_CHECKING:
     from brokerless.healing.pieces import Piece
     from brokerless.layout.topic_config import TopicConfig
 
-# Records that are not in the directory at all.
-_MISSING = {"segment-missing", "segment-cut", "records-missing", "offset-gap"}
-# Files that are made from the batches.
-_DERIVED = {"offset-index", "offset-index-missing", "time-index", "time-index-missing", "transaction-index"}
-_STATE = {"snapshot-damaged", "snapshot-differs", "snapshot-incomplete", "epochs-damaged", "epochs-differ"}
-_CURED = (
-    *(*DAMAGE, *_MISSING, *_DERIVED, *_STATE),
-    *(
-        "epoch-order",
-        "sequence-gap",
-        "leftover",
-        "offset-overflow",
-        "offset-overlap",
-        "tail-zeros",
-        "topic-id-damaged",
-        "topic-id-missing",
-        "checkpoint-ahead",
-        "log-start-ahead",
-    ),
-)
 # Positions in a segment are signed 32-bit numbers.
 _MAX_SEGMENT = (1 << 31) - 1
 _BLOCK = 1 << 20
@@ -108,7 +88,9 @@ class Salvage:
     @property
     def has_damaged_batches(self) -> bool:
         """Whether batches are damaged or missing, or have wrong leader epochs."""
-        return any(found.code in _MISSING | {"epoch-order"} or is_damage(found) for found in self.findings)
+        return any(
+            found.kind.of == "records" or found.code == "epoch-order" or is_damage(found) for found in self.findings
+        )
 
     @property
     def lost(self) -> list[DamagedRange]:
@@ -149,15 +131,17 @@ def salvage(
     check = LogCheck(log, "deep", progress)
     found = Salvage(log, [*check.of_segments(), *check.of_log(config)])
     found.log_start_offset = log_start_offset
-    found.left = [one for one in found.findings if one.code not in (*_CURED, "file-unknown") and not is_damage(one)]
+    found.left = [
+        one for one in found.findings if not one.kind.is_cured and one.code != "file-unknown" and not is_damage(one)
+    ]
     known = _recorded(found)
     if found.unusable:
         return found
     claim = lone_claim(log)
     if found.is_left and claim is None and not (known and others):
         return found
-    if claim is not None and claim.promised is not None:
-        found.findings, claim = _with_moved(log, found.findings, claim, claim.promised), None
+    if claim is not None and claim.expected_end is not None:
+        found.findings, claim = _with_moved(log, found.findings, claim, claim.expected_end), None
     # In a compacted log a gap tells nothing, unless a batch that is not believed claims its offsets.
     claimed = [*_claimed(found.findings), *([] if claim is None else [(claim.end_offset, claim.base_offset)])]
     gaps = lost_offsets.merged([*known, *claimed]) if check.is_compacted else None
@@ -202,6 +186,9 @@ def salvage(
     lost = [(one.start_offset, one.end_offset) for one in found.lost if one.end_offset is not None]
     found.known = [(low, high) for low, high in (*still, *lost) if high <= end]
     # Producers in later snapshots do not know of what came back, or know of what is gone.
+    if found.lost:
+        # A producer's sequences may skip what is lost: a check of the result asks that again.
+        found.left = [one for one in found.left if one.code != "sequence-gap"]
     changed = [one.start_offset for one in found.ranges if one.state == "lost" or _is_known(one, known)]
     found.snapshots_from = min(changed, default=NO_END)
     if found.ranges or not found.is_left:
@@ -215,13 +202,13 @@ def _recorded(found: Salvage) -> list[tuple[int, int]]:
         if one.code == "batch-unsupported" and not is_damage(one):
             found.unusable = one.message
     try:
-        return [] if found.log.is_file else lost_offsets.recorded(found.log.path)
+        return [] if found.log.files.is_file else lost_offsets.recorded(found.log.path)
     except CorruptRecordError as error:
         found.unusable = f"{error}: move the file away, and what it recorded counts as lost anew"
         return []
 
 
-def _with_moved(log: Log, findings: Iterable[Finding], claim: LoneClaim, promised: int) -> list[Finding]:
+def _with_moved(log: Log, findings: Iterable[Finding], claim: LoneClaim, expected: int) -> list[Finding]:
     """Add a last batch to findings that says that it begins beyond an offset at which the log ended."""
     moved = Finding(
         code="batch-order",
@@ -230,7 +217,7 @@ def _with_moved(log: Log, findings: Iterable[Finding], claim: LoneClaim, promise
         path=log.segments[-1].path,
         position=claim.position,
         start_offset=claim.end_offset,
-        message=f"the last batch says that it begins at offset {claim.base_offset}, and the log ended at {promised}",
+        message=f"the last batch says that it begins at offset {claim.base_offset}, and the log ended at {expected}",
     )
     return [*(one for one in findings if (one.code, one.start_offset) != ("offset-gap", claim.end_offset)), moved]
 
@@ -290,9 +277,9 @@ def _with_ends(
     What a broker had flushed, or a cluster had committed, is lost. Beyond, a broker would not have kept a torn tail
     either. And behind the batches of other replicas nothing is lost, unless the damage has more bytes than these.
     """
-    promised = max(log.recovery_point or 0, log.high_watermark or 0)
-    if log.promised_end is not None and log.promised_end.is_certain:
-        promised = log.promised_end.offset
+    expected = max(log.recovery_point or 0, log.high_watermark or 0)
+    if log.files.expected_end is not None and log.files.expected_end.is_certain:
+        expected = log.files.expected_end.offset
     own = {segment.path: segment.base_offset for segment in log.segments}
     found: list[DamagedRange] = []
     for one in ranges:
@@ -302,8 +289,8 @@ def _with_ends(
         is_rest = bool(found) and (found[-1].state, found[-1].end_offset) == ("recovered", one.start_offset)
         message = f"{one.message}; the other replicas end at {one.start_offset}" if is_rest else one.message
         is_end_known = log.root.is_clean and log.recovery_point is not None
-        if promised > one.start_offset:
-            found.append(replace(one, end_offset=promised, message=message))
+        if expected > one.start_offset:
+            found.append(replace(one, end_offset=expected, message=message))
         elif is_end_known and one.start_offset == log.recovery_point:
             continue
         elif one.code not in ("tail-torn", "checkpoint-ahead"):
@@ -352,7 +339,7 @@ def _ranges(
 
     One is empty where a batch is dropped whose offsets another one has: another replica may tell which one is right.
     """
-    bad = [one for one in findings if one.code in (*_MISSING, "checkpoint-ahead") or is_damage(one)]
+    bad = [one for one in findings if one.kind.of == "records" or one.code == "checkpoint-ahead" or is_damage(one)]
     ranges = [
         DamagedRange.of(log, one, "lost", start_offset=one.start_offset or 0, end_offset=one.end_offset)
         for one in bad
@@ -385,7 +372,7 @@ def _ranges(
             inside = list(_clipped(here, start, end)) if is_compacted and end is not None else []
             # A cleaner may have removed the other offsets.
             found += inside or [replace(here[0], start_offset=start, end_offset=high)]
-        elif end is not None and place < len(pieces) and not log.is_file:
+        elif end is not None and place < len(pieces) and not log.files.is_file:
             gaps = _inside(known, start, end) if is_compacted else [(start, end)]
             found += [_gap(log, pieces[place], low, high) for low, high in gaps]
     return found
@@ -423,7 +410,7 @@ def known_start(log: Log) -> int | None:
     start = log.root.log_start_offsets.get((log.topic or "", log.partition or 0))
     if start is None:
         return start_of_epochs(log)
-    ends = (log.extent.next_offset, log.recovery_point or 0, log.high_watermark or 0, *log.snapshots[-1:])
+    ends = (log.files.extent.next_offset, log.recovery_point or 0, log.high_watermark or 0, *log.snapshots[-1:])
     return start if start <= max(ends) else None
 
 
@@ -432,11 +419,11 @@ def start_of_epochs(log: Log) -> int | None:
 
     A broker that deletes records lets the epochs begin where the log does (LeaderEpochFileCache.truncateFromStart).
     """
-    if log.is_file or not log.root.is_there or log.root.has_log_start_offsets or not log.segments:
+    if log.files.is_file or not log.root.is_there or log.root.has_log_start_offsets or not log.segments:
         return None
     with suppress(BrokerlessError, OSError):
         segment, starts = log.segments[0], [one.start_offset for one in log.leader_epochs]
-        if starts and segment.base_offset < starts[0] <= log.extent.next_offset:
+        if starts and segment.base_offset < starts[0] <= log.files.extent.next_offset:
             with segment.open() as file:
                 for batches, _ in whole_batches(file, 0, segment.extent(file).end_position):
                     first = batches.slice(0, 1).to_pylist()
@@ -520,7 +507,7 @@ def _damaged(findings: Iterable[Finding]) -> Iterator[tuple[str, int, int]]:
 
 def replaced_files(log: Log) -> list[str]:
     """Return the segments that a finished swap replaces, or that are to be deleted: the log is read without them."""
-    if log.is_file:
+    if log.files.is_file:
         return []
     live = {os.path.basename(segment.path) for segment in log.segments}
     names = [name for name in sorted(storage.list_directory(log.path)) if name not in live]
@@ -530,8 +517,9 @@ def replaced_files(log: Log) -> list[str]:
 
 def dropped_files(found: Salvage) -> list[str]:
     """Return the files beside the batches that are made again."""
-    kinds = _DERIVED | _STATE | {"topic-id-damaged"}
-    paths = dict.fromkeys(one.path for one in found.findings if one.code in kinds)
+    paths = dict.fromkeys(
+        one.path for one in found.findings if one.kind.of in ("index", "state") or one.code == "topic-id-damaged"
+    )
     if found.keeps_epochs_file is not None:
         path = f"{found.log.path}/{checkpoints.LEADER_EPOCHS}"
         paths.pop(path, None)

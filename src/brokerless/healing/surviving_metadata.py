@@ -294,12 +294,12 @@ def _read_log(log: Log, node_id: int | None) -> _Copy:
 
 def _behind(log: Log, end: int) -> str:
     """Return what tells that a sound log went on; "": nothing does."""
-    promise = log.promised_end
-    if promise is not None and promise.offset > end:
-        return f"it ends at offset {end}; {', '.join(promise.sources)}"
+    expected = log.files.expected_end
+    if expected is not None and expected.offset > end:
+        return f"it ends at offset {end}; {', '.join(expected.sources)}"
     # Kafka does not preallocate this log.
     for segment in log.segments[-1:]:
-        zeros = segment.size - log.extent.end_position
+        zeros = segment.size - log.files.extent.end_position
         if zeros > 0:
             return f"{segment.path}: the {zeros} bytes behind offset {end} are no batches, as after a crash"
     return ""

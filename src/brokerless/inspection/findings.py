@@ -11,11 +11,10 @@ import os
 from typing import TYPE_CHECKING, Protocol
 
 from brokerless import _native
-from brokerless.log.damage import Defect, Run, is_lost, rows_and_defects, survey
+from brokerless.log.damage import Defect, Run, cut_short, is_lost, rows_and_defects, survey
 from brokerless.log.expected_records import LOST
-from brokerless.log.log import Log
+from brokerless.log.partition_files import PartitionFiles
 from brokerless.log.segment import NO_END, Segment, whole_batches
-from brokerless.log.split import cut_short
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
 
     from brokerless.io.storage import File
     from brokerless.log.damage import Survey
+    from brokerless.log.log import Log
 
 # Headers are validated only if they are decoded. Keys and values need not be copied.
 _COLUMNS = ("offset", "position", "headers")
@@ -73,7 +73,7 @@ def findings(
             segment.next_base_offset,
             size,
             is_clean=is_clean,
-            limit_offset=limit_offset(segment, log),
+            limit_offset=exceeded_end(segment, log),
         )
         yield from _of_runs(segment, file, found, contents, decodes=decodes)
     if is_clean and segment.is_last:
@@ -154,28 +154,28 @@ def _headers(file: File, found: Survey) -> Iterator[pa.RecordBatch]:
                 yield batches
 
 
-def _log_of(segment: Segment, log: Log | None) -> Log:
-    """Return the log of the whole directory.
+def _files_around(segment: Segment, log: Log | None) -> PartitionFiles:
+    """Return the files of the whole directory.
 
     Raises:
         ValueError: the file lies outside a partition directory.
     """
-    return Log(os.path.dirname(segment.path)) if log is None or log.is_file else log
+    return PartitionFiles(os.path.dirname(segment.path)) if log is None or log.files.is_file else log.files
 
 
-def limit_offset(segment: Segment, log: Log | None = None) -> int | None:
-    """Return the log end offset if the last batch was moved above it; see `Log.limit_offset`."""
+def exceeded_end(segment: Segment, log: Log | None = None) -> int | None:
+    """Return the log end offset if the last batch was moved above it; see `PartitionFiles.exceeded_end`."""
     if segment.is_last:
         with contextlib.suppress(ValueError):
-            return _log_of(segment, log).limit_offset
+            return _files_around(segment, log).exceeded_end
     return None
 
 
 def _trusts_index(segment: Segment, log: Log | None) -> bool:
-    """Return whether the segment's index certainly belongs to it; see `Log.trusts_index`."""
+    """Return whether the segment's index certainly belongs to it; see `PartitionFiles.trusts_index`."""
     # The file may lie outside a partition directory.
     with contextlib.suppress(ValueError):
-        return _log_of(segment, log).trusts_index(segment)
+        return _files_around(segment, log).trusts_index(segment)
     return True
 
 
@@ -183,7 +183,7 @@ def _around(segment: Segment, log: Log | None) -> Iterator[Defect]:
     """Yield the records missing after the newest segment or before the first one, according to other files."""
     # The file may lie outside a partition directory.
     with contextlib.suppress(ValueError):
-        whole = _log_of(segment, log)
+        whole = _files_around(segment, log)
         lost = {other.lost for other in whole.segments}
         older = {other.path for other in whole.segments[:-1]}
         for path, start, end, reason, position in whole.missing:

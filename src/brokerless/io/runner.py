@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, ThreadPoolExecutor, wait
 from contextlib import contextmanager
+from contextvars import copy_context
 from functools import partial
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Protocol, Self, TypeVar
@@ -127,7 +128,7 @@ class Runner(ABC):
 
 
 class Threads(Runner):
-    """Threads of this process.
+    """Threads of this process. Their notes reach the collector around `submit`, `start` or the loop over `map`.
 
     Args:
         count: the number of threads; None: as many as there are cores.
@@ -139,7 +140,7 @@ class Threads(Runner):
 
     def submit(self, name: str, call: Call[_T]) -> Future[_T]:
         """Submit a call; see `Runner`."""
-        return self._executor.submit(call, progress=partial(self._progress, name))
+        return self._executor.submit(copy_context().run, partial(call, progress=partial(self._progress, name)))
 
 
 def _without_progress(

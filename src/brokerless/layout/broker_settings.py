@@ -17,13 +17,13 @@ broker uses only the first name of each setting. It ignores other names and unre
 from __future__ import annotations
 
 import os
-import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from brokerless.io import storage
 from brokerless.layout import checkpoints
 from brokerless.layout.topic_config import TopicConfig, parse_setting
+from brokerless.notes import note
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -163,10 +163,7 @@ def _valid(layer: Layer) -> Layer:
             _values({config: value})
             configs[config] = value
         except ValueError as error:
-            warnings.warn(
-                f"ignored, as a broker does: {config}={value!r} of {layer.source}: {error}",
-                stacklevel=2,
-            )
+            note(f"ignored, as a broker does: {config}={value!r} of {layer.source}: {error}")
     return Layer(layer.source, configs)
 
 

@@ -17,13 +17,13 @@ import contextlib
 import json
 import os
 import re
-import warnings
 from typing import TYPE_CHECKING, NamedTuple, Self, TypeVar
 
 from brokerless.errors import CorruptRecordError, LogInUseError
 from brokerless.io import disk, storage
 from brokerless.io.remote import is_remote
 from brokerless.layout import checkpoints, file_names, restored_topics, streaming_epochs
+from brokerless.notes import note
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -261,7 +261,7 @@ def roll_forward(root: str) -> list[str]:
                 disk.remove_tree(f"{root}/{name}")
         except OSError as error:
             # A network file system keeps files that a process still reads. The write is complete all the same.
-            warnings.warn(f"cannot remove obsolete {root}/{name}: {error}; a broker will delete it", stacklevel=2)
+            note(f"cannot remove obsolete {root}/{name}: {error}; a broker will delete it")
     disk.sync_directory(root)
     return sorted(journal.partitions)
 

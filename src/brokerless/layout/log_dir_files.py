@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import warnings
 from functools import cached_property
 from pathlib import PurePath
 from typing import TYPE_CHECKING, TypeVar
@@ -18,6 +17,7 @@ from brokerless.io import storage
 from brokerless.io.remote import is_remote
 from brokerless.layout import checkpoints, file_names, lock, restored_topics
 from brokerless.layout.commit_journal import Journal
+from brokerless.notes import note
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -140,7 +140,7 @@ class LogDirFiles:
         try:
             return self._parsed(name, checkpoints.parse_offset_checkpoint, {})
         except CorruptRecordError as error:
-            warnings.warn(f"read as if without entries: {error}", stacklevel=2)
+            note(f"read as if without entries: {error}")
             return {}
 
     def _parsed(self, name: str, parse: Callable[[bytes], _T], absent: _T) -> _T:

@@ -1,7 +1,9 @@
 """One partition at rest: its files, and how they are read.
 
 Modules:
-    log.py, segment.py         a partition; one segment, its indexes, and where it ends
+    log.py                     `Log`: a partition as users read it
+    partition_files.py         the files of a partition: its segments, and where its log starts and ends
+    segment.py                 one segment, its indexes, and where it ends
     offset_range.py            the offset range of a read, resolved from words, offsets and times
     split.py                   a read divided into ranges of files
     reader.py                  splits decoded into Arrow

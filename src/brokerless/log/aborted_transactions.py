@@ -25,7 +25,7 @@ from brokerless.log.segment import NO_END, transaction_index, walk_headers, walk
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from brokerless.log.log import Log
+    from brokerless.log.partition_files import PartitionFiles
     from brokerless.log.segment import Segment
 
 Aborted = tuple[int, int, int]
@@ -81,40 +81,40 @@ class Transactions(NamedTuple):
     doubts: list[Doubt]
 
 
-def transactions(log: Log, start_offset: int, end_offset: int, *, verify: bool = False) -> Transactions:
+def transactions(files: PartitionFiles, start_offset: int, end_offset: int, *, verify: bool = False) -> Transactions:
     """Find the transactions that matter to a read of [start_offset, end_offset).
 
     Args:
-        log: the log.
+        files: the partition's files.
         start_offset: the first offset of the read.
         end_offset: batches from this offset on count as not written, because they are not replicated yet.
         verify: walk from the first segment and ignore snapshots.
     """
-    segments = log.segments
+    segments = files.segments
     first = 0 if verify else _floor(segments, start_offset)
-    open_transactions = _snapshot(log, segments[first].base_offset) if segments else []
+    open_transactions = _snapshot(files, segments[first].base_offset) if segments else []
     while open_transactions is None and first > 0:
         first -= 1
-        open_transactions = _snapshot(log, segments[first].base_offset)
-    walked = _walk(log, first, open_transactions or [], end_offset)
-    at_end = _open_at(log, end_offset, walked if first == 0 else None)
+        open_transactions = _snapshot(files, segments[first].base_offset)
+    walked = _walk(files, first, open_transactions or [], end_offset)
+    at_end = _open_at(files, end_offset, walked if first == 0 else None)
     # A later snapshot may know an open transaction that began before the first walked segment.
-    still_open = at_end.open if log.root.is_clean and not verify else walked.open + at_end.open
+    still_open = at_end.open if files.root.is_clean and not verify else walked.open + at_end.open
     doubts = {(doubt.producer_id, doubt.first_offset): doubt for doubt in at_end.doubts + walked.doubts}
     found = [doubt for doubt in doubts.values() if doubt.end_offset is None or doubt.end_offset > start_offset]
-    return Transactions(walked.aborted, still_open, _first_unstable(log, still_open), found)
+    return Transactions(walked.aborted, still_open, _first_unstable(files, still_open), found)
 
 
-def first_unstable_offset(log: Log, end_offset: int, *, skips: bool = False) -> int | None:
+def first_unstable_offset(files: PartitionFiles, end_offset: int, *, skips: bool = False) -> int | None:
     """Find where the first transaction open at `end_offset` starts, from the newest snapshot and the batches after it.
 
     Raises:
         CorruptRecordError: damage may hide a marker. With `skips`, its transaction counts as ended.
     """
-    found = _open_at(log, end_offset, None)
+    found = _open_at(files, end_offset, None)
     for doubt in () if skips else found.doubts:
         raise CorruptRecordError(doubt.reason, path=doubt.path, position=doubt.position)
-    return _first_unstable(log, found.open)
+    return _first_unstable(files, found.open)
 
 
 def overlapping(aborted: list[Aborted], bounds: Iterable[tuple[int, int]]) -> list[tuple[Aborted, ...]]:
@@ -237,43 +237,45 @@ class _Walked(NamedTuple):
     doubts: list[Doubt]
 
 
-def _open_at(log: Log, end_offset: int, walked: _Walked | None) -> _Walked:
+def _open_at(files: PartitionFiles, end_offset: int, walked: _Walked | None) -> _Walked:
     """Find the transactions open at `end_offset`, from the newest readable snapshot before it and the batches after it.
 
     `walked` is the result of a walk from the first segment to `end_offset`, if there was one.
     """
-    segments = log.segments
-    if not segments or (log.root.is_clean and not log.snapshots):
+    segments = files.segments
+    if not segments or (files.root.is_clean and not files.snapshots):
         # Kafka does the same: it loads a clean directory without snapshots as one without producers.
         return _Walked([], [], [])
-    for offset in reversed(log.snapshots):
+    for offset in reversed(files.snapshots):
         # The one at the start of a tiered log's local part counts: what is before it is remote.
-        if log.log_start_offset < offset <= end_offset:
-            open_transactions = _snapshot(log, offset)
-            if open_transactions == [] and offset == end_offset and log.extent.damage is None:
+        if files.log_start_offset < offset <= end_offset:
+            open_transactions = _snapshot(files, offset)
+            if open_transactions == [] and offset == end_offset and files.extent.damage is None:
                 # After a clean shutdown: nothing is behind it.
                 return _Walked([], [], [])
             if open_transactions is not None:
-                return _walk(log, _floor(segments, offset), open_transactions, end_offset, offset)
-    return walked or _walk(log, 0, _snapshot(log, segments[0].base_offset) or [], end_offset)
+                return _walk(files, _floor(segments, offset), open_transactions, end_offset, offset)
+    return walked or _walk(files, 0, _snapshot(files, segments[0].base_offset) or [], end_offset)
 
 
-def _walk(log: Log, first: int, open_transactions: _Open, end_offset: int, start_offset: int | None = None) -> _Walked:
+def _walk(
+    files: PartitionFiles, first: int, open_transactions: _Open, end_offset: int, start_offset: int | None = None
+) -> _Walked:
     """Walk the headers of the segments from `first` on, also after damage: a read needs the rows around it."""
     aborted: list[Aborted] = []
     doubts: list[Doubt] = []
-    for segment in log.segments[first:]:
-        is_met = log.extent.damage is not None and end_offset >= log.extent.next_offset
+    for segment in files.segments[first:]:
+        is_met = files.extent.damage is not None and end_offset >= files.extent.next_offset
         if segment.base_offset >= end_offset and not is_met:
             break
         low = None if start_offset is None or segment.base_offset >= start_offset else start_offset
-        high = None if end_offset >= _end_of(log, segment) else end_offset
+        high = None if end_offset >= _end_of(files, segment) else end_offset
         with segment.open() as file:
-            size = log.extent.end_position if segment.is_last else file.size()
+            size = files.extent.end_position if segment.is_last else file.size()
             walk = _native.HeaderWalk(open_transactions)
             # A live broker's cleaner may have merged the next segment into this one since they were listed.
-            is_limited = not (segment.is_last or log.root.is_locked)
-            walk.start_file((segment.base_offset, _end_of(log, segment) if is_limited else NO_END))
+            is_limited = not (segment.is_last or files.root.is_locked)
+            walk.start_file((segment.base_offset, _end_of(files, segment) if is_limited else NO_END))
             try:
                 position = 0 if low is None else _position_of(segment, file, low, size)
                 end = size if high is None else _position_of(segment, file, high, size)
@@ -282,34 +284,34 @@ def _walk(log: Log, first: int, open_transactions: _Open, end_offset: int, start
                 begun = {offset for _, offset in found.open if offset >= segment.base_offset}
                 # The walk skips the checksums of large batches: a damaged one may claim a transaction.
                 is_sound = all(_is_sound(segment, file, offset) for offset in begun)
-                is_sound &= not segment.is_last or log.extent.damage is None
+                is_sound &= not segment.is_last or files.extent.damage is None
                 if not is_sound or (position < end and walk.end_position < end):
-                    found = _past_damage(log, segment, file, size, open_transactions, (low or 0, high or NO_END))
+                    found = _past_damage(files, segment, file, size, open_transactions, (low or 0, high or NO_END))
             except (CorruptRecordError, UnsupportedFormatError):
-                found = _past_damage(log, segment, file, size, open_transactions, (low or 0, high or NO_END))
-            known = _snapshot(log, _end_of(log, segment)) if high is None else None
-            if known is not None and any(_ended(log, found.open, known)):
+                found = _past_damage(files, segment, file, size, open_transactions, (low or 0, high or NO_END))
+            known = _snapshot(files, _end_of(files, segment)) if high is None else None
+            if known is not None and any(_ended(files, found.open, known)):
                 # A transaction has no marker, but the snapshot says that it ended: headers may be damaged.
-                found = _past_damage(log, segment, file, size, open_transactions, (low or 0, NO_END))
+                found = _past_damage(files, segment, file, size, open_transactions, (low or 0, NO_END))
         aborted += found.aborted
         doubts += found.doubts
         open_transactions = found.open
         if known is not None:
             # A transaction that ended has a marker, and the marker stays as long as any of its batches.
-            name = file_names.segment_file(_end_of(log, segment), file_names.SNAPSHOT)
-            cause = f"none was found up to {_end_of(log, segment)}, where {name} says that it has ended"
+            name = file_names.segment_file(_end_of(files, segment), file_names.SNAPSHOT)
+            cause = f"none was found up to {_end_of(files, segment)}, where {name} says that it has ended"
             doubts += [
-                Doubt(producer, begun, _end_of(log, segment), segment.path, 0, cause)
-                for producer, begun in _ended(log, open_transactions, known)
+                Doubt(producer, begun, _end_of(files, segment), segment.path, 0, cause)
+                for producer, begun in _ended(files, open_transactions, known)
             ]
             open_transactions = known
-        for missing in log.missing_after(segment) if open_transactions and high is None else ():
+        for missing in files.lost_after(segment) if open_transactions and high is None else ():
             # Their markers may be among the missing records.
             hidden = [
                 Doubt(producer, begun, missing.end_offset, missing.path, missing.position, missing.reason)
                 for producer, begun in open_transactions
             ]
-            open_transactions, _, left = _resolved(log, None, hidden, missing.start_offset)
+            open_transactions, _, left = _resolved(files, None, hidden, missing.start_offset)
             doubts += left
     return _Walked(aborted, open_transactions, doubts)
 
@@ -323,20 +325,25 @@ def _is_sound(segment: Segment, file: storage.File, offset: int) -> bool:
     return False
 
 
-def _ended(log: Log, open_transactions: _Open, known: _Open) -> Iterator[tuple[int, int]]:
+def _ended(files: PartitionFiles, open_transactions: _Open, known: _Open) -> Iterator[tuple[int, int]]:
     """Yield the transactions that have no marker although a snapshot does not list them as open."""
     begins = dict(known)
     for producer, begun in open_transactions:
-        if begins.get(producer, NO_END) > begun >= log.log_start_offset:
+        if begins.get(producer, NO_END) > begun >= files.log_start_offset:
             yield producer, begun
 
 
-def _end_of(log: Log, segment: Segment) -> int:
-    return segment.end_offset(log.extent.next_offset)
+def _end_of(files: PartitionFiles, segment: Segment) -> int:
+    return segment.end_offset(files.extent.next_offset)
 
 
 def _past_damage(
-    log: Log, segment: Segment, file: storage.File, size: int, open_transactions: _Open, offsets: tuple[int, int]
+    files: PartitionFiles,
+    segment: Segment,
+    file: storage.File,
+    size: int,
+    open_transactions: _Open,
+    offsets: tuple[int, int],
 ) -> _Walked:
     """Walk the sound batches of a damaged segment, and resolve the transactions that the damage may have ended."""
     aborted: list[Aborted] = []
@@ -356,7 +363,7 @@ def _past_damage(
                 Doubt(producer, begun, part.end_offset, part.path, part.position, part.reason)
                 for producer, begun in open_transactions
             ]
-            open_transactions, ended, left = _resolved(log, segment, hidden, part.start_offset)
+            open_transactions, ended, left = _resolved(files, segment, hidden, part.start_offset)
             aborted += ended
             doubts += left
     return _Walked(aborted, open_transactions, doubts)
@@ -381,7 +388,7 @@ def _may_hide_marker(file: storage.File, defect: Defect, *, is_alone: bool) -> b
 
 
 def _resolved(
-    log: Log, segment: Segment | None, doubts: list[Doubt], start_offset: int
+    files: PartitionFiles, segment: Segment | None, doubts: list[Doubt], start_offset: int
 ) -> tuple[_Open, list[Aborted], list[Doubt]]:
     """Resolve transactions that damage from `start_offset` on may have ended, from an index and later snapshots.
 
@@ -393,8 +400,8 @@ def _resolved(
     left = []
     indexed = (fitting(segment) or []) if doubts and segment is not None else []
     end = doubts[0].end_offset if doubts else None
-    later = [offset for offset in log.snapshots if offset >= (start_offset + 1 if end is None else end)]
-    known = next((found for offset in later if (found := _snapshot(log, offset)) is not None), [])
+    later = [offset for offset in files.snapshots if offset >= (start_offset + 1 if end is None else end)]
+    known = next((found for offset in later if (found := _snapshot(files, offset)) is not None), [])
     for doubt in doubts:
         transaction = doubt.producer_id, doubt.first_offset
         entry = next((entry for entry in indexed if entry[:2] == transaction and entry[2] >= start_offset), None)
@@ -412,26 +419,26 @@ def _position_of(segment: Segment, file: storage.File, offset: int, end: int) ->
     return end if batch is None else min(end, batch["position"])
 
 
-def _snapshot(log: Log, offset: int) -> _Open | None:
+def _snapshot(files: PartitionFiles, offset: int) -> _Open | None:
     """Return the transactions open at `offset` from the snapshot of that offset; None if it is absent or unreadable."""
-    at = bisect_left(log.snapshots, offset)
-    if log.snapshots[at : at + 1] != [offset]:
+    at = bisect_left(files.snapshots, offset)
+    if files.snapshots[at : at + 1] != [offset]:
         return None
     try:
-        return _native.open_transactions(storage.read_all(log.snapshot_path(offset)))
+        return _native.open_transactions(storage.read_all(files.snapshot_path(offset)))
     except (OSError, BrokerlessError):
         return None
 
 
-def _first_unstable(log: Log, open_transactions: _Open) -> int | None:
+def _first_unstable(files: PartitionFiles, open_transactions: _Open) -> int | None:
     first = min((begun for _, begun in open_transactions), default=None)
-    start = log.log_start_offset
+    start = files.log_start_offset
     if first is None or first >= start:
         return first
-    if start < log.local_log_start_offset:
+    if start < files.local_log_start_offset:
         return start
     # If the transaction began below the log start, Kafka uses the base offset of the batch at the log start.
-    segment = log.segments[_floor(log.segments, start)]
+    segment = files.segments[_floor(files.segments, start)]
     with segment.open() as file:
         try:
             batch = segment.batch_of(file, start)

@@ -16,6 +16,7 @@ from brokerless import _native
 from brokerless.errors import located
 from brokerless.io import storage
 from brokerless.layout import file_names
+from brokerless.log.expected_records import cut_short_in_words
 from brokerless.log.segment import whole_batches
 
 if TYPE_CHECKING:
@@ -23,11 +24,10 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from brokerless.errors import CorruptRecordError, UnsupportedFormatError
     from brokerless.io.file_window import Readable
+    from brokerless.log.segment import Segment
 
     Kind = Literal["damage", "order", "tail", "unsupported", "overlap"]
-    Error = CorruptRecordError | UnsupportedFormatError
 
 # The read size after damage: more damage may be near.
 _NEAR = 1 << 18
@@ -59,6 +59,26 @@ class Defect(NamedTuple):
     end_offset: int | None
     reason: str
     code: str
+
+
+class Missing(NamedTuple):
+    """Records that are missing according to other files of the directory.
+
+    They are those in [start_offset, end_offset), unless a segment turns out to reach beyond `start_offset`.
+
+    Attributes:
+        path: the file that lacks the records, or whose damage hides them.
+        start_offset: the first missing offset.
+        end_offset: the offset after the last missing one; None if it is not known.
+        reason: the explanation for the error or the report.
+        position: the byte position in `path`.
+    """
+
+    path: str
+    start_offset: int
+    end_offset: int | None
+    reason: str
+    position: int = 0
 
 
 class Run(NamedTuple):
@@ -154,6 +174,20 @@ def is_lost(path: str) -> bool:
     return has_index and not (storage.exists(path) or storage.exists(path + file_names.DELETED))
 
 
+def cut_short(segment: Segment, next_offset: int | None, size: int) -> Iterator[Missing]:
+    """Yield the records lost at an older segment's end: its index knows them, but its sound `.log` is shorter.
+
+    Args:
+        segment: a segment of a log at rest.
+        next_offset: the offset after its last batch; None if it has no batch.
+        size: the length of the `.log`.
+    """
+    start = segment.base_offset if next_offset is None else next_offset
+    entry = segment.entry_behind(start, size)
+    if entry is not None:
+        yield Missing(segment.path, start, segment.next_base_offset, cut_short_in_words(size, entry))
+
+
 def by_offset(file: storage.File, found: Survey) -> list[Run | Defect]:
     """Return the parts of a survey in offset order, so that a moved batch counts at its original place."""
     moved = [part.start_offset for part in found.parts if isinstance(part, Defect) and part.kind == "order"]
@@ -188,7 +222,3 @@ def position_in(file: storage.File, run: Run, offset: int) -> int:
 def tuples(columns: pa.RecordBatch, *names: str) -> list[Any]:
     """Return the rows of these columns as tuples."""
     return list(zip(*(columns[name].to_pylist() for name in names), strict=True))
-
-
-def _reason(error: Error) -> str:
-    return str(error.args[0])

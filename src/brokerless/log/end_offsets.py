@@ -13,21 +13,21 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from brokerless.io.storage import File
-    from brokerless.log.log import Log
+    from brokerless.log.partition_files import PartitionFiles
     from brokerless.log.segment import Segment
 
 # A batch that is later than a time is at most an index interval away, so this much is read at a time.
 _PROBE = 16 << 10
 
 
-def end_offsets(log: Log, times: pa.Array[Any]) -> pa.Array[Any]:
+def end_offsets(files: PartitionFiles, times: pa.Array[Any]) -> pa.Array[Any]:
     """Return the log end offset at each time: the end of the last batch before the first one that is later.
 
     The times in a log are those of its records. So the result is as exact as the producers' clocks, unless the topic
     has `LogAppendTime`.
 
     Args:
-        log: the log.
+        files: the partition's files.
         times: ms, int64, ascending.
 
     Returns:
@@ -37,7 +37,7 @@ def end_offsets(log: Log, times: pa.Array[Any]) -> pa.Array[Any]:
         CorruptRecordError: a batch on the way is damaged.
     """
     search = _native.EndOffsets(times)
-    for segment in log.segments:
+    for segment in files.segments:
         if search.next_time is None:
             break
         with segment.open() as file, located(segment.path):
@@ -45,7 +45,7 @@ def end_offsets(log: Log, times: pa.Array[Any]) -> pa.Array[Any]:
             # In a segment that is not later than the time, the log did not end.
             if max_timestamp(segment, file, size, enough=search.next_time + 1) > search.next_time:
                 _search_in(segment, file, size, search)
-    return search.finish(log.log_end_offset)
+    return search.finish(files.log_end_offset)
 
 
 def _search_in(segment: Segment, file: File, size: int, search: _native.EndOffsets) -> None:

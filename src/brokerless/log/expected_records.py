@@ -7,24 +7,20 @@ the records on disk and rewrites the files.
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from brokerless import _native
-from brokerless.errors import CorruptRecordError
 from brokerless.layout import checkpoints
 from brokerless.layout.file_names import LOG, SNAPSHOT, segment_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from brokerless.log.log import Log
-
 
 LOST = "the file is missing, but its indexes are here: a broker starts without its records"
 
 
-class Promise(NamedTuple):
+class ExpectedEnd(NamedTuple):
     """A log end offset according to other files, which is above the actual end of the log.
 
     Attributes:
@@ -56,7 +52,7 @@ class Promise(NamedTuple):
         return f"{self.name} ends at {self.end_offset}; {', '.join(self.sources)}: {then}"
 
 
-class Promises(NamedTuple):
+class EndEvidence(NamedTuple):
     """The end offsets according to a log's other files; None or empty where a file gives none."""
 
     recovery_point: int | None
@@ -64,20 +60,20 @@ class Promises(NamedTuple):
     snapshots: Sequence[int]
     epoch_starts: Sequence[int]
 
-    def above(self, end_offset: int, *, name: str, is_certain: bool) -> Promise | None:
+    def above(self, end_offset: int, *, name: str, is_certain: bool) -> ExpectedEnd | None:
         """Return the highest end offset above `end_offset`; None if there is none."""
         ends = self._ends()
-        if is_certain and self.agreed_end is not None:
+        if is_certain and self.corroborated_end is not None:
             # No log has an epoch that begins above its end.
-            ends = (end for end in ends if end[0] <= self.agreed_end or end[1] != checkpoints.LEADER_EPOCHS)
+            ends = (end for end in ends if end[0] <= self.corroborated_end or end[1] != checkpoints.LEADER_EPOCHS)
         found = [(offset, source) for offset, source in ends if offset > end_offset]
         if not found:
             return None
         sources = tuple(f"{source} {'say' if source.endswith('s') else 'says'} {offset}" for offset, source in found)
-        return Promise(name, end_offset, max(offset for offset, _ in found), sources, is_certain)
+        return ExpectedEnd(name, end_offset, max(offset for offset, _ in found), sources, is_certain)
 
     @property
-    def agreed_end(self) -> int | None:
+    def corroborated_end(self) -> int | None:
         """The log end offset after a clean shutdown, if the recovery point and the newest snapshot agree; else None.
 
         A broker writes both when it closes the log at shutdown.
@@ -99,32 +95,11 @@ class Promises(NamedTuple):
             yield self.epoch_starts[-1], checkpoints.LEADER_EPOCHS
 
 
-def promised_end(log: Log) -> Promise | None:
-    """Return the highest end offset in the files of a log at rest that is above its actual end; None without one."""
-    # A broker that stops writes the checkpoints before it releases the lock.
-    if log.root.is_locked:
-        return None
-    is_clean = log.root.is_clean
-    starts: list[int] = []
-    # A read works without epochs.
-    with suppress(CorruptRecordError, OSError):
-        starts = [epoch.start_offset for epoch in log.leader_epochs]
-    promises = Promises(log.recovery_point, log.high_watermark, log.snapshots, starts)
-    return promises.above(log.log_end_offset, name=log.name, is_certain=is_clean)
-
-
-def agreed_end(log: Log) -> int | None:
-    """Return the log end offset on which the files of a log at rest agree, or None; see `Promises.agreed_end`."""
-    if log.root.is_locked or not log.root.is_clean:
-        return None
-    return Promises(log.recovery_point, log.high_watermark, log.snapshots, ()).agreed_end
-
-
-def above_in_words(end_offset: int, agreed: int) -> str:
+def above_in_words(end_offset: int, corroborated: int) -> str:
     """Return the explanation for a log that ends above the offset at which it was closed."""
     return (
-        f"its last batch ends at {end_offset}, and the log at {agreed}, by {checkpoints.RECOVERY_POINTS} and "
-        f"{segment_file(agreed, SNAPSHOT)}: the batch was moved"
+        f"its last batch ends at {end_offset}, and the log at {corroborated}, by {checkpoints.RECOVERY_POINTS} and "
+        f"{segment_file(corroborated, SNAPSHOT)}: the batch was moved"
     )
 
 

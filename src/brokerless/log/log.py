@@ -3,39 +3,32 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import warnings
-from bisect import bisect_left
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from brokerless import _native
 from brokerless.arguments import to_ms
-from brokerless.errors import BrokerlessError, CorruptRecordError, UnsupportedFormatError, located
-from brokerless.io import storage
-from brokerless.io.file_window import batch_at
-from brokerless.io.remote import is_remote
-from brokerless.layout import checkpoints, commit_journal, file_names
-from brokerless.layout.log_dir_files import LogDirFiles
-from brokerless.layout.tiering import log_start_offset
+from brokerless.errors import BrokerlessError
 from brokerless.log import offsets_for_times
-from brokerless.log.damage import Defect, is_lost, survey
-from brokerless.log.expected_records import LOST, agreed_end, promised_end
+from brokerless.log.damage import Missing
 from brokerless.log.offset_range import bounds, check_word, stable_end, visible_end
+from brokerless.log.partition_files import PartitionFiles
 from brokerless.log.reader import Reader
-from brokerless.log.segment import NO_END, Extent, Segment, cut_batch, walk_headers, walk_whole_batches
-from brokerless.log.split import Missing, Split, cut_short, make_splits
+from brokerless.log.segment import NO_END
+from brokerless.log.split import Split, make_splits
+from brokerless.notes import collected, note
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Iterator, Sequence
 
     import pyarrow as pa
 
     from brokerless.arguments import Time
     from brokerless.layout.checkpoints import LeaderEpoch
-    from brokerless.log.expected_records import Promise
+    from brokerless.layout.log_dir_files import LogDirFiles
     from brokerless.log.offset_range import EndOffset, IsolationLevel, StartOffset
     from brokerless.log.offsets_for_times import OffsetAndTimestamp
+    from brokerless.log.segment import Segment
     from brokerless.log.split import OnCorrupt
 
 _TARGET_BYTES = 128 << 20
@@ -56,7 +49,6 @@ class Log:
 
     Attributes:
         path: the path as given.
-        is_file: whether `path` is a single file.
         topic: the topic; None if the directory name has none.
         partition: the partition number; None if the directory name has none.
         root: the log directory around the partition directory.
@@ -71,33 +63,10 @@ class Log:
     """
 
     def __init__(self, path: str | os.PathLike[str], *, root: LogDirFiles | None = None) -> None:
-        self.path = os.fspath(path)
-        given = storage.absolute(self.path)
-        absolute, is_directory = commit_journal.resolve(commit_journal.active_path(given) if root is None else given)
-        self.is_file = not is_directory
-        self._directory, self._file_name = os.path.split(absolute) if self.is_file else (absolute, "")
-        if self.is_file and not storage.exists(absolute):
-            raise FileNotFoundError(f"no such file or directory: {self.path!r}")
-        if self.is_file and not self._file_name.endswith(tuple(f".log{state}" for state in ("", *file_names.STATES))):
-            raise ValueError(f"not a segment: {self.path!r} is not a .log file")
-        self.topic: str | None = None
-        self.partition: int | None = None
-        leftover = ""
-        try:
-            self.topic, self.partition, leftover = file_names.parse_directory_name(os.path.basename(self._directory))
-        except ValueError as error:
-            if not self.is_file and not file_names.is_partition_directory(storage.list_directory(absolute)):
-                is_around = LogDirFiles.is_root(storage.list_directory(absolute))
-                cure = f"; it is a log directory: LogDirs({self.path!r}) reads all its topics" if is_around else ""
-                raise ValueError(f"not a partition directory: {self.path!r} holds no segment{cure}") from error
-        # The topic may have been created again. The checkpoints then describe the new partition of that name.
-        self._is_former = leftover in ("delete", "stray")
-        around = os.path.dirname(os.path.dirname(given) if self.is_file else given)
-        if root is None and is_remote(around):
-            # On an object store, whether a checkpoint exists is answered from the last listing. Renew it.
-            with contextlib.suppress(OSError):
-                storage.list_directory(around)
-        self.root = root or LogDirFiles(around)
+        # For brokerless's own modules. What users need of it has a property here.
+        self.files = files = PartitionFiles(path, root=root)
+        self.path, self.root = files.path, files.root
+        self.topic, self.partition = files.topic, files.partition
 
     def __repr__(self) -> str:
         # A directory's name is foreign data: without its quotes, `repr` escapes what a terminal would obey.
@@ -111,15 +80,14 @@ class Log:
 
     def _summary(self) -> list[str]:
         """Return the offsets, segments and bytes; an empty list if the log cannot be read."""
-        # Of a second `Log`: what is looked up once warns once, and a display must not use that up.
-        with contextlib.suppress(OSError, BrokerlessError, ValueError), warnings.catch_warnings(record=True) as doubts:
-            warnings.simplefilter("always")
+        # Of a second `Log`: what is looked up once is noted once, and a display must not use that up.
+        with contextlib.suppress(OSError, BrokerlessError, ValueError), collected() as notes:
             log = Log(self.path, root=self.root)
             start, end = log.log_start_offset, log.log_end_offset
             count = len(log.segments)
             size = sum(segment.size for segment in log.segments)
             facts = [f"offsets [{start}, {end})", f"{count} segment{'s'[: count != 1]}", f"{size:,} bytes"]
-            return [*facts, "with warnings"] if doubts else facts
+            return [*facts, "with warnings"] if notes else facts
         return []
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
@@ -169,285 +137,65 @@ class Log:
     @property
     def name(self) -> str:
         """`topic-partition`, as Kafka writes it; the path if the topic is not known."""
-        return self.path if self.topic is None else f"{self.topic}-{self.partition}"
+        return self.files.name
 
-    @cached_property
+    @property
     def topic_id(self) -> str | None:
         """The topic id from partition.metadata (22 characters of URL-safe base64); None if the file is absent."""
-        content = self._small_file(checkpoints.PARTITION_METADATA)
-        if content is None:
-            return None
-        with located(f"{self._directory}/{checkpoints.PARTITION_METADATA}"):
-            return checkpoints.parse_partition_metadata(content).topic_id
+        return self.files.topic_id
 
-    @cached_property
+    @property
     def leader_epochs(self) -> list[LeaderEpoch]:
         """The entries of the leader-epoch-checkpoint; empty without that file, as for magic 0 and 1."""
-        content = self._small_file(checkpoints.LEADER_EPOCHS)
-        if content is None:
-            return []
-        with located(f"{self._directory}/{checkpoints.LEADER_EPOCHS}"):
-            return checkpoints.parse_leader_epochs(content)
+        return self.files.leader_epochs
 
-    @cached_property
+    @property
     def segments(self) -> list[Segment]:
         """The segments that a read covers, in offset order."""
-        kinds, swapped, _, lost = self._live
-        bases = list(kinds)
-        following = [*bases[1:], None]
-        lost_behind = {bisect_left(bases, offset) - 1: offset for offset in reversed(lost)}
-        segments = [
-            Segment(self._directory, base, following[i], kinds[base], swapped.get(base, 0), lost=lost_behind.get(i))
-            for i, base in enumerate(bases)
-        ]
-        if not self.is_file:
-            if lost and not segments:
-                first = file_names.segment_file(lost[0], file_names.LOG)
-                warnings.warn(f"{self.name} has indexes, and no .log of them: {first} is the first", stacklevel=2)
-            return segments
-        own = [segment for segment in segments if os.path.basename(segment.path) == self._file_name]
-        if own and self.topic is not None:
-            return own
-        lone = self._lone_segment()
-        # If the batches confirm the offset in the file name, its indexes are used, too.
-        return own if own and own[0].base_offset == lone.base_offset else [lone]
-
-    @cached_property
-    def whole(self) -> Log:
-        """The log of the whole partition; this log itself for a file that is not one of its directory's segments."""
-        if not self.is_file or self.topic is None:
-            return self
-        whole = Log(self._directory, root=self.root)
-        own = self.segments[0].path
-        return whole if any(segment.path == own for segment in whole.segments) else self
+        return self.files.segments
 
     @property
     def snapshots(self) -> list[int]:
         """The offsets of the producer snapshots that Kafka would keep, ascending."""
-        return self._live.snapshots
-
-    def snapshot_path(self, offset: int) -> str:
-        """Return the path of a producer snapshot."""
-        return f"{self._directory}/{file_names.segment_file(offset, file_names.SNAPSHOT)}"
+        return self.files.snapshots
 
     @property
-    def extent(self) -> Extent:
-        """The end of the last segment: see `Segment.extent`. With damage there, the end of its last sound batch."""
-        return self._end[0]
-
-    @cached_property
-    def _end(self) -> tuple[Extent, Missing | None]:
-        """Return where the last segment ends, and the records lost to damage after its last sound batch."""
-        if not self.segments:
-            return Extent(0, 0), None
-        segment = self.segments[-1]
-        with segment.open() as file:
-            extent = segment.extent(file, is_clean=self.root.is_clean, limit_offset=self.limit_offset)
-            if extent.damage is None:
-                return extent, None
-            found = survey(
-                file, segment.path, segment.base_offset, None, extent.end_position, limit_offset=self.limit_offset
-            )
-        last = found.parts[-1] if found.parts else None
-        lost = None
-        if isinstance(last, Defect) and last.end_offset is None:
-            lost = Missing(last.path, found.next_offset, None, last.reason, last.position)
-        return extent._replace(next_offset=found.next_offset), lost
-
-    @property
-    def damaged_end(self) -> Missing | None:
-        """The records lost to damage after the last sound batch; None if the log ends with that batch."""
-        return self._end[1]
-
-    @property
-    def lost_end(self) -> Missing | None:
-        """The records certainly lost at the end: by damage, or since the log ends below where it was closed."""
-        promise = self.promised_end
-        if self.damaged_end is not None or promise is None or not promise.is_certain:
-            return self.damaged_end
-        path = self.segments[-1].path if self.segments else self._directory
-        return Missing(path, self.log_end_offset, promise.offset, str(promise))
-
-    @cached_property
-    def limit_offset(self) -> int | None:
-        """The log end offset according to other files, if the last batch contradicts them; else None.
-
-        No checksum covers base offsets: a flipped bit in the last one moves the end of the log.
-        """
-        if self.is_file:
-            return None if self.whole is self else self.whole.limit_offset
-        agreed = agreed_end(self)
-        if agreed is None or not self.segments:
-            return None
-        extent = self.segments[-1].extent(is_clean=True)
-        if extent.damage is None and extent.next_offset <= agreed:
-            return None
-        # A broker may have started since some of the files were read: read all of them again.
-        return agreed_end(Log(self._directory, root=type(self.root)(self.root.path)))
-
-    @cached_property
     def log_start_offset(self) -> int:
         """The lowest offset of the log: the checkpointed one, or the first segment's base offset.
 
         It may lie inside a batch. It lies below the local segments if older ones were moved to remote storage.
         """
-        checkpointed = self._of_partition(self.root.log_start_offsets)
-        if not self.segments:
-            return checkpointed or 0
-        first = self.segments[0].base_offset
-        # The segments before a single file lie beside it: they were not moved to remote storage.
-        epochs: list[checkpoints.LeaderEpoch] = []
-        if (checkpointed or 0) < first and not self.is_file:
-            # A read works without epochs: the log then starts at its first local segment.
-            with contextlib.suppress(CorruptRecordError):
-                epochs = self.leader_epochs
-        return log_start_offset(checkpointed, first, epochs)
+        return self.files.log_start_offset
 
     @property
     def local_log_start_offset(self) -> int:
         """The lowest offset that can be read from this directory."""
-        return max(self.log_start_offset, self.segments[0].base_offset) if self.segments else self.log_start_offset
+        return self.files.local_log_start_offset
 
     @property
     def missing_offsets(self) -> tuple[int, int] | None:
         """The range [start, end) that belongs to the log but not to this directory: in remote storage, or deleted."""
-        if self.log_start_offset < self.local_log_start_offset:
-            return self.log_start_offset, self.local_log_start_offset
-        return None
+        return self.files.missing_offsets
 
-    @cached_property
+    @property
     def log_end_offset(self) -> int:
         """The offset after the last batch; with damage at the end, the offset after the last batch before it."""
-        is_below = self.extent.end_position > 0 and self.extent.next_offset < self.log_start_offset
-        # No warning in three cases: a read reports damage; a running broker may delete records meanwhile; a single
-        # file may well end below the log start offset.
-        if is_below and not self.extent.damage and not self.is_file and not self.root.is_locked:
-            warnings.warn(
-                f"{self.name} ends at {self.extent.next_offset}, below its start offset {self.log_start_offset} in "
-                f"{self.root.path}/{checkpoints.LOG_START_OFFSETS}: a read returns no row, and a broker deletes all "
-                "segments when it starts",
-                stacklevel=2,
-            )
-        return max(self.log_start_offset, self.extent.next_offset)
+        return self.files.log_end_offset
 
     @property
     def high_watermark(self) -> int | None:
         """The last checkpointed high watermark; None if there is none. It may lie outside the present log."""
-        return self._of_partition(self.root.high_watermarks)
+        return self.files.high_watermark
 
     @property
     def recovery_point(self) -> int | None:
         """The last checkpointed recovery point: the first offset that may not be flushed. None if there is none."""
-        return self._of_partition(self.root.recovery_points)
-
-    @cached_property
-    def promised_end(self) -> Promise | None:
-        """The log end offset according to the directory's other files, if the log ends below it; else None.
-
-        The files of a live broker are not compared, because they change one after the other.
-        """
-        if self.is_file:
-            whole = self.whole
-            is_end = whole is not self and self.segments[0].path == whole.segments[-1].path
-            return whole.promised_end if is_end else None
-        if promised_end(self) is None:
-            return None
-        # A broker may have written or stopped since some of the files were read: read all of them again.
-        return promised_end(Log(self._directory, root=type(self.root)(self.root.path)))
-
-    @cached_property
-    def missing_before(self) -> Missing | None:
-        """The records missing before the first segment, or from a log without segments, according to other files."""
-        if self.is_file or self.root.is_locked:
-            return None
-        first = self.segments[0].base_offset if self.segments else None
-        start = self._of_partition(self.root.log_start_offsets) or 0
-        promise = self.promised_end
-        end = promise.offset if first is None and promise is not None and promise.is_certain else first
-        for base in self._live.lost:
-            path = Segment(self._directory, base).path
-            if (first is None or (base < first and start < first)) and is_lost(path):
-                return Missing(path, base, end, LOST)
-        return (
-            None
-            if first is not None or end is None
-            else Missing(self._directory, self.log_end_offset, end, str(promise))
-        )
-
-    @property
-    def missing(self) -> list[Missing]:
-        """The records that should be in the directory according to its other files, but are not."""
-        found = [] if self.missing_before is None else [self.missing_before]
-        for segment in self.segments:
-            found += self.missing_after(segment)
-        return found
-
-    def missing_after(self, segment: Segment) -> list[Missing]:
-        """Return the records missing at the end of a segment and between it and the next one."""
-        if segment.limit_offset <= self.log_start_offset:
-            # Deleted records are not missing.
-            return []
-        found = []
-        for missing in self.missing_behind(segment):
-            if segment.lost == missing.start_offset:
-                # A cleaner may have merged the lost segment with this one.
-                walk = _native.HeaderWalk()
-                with segment.open() as file, contextlib.suppress(CorruptRecordError, UnsupportedFormatError):
-                    walk_headers(segment, walk, file, 0, file.size())
-                if (walk.next_offset or 0) > missing.start_offset:
-                    continue
-            found.append(missing)
-        return [*found, *self._cut_short(segment)]
-
-    def _cut_short(self, segment: Segment) -> Iterator[Missing]:
-        """Yield the records that an older segment's index knows after the file's end. A read checks that on its own."""
-        # On an object store, this check costs a request for each segment.
-        if not self.trusts_index(segment) or is_remote(segment.path):
-            return
-        if segment.entry_behind(0, segment.size) is None:
-            return
-        walk = _native.HeaderWalk()
-        with segment.open() as file, contextlib.suppress(CorruptRecordError, UnsupportedFormatError):
-            size = file.size()
-            walk_headers(segment, walk, file, 0, size)
-            if walk.end_position == size:
-                yield from cut_short(segment, walk.next_offset, size)
-
-    def trusts_index(self, segment: Segment) -> bool:
-        """Return whether a segment's index certainly belongs to its `.log`.
-
-        A cleaner replaces both. A copy of a running broker's files may combine an old index with a new `.log`.
-        """
-        if self.root.is_locked:
-            return False
-        return self.root.is_clean or segment.base_offset >= (self._of_partition(self.root.first_dirty_offsets) or 0)
-
-    def contradictions(self) -> list[str]:
-        """Return a message for each range of records that the log lacks, or may lack, according to other files."""
-        found = [f"{missing.path}: {missing.reason}" for missing in self.missing]
-        promise = self.promised_end
-        return found if promise is None or promise.is_certain else [*found, str(promise)]
-
-    def missing_behind(self, segment: Segment) -> tuple[Missing, ...]:
-        """Return the records missing between a segment and the next one, according to the directory's other files."""
-        found = []
-        promise = self.promised_end if segment.is_last else None
-        certain = promise if promise is not None and promise.is_certain else None
-        is_deleted = segment.limit_offset <= self.log_start_offset
-        if segment.lost is not None and not self.root.is_locked and not is_deleted:
-            path = Segment(self._directory, segment.lost).path
-            if is_lost(path):
-                end = segment.next_base_offset if certain is None else certain.offset
-                found.append(Missing(path, segment.lost, end, LOST))
-        # If the newest segment is gone, its indexes and the promised end report the same records.
-        if certain is not None and not (found and segment.lost == self.log_end_offset):
-            found.append(Missing(segment.path, self.log_end_offset, certain.offset, str(certain)))
-        return tuple(found)
+        return self.files.recovery_point
 
     @cached_property
     def last_stable_offset(self) -> int:
         """The end of a `read_committed` read: where the first open transaction starts, as if all were replicated."""
-        return stable_end(self, "latest")
+        return stable_end(self.files, "latest")
 
     def plan(
         self,
@@ -499,7 +247,7 @@ class Log:
         if target_bytes is not None and target_bytes < 1:
             raise ValueError(f"target_bytes {target_bytes}: expected 1 or more")
         found = bounds(
-            self,
+            self.files,
             start_offset,
             end_offset,
             start_timestamp=start_timestamp,
@@ -508,10 +256,11 @@ class Log:
             verify_transactions=verify_transactions,
             skips=on_corrupt == "skip",
         )
-        if found.is_to_end and self.promised_end and not self.promised_end.is_certain:
-            warnings.warn(str(self.promised_end), stacklevel=2)
+        expected = self.files.expected_end if found.is_to_end else None
+        if expected is not None and not expected.is_certain:
+            note(str(expected))
         splits = make_splits(
-            found.stretches(self),
+            found.stretches(self.files),
             topic=self.topic,
             partition=self.partition,
             start_offset=found.start_offset,
@@ -521,7 +270,7 @@ class Log:
         )
         # The look-up of a time checks for missing records on its own.
         is_from_start = start_offset in (None, "earliest") and start_timestamp is None
-        first = self.missing_before
+        first = self.files.lost_before
         is_met = first is not None and (is_from_start or found.start_offset <= first.start_offset)
         missing = [first] if first is not None and is_met and first.start_offset < found.limit else []
         # A read reaches a transaction in doubt after the rows before it: it fails there or, with "skip", reports it.
@@ -585,17 +334,20 @@ class Log:
         >>> sum(rows.num_rows for rows in log.read(start_offset=100, columns=["offset", "value"]))
         50
         """
-        splits = self.plan(
-            start_offset,
-            end_offset,
-            start_timestamp=start_timestamp,
-            end_timestamp=end_timestamp,
-            isolation_level=isolation_level,
-            target_bytes=None,
-            on_corrupt=on_corrupt,
-            verify_transactions=verify_transactions,
-        )
-        return Reader(splits, columns, check_crcs=check_crcs, limit=limit)
+        with collected(hands_on=True) as notes:
+            splits = self.plan(
+                start_offset,
+                end_offset,
+                start_timestamp=start_timestamp,
+                end_timestamp=end_timestamp,
+                isolation_level=isolation_level,
+                target_bytes=None,
+                on_corrupt=on_corrupt,
+                verify_transactions=verify_transactions,
+            )
+        reader = Reader(splits, columns, check_crcs=check_crcs, limit=limit)
+        reader.notes += notes
+        return reader
 
     def scan(self, *, check_crcs: bool = False) -> Iterator[pa.RecordBatch]:
         """Yield the headers of all batches as Arrow, segment after segment, one row for each batch.
@@ -644,56 +396,5 @@ class Log:
         150
         """
         check_word("isolation_level", isolation_level, ("read_uncommitted", "read_committed"))
-        end = stable_end(self) if isolation_level == "read_committed" else visible_end(self)
-        return offsets_for_times.answer(self, to_ms("timestamp", timestamp), end)
-
-    def _of_partition(self, checkpoint: dict[tuple[str, int], int]) -> int | None:
-        if self.topic is None or self.partition is None or self._is_former:
-            return None
-        return checkpoint.get((self.topic, self.partition))
-
-    def _small_file(self, name: str) -> bytes | None:
-        try:
-            return commit_journal.in_force(self._directory, lambda directory: storage.read_all(f"{directory}/{name}"))
-        except FileNotFoundError:
-            return None
-
-    @cached_property
-    def _live(self) -> file_names.LiveFiles:
-        names = commit_journal.in_force(self._directory, storage.list_directory)
-        if self.topic is None and self.is_file:
-            # Other files beside a single file may belong to other partitions.
-            own = self._file_name.partition(".")[0] + "."
-            names = [name for name in names if name.startswith(own)]
-
-        def next_offset_of(name: str) -> int:
-            return Segment(self._directory, file_names.base_offset(name), name=name).extent().next_offset
-
-        return file_names.live_files(names, next_offset_of)
-
-    def _lone_segment(self) -> Segment:
-        """Return the segment of a single file. A base offset in its name must not hide rows that it holds."""
-        named = file_names.live_base_offset(self._file_name)
-        with storage.File(f"{self._directory}/{self._file_name}") as file:
-            first = batch_at(file, 0)
-        begins = None if first is None else first["base_offset"]
-        known = [offset for offset in (named, begins) if offset is not None]
-        return Segment(self._directory, max(0, min(known, default=0)), name=self._file_name)
-
-
-def header_walk(log: Log) -> _native.HeaderWalk:
-    """Walk all batch headers and return their summary: formats, codecs, times, transactions.
-
-    Raises:
-        CorruptRecordError: the framing is broken, or the last batch of an older segment is cut.
-    """
-    walk = _native.HeaderWalk()
-    for segment in log.segments:
-        with segment.open() as file:
-            end = log.extent.end_position if segment.is_last else file.size()
-            walk_whole_batches(segment, walk, file, 0, end)
-        if segment.is_last and log.extent.damage and walk.end_position < end:
-            with located(segment.path):
-                raise cut_batch(walk.end_position, end)
-        walk.start_file()
-    return walk
+        end = stable_end(self.files) if isolation_level == "read_committed" else visible_end(self.files)
+        return offsets_for_times.answer(self.files, to_ms("timestamp", timestamp), end)

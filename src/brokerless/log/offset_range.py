@@ -11,11 +11,12 @@ from brokerless.log import offsets_for_times
 from brokerless.log.aborted_transactions import first_unstable_offset, transactions
 from brokerless.log.segment import NO_END
 from brokerless.log.split import Stretch
+from brokerless.wording import option
 
 if TYPE_CHECKING:
     from brokerless.arguments import Time
     from brokerless.log.aborted_transactions import Aborted, Doubt
-    from brokerless.log.log import Log
+    from brokerless.log.partition_files import PartitionFiles
 
 IsolationLevel = Literal["read_uncommitted", "read_committed"]
 StartOffset = int | Literal["earliest", "latest"]
@@ -42,21 +43,21 @@ class Bounds(NamedTuple):
     doubts: list[Doubt]
     is_to_end: bool
 
-    def stretches(self, log: Log) -> list[Stretch]:
+    def stretches(self, files: PartitionFiles) -> list[Stretch]:
         """Return the stretches of segments that the read covers."""
         found = []
-        next_offset, end, damage, last_batch = log.extent
-        # The log may continue after damage, but not beyond its limit offset.
-        known, limit_offset = (None, log.limit_offset) if damage else (next_offset, next_offset)
-        is_open = self.limit > log.log_end_offset or self.limit == NO_END
-        for segment in log.segments:
-            following, missing = segment.next_base_offset, log.missing_behind(segment)
+        next_offset, end, damage, last_batch = files.extent
+        # The log may continue after damage, but not beyond the end on which its other files agree.
+        known, limit_offset = (None, files.exceeded_end) if damage else (next_offset, next_offset)
+        is_open = self.limit > files.log_end_offset or self.limit == NO_END
+        for segment in files.segments:
+            following, missing = segment.next_base_offset, files.claimed_lost_after(segment)
             if following is not None:
                 if following > self.start_offset and segment.base_offset < self.end_offset:
                     end_offset = min(self.end_offset, following)
                     # A live broker's cleaner may have merged the next segment into this one since they were listed.
-                    limit = None if log.root.is_locked else following
-                    trusts = log.trusts_index(segment)
+                    limit = None if files.root.is_locked else following
+                    trusts = files.trusts_index(segment)
                     found.append(Stretch(segment, segment.size, end_offset, following, None, limit, missing, trusts))
             elif is_open:
                 found.append(Stretch(segment, end, self.limit, known, last_batch, limit_offset, missing))
@@ -66,7 +67,7 @@ class Bounds(NamedTuple):
 
 
 def bounds(
-    log: Log,
+    files: PartitionFiles,
     start_offset: StartOffset | None,
     end_offset: EndOffset | None,
     *,
@@ -82,27 +83,27 @@ def bounds(
     end_timestamp = None if end_timestamp is None else to_ms("end_timestamp", end_timestamp)
     start_offset, end_offset = _plain(start_offset), _plain(end_offset)
     is_committed = isolation_level == "read_committed"
-    visible = visible_end(log, end_offset)
-    limits = [visible] if visible < log.log_end_offset or end_offset == "high-watermark" else []
+    visible = visible_end(files, end_offset)
+    limits = [visible] if visible < files.log_end_offset or end_offset == "high-watermark" else []
     if isinstance(end_offset, int):
         limits.append(end_offset)
     if end_timestamp is not None:
-        found = end_at(log, end_timestamp, isolation_level, end_offset, skips=skips)
+        found = end_at(files, end_timestamp, isolation_level, end_offset, skips=skips)
         limits += [] if found is None else [found]
     asked = [] if start_timestamp is not None and start_offset in (None, "earliest") else [start_offset]
     # If the log has lost records at its end, the high watermark may be above the log end offset.
-    latest = min(visible, log.log_end_offset)
-    starts = [_start(log, offset, latest) for offset in asked]
+    latest = min(visible, files.log_end_offset)
+    starts = [_start(files, offset, latest) for offset in asked]
     if start_timestamp is not None:
-        since = start_at(log, start_timestamp, isolation_level, end_offset, skips=skips)
+        since = start_at(files, start_timestamp, isolation_level, end_offset, skips=skips)
         starts.append(latest if since is None else since)
     start = max(starts)
     aborted: list[Aborted] = []
     doubts: list[Doubt] = []
     is_to_end = end_timestamp is None and not isinstance(end_offset, int)
     if is_committed:
-        end = visible_end(log.whole, end_offset)
-        aborted, _, unstable, doubts = transactions(log.whole, start, end, verify=verify_transactions)
+        end = visible_end(files.whole, end_offset)
+        aborted, _, unstable, doubts = transactions(files.whole, start, end, verify=verify_transactions)
         # A marker after the log end would let the read continue.
         is_to_end |= unstable is not None and unstable < min(limits, default=NO_END)
         limits += [] if unstable is None else [unstable]
@@ -112,10 +113,10 @@ def bounds(
     else:
         limits += [max(start, doubt.first_offset) for doubt in doubts]
     limit = min(limits, default=NO_END)
-    return Bounds(start, min(log.log_end_offset, limit), limit, aborted, doubts, is_to_end)
+    return Bounds(start, min(files.log_end_offset, limit), limit, aborted, doubts, is_to_end)
 
 
-def visible_end(log: Log, end_offset: EndOffset | None = None) -> int:
+def visible_end(files: PartitionFiles, end_offset: EndOffset | None = None) -> int:
     """Return where a `read_uncommitted` read ends; for an `end_offset` given as a number, the log end offset.
 
     Raises:
@@ -123,34 +124,34 @@ def visible_end(log: Log, end_offset: EndOffset | None = None) -> int:
     """
     if isinstance(end_offset, int):
         if end_offset < 0:
-            raise ValueError(f"end_offset {end_offset} is negative: expected 0 or more")
-        return log.log_end_offset
+            raise ValueError(f"{option('end_offset')} {end_offset} is negative: expected 0 or more")
+        return files.log_end_offset
     if end_offset is None:
-        is_live = log.root.is_locked and log.high_watermark is not None
-        return _high_watermark(log) if is_live else log.log_end_offset
+        is_live = files.root.is_locked and files.high_watermark is not None
+        return _high_watermark(files) if is_live else files.log_end_offset
     check_word("end_offset", end_offset, ("latest", "high-watermark"))
     if end_offset == "latest":
-        return log.log_end_offset
-    return _high_watermark(log)
+        return files.log_end_offset
+    return _high_watermark(files)
 
 
-def _high_watermark(log: Log) -> int:
+def _high_watermark(files: PartitionFiles) -> int:
     """Return the checkpointed high watermark, clipped to the present log unless records at its end are lost."""
-    if log.high_watermark is None:
-        raise ValueError(f"no high watermark of {log.name} is checkpointed in {log.root.path}")
-    high_watermark = max(log.high_watermark, log.log_start_offset)
-    return min(high_watermark, log.log_end_offset) if log.lost_end is None else high_watermark
+    if files.high_watermark is None:
+        raise ValueError(f"no high watermark of {files.name} is checkpointed in {files.root.path}")
+    high_watermark = max(files.high_watermark, files.log_start_offset)
+    return min(high_watermark, files.log_end_offset) if files.lost_at_end is None else high_watermark
 
 
-def stable_end(log: Log, end_offset: EndOffset | None = None, *, skips: bool = False) -> int:
+def stable_end(files: PartitionFiles, end_offset: EndOffset | None = None, *, skips: bool = False) -> int:
     """Return where a `read_committed` read ends; an `end_offset` given as a number sets no limit.
 
     Raises:
         CorruptRecordError: damage may hide the marker of a transaction. With `skips`, the transaction counts as ended
             there.
     """
-    unstable = first_unstable_offset(log.whole, visible_end(log.whole, end_offset), skips=skips)
-    end = visible_end(log, end_offset)
+    unstable = first_unstable_offset(files.whole, visible_end(files.whole, end_offset), skips=skips)
+    end = visible_end(files, end_offset)
     return end if unstable is None else min(unstable, end)
 
 
@@ -159,19 +160,19 @@ def _plain(offset: _Offset) -> _Offset:
     return offset if offset is None or isinstance(offset, str) else operator.index(offset)
 
 
-def check_word(option: str, word: str, known: tuple[str, ...]) -> None:
+def check_word(name: str, word: str, known: tuple[str, ...]) -> None:
     """Refuse an unknown word, and name the nearest known one."""
     if word not in known:
-        raise unknown(option, str(word), known)
+        raise unknown(option(name), str(word), known)
 
 
-def _start(log: Log, start_offset: StartOffset | None, visible: int) -> int:
-    first, end = log.local_log_start_offset, log.log_end_offset
+def _start(files: PartitionFiles, start_offset: StartOffset | None, visible: int) -> int:
+    first, end = files.local_log_start_offset, files.log_end_offset
     if isinstance(start_offset, int):
         if first <= start_offset <= end:
             return start_offset
         raise OffsetOutOfRangeError(
-            f"offset {start_offset} of {log.name} is not in the log: it has {first} to {end} here",
+            f"offset {start_offset} of {files.name} is not in the log: it has {first} to {end} here",
             log_start_offset=first,
             log_end_offset=end,
         )
@@ -182,7 +183,7 @@ def _start(log: Log, start_offset: StartOffset | None, visible: int) -> int:
 
 
 def start_at(
-    log: Log,
+    files: PartitionFiles,
     timestamp: int,
     isolation_level: IsolationLevel,
     end_offset: EndOffset | None = None,
@@ -196,13 +197,13 @@ def start_at(
             at the damage if it lies directly before the first record found.
         ValueError: a negative time.
     """
-    found = _since(log, timestamp, skips=skips)
-    is_answer = found.answer.offset < _end_of_answers(log, isolation_level, end_offset)
+    found = _since(files, timestamp, skips=skips)
+    is_answer = found.answer.offset < _end_of_answers(files, isolation_level, end_offset)
     return found.start_offset if is_answer else None
 
 
 def end_at(
-    log: Log,
+    files: PartitionFiles,
     timestamp: int,
     isolation_level: IsolationLevel,
     end_offset: EndOffset | None = None,
@@ -213,17 +214,17 @@ def end_at(
 
     Raises the errors of `start_at`.
     """
-    offset = _since(log, timestamp, skips=skips).answer.offset
-    return offset if 0 <= offset < _end_of_answers(log, isolation_level, end_offset) else None
+    offset = _since(files, timestamp, skips=skips).answer.offset
+    return offset if 0 <= offset < _end_of_answers(files, isolation_level, end_offset) else None
 
 
-def _since(log: Log, timestamp: int, *, skips: bool) -> offsets_for_times.Since:
+def _since(files: PartitionFiles, timestamp: int, *, skips: bool) -> offsets_for_times.Since:
     if timestamp < 0:
         raise ValueError(f"not a time: {timestamp} is negative; expected ms since 1970")
-    return offsets_for_times.since(log, timestamp, skips=skips)
+    return offsets_for_times.since(files, timestamp, skips=skips)
 
 
-def _end_of_answers(log: Log, isolation_level: IsolationLevel, end_offset: EndOffset | None) -> int:
+def _end_of_answers(files: PartitionFiles, isolation_level: IsolationLevel, end_offset: EndOffset | None) -> int:
     """Return the offset below which answers to a time must lie. The read itself reports transactions in doubt."""
     is_committed = isolation_level == "read_committed"
-    return stable_end(log, end_offset, skips=True) if is_committed else visible_end(log, end_offset)
+    return stable_end(files, end_offset, skips=True) if is_committed else visible_end(files, end_offset)

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from brokerless.io.storage import File
-    from brokerless.log.log import Log
+    from brokerless.log.damage import Missing
+    from brokerless.log.partition_files import PartitionFiles
     from brokerless.log.segment import Segment
-    from brokerless.log.split import Missing
 
 # The position of the magic byte in a batch header.
 _MAGIC = 16
@@ -71,34 +71,35 @@ class Since(NamedTuple):
     lost: Missing | None = None
 
 
-def answer(log: Log, timestamp: int, end: int) -> OffsetAndTimestamp:
+def answer(files: PartitionFiles, timestamp: int, end: int) -> OffsetAndTimestamp:
     """Return the answer of `Log.offsets_for_times`; no time is answered with an offset at or above `end`."""
-    epochs = log.leader_epochs
+    epochs = files.leader_epochs
     if timestamp == LATEST:
         return OffsetAndTimestamp(end, -1, epochs[-1].epoch if epochs else 0)
     if timestamp == EARLIEST:
-        return OffsetAndTimestamp(log.log_start_offset, -1, _epoch_of(log, log.log_start_offset))
+        return OffsetAndTimestamp(files.log_start_offset, -1, _epoch_of(files, files.log_start_offset))
     if timestamp == EARLIEST_LOCAL:
-        return OffsetAndTimestamp(log.local_log_start_offset, -1, _epoch_of(log, log.local_log_start_offset))
+        return OffsetAndTimestamp(files.local_log_start_offset, -1, _epoch_of(files, files.local_log_start_offset))
     if timestamp == LATEST_TIERED:
-        tiered = log.missing_offsets[1] - 1 if log.missing_offsets else -1
-        return OffsetAndTimestamp(tiered, -1, _epoch_of(log, tiered))
+        tiered = files.missing_offsets[1] - 1 if files.missing_offsets else -1
+        return OffsetAndTimestamp(tiered, -1, _epoch_of(files, tiered))
     if timestamp == EARLIEST_PENDING_UPLOAD:
-        if log.missing_offsets:
-            raise pending_upload_unknown(log)
+        if files.missing_offsets:
+            raise pending_upload_unknown(files)
         return NONE
     if timestamp < MAX_TIMESTAMP:
         raise ValueError(f"not a time: {timestamp} is neither ms since the epoch nor one of -1 to -6")
-    found = _latest(log) if timestamp == MAX_TIMESTAMP else _whole(since(log, timestamp, skips=False, as_broker=True))
+    is_time = timestamp != MAX_TIMESTAMP
+    found = _whole(since(files, timestamp, skips=False, as_broker=True)) if is_time else _latest(files)
     return found if found.offset < end else NONE
 
 
-def first_record_at(log: Log, timestamp: int) -> OffsetAndTimestamp:
+def first_record_at(files: PartitionFiles, timestamp: int) -> OffsetAndTimestamp:
     """Return the first record of the log at or after a time, in ms; offset -1: there is none.
 
     Raises the errors of `since`.
     """
-    return _whole(since(log, timestamp, skips=False))
+    return _whole(since(files, timestamp, skips=False))
 
 
 def _whole(found: Since) -> OffsetAndTimestamp:
@@ -107,19 +108,19 @@ def _whole(found: Since) -> OffsetAndTimestamp:
     return found.answer
 
 
-def pending_upload_unknown(log: Log) -> ValueError:
+def pending_upload_unknown(files: PartitionFiles) -> ValueError:
     """Build the error for a question that only the remote storage's metadata can answer."""
     return ValueError(
-        f"{log.name} is tiered: only its broker knows which segments from offset {log.local_log_start_offset} on are "
-        "not uploaded yet"
+        f"{files.name} is tiered: only its broker knows which segments from offset {files.local_log_start_offset} on "
+        "are not uploaded yet"
     )
 
 
-def since(log: Log, timestamp: int, *, skips: bool, as_broker: bool = False) -> Since:
+def since(files: PartitionFiles, timestamp: int, *, skips: bool, as_broker: bool = False) -> Since:
     """Find the first record at or after a time, in the sound batches of the log.
 
     Args:
-        log: the log.
+        files: the partition's files.
         timestamp: ms since the epoch.
         skips: pass over damage. Otherwise damage is an error if it may hide the answer: directly before the answer, or
             at the log's end if there is none. Timestamps rise in most logs; in the others, earlier damage may have
@@ -132,29 +133,29 @@ def since(log: Log, timestamp: int, *, skips: bool, as_broker: bool = False) -> 
         UnsupportedFormatError: batches before the answer have an unsupported format.
     """
     # The records lost directly before the present segment.
-    lost = log.missing_before
+    lost = files.lost_before
     lost_from = None if lost is None else lost.start_offset
-    for segment, end in _segments(log):
+    for segment, end in _segments(files):
         found = None
         with segment.open() as file:
             try:
-                found = _first_in(log, segment, file, end, timestamp)
+                found = _first_in(files, segment, file, end, timestamp)
                 found = None if found is NONE and not as_broker else found
-                is_next = lost_from is not None and _is_first(segment, file, 0, end, found, log.log_start_offset)
+                is_next = lost_from is not None and _is_first(segment, file, 0, end, found, files.log_start_offset)
                 if found is not None and is_next and lost is not None and not skips:
                     raise _error(lost)
             except (CorruptRecordError, UnsupportedFormatError):
-                if segment.limit_offset <= log.log_start_offset:
+                if segment.limit_offset <= files.log_start_offset:
                     continue
                 if not skips:
                     raise
-                lost_from, found, is_next = _first_of_sound(log, segment, file, end, timestamp, lost_from)
+                lost_from, found, is_next = _first_of_sound(files, segment, file, end, timestamp, lost_from)
         if found is not None:
             offset = None if found is NONE else found.offset
             return Since(found, lost_from if is_next else offset)
         if not is_next:
             lost, lost_from = None, None
-        for missing in log.missing_after(segment):
+        for missing in files.lost_after(segment):
             lost = missing
             lost_from = missing.start_offset if lost_from is None else lost_from
     return Since(NONE, lost_from, lost)
@@ -164,21 +165,23 @@ def _error(missing: Missing) -> CorruptRecordError:
     return CorruptRecordError(missing.reason, path=missing.path, position=missing.position)
 
 
-def _first_in(log: Log, segment: Segment, file: File, end: int, timestamp: int) -> OffsetAndTimestamp | None:
+def _first_in(
+    files: PartitionFiles, segment: Segment, file: File, end: int, timestamp: int
+) -> OffsetAndTimestamp | None:
     """Look a time up in a segment; return None if the segment is too early and a later one must be searched.
 
     Raises:
         CorruptRecordError: damage may hide the answer.
         UnsupportedFormatError: a batch that may hold the answer has an unsupported format.
     """
-    largest = max_timestamp(segment, file, end, _limit(log, segment), enough=timestamp)
+    largest = max_timestamp(segment, file, end, _limit(files, segment), enough=timestamp)
     if (largest if largest >= 0 else segment.modified) < timestamp:
         return None
-    return _find(log, segment, file, end, timestamp, log.log_start_offset, exact=False)
+    return _find(files, segment, file, end, timestamp, files.log_start_offset, exact=False)
 
 
 def _first_of_sound(
-    log: Log, segment: Segment, file: File, end: int, timestamp: int, lost_from: int | None
+    files: PartitionFiles, segment: Segment, file: File, end: int, timestamp: int, lost_from: int | None
 ) -> tuple[int | None, OffsetAndTimestamp | None, bool]:
     """Look a time up in the sound batches of a damaged segment.
 
@@ -192,9 +195,9 @@ def _first_of_sound(
         segment.base_offset,
         segment.next_base_offset,
         end,
-        limit_offset=log.limit_offset if segment.is_last else None,
+        limit_offset=files.exceeded_end if segment.is_last else None,
     )
-    start_offset = log.log_start_offset
+    start_offset = files.log_start_offset
     for part in by_offset(file, found):
         if isinstance(part, Defect):
             lost_from = part.start_offset if lost_from is None else min(lost_from, part.start_offset)
@@ -209,44 +212,44 @@ def _first_of_sound(
     return lost_from, None, lost_from is not None
 
 
-def _latest(log: Log) -> OffsetAndTimestamp:
+def _latest(files: PartitionFiles) -> OffsetAndTimestamp:
     """Find the first record with the largest timestamp, in the first segment that has it, even below the log start."""
     best, largest = None, -2
-    for segment, end in _segments(log):
+    for segment, end in _segments(files):
         with segment.open() as file:
-            timestamp = max_timestamp(segment, file, end, _limit(log, segment))
+            timestamp = max_timestamp(segment, file, end, _limit(files, segment))
         if timestamp > largest:
             best, largest = (segment, end), timestamp
     if best is None:
         return NONE
     with best[0].open() as file:
-        return _find(log, best[0], file, best[1], largest, 0, exact=True)
+        return _find(files, best[0], file, best[1], largest, 0, exact=True)
 
 
-def _segments(log: Log) -> Iterator[tuple[Segment, int]]:
-    for segment in log.segments:
-        yield segment, log.extent.end_position if segment.is_last else segment.size
+def _segments(files: PartitionFiles) -> Iterator[tuple[Segment, int]]:
+    for segment in files.segments:
+        yield segment, files.extent.end_position if segment.is_last else segment.size
 
 
-def _limit(log: Log, segment: Segment) -> int:
+def _limit(files: PartitionFiles, segment: Segment) -> int:
     """Return the offset below which all batches of a segment must end."""
     if segment.is_last:
-        return NO_END if log.extent.damage else log.extent.next_offset
+        return NO_END if files.extent.damage else files.extent.next_offset
     # A live broker's cleaner may have merged the next segment into this one since they were listed.
-    return NO_END if log.root.is_locked else segment.limit_offset
+    return NO_END if files.root.is_locked else segment.limit_offset
 
 
-def _epoch_of(log: Log, offset: int) -> int | None:
-    return next((epoch.epoch for epoch in reversed(log.leader_epochs) if epoch.start_offset <= offset), None)
+def _epoch_of(files: PartitionFiles, offset: int) -> int | None:
+    return next((epoch.epoch for epoch in reversed(files.leader_epochs) if epoch.start_offset <= offset), None)
 
 
 def _find(
-    log: Log, segment: Segment, file: File, end: int, timestamp: int, start_offset: int, *, exact: bool
+    files: PartitionFiles, segment: Segment, file: File, end: int, timestamp: int, start_offset: int, *, exact: bool
 ) -> OffsetAndTimestamp:
     earlier = entry_before(segment, file, timestamp)
     skip = max(start_offset, segment.base_offset if earlier is None else earlier)
     start = segment.position_before(file, skip)
-    order = segment.base_offset, _limit(log, segment)
+    order = segment.base_offset, _limit(files, segment)
     return _search(segment, file, start, end, order, timestamp, start_offset, exact=exact) or NONE
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import warnings
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Self
 
@@ -14,8 +13,9 @@ from brokerless.arguments import check_number, check_several, unknown
 from brokerless.errors import located
 from brokerless.io import storage
 from brokerless.layout import commit_journal, file_names
+from brokerless.log.damage import cut_short
 from brokerless.log.segment import NO_END, Segment, open_log
-from brokerless.log.split import cut_short
+from brokerless.notes import note
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator, Sequence
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from brokerless.io.storage import File
-    from brokerless.log.split import Missing, Split
+    from brokerless.log.damage import Missing
+    from brokerless.log.split import Split
 
 KAFKA_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
 """The default columns of a read: those of Spark's Kafka source, with headers."""
@@ -78,6 +79,7 @@ class Reader:
     Attributes:
         schema: the Arrow schema of the rows.
         lost: the ranges left out so far, with `on_corrupt="skip"`.
+        notes: what is not known of the rows so far, such as a range left out, a sentence each.
 
     Raises:
         ValueError: a column is unknown, or `limit` is negative.
@@ -111,6 +113,7 @@ class Reader:
         self._check_crcs = check_crcs
         self.schema = _native.row_schema(self._columns, spark=self._is_for_spark)
         self.lost: list[LostRange] = []
+        self.notes: list[str] = []
         self.null_timestamps = 0
         self._rows = self._read(splits) if limit is None else _first(limit, self._read(splits))
 
@@ -139,10 +142,10 @@ class Reader:
         """
         import pyarrow as pa  # noqa: PLC0415 - slow to import at every start of the command
 
-        known = len(self.lost)
+        known = len(self.notes)
         table = pa.Table.from_batches(self, schema=self.schema)
-        for lost in self.lost[known:]:
-            warnings.warn(str(lost), stacklevel=2)
+        for text in self.notes[known:]:
+            note(text)
         return table
 
     def close(self) -> None:
@@ -178,6 +181,7 @@ class Reader:
                     if isinstance(part, tuple):
                         path, *lost = part
                         self.lost.append(LostRange(path or split.path, *lost))
+                        self.notes.append(str(self.lost[-1]))
                         continue
                     self.null_timestamps = before + reader.null_timestamps
                     # The reader stops between Kafka batches only, and one may hold more records.

@@ -18,52 +18,18 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from brokerless.io.remote import is_remote
 from brokerless.log.aborted_transactions import overlapping
-from brokerless.log.expected_records import cut_short_in_words
 from brokerless.log.segment import NO_END, index_entry, offset_index
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from brokerless import _native
     from brokerless.io.storage import File
     from brokerless.log.aborted_transactions import Aborted
+    from brokerless.log.damage import Missing
     from brokerless.log.segment import Segment
 
 OnCorrupt = Literal["raise", "skip"]
-
-
-class Missing(NamedTuple):
-    """Records that are missing according to other files of the directory.
-
-    They are those in [start_offset, end_offset), unless a segment turns out to reach beyond `start_offset`.
-
-    Attributes:
-        path: the file that lacks the records, or whose damage hides them.
-        start_offset: the first missing offset.
-        end_offset: the offset after the last missing one; None if it is not known.
-        reason: the explanation for the error or the report.
-        position: the byte position in `path`.
-    """
-
-    path: str
-    start_offset: int
-    end_offset: int | None
-    reason: str
-    position: int = 0
-
-
-def cut_short(segment: Segment, next_offset: int | None, size: int) -> Iterator[Missing]:
-    """Yield the records lost at an older segment's end: its index knows them, but its sound `.log` is shorter.
-
-    Args:
-        segment: a segment of a log at rest.
-        next_offset: the offset after its last batch; None if it has no batch.
-        size: the length of the `.log`.
-    """
-    start = segment.base_offset if next_offset is None else next_offset
-    entry = segment.entry_behind(start, size)
-    if entry is not None:
-        yield Missing(segment.path, start, segment.next_base_offset, cut_short_in_words(size, entry))
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,17 +108,6 @@ class Split:
     def is_absent(self) -> bool:
         """Whether it has no file to read and only reports missing records."""
         return bool(self.missing) and not self.end_position
-
-    @property
-    def is_bounded(self) -> bool:
-        """Whether reading stops at `end_offset`.
-
-        If `end_offset` is just the end of the segment, all bytes are read: bytes after the last batch of an older
-        segment are damage.
-        """
-        if self.following_offset is None:
-            return self.end_offset != NO_END
-        return self.end_offset < self.following_offset
 
 
 class Stretch(NamedTuple):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections import Counter
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
@@ -15,6 +14,7 @@ from brokerless.layout.log_dir_files import LogDirFiles
 from brokerless.log.log import Log
 from brokerless.log.reader import Reader
 from brokerless.metadata.directory import has_metadata_log
+from brokerless.notes import note
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -256,7 +256,7 @@ class LogDirs:
         found: dict[tuple[str, int, str], list[Log]] = {}
         for log in self._logs:
             # single files, and directories not named <topic>-<partition>, are not replicas
-            alone = "" if log.topic is not None and not log.is_file else log.path
+            alone = "" if log.topic is not None and not log.files.is_file else log.path
             found.setdefault((log.topic or "", log.partition or 0, alone), []).append(log)
         return [found[key] for key in sorted(found)]
 
@@ -273,7 +273,7 @@ class LogDirs:
         for name in found:
             if not file_names.is_utf8(name):
                 what = "the name is not UTF-8, and a broker does not see it"
-                warnings.warn(f"not read: {path}/{name}: {what}", stacklevel=2)
+                note(f"not read: {path}/{name}: {what}")
         directories = [(found[name], parsed) for name in sorted(found) if (parsed := _parsed(name))]
         if not directories and not LogDirFiles.is_root(names):
             raise ValueError(f"nothing to read: {path!r} is no log directory, partition directory or .log file")
@@ -334,7 +334,7 @@ class LogDirs:
         """
         by_node: dict[int, list[Log]] = {}
         for log in self._logs:
-            node = log.root.node_id if log.topic == file_names.METADATA_TOPIC and not log.is_file else None
+            node = log.root.node_id if log.topic == file_names.METADATA_TOPIC and not log.files.is_file else None
             if node is not None:
                 by_node.setdefault(node, []).append(log)
         for logs in by_node.values():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import warnings
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
@@ -22,7 +21,9 @@ from brokerless.log_dir.root_writer import RootWriter
 from brokerless.log_dir.start_faults import METADATA, conflicting_ids, damaged_quorum_files, missing_ids
 from brokerless.log_dir.transactional_ids import check_file
 from brokerless.log_dir.writer import LogDirWriter
+from brokerless.notes import note
 from brokerless.recovery.loader import load
+from brokerless.wording import option
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -186,8 +187,8 @@ def _check_clean(root: RootWriter, found: Forecast) -> None:
         cuts = "; ".join(f"{name}/{cut}" for name, cut in found.cuts)
         raise CorruptRecordError(
             "was shut down cleanly, so that a broker recovers nothing, and serves what is sound. Recovering it loses "
-            f"{found.lost_records} records of sound batches: it cuts off {cuts}. Nothing was changed; --force does it, "
-            "and sets aside what it cuts",
+            f"{found.lost_records} records of sound batches: it cuts off {cuts}. Nothing was changed; "
+            f"{option('force')} does it, and sets aside what it cuts",
             path=root.path,
         )
     _refuse_missing(root, found.missing, "was shut down cleanly, and ")
@@ -202,7 +203,7 @@ def _check_missing(root: RootWriter, topics: Collection[str]) -> None:
     for name in names:
         # Recovery reports damage itself.
         with contextlib.suppress(CorruptRecordError, UnsupportedFormatError, FileNotFoundError):
-            missing += [f"{one.path}: {one.reason}" for one in Log(f"{root.path}/{name}", root=there).missing]
+            missing += [f"{one.path}: {one.reason}" for one in Log(f"{root.path}/{name}", root=there).files.missing]
     _refuse_missing(root, missing)
 
 
@@ -210,7 +211,8 @@ def _refuse_missing(root: RootWriter, missing: list[str], when: str = "") -> Non
     if missing:
         raise CorruptRecordError(
             f"{when}records are missing: {'; '.join(missing)}. A broker continues without them, and reports nothing. "
-            "Nothing was changed; put back what was removed or cut, or use --force to accept the logs as they are",
+            f"Nothing was changed; put back what was removed or cut, or use {option('force')} to accept the logs as "
+            "they are",
             path=root.path,
         )
 
@@ -280,10 +282,10 @@ def forecast(
             found.unserved_records += loaded.log_end_offset - loaded.log_start_offset
         if left is not loaded:
             found.notes += [f"{_name(key)}: without recovery, {loss}" for loss in dict.fromkeys(left.losses)]
-        promise = left.promise if root.had_marker else None
-        found.missing += [*left.missing, *([] if promise is None else [promise.missing])]
-        if loaded.promise is not None and not root.had_marker:
-            found.notes.append(str(loaded.promise))
+        expected = left.expected_end if root.had_marker else None
+        found.missing += [*left.missing, *([] if expected is None else [expected.missing])]
+        if loaded.expected_end is not None and not root.had_marker:
+            found.notes.append(str(loaded.expected_end))
     for name, (topic, _) in root.leftovers.items():
         if not topics or topic in topics:
             offsets = root.leftover_offsets(name)
@@ -399,7 +401,7 @@ def _check_name(path: str, name: str) -> None:
     if name in (file_names.REMOTE_INDEXES, commit_journal.NAME):
         return
     if not file_names.is_utf8(name):
-        warnings.warn(f"passed over: {path}/{name}: the name is not UTF-8, and a broker does not see it", stacklevel=2)
+        note(f"passed over: {path}/{name}: the name is not UTF-8, and a broker does not see it")
         return
     try:
         file_names.parse_directory_name(name)

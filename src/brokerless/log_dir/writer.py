@@ -15,7 +15,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import warnings
 from typing import TYPE_CHECKING, Never, Self
 
 from brokerless import _native
@@ -34,6 +33,8 @@ from brokerless.log_dir.root_writer import RootWriter
 from brokerless.log_dir.start_faults import obstacles
 from brokerless.log_dir.transactional_ids import TransactionalIds
 from brokerless.metadata.bootstrap import Bootstrap, Topic
+from brokerless.notes import note
+from brokerless.wording import option
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -131,14 +132,13 @@ class LogDirWriter:
             self._is_sole = sole_replica is True
             if sole_replica is False and (others := self._other_replicas()):
                 cluster = "a cluster" if self.cluster_id is None else f"cluster {self.cluster_id}"
-                warnings.warn(
+                note(
                     f"{self.path} belongs to {cluster}: {others}; a replica that becomes leader makes this broker "
-                    "truncate records written here; say sole_replica if none counts",
-                    stacklevel=3,  # the caller of open_log_dir
+                    f"truncate records written here; say {option('sole_replica')} if none counts"
                 )
             if sole_replica is not None:
                 for said in obstacles(root.cluster):
-                    warnings.warn(said, stacklevel=3)
+                    note(said)
             root.move_marker_aside()
             root.move_bootstrap()
             try:
@@ -248,7 +248,7 @@ class LogDirWriter:
         elif topic_id is None and self._root.is_kraft:
             raise ValueError(
                 f"topic {name!r} needs the id that it has in cluster {self.cluster_id}: create it there, and give its "
-                "topic_id; without it a broker renames the directory -stray"
+                f"id ({option('topic_id')}); without it a broker renames the directory -stray"
             )
         self._root.config[name] = self._root.cluster.config_of(name).with_keywords(config)
         for partition in range(partitions):
@@ -311,7 +311,7 @@ class LogDirWriter:
         self._unsure.discard(key)
         if not self._recover:
             for said in self._concerns(log, topic):
-                warnings.warn(said, stacklevel=2)
+                note(said)
         self._logs[key], self._opened_with[key] = log, chosen
         return log
 
@@ -320,8 +320,8 @@ class LogDirWriter:
         # A cut at damage also explains the missing records.
         if cuts := [cut for cut in log.cuts if cut.is_damage]:
             yield from (f"{log.directory}: recovery has cut off {cut}; it is set aside there" for cut in cuts)
-        elif log.promise is not None:
-            yield str(log.promise)
+        elif log.expected_end is not None:
+            yield str(log.expected_end)
         if topic not in self._judged:
             self._judged.add(topic)
             if unserved := list(self._root.unserved([topic]).values()):
@@ -451,7 +451,7 @@ class LogDirWriter:
                 self._unlock()
                 rest = "what was written is in force; the next writer, or `brokerless recover`, finishes the rest"
                 if isinstance(error, Exception):
-                    warnings.warn(f"{self.path}: {error}: {rest}", stacklevel=2)
+                    note(f"{self.path}: {error}: {rest}")
                     return
                 error.add_note(rest)
             raise
@@ -522,7 +522,7 @@ class LogDirWriter:
         try:
             are_any = bool(list(self.recover_leftovers()))
         except CorruptRecordError as error:
-            warnings.warn(f"{self.path} is left without a clean-shutdown marker: {error}", stacklevel=3)
+            note(f"{self.path} is left without a clean-shutdown marker: {error}")
             return False
         if are_any:
             self._root.write_checkpoints({})

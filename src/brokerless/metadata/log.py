@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import warnings
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +17,7 @@ from brokerless.log.log import Log
 from brokerless.metadata.directory import formatted_snapshot, has_metadata_log, snapshot_of_name
 from brokerless.metadata.image import MetadataImage
 from brokerless.metadata.records import metadata_records, rows_of
+from brokerless.notes import note
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -179,16 +179,14 @@ def cluster_image(path: str) -> MetadataImage | None:
     damage = replay_log(log, image, start, log.log_end_offset) if start < log.log_end_offset else None
     if damage is not None:
         image.is_whole = False
-        warnings.warn(
+        note(
             f"the cluster's metadata are known up to damage at {damage.path}:{damage.position} ({damage.args[0]}): "
-            "what they say of settings, replicas and producer ids may be old; a broker cuts them there",
-            stacklevel=2,
+            "what they say of settings, replicas and producer ids may be old; a broker cuts them there"
         )
     elif not image.is_whole:
         count, why = sum(image.unknown.values()), ", ".join(image.unknown)
-        warnings.warn(
+        note(
             f"{log.path}: {count} records are not understood, and what the cluster's metadata say of settings, "
-            f"replicas and producer ids may be old: {why}",
-            stacklevel=2,
+            f"replicas and producer ids may be old: {why}"
         )
     return image

@@ -19,6 +19,7 @@ from brokerless.layout.replication import SOLE, Replication
 from brokerless.layout.topic_config import UNKNOWN
 from brokerless.metadata.bootstrap import bootstrap
 from brokerless.metadata.directory import has_metadata_log, metadata_directory
+from brokerless.wording import option
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -166,7 +167,7 @@ class Cluster:
             )
             return (
                 f"{what} are not known, and Kafka's defaults replace them: {self.missing_metadata()}; name the "
-                "directory that has it (--metadata, or metadata= in Python)"
+                f"directory that has it ({option('metadata')})"
             )
         unnamed = ", ".join(sorted(topic for topic in topics if not self.knows(topic)))
         if not unnamed or (self.image is None and self._config is None):

@@ -28,6 +28,7 @@ from brokerless.log_dir.writer import LogDirWriter, open_or_create
 from brokerless.produce.partitioner import Partitioner, join
 from brokerless.produce.row_rules import RowRules, check_offsets
 from brokerless.produce.rows import batches_of, check_rising, check_times
+from brokerless.wording import option
 
 if TYPE_CHECKING:
     import os
@@ -307,7 +308,7 @@ class Producer:
         """
         self._check_usable()
         if self.transactional_id is None:
-            raise ValueError("not a transactional producer: give it a transactional_id")
+            raise ValueError(f"not a transactional producer: give it a transactional id ({option('transactional_id')})")
         if self._is_in_transaction:
             raise ValueError("a transaction is open already: commit or abort it first")
         self._check_epoch()
@@ -556,11 +557,11 @@ def _check_arguments(
     if producer_id is not None and not has_producer:
         raise ValueError("a producer_id is for idempotent or transactional producers")
     if "message_format" in config:
-        raise ValueError("message_format of a producer's topic is its magic: give that")
+        raise ValueError(f"{option('message_format')} of a producer's topic is its magic: give that")
 
 
 def _check_numbers(producer_id: int | None, batch_size: int) -> None:
     if producer_id is not None and not 0 <= producer_id < 1 << 63:
         raise ValueError(f"not a producer id: {producer_id}; 0 to {(1 << 63) - 1} expected")
     if batch_size < 1:
-        raise ValueError(f"batch_size {batch_size}: at least 1 needed")
+        raise ValueError(f"{option('batch_size')} {batch_size}: at least 1 needed")

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from brokerless import _native
     from brokerless.layout.topic_config import TopicConfig
-    from brokerless.log.expected_records import Promise
+    from brokerless.log.expected_records import ExpectedEnd
     from brokerless.recovery.file_changes import Changes
     from brokerless.recovery.lost_batches import Cut
 
@@ -32,7 +32,7 @@ class Loaded(NamedTuple):
         max_timestamp: the largest timestamp of the last segment, and the last offset of its batch; None to take them
             from the time index.
         missing: the records that are missing inside the log, a sentence each.
-        promise: the log end offset that other files state; None if the log does not end below it.
+        expected_end: the log end offset that other files state; None if the log does not end below it.
     """
 
     changes: Changes
@@ -46,7 +46,7 @@ class Loaded(NamedTuple):
     cuts: Sequence[Cut] = ()
     max_timestamp: tuple[int, int] | None = None
     missing: Sequence[str] = ()
-    promise: Promise | None = None
+    expected_end: ExpectedEnd | None = None
 
     def is_tiered(self, config: TopicConfig) -> bool:
         """Return whether segments of the log may be in remote storage."""
@@ -90,8 +90,8 @@ class Loaded(NamedTuple):
         Raises:
             CorruptRecordError: names the records and the remedy.
         """
-        promise = self.promise if self.promise is not None and self.promise.is_certain else None
-        missing = [*self.missing, *([] if promise is None else [promise.missing])]
+        expected = self.expected_end if self.expected_end is not None and self.expected_end.is_certain else None
+        missing = [*self.missing, *([] if expected is None else [expected.missing])]
         if missing:
             raise CorruptRecordError(
                 f"records are missing: {'; '.join([*missing, *dict.fromkeys(self.losses)])}; nothing was changed. A "

@@ -18,7 +18,7 @@ from brokerless.errors import CorruptRecordError, UnsupportedFormatError, locate
 from brokerless.io.file_window import is_zero_from
 from brokerless.layout import checkpoints, file_names
 from brokerless.layout.tiering import log_start_offset
-from brokerless.log.expected_records import Promises, above_in_words, cut_short_in_words, lost_in_words
+from brokerless.log.expected_records import EndEvidence, above_in_words, cut_short_in_words, lost_in_words
 from brokerless.log.segment import last_entry, limit_of
 from brokerless.recovery.file_changes import Changes
 from brokerless.recovery.load_result import Loaded
@@ -140,8 +140,8 @@ class _Loader:
         self._complete_swaps()
         self.epochs = self._read_epochs()
         starts = [start_offset for _, start_offset in self.epochs.entries()]
-        promises = Promises(self.recovery_point, self.high_watermark, live.snapshots, starts)
-        agreed = promises.agreed_end if self.is_clean else None
+        evidence = EndEvidence(self.recovery_point, self.high_watermark, live.snapshots, starts)
+        corroborated = evidence.corroborated_end if self.is_clean else None
         # This ends: each split leaves more and smaller segments.
         while self._load_segments() is _Outcome.SPLIT:
             pass
@@ -149,8 +149,8 @@ class _Loader:
         highest = self.highest_next_offsets.get(self.segments[-1], end_offset)
         if highest > end_offset:
             self._report_unreachable(self.segments[-1], end_offset, highest)
-        if agreed is not None and end_offset > agreed:
-            missing.append(above_in_words(end_offset, agreed))
+        if corroborated is not None and end_offset > corroborated:
+            missing.append(above_in_words(end_offset, corroborated))
         recovery_point = end_offset if self.is_clean else min(self.recovery_point, end_offset)
         self.epochs.truncate_from_end(end_offset)
         self.epochs.truncate_from_start(self.checkpointed_start)
@@ -176,7 +176,7 @@ class _Loader:
             self.losses,
             self.cuts,
             missing=missing,
-            promise=promises.above(
+            expected_end=evidence.above(
                 max(end_offset, self.unseen_end),
                 name=os.path.basename(self.changes.directory),
                 is_certain=self.is_clean,
@@ -205,7 +205,7 @@ class _Loader:
     def _short_segments(self, live: file_names.LiveFiles) -> Iterator[_ShortSegment]:
         """Yield the older segments that end before the last entry of their index.
 
-        The rules are those of `Segment.entry_behind` and `Log.trusts_index`: an untrusted index is rebuilt.
+        The rules are those of `Segment.entry_behind` and `PartitionFiles.trusts_index`: an untrusted index is rebuilt.
         """
         for base_offset, following in pairwise(sorted(live.kinds)):
             log, index = (file_names.segment_file(base_offset, kind) for kind in (file_names.LOG, file_names.INDEX))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter, defaultdict
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from brokerless.log.log import Log
 from brokerless.log_dir.log_dirs import LogDirs
 from brokerless.metadata.schema import TIME, schema
 from brokerless.metadata.topic_names import TopicNames
+from brokerless.notes import collected, note
 from brokerless.reporting import contents
 from brokerless.reporting.coordinators import coordinated
 from brokerless.reporting.lag_over_time import SCHEMA as LAGS
@@ -183,7 +183,7 @@ def compute(
     check_several("topics", topics)
     wanted = None if topics is None else sorted(set(topics))
     steps = _Steps(runner, progress)
-    with _noted() as notes:
+    with collected() as notes:
         directories = LogDirs(*paths)
         replicas = directories.logs(wanted, all_replicas=True)
         logs = directories.logs(wanted)
@@ -218,20 +218,9 @@ def compute(
     )
 
 
-@contextmanager
-def _noted() -> Iterator[list[str]]:
-    """Collect warnings as notes."""
-    notes: list[str] = []
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        yield notes
-    # Other libraries warn in other categories.
-    notes += [str(one.message) for one in caught if one.category is UserWarning]
-
-
 def with_notes(call: Callable[[_T], _R], argument: _T) -> tuple[_R, list[str]]:
-    """Return the result of a call that runs in another process, with its warnings."""
-    with _noted() as notes:
+    """Return the result of a call that runs in another process, with its notes."""
+    with collected() as notes:
         result = call(argument)
     return result, notes
 
@@ -397,7 +386,7 @@ def _vanishing(path: str) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError:
-        warnings.warn(f"not read: {path}: it no longer exists", stacklevel=3)
+        note(f"not read: {path}: it no longer exists")
 
 
 def _groups(
@@ -466,7 +455,7 @@ def _transactions(directories: LogDirs, topics: list[str] | None, opened: list[d
     try:
         table = current_transactions(logs_of(directories, TRANSACTIONS_TOPIC), opened)
     except BrokerlessError as error:
-        warnings.warn(f"transactions are not known: {error}", stacklevel=2)
+        note(f"transactions are not known: {error}")
         return TRANSACTIONS.empty_table()
     lengths: Any = pc.list_value_length(table["open"])
     is_open: Any = pc.greater(lengths, pa.scalar(0))

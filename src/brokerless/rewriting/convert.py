@@ -18,13 +18,12 @@ from brokerless.io.cores import log_threads
 from brokerless.layout.topic_config import OPTION, Setting, settings_line
 from brokerless.log.aborted_transactions import aborted_in
 from brokerless.rewriting.segment_rewrite import batches_size, max_segment_bytes, renew, transaction_index
+from brokerless.wording import option
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from brokerless.append.operation import LogState, Progress, Steps
-    from brokerless.append.swap import Replacement
-    from brokerless.append.writer import LogWriter
+    from brokerless.append.operation import LogState, Progress, Replacement, Steps
     from brokerless.layout.topic_config import TopicConfig
     from brokerless.log.aborted_transactions import Aborted
     from brokerless.log.segment import Segment
@@ -149,8 +148,9 @@ class Convert:
         """No setting: the options alone decide."""
         return ()
 
-    def prepare(self, log: LogWriter) -> None:
-        """Change nothing: the plan needs no preparation."""
+    def needs_roll(self, state: LogState) -> bool:  # noqa: ARG002
+        """Return False."""
+        return False
 
     def plan(self, state: LogState) -> LogState:
         """Check that the whole log can be converted.
@@ -314,7 +314,7 @@ class Convert:
 def _unsafe_to_join(state: LogState) -> ValueError:
     return ValueError(
         f"cannot join batches of {state.directory}: another broker's replica may end inside a joined batch, and then "
-        "never follows again. If there is none, give sole_replica (--sole-replica). In formats 0 and 1, messages "
+        f"never follows again. If there is none, give {option('sole_replica')}. In formats 0 and 1, messages "
         "outside any wrapper are always joined"
     )
 

@@ -19,13 +19,12 @@ from brokerless.io import storage
 from brokerless.layout import file_names
 from brokerless.log.segment import NO_END, Segment
 from brokerless.rewriting.segment_rewrite import batches_size, feed_all, max_segment_bytes, renew, transaction_index
+from brokerless.wording import option
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from brokerless.append.operation import LogState, Progress
-    from brokerless.append.swap import Replacement
-    from brokerless.append.writer import LogWriter
+    from brokerless.append.operation import LogState, Progress, Replacement
 
 _MAX_RANGES = 1000
 # A load removes these files or completes them; a dry run may see them before.
@@ -175,8 +174,9 @@ class Erase:
         """No setting: the options alone decide."""
         return ()
 
-    def prepare(self, log: LogWriter) -> None:
-        """Change nothing: the active segment need not be rolled, because it is rewritten, too."""
+    def needs_roll(self, state: LogState) -> bool:  # noqa: ARG002
+        """Return False: the active segment is rewritten, too."""
+        return False
 
     def plan(self, state: LogState) -> LogState:
         """Check that the whole log can be searched.
@@ -187,7 +187,7 @@ class Erase:
         if state.is_tiered and not self.local_only:
             raise ValueError(
                 f"cannot erase from all of {state.directory}: it is tiered: {state.remote_part()}, and stay there; to "
-                "erase from local segments only, give local_only (--local-only)"
+                f"erase from local segments only, give {option('local_only')}"
             )
         return state
 

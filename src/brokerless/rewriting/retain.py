@@ -15,12 +15,12 @@ from brokerless.errors import OffsetOutOfRangeError
 from brokerless.layout.release import NEWEST, Release
 from brokerless.layout.topic_config import TopicConfig, settings_line
 from brokerless.log.offsets_for_times import max_timestamp
+from brokerless.wording import option
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from brokerless.append.operation import LogState, Progress
-    from brokerless.append.writer import LogWriter
     from brokerless.layout.topic_config import Setting
     from brokerless.log.segment import Segment
 
@@ -109,8 +109,9 @@ class Retain:
         """The topic's policy: unless it includes "delete", limits of time and size do not apply."""
         return ("cleanup_policy",) if self._limits and self.cleanup_policy is None else ()
 
-    def prepare(self, log: LogWriter) -> None:
-        """Change nothing: the plan needs no preparation."""
+    def needs_roll(self, state: LogState) -> bool:  # noqa: ARG002
+        """Return False."""
+        return False
 
     def plan(self, state: LogState) -> LogState:
         """Check that the log's policy and offsets allow the deletion.
@@ -123,7 +124,8 @@ class Retain:
         if state.is_tiered and self._limits:
             raise ValueError(
                 f"{state.directory} is tiered: a broker deletes its segments by age and size here once they are "
-                "uploaded, and later in remote storage, which cannot be read here; give before_offset alone, or leave "
+                "uploaded, and later in remote storage, which cannot be read here; give "
+                f"{option('before_offset')} alone, or leave "
                 "the deletion to the broker"
             )
         config, release = state.config.with_keywords(self._given), Release.parse(self.release)

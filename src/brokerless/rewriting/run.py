@@ -12,7 +12,6 @@ visible. There it may be done twice, so each attempt has its own directory, and 
 from __future__ import annotations
 
 import os
-import warnings
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -35,10 +34,12 @@ from brokerless.log_dir.start_faults import obstacles
 from brokerless.log_dir.writer import LogDirWriter
 from brokerless.metadata.directory import metadata_among
 from brokerless.metadata.topic_settings import Cluster
+from brokerless.notes import note
 from brokerless.recovery.loader import load
 from brokerless.rewriting import attempts
 from brokerless.rewriting.selection import Selection, select_partitions
 from brokerless.rewriting.task_steps import Scheduler, in_place, staged
+from brokerless.wording import option
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -199,14 +200,13 @@ def rewrite_each(
         source.check(operation)
     chosen_runner = Processes(jobs, progress) if runner is None else runner
     if dry_run and to is not None:
-        raise ValueError("dry_run writes nothing: it does not go with `to`")
+        raise ValueError(f"{option('dry_run')} writes nothing: it does not go with {option('to')}")
     if dry_run:
         for source in sources:
             if source.selection.root.is_locked:
-                warnings.warn(
+                note(
                     f"in use: a broker, or another writer, holds {source.selection.root.path}; "
-                    "what it writes meanwhile may change the result",
-                    stacklevel=2,
+                    "what it writes meanwhile may change the result"
                 )
         yield from _run(operation, [_DryRunLogs(source) for source in sources], chosen_runner, None, progress)
     elif to is None:
@@ -264,7 +264,7 @@ class _Source(NamedTuple):
         found = [cluster.missing_settings(topics)] if self.selection.is_alone else obstacles(cluster, topics)
         for obstacle in found:
             if obstacle:
-                warnings.warn(obstacle, stacklevel=2)
+                note(obstacle)
 
 
 def _copy(selection: Selection, copy: StagedCopy, progress: Progress) -> Selection:
@@ -436,6 +436,12 @@ class _DryRunLogs:
         return RewriteResult(*key, outcome.report)
 
 
+def _discard(log: LogWriter) -> None:
+    """Remove the new segments of an unfinished log, unless a swap was begun."""
+    if not log.is_broken:
+        discard(log.directory)
+
+
 class _OpenLogs:
     """The logs of a selection, each open for writing from its plan to its outcome."""
 
@@ -453,7 +459,7 @@ class _OpenLogs:
         self._is_original = is_original
         self._checks = checks
         self._selection = source.selection
-        self._prepare = operation.prepare
+        self._operation = operation
         self._log_dir: LogDirWriter | None = None
         self._logs: dict[Key, LogWriter] = {}
         self._attempts: dict[Key, str] = {}
@@ -474,7 +480,7 @@ class _OpenLogs:
         for log in self._logs.values():
             if self._log_dir is None:
                 self._stack.enter_context(log)
-            self._stack.callback(discard, log)
+            self._stack.callback(_discard, log)
         for path in self._attempts.values():
             self._stack.callback(attempts.remove, path)
         self._stack.__exit__(kind, error, at)
@@ -489,7 +495,7 @@ class _OpenLogs:
         return list(self._selection.directories)
 
     def state(self, key: Key) -> LogState:
-        """Open a log, prepare it for the operation, and return its state.
+        """Open a log, roll it if the operation needs that, and return its state.
 
         Raises:
             CorruptRecordError: recovery would cut the log. An operation that refuses the log must leave it unchanged.
@@ -511,8 +517,7 @@ class _OpenLogs:
                 high_watermark=root.high_watermarks.get(key),
             )
         self._logs[key] = log
-        self._prepare(log)
-        return replace(log.state(), is_original=self._is_original)
+        return replace(log.state_for(self._operation), is_original=self._is_original)
 
     def look_at(self, key: Key) -> LogState:
         """Return the state of a log, and close it again."""

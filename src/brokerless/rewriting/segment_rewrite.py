@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from brokerless import _native
-from brokerless.append.swap import Replacement
+from brokerless.append.operation import Replacement
 from brokerless.errors import CorruptRecordError, located
 from brokerless.io import storage
 from brokerless.io.file_window import Window

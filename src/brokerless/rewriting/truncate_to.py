@@ -17,12 +17,12 @@ from brokerless.log.damage import tuples
 from brokerless.recovery.truncate import truncate
 from brokerless.rewriting.retain import largest_timestamp
 from brokerless.rewriting.whole_transactions import Cut, keep_whole
+from brokerless.wording import option
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from brokerless.append.operation import Commit, LogState, Progress
-    from brokerless.append.writer import LogWriter
     from brokerless.arguments import Time
     from brokerless.log.segment import Segment
 
@@ -155,15 +155,16 @@ class TruncateTo:
             if value is not None:
                 check_number(name, value, 0)
         if self.open_transactions not in ("abort", "cut"):
-            raise ValueError(f"open_transactions is {self.open_transactions!r}: abort or cut expected")
+            raise ValueError(f"{option('open_transactions')} is {self.open_transactions!r}: abort or cut expected")
 
     @property
     def decided_by(self) -> tuple[str, ...]:
         """No setting: the options alone decide."""
         return ()
 
-    def prepare(self, log: LogWriter) -> None:
-        """Change nothing: the plan needs no preparation."""
+    def needs_roll(self, state: LogState) -> bool:  # noqa: ARG002
+        """Return False."""
+        return False
 
     def plan(self, state: LogState) -> LogState:
         """Return the state: only `work` can refuse the log."""
@@ -304,8 +305,9 @@ class DecidedTruncation:
     now: int
     sole_replica: bool
 
-    def prepare(self, log: LogWriter) -> None:
-        """Change nothing."""
+    def needs_roll(self, state: LogState) -> bool:  # noqa: ARG002
+        """Return False."""
+        return False
 
     def plan(self, state: LogState) -> LogState:
         """Return the state: only `work` can refuse the log."""
@@ -335,7 +337,8 @@ class DecidedTruncation:
         if end < state.high_watermark and state.is_original and state.others_from is not None and not self.sole_replica:
             raise ValueError(
                 f"cannot cut {state.directory} at {end}: other brokers may have replicas with the records below "
-                f"{state.high_watermark}; cut a copy (to), or give sole_replica if no other replica matters"
+                f"{state.high_watermark}; cut a copy ({option('to')}), or give {option('sole_replica')} if no "
+                "other replica matters"
             )
         truncate_to = end if end < state.log_end_offset or report.ended else None
         if truncate_to == state.log_end_offset:

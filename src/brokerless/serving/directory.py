@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from brokerless.arguments import to_ms
-from brokerless.errors import CorruptRecordError, without_warnings
+from brokerless.errors import CorruptRecordError
 from brokerless.io import storage
 from brokerless.io.remote import is_remote
 from brokerless.layout import checkpoints, commit_journal, file_names
@@ -21,7 +21,9 @@ from brokerless.log.aborted_transactions import fitting, transactions
 from brokerless.log.log import Log
 from brokerless.log.offset_range import stable_end, visible_end
 from brokerless.log.offsets_for_times import answer, first_record_at
+from brokerless.log.partition_files import PartitionFiles
 from brokerless.log_dir.log_dirs import LogDirs
+from brokerless.notes import collected
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -80,7 +82,7 @@ class ServedDirectory:
         self._wanted = None if topics is None else list(topics)
         self._local = [os.fspath(path) for path in paths if not is_remote(os.fspath(path))]
         self._times, self._names = self._modified(), self._listed()
-        with without_warnings():
+        with collected():
             found = LogDirs(*paths)
             self._logs = _by_partition(found.logs(self._wanted))
         self._numbers = _by_topic(self._logs)
@@ -129,7 +131,7 @@ class ServedDirectory:
                 return
             names = self._listed()
             if names != self._names:
-                with without_warnings():
+                with collected():
                     try:
                         found = LogDirs(*self._paths)
                     except FileNotFoundError:
@@ -195,7 +197,7 @@ class ServedDirectory:
             state = root.state_of(key, own)
             if state == known:
                 return state, own, root.watched, None
-        with without_warnings():
+        with collected():
             log = Log(commit_journal.active_path(path), root=root)
             segments = log.segments
             if own:
@@ -203,23 +205,23 @@ class ServedDirectory:
                 self._last[key] = segments[-1].path if segments else log.path
                 own = [own[0], _status(self._last[key])]
             end = self._end(log)
-            offsets = log.local_log_start_offset, end, min(end, stable_end(log, skips=True))
+            offsets = log.local_log_start_offset, end, min(end, stable_end(log.files, skips=True))
             epochs = [(one.epoch, one.start_offset) for one in _epochs(log)]
             self._epochs[key] = epochs[-1][0] if epochs else -1
             directory = os.path.dirname(segments[0].path) if segments else log.path
             bases = [one.base_offset for one in segments]
             # A segment that a cleaner was about to put in its place.
             names = [(one.base_offset, os.path.basename(one.path)) for one in segments if one.is_swapped]
-            found = directory, bases, names, log.extent.end_position, offsets, epochs, _aborted(log)
+            found = directory, bases, names, log.files.extent.end_position, offsets, epochs, _aborted(log)
         return root.state_of(key, own), own, root.watched, found
 
     def _end(self, log: Log) -> int:
         """Return where the log ends for consumers."""
-        end = visible_end(log)
+        end = visible_end(log.files)
         if self._until_offset is not None:
             end = min(end, self._until_offset)
         elif self._until_ms is not None:
-            found = first_record_at(log, self._until_ms)
+            found = first_record_at(log.files, self._until_ms)
             end = min(end, found.offset) if found.offset >= 0 else end
         if self._until_offset is not None or self._until_ms is not None:
             end = _start_of_batch(log, end)
@@ -240,8 +242,8 @@ class ServedDirectory:
 
     def offset_for_time(self, topic: str, partition: int, timestamp: int, end: int) -> tuple[int, int, int]:
         """Return the offset, the timestamp and the leader epoch of the first record at or above a time; -1: none."""
-        with without_warnings():
-            found = answer(Log(self._logs[topic, partition].path), timestamp, end)
+        with collected():
+            found = answer(PartitionFiles(self._logs[topic, partition].path), timestamp, end)
         return found.offset, found.timestamp, -1 if found.leader_epoch is None else found.leader_epoch
 
     def leader_epochs(self, topic: str) -> list[int]:
@@ -272,7 +274,7 @@ class ServedDirectory:
         from brokerless.state.groups import group_rows  # noqa: PLC0415 - loads Arrow, which takes longest
         from brokerless.state.offset_commits import pending_commits  # noqa: PLC0415 - as well
 
-        with without_warnings():
+        with collected():
             try:
                 rows = group_rows(*self._paths)
                 pending = pending_commits(*self._paths)
@@ -291,7 +293,7 @@ class ServedDirectory:
             return []
         from brokerless.state.offset_commits import commits  # noqa: PLC0415 - loads Arrow, which takes longest
 
-        with without_warnings():
+        with collected():
             try:
                 found = commits(*self._paths, history=False, lag=False).read_all()
             except ValueError:
@@ -338,7 +340,7 @@ class ServedDirectory:
         """
         from brokerless.state.cluster import cluster  # noqa: PLC0415 - loads Arrow, which takes longest
 
-        with self._lock, without_warnings():
+        with self._lock, collected():
             if self._configs is None:
                 self._configs = {}
                 try:
@@ -436,7 +438,9 @@ def _aborted(log: Log) -> list[tuple[int, int, int]]:
         if segment.has_transaction_index:
             entries = fitting(segment)
             if entries is None:
-                return sorted(transactions(log, log.segments[0].base_offset, log.log_end_offset).aborted, key=_end)
+                return sorted(
+                    transactions(log.files, log.segments[0].base_offset, log.log_end_offset).aborted, key=_end
+                )
             found += entries
     return sorted(found, key=_end)
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from brokerless.notes import note
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -61,7 +62,7 @@ def session(settings: Mapping[str, str] | None = None) -> SparkSession:
     try:
         _add(jar(), spark)
     except FileNotFoundError as error:
-        warnings.warn(str(error), stacklevel=2)
+        note(str(error))
     return spark
 
 

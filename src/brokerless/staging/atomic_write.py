@@ -25,7 +25,6 @@ import hashlib
 import os
 import time
 import uuid
-import warnings
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -47,6 +46,7 @@ from brokerless.log_dir.topics import (
     topics_by_id,
 )
 from brokerless.log_dir.writer import LogDirWriter, open_or_create
+from brokerless.notes import note
 from brokerless.staging.parts import DIRECTORY, Encoding, Staging, check_divided, check_replaceable, claim
 from brokerless.staging.staged_logs import append_parts, copied_log, gone_directories, new_log
 
@@ -435,9 +435,7 @@ class AtomicWrite:
         try:
             finish()
         except Exception as error:  # noqa: BLE001 - whatever it is, the rows are in force
-            warnings.warn(
-                f"the rows written to {self.path} are in force, but cleaning up failed: {error}", stacklevel=2
-            )
+            note(f"the rows written to {self.path} are in force, but cleaning up failed: {error}")
 
     @property
     def _owned(self) -> str:

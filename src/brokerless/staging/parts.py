@@ -26,6 +26,7 @@ from brokerless.layout import file_names
 from brokerless.log_dir.transactional_ids import new_producer_id
 from brokerless.produce.partitioner import Partitioner, join
 from brokerless.produce.rows import check_rising, check_times
+from brokerless.wording import option
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -92,7 +93,7 @@ class Encoding:
         if self.keep_offsets and self.has_producer:
             raise ValueError("rows that keep their offsets are a copy, and cannot get a sequence or a transaction")
         if self.batch_size < 1:
-            raise ValueError(f"batch_size {self.batch_size}: at least 1 needed")
+            raise ValueError(f"{option('batch_size')} {self.batch_size}: at least 1 needed")
         self.encoder(0 if self.has_producer else -1)
 
     @property

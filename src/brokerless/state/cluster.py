@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import warnings
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +18,7 @@ from brokerless.metadata.directory import formatted_snapshot, has_metadata_log
 from brokerless.metadata.image import SCHEMAS, SECRETS, MetadataImage
 from brokerless.metadata.log import last_time, replay_log, replay_snapshot, snapshots
 from brokerless.metadata.schema import finite
+from brokerless.notes import collected, note
 from brokerless.state.internal_topic import logs_of
 
 if TYPE_CHECKING:
@@ -38,10 +38,11 @@ class ClusterState:
         offset: the offset after the last record that counts; None for a cluster that has not started.
         time: the time of that record in ms; None if it is not known.
         is_whole: False if damage hides the end of the log, so that anything here may be outdated.
+        notes: what is not known of the metadata, and why.
     """
 
-    def __init__(self, path: str, image: MetadataImage) -> None:
-        self.path, self._image = path, image
+    def __init__(self, path: str, image: MetadataImage, notes: Iterable[str] = ()) -> None:
+        self.path, self._image, self.notes = path, image, list(notes)
         self.offset, self.time, self.is_whole = image.offset, image.time, image.is_whole
 
     def __repr__(self) -> str:
@@ -203,7 +204,9 @@ def cluster(
         raise ValueError("at and at_offset are two points: give one")
     until = None if at is None else to_ms("at", at)
     image = MetadataImage(secrets=secrets)
-    return ClusterState(_replay_directories(LogDirs(*paths), image, until, at_offset, paths), image)
+    with collected(hands_on=True) as notes:
+        path = _replay_directories(LogDirs(*paths), image, until, at_offset, paths)
+    return ClusterState(path, image, notes)
 
 
 def _replay_directories(
@@ -234,9 +237,9 @@ def _replay_directories(
 
 def _tell_left_out(path: str, image: MetadataImage) -> None:
     for why, count in image.unknown.items():
-        warnings.warn(f"{path}: {count} records are not understood: {why}", stacklevel=3)
+        note(f"{path}: {count} records are not understood: {why}")
     for name, count in image.left_out.items():
-        warnings.warn(f"{path}: {count} records {name} of a preview release are left out", stacklevel=3)
+        note(f"{path}: {count} records {name} of a preview release are left out")
 
 
 def _replay(log: Log, image: MetadataImage, at: int | None, at_offset: int | None) -> None:
@@ -254,10 +257,9 @@ def _replay(log: Log, image: MetadataImage, at: int | None, at_offset: int | Non
     damage = replay_log(log, image, start, end, at) if start < end else None
     if damage is not None:
         image.is_whole = False
-        warnings.warn(
+        note(
             f"the cluster's metadata are known up to damage at {damage.path}:{damage.position} ({damage.args[0]}): a "
-            "broker cuts them there",
-            stacklevel=4,
+            "broker cuts them there"
         )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import warnings
 from collections import Counter
 from contextlib import suppress
 from itertools import groupby
@@ -19,6 +18,7 @@ from brokerless.log.aborted_transactions import transactions
 from brokerless.log.end_offsets import end_offsets
 from brokerless.log_dir.log_dirs import sorted_replicas
 from brokerless.metadata.records import decoded_records
+from brokerless.notes import note
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -67,13 +67,13 @@ def known_logs(
     """
     found = []
     of_all = directories.logs(topics, partitions, all_replicas=True)
-    for (name, _), replicas in groupby(of_all, lambda log: (log.name, log.path if log.is_file else "")):
+    for (name, _), replicas in groupby(of_all, lambda log: (log.name, log.path if log.files.is_file else "")):
         try:
             log = sorted_replicas(list(replicas))[0]
             # It needs the checkpoints. What reads the log needs it, and keeps it.
             log.log_end_offset  # noqa: B018
         except BrokerlessError as error:
-            warnings.warn(f"what {name} says is not known: {error}", stacklevel=2)
+            note(f"what {name} says is not known: {error}")
         else:
             found.append(log)
     return found
@@ -108,9 +108,9 @@ def committed_rows(
             kept = rows.filter(pc.invert(pc.or_(is_open, _is_in(rows, unsettled.left_out))))
         yield _plain(kept)
     for doubt in () if unsettled is None else unsettled.doubts:
-        warnings.warn(f"{log.name}: what these records say is not known: {doubt}", stacklevel=2)
+        note(f"{log.name}: what these records say is not known: {doubt}")
     for lost in reader.lost:
-        warnings.warn(f"{log.name}: what these records say is not known: {lost}", stacklevel=2)
+        note(f"{log.name}: what these records say is not known: {lost}")
 
 
 class _Unsettled(NamedTuple):
@@ -128,8 +128,8 @@ class _Unsettled(NamedTuple):
         end = log.log_end_offset
         # Where damage hides the end of then, what was committed later counts.
         with suppress(CorruptRecordError, UnsupportedFormatError):
-            end = end if at is None else end_offsets(log, pa.array([at], pa.int64()))[0].as_py()
-        found = transactions(log, log.log_start_offset, end)
+            end = end if at is None else end_offsets(log.files, pa.array([at], pa.int64()))[0].as_py()
+        found = transactions(log.files, log.log_start_offset, end)
         doubtful = [
             (doubt.producer_id, doubt.first_offset, (doubt.end_offset or log.log_end_offset + 1) - 1)
             for doubt in found.doubts
@@ -180,7 +180,7 @@ def understood_records(log: Log, rows: pa.RecordBatch) -> Iterator[tuple[pa.Reco
         unknown.update(map(str, pc.drop_null(decoded["unknown"]).to_pylist()))
         yield part.filter(is_known), decoded.select(["name", "key", "value"]).filter(is_known)
     for why, count in unknown.items():
-        warnings.warn(f"{log.name}: {count} records are not understood: {why}", stacklevel=2)
+        note(f"{log.name}: {count} records are not understood: {why}")
 
 
 def state_records(log: Log, rows: pa.RecordBatch) -> Iterator[StateRecord]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -14,6 +13,7 @@ from brokerless.errors import BrokerlessError
 from brokerless.log.end_offsets import end_offsets
 from brokerless.log_dir.log_dirs import LogDirs, sorted_replicas
 from brokerless.metadata.schema import TIME, schema
+from brokerless.notes import note
 from brokerless.state.internal_topic import OFFSETS_TOPIC, committed_rows, latest_records, logs_of
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ def commits_of(log: Log, *, at: int | None = None, history: bool = True) -> Iter
         yield pa.RecordBatch.from_arrays([columns[name] for name in SCHEMA.names], schema=SCHEMA)
     if decoder.failed is not None:
         count, why = decoder.failed
-        warnings.warn(f"{log.name}: {count} commits are not understood, and left out: {why}", stacklevel=2)
+        note(f"{log.name}: {count} commits are not understood, and left out: {why}")
 
 
 def pending_commits(*paths: str | os.PathLike[str]) -> dict[str, list[tuple[str, int]]]:
@@ -205,7 +205,7 @@ class Lags:
                 if key in self._replicas:
                     self._logs[key] = sorted_replicas(self._replicas[key])[0]
             except BrokerlessError as error:
-                warnings.warn(f"the lag of commits for {key[0]}-{key[1]} is not known: {error}", stacklevel=2)
+                note(f"the lag of commits for {key[0]}-{key[1]} is not known: {error}")
         return self._logs[key]
 
     def _end(self, key: tuple[str, int]) -> int | None:
@@ -227,9 +227,9 @@ class Lags:
         if log is None or not len(known):
             return pa.nulls(len(times), pa.int64())
         try:
-            ends = end_offsets(log, known)
+            ends = end_offsets(log.files, known)
         except BrokerlessError as error:
-            warnings.warn(f"the lag of commits for {log.name} is not known: {error}", stacklevel=2)
+            note(f"the lag of commits for {log.name} is not known: {error}")
             return pa.nulls(len(times), pa.int64())
         return ends.take(pc.index_in(times, value_set=known))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -15,6 +14,7 @@ from brokerless.io import storage
 from brokerless.log.end_offsets import end_offsets
 from brokerless.log_dir.log_dirs import LogDirs
 from brokerless.metadata.schema import TIME, schema
+from brokerless.notes import note
 from brokerless.recovery.segment_replay import feed
 from brokerless.state.internal_topic import known_logs
 
@@ -95,7 +95,7 @@ def producers_of(log: Log, *, at: int | None = None, at_offset: int | None = Non
         end = at_offset if at is None else _end_at(log, at)
         found = _state(log, log.log_end_offset if end is None else min(end, log.log_end_offset)).entries()
     except _UnknownError as error:
-        warnings.warn(f"the producers of {log.name} are not known: {error}", stacklevel=2)
+        note(f"the producers of {log.name} are not known: {error}")
         found = _native.Producers().entries()
     count = found.num_rows
     columns: list[pa.Array[Any]] = [
@@ -125,7 +125,7 @@ class _UnknownError(Exception):
 def _end_at(log: Log, time: int) -> int:
     """Return the end of a log at a time in ms."""
     try:
-        end: int = end_offsets(log, pa.array([time], pa.int64()))[0].as_py()
+        end: int = end_offsets(log.files, pa.array([time], pa.int64()))[0].as_py()
     except BrokerlessError as error:
         raise _UnknownError(error) from error
     if end <= log.local_log_start_offset and log.local_log_start_offset > 0:
@@ -140,10 +140,9 @@ def _state(log: Log, end: int) -> _native.Producers:
     if end < max(first, start):
         raise _UnknownError(f"it begins at offset {first}, and has no producer snapshot up to offset {end}")
     if start < first and end < log.log_end_offset:
-        warnings.warn(
+        note(
             f"the producers of {log.name} may not be all: its log begins at offset {first}, and no producer snapshot "
-            f"up to offset {end} has those of before",
-            stacklevel=3,
+            f"up to offset {end} has those of before"
         )
     for segment in log.segments:
         if segment.end_offset(log.log_end_offset) <= start:
@@ -163,7 +162,7 @@ def _state(log: Log, end: int) -> _native.Producers:
                 # It has not changed the state. So what comes before the damage is replayed alone.
                 feed(_native.ProducerReplay(state, start), file, end=position)
         if why is not None:
-            warnings.warn(f"the producers of {log.name} may not be all: {segment.path} is damaged: {why}", stacklevel=3)
+            note(f"the producers of {log.name} may not be all: {segment.path} is damaged: {why}")
             break
     return state
 
@@ -185,7 +184,7 @@ def _snapshot(log: Log, end: int) -> tuple[_native.Producers, int]:
         # Those at the start of a tiered log's local part count: what is before them is remote.
         if least <= offset <= end:
             try:
-                content = storage.read_all(log.snapshot_path(offset))
+                content = storage.read_all(log.files.snapshot_path(offset))
                 state = _native.Producers.from_snapshot(content, now=0, producer_id_expiration_ms=_FOR_EVER)
             except (OSError, CorruptRecordError):
                 continue

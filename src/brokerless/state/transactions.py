@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -12,6 +11,7 @@ from pyarrow.json import ParseOptions, ReadOptions, read_json
 from brokerless.arguments import to_ms
 from brokerless.log_dir.log_dirs import LogDirs
 from brokerless.metadata.schema import TIME, schema, structs
+from brokerless.notes import note
 from brokerless.state.internal_topic import (
     TRANSACTIONS_TOPIC,
     committed_rows,
@@ -134,10 +134,7 @@ def current_transactions(coordinators: Sequence[Log], found: list[dict[str, Any]
     rows = [row for log in coordinators for row in transactions_of(log)]
     knows_all = _are_all(coordinators, rows)
     if found and not knows_all:
-        warnings.warn(
-            f"which transactions hang is not known: the paths do not have all partitions of {TRANSACTIONS_TOPIC}",
-            stacklevel=2,
-        )
+        note(f"which transactions hang is not known: the paths do not have all partitions of {TRANSACTIONS_TOPIC}")
     return _sorted(rows + _with_open(rows, found, knows_all=knows_all))
 
 

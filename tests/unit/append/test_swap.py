@@ -8,8 +8,8 @@ import pytest
 
 import brokerless as bl
 from brokerless import _native
-from brokerless.append.operation import perform
-from brokerless.append.swap import Replacement, discard
+from brokerless.append.operation import Replacement
+from brokerless.append.swap import discard
 from brokerless.io import disk, storage
 from support.drop_batches import DropBatches, write_cleaned
 from support.log_files import NOW, batch
@@ -52,7 +52,7 @@ def contents(log):
 def test_new_segments_stand_for_old_ones_and_the_log_goes_on(log, groups, parts, expected):
     verb = DropBatches((1, 4, 7), groups, parts)
     dropped = {offset for offset in (1, 4, 7) if offset < 3 * sum(groups)}
-    assert perform(verb, log)["dropped"] == len(dropped)
+    assert log.run(verb)["dropped"] == len(dropped)
     assert bases(log) == expected
     left = [i for i in range(12) if i not in dropped]
     assert values(log) == left
@@ -69,7 +69,7 @@ def test_new_segments_stand_for_old_ones_and_the_log_goes_on(log, groups, parts,
 
 
 def test_a_segment_may_lose_all_of_its_records(log):
-    perform(DropBatches((3, 4, 5), (1, 1)), log)
+    log.run(DropBatches((3, 4, 5), (1, 1)))
     assert bases(log) == [0, 3, 6, 9]
     assert values(log) == [0, 1, 2, 6, 7, 8, 9, 10, 11]
 
@@ -110,7 +110,7 @@ def test_what_does_not_fit_changes_nothing(log, replacements, message):
         log.replace_segments(replacements)
     assert contents(log) == before
     log.append(batch(0, [b"12"]))
-    discard(log)
+    discard(log.directory)
     assert not [name for name in contents(log) if name.endswith(".cleaned")]
 
 
@@ -153,7 +153,7 @@ def test_a_verb_that_fails_leaves_nothing(log):
             raise ValueError("refused")
 
     with pytest.raises(ValueError, match="refused"):
-        perform(Failing((1,)), log)
+        log.run(Failing((1,)))
     assert not [name for name in contents(log) if name.endswith(".cleaned")]
     assert log.append(batch(0, [b"12"])).first_offset == 12
     assert values(log) == list(range(13))
@@ -187,7 +187,7 @@ def test_a_disk_that_fails_at_any_rename_leaves_the_old_rows_or_the_new(tmp_path
         left = at
         monkeypatch.setattr(disk, "rename", fail)
         with pytest.raises(OSError, match="no disk"):
-            perform(verb, log)
+            log.run(verb)
         monkeypatch.undo()
         with opened(tmp_path / str(at)) as again:
             found.append(values(again))

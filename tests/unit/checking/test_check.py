@@ -1,12 +1,13 @@
 """Each kind of finding has a broken directory that raises it and nothing else; healthy directories raise nothing."""
 
+import contextlib
 import shutil
 import struct
 
 import pytest
 
 import brokerless as bl
-from brokerless.checking.codes import CODES
+from brokerless.checking.codes import CODES, LEVELS
 from support import damage
 from support.broken_directories import BROKEN, SIZE, first, healthy
 from support.log_files import batch, write_snapshot
@@ -67,6 +68,33 @@ def test_quick_reads_headers_only(data):
     assert codes(data, level="quick") == []
     damage.overwrite(first(data), SIZE * 5 + 8, struct.pack(">i", -1))
     assert codes(data, level="quick") == ["batch-framing"]
+
+
+@pytest.mark.parametrize("code", BROKEN)
+def test_the_quickest_level_that_finds_a_fault_is_the_one_of_its_code(data, code):
+    BROKEN[code](data)
+    finds = [level for level in LEVELS if code in codes(data, notes=True, level=level)]
+    assert finds == list(LEVELS[LEVELS.index(CODES[code].level) :])
+
+
+@pytest.mark.parametrize("code", BROKEN)
+def test_a_repair_cures_what_its_code_says(data, code, tmp_path):
+    BROKEN[code](data)
+    left = None
+    # A directory that cannot be read as one is refused.
+    with contextlib.suppress(bl.errors.CorruptRecordError, ValueError):
+        left = {found.code for found in bl.repair(data, to=tmp_path / "repaired").left}
+    if CODES[code].is_cured:
+        assert left == set()
+    # A magic that no release has written is damage; a directory of no partition is not copied; notes are not left.
+    elif left is not None and code not in ("batch-unsupported", "name-unknown") and CODES[code].severity != "note":
+        assert code in left
+
+
+def test_what_a_code_says_of_a_broker_is_what_its_text_says():
+    for name, code in CODES.items():
+        assert code.stops_broker == ("not start" in code.broker), name
+        assert code.loses_records <= (code.of in ("batch", "records") or name == "batch-unsupported"), name
 
 
 def test_one_topic_alone(data):

@@ -8,7 +8,7 @@ import pytest
 
 import brokerless as bl
 from brokerless import _native
-from brokerless.checking.segments import BatchCheck
+from brokerless.checking.batch_check import BatchCheck
 from brokerless.layout import lost_offsets
 from support import damage
 from support.hunt import PARTITIONS

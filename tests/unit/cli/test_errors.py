@@ -1,6 +1,7 @@
 """Usage errors and missing things: exit 2, a line that says what to do, no traceback."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -9,7 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import brokerless as bl
 from brokerless.cli import group
+from brokerless.cli.group import as_flag
+from support.damage import flip_bit
 
 
 @pytest.mark.parametrize(
@@ -174,17 +178,28 @@ def test_an_interrupt_of_an_import_is_no_traceback(module, golden, tmp_path):
     assert (result.returncode, result.stdout, result.stderr) == (128 + signal.SIGINT, b"", b"")
 
 
-def test_messages_name_options_as_they_are_typed():
-    from brokerless.cli.group import _with_flags
+def test_messages_name_options_as_they_are_typed(run, tmp_path):
+    """Another verb may have the same option under another name, and a file may have the name of an option."""
+    assert as_flag("sole_replica") == "--sole-replica"
+    assert as_flag("on_corrupt", "skip") == "--on-corrupt skip"
+    assert as_flag("next_producer_id") == "next_producer_id"
+    data = tmp_path / "sole_replica"
+    with bl.create_log_dir(data) as log_dir:
+        log_dir.create_topic("t")
+    # As in a directory that a cluster was started on.
+    (data / "bootstrap.checkpoint").unlink()
+    pq.write_table(pa.table({"value": ["v"]}), tmp_path / "rows.parquet")
+    result = run("produce", data, "--topic", "t", "--input", tmp_path / "rows.parquet")
+    assert f"{data} belongs to cluster" in result.err
+    assert "say --sole-replica if none counts" in result.err
 
-    assert _with_flags("say sole_replica if none counts") == "say --sole-replica if none counts"
-    assert _with_flags('skip it (on corrupt: "skip")') == "skip it (--on-corrupt skip)"
-    # Neither parts of paths, nor quoted names, nor what is no option of any verb.
-    for text in (
-        "/data/sole_replica/x",
-        "unknown topic 'sole_replica'",
-        "sole_replica.log",
-        "next_producer_id=7",
-        "max_message_bytes is 69",
-    ):
-        assert _with_flags(text) == text
+
+def test_a_message_that_is_shown_elsewhere_names_options_as_they_are_typed_too(run, copied):
+    """What a comparison says of damage."""
+    root = copied("kafka-4.1", "codec-none-0", "codec-zstd-0")
+    damaged = root.parent / "damaged"
+    shutil.copytree(root, damaged)
+    flip_bit(min((damaged / "codec-none-0").glob("*.log")), 100)
+    result = run("check", root, "--against", damaged)
+    assert "(--on-corrupt skip)" in result.out
+    assert "on_corrupt" not in result.out + result.err

@@ -437,7 +437,7 @@ def test_metadata_records_in_a_newer_version_are_not_lost_silently(disks, tmp_pa
     newer = newer[:2] + b"\x09" + newer[3:]
     for one in disks:
         with_records(one, topic_record("t", OTHER_ID), partition_record(0, OTHER_ID, [1], 0, [DIRECTORY_ID]), newer)
-    with pytest.raises(UnsupportedFormatError, match=r"PartitionRecord.*version 9.*--release"):
+    with pytest.raises(UnsupportedFormatError, match=r"PartitionRecord.*version 9.*release"):
         bl.rescue(*disks, to=tmp_path / "new")
     rescued = bl.rescue(*disks, to=tmp_path / "new", release="4.0")
     assert rescued.topics["t"] == 1

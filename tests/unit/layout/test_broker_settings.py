@@ -235,7 +235,7 @@ def test_the_layers_of_a_directory_with_the_metadata_log(data, metadata, tmp_pat
 
 def test_no_record_goes_by_settings_that_are_not_known(data):
     """All topics were taken to have Kafka's defaults where metadata.log.dir is another disk."""
-    words = "min_compaction_lag_ms and delete_retention_ms of its topic are not known.*--metadata DIR"
+    words = r"min_compaction_lag_ms and delete_retention_ms of its topic are not known.*directory that has it .metadata"
     due = "cleanup_policy and min_cleanable_dirty_ratio and max_compaction_lag_ms"
     for verb, message in (
         (bl.Compact(), words),
@@ -300,7 +300,7 @@ def test_the_metadata_log_is_found_among_the_paths(data, metadata):
 
 
 def test_opening_for_writing_warns_unless_it_is_told_where_the_metadata_log_is(data, metadata):
-    with pytest.warns(UserWarning, match=rf"{UNKNOWN}, .*name the directory that has it \(--metadata") as caught:
+    with pytest.warns(UserWarning, match=rf"{UNKNOWN}, .*name the directory that has it \(metadata\)") as caught:
         bl.open_log_dir(data, sole_replica=True).close()
     assert caught[0].filename == __file__
     with bl.open_log_dir(data, metadata=metadata) as log_dir:
@@ -479,7 +479,7 @@ def test_the_command_line_names_the_sources(data, metadata, tmp_path, run):
     assert run("recover", metadata, data, "--dry-run").code == 0
     refused = run("compact", data, "--topic", "plain", "--dry-run")
     assert refused.code == 2
-    assert "(--metadata DIR), or the broker's server.properties (--broker-config FILE)" in refused.err
+    assert "(--metadata), or the broker's server.properties (--broker-config)" in refused.err
     assert "not known" not in run("compact", data, "--topic", "plain", "--dry-run", *options).err
     file.write_text("log.segment.bytes=1M\n")
     refused = run("compact", data, "--topic", "plain", "--dry-run", *options)

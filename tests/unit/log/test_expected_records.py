@@ -210,7 +210,7 @@ def test_a_dump_of_the_newest_segment_says_what_is_missing_behind_it(data, run):
 def test_a_check_finds_them(data, lose):
     lose(data)
     found = [one for segment in bl.Log(data / "t-0").segments for one in findings(segment, is_clean=True)]
-    (told,) = bl.Log(data / "t-0").missing
+    (told,) = bl.Log(data / "t-0").files.missing
     expected = (told.path, told.start_offset, told.end_offset, told.reason)
     moved = [one for one in found if one.kind == "order"]
     assert len(moved) == (lose is move_the_end)
@@ -220,7 +220,7 @@ def test_a_check_finds_them(data, lose):
 @CONTRADICTIONS
 def test_what_only_counts_says_them_too(data, lose, run):
     lose(data)
-    (said,) = bl.Log(data / "t-0").contradictions()
+    (said,) = bl.Log(data / "t-0").files.contradictions()
     for verb in (["offsets", data, "--timestamp", "latest"], ["convert", data, "--topic", "t", "--estimate"]):
         result = run(*verb)
         assert result.code == 0
@@ -250,7 +250,7 @@ def test_a_damaged_index_is_not_believed_of_a_segment_that_is_whole(data, entry)
     """No checksum covers it: a flipped bit of its last entry would hold up a read of all rows."""
     (data / "t-0" / f"{3:020d}.index").write_bytes(struct.pack(">ii", *entry))
     assert values(data / "t-0") == list(range(9))
-    assert bl.Log(data / "t-0").missing == []
+    assert bl.Log(data / "t-0").files.missing == []
     with bl.open_log_dir(data, sole_replica=True) as log_dir:
         assert log_dir.log("t", 0).log_end_offset == 9
 
@@ -268,7 +268,7 @@ def test_a_log_that_was_written_on_since_it_was_looked_at_lacks_nothing(data):
     assert log.log_end_offset == 9
     with bl.Producer(data, "t", sole_replica=True) as producer:
         producer.send([{"value": b"9"}])
-    assert log.promised_end is None
+    assert log.files.expected_end is None
     assert [int(value) for rows in log.read() for value in rows["value"].to_pylist()] == list(range(9))
 
 

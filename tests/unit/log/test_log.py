@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import brokerless as bl
-from brokerless.log.log import header_walk
+from brokerless.log.partition_files import header_walk
 from brokerless.log.reader import SparkReader
 from support import damage
 from support.log_files import NOW, batch, write_segment, write_snapshot
@@ -265,7 +265,7 @@ def _target(descriptor):
 
 
 def test_header_walk_says_what_is_in_a_log(golden):
-    walk = header_walk(bl.Log(golden / "logs" / "kafka-2.8-mixed" / "upgraded-all-codecs-0"))
+    walk = header_walk(bl.Log(golden / "logs" / "kafka-2.8-mixed" / "upgraded-all-codecs-0").files)
     assert list(walk.magics) == [0, 1, 2]
     assert set(walk.compressions) == {"none", "gzip", "snappy", "lz4"}
     assert walk.batches == 144
@@ -286,7 +286,7 @@ def test_a_cut_older_segment_is_not_called_healthy(three_segments):
     damage.cut(path, -1)
     log = bl.Log(three_segments)
     with pytest.raises(bl.errors.CorruptRecordError, match="record batch is cut") as caught:
-        header_walk(log)
+        header_walk(log.files)
     assert caught.value.path == path
 
 

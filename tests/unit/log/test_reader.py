@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 import brokerless as bl
-from brokerless.log.log import header_walk
+from brokerless.log.partition_files import header_walk
 from support import damage
 from support.log_files import batch, marker, write_segment
 from support.three_segment_log import SIZE, log_file, offsets, read_offsets, write_log
@@ -104,7 +104,7 @@ def test_nor_does_it_without_an_index(directory):
     reader = bl.Log(directory).read(on_corrupt="skip", columns=["offset"])
     assert offsets(reader) == [*range(18), *range(20, 24)]
     assert [(lost.start_offset, lost.end_offset) for lost in reader.lost] == [(18, 20)]
-    for look in (lambda: header_walk(bl.Log(directory)), lambda: list(bl.Log(directory).scan())):
+    for look in (lambda: header_walk(bl.Log(directory).files), lambda: list(bl.Log(directory).scan())):
         with pytest.raises(bl.errors.CorruptRecordError, match="is cut"):
             look()
 

@@ -132,7 +132,7 @@ def test_the_start_moves_to_where_the_files_begin_and_is_still_told(data):
 @pytest.mark.parametrize(
     ("verb", "words"),
     [
-        (bl.Erase(keys=(b"k",)), "its offsets 0 to 289 are in remote storage.*--local-only"),
+        (bl.Erase(keys=(b"k",)), "its offsets 0 to 289 are in remote storage.*local_only"),
         (bl.Retain(retention_bytes=1), "is tiered"),
         (bl.Retain(retention_ms=1), "is tiered"),
         (bl.TruncateTo(offset=100), "is tiered"),

@@ -175,7 +175,7 @@ def check(path, segments, timestamp, form=FORMATS[0], log_start_offset=0):
     assert read(end_timestamp=timestamp) == [offset for offset in every if offset < split]
     # What Spark's startingTimestamp and endingTimestamp ask.
     for of_spark in (start_at, end_at):
-        assert of_spark(log, timestamp, "read_uncommitted", skips=False) == (None if first is None else first[0])
+        assert of_spark(log.files, timestamp, "read_uncommitted", skips=False) == (None if first is None else first[0])
     cut = split if first is None else max(one for one in of_batches.starts if one <= split)
     until = datetime.fromtimestamp(timestamp / 1000, UTC)
     (*_, (_, high_watermark, _), _, _) = ServedDirectory(path, until=until).partition("t", 0, None)[3]

@@ -137,14 +137,14 @@ def test_the_index_of_a_log_that_was_cleaned_since_tells_of_no_loss(log, tmp_pat
     path = Path(path_of(log, 0))
     path.with_suffix(".index").write_bytes(bytes([0, 0, 0, 2, 0, 0, 0, 140]))
     cut(path, 69)
-    assert bl.Log(log.path).missing
+    assert bl.Log(log.path).files.missing
     with pytest.raises(bl.errors.CorruptRecordError, match="its index has offset 2"):
         read(log)
     checkpoint(log, checkpoints.FIRST_DIRTY_OFFSETS, 3)
-    assert not bl.Log(log.path).missing
+    assert not bl.Log(log.path).files.missing
     assert read(log) == ([0, 3, 4, 5], [])
     (tmp_path / checkpoints.CLEAN_SHUTDOWN).touch()
-    assert bl.Log(log.path).missing
+    assert bl.Log(log.path).files.missing
 
 
 def compacted(offset, last_offset):

@@ -52,7 +52,7 @@ class FakeWriter:
         self.leader_epoch = leader_epoch or 0
         self.log_start_offset, self.first_segment_base_offset = log_start_offset or 0, 0
         self.is_tiered = False
-        self.cuts, self.promise = (), None
+        self.cuts, self.expected_end = (), None
         self.log_end_offset = self.recovery_point = recovery_point
         self.producers = _native.Producers()
         self.replicated_end = recovery_point

@@ -251,12 +251,3 @@ def test_markers_are_in_no_form_and_save_nothing(tmp_path):
     rows = tables(tmp_path)["space"].to_pylist()
     (as_now,) = [row for row in rows if row["batch_size"] is None and row["compression"] == "none"]
     assert as_now["bytes_per_record"] == as_now["bytes_per_record_now"] == len(batches[0])
-
-
-def test_warnings_of_other_libraries_are_no_notes(tmp_path):
-    write_segment(tmp_path / "t-0", 0, [batch(0, [b"v"])])
-
-    def progress(_what, _done, _total):
-        warnings.warn("of another library", ResourceWarning, stacklevel=2)
-
-    assert compute((str(tmp_path),), None, Processes(1), progress).notes == []

@@ -9,7 +9,6 @@ import pytest
 
 import brokerless as bl
 from brokerless import _native
-from brokerless.append.operation import perform
 from brokerless.append.writer import LogWriter
 from brokerless.errors import CorruptRecordError
 from brokerless.layout.replication import SOLE, Replication
@@ -38,7 +37,7 @@ def as_rows(batches):
 def convert(path, verb, **settings):
     """Convert a partition that was left clean; return what was done."""
     with LogWriter.open(str(path), config=TopicConfig(**settings), is_clean=True) as log:
-        return perform(verb, log)
+        return log.run(verb)
 
 
 def as_magic_2(expected):
@@ -242,7 +241,7 @@ def test_a_preallocated_tail_is_no_damage(tmp_path):
     settings = TopicConfig(preallocate=True, segment_bytes=1 << 20)
     with LogWriter.open(str(path), config=settings, is_clean=True) as log:
         log.append(batch(0, [b"a"], timestamp=log.state().now))
-        perform(Convert(compression="gzip"), log)
+        log.run(Convert(compression="gzip"))
         log.append(batch(0, [b"b"], timestamp=log.state().now))
     assert [row["value"] for row in rows(path)] == [b"a", b"b"]
 
@@ -310,11 +309,11 @@ def test_a_high_watermark_never_moves_over_what_other_replicas_may_not_have(copi
         assert log.state().high_watermark == log.replicated_end
         verb = Convert(batch_size=1 << 16)
         if end == 0:
-            with pytest.raises(ValueError, match=r"may end inside a joined batch.*--sole-replica"):
-                perform(verb, log)
-            assert perform(Convert(batch_size=1 << 16, sole_replica=True), log).apart_batches == 0
+            with pytest.raises(ValueError, match=r"may end inside a joined batch.*give sole_replica"):
+                log.run(verb)
+            assert log.run(Convert(batch_size=1 << 16, sole_replica=True)).apart_batches == 0
         else:
-            assert perform(verb, log).apart_batches == sum(start >= end for start in starts if end is not None)
+            assert log.run(verb).apart_batches == sum(start >= end for start in starts if end is not None)
     left = [row["base_offset"] for batches in bl.Log(path).scan() for row in batches.to_pylist()]
     assert left[0] == 0
     assert len(left) < len(starts)
@@ -328,5 +327,5 @@ def test_messages_of_old_formats_are_not_made_a_batch_each(copied):
         LogWriter.open(str(path), config=TopicConfig(), is_clean=True, replication=Replication(0, None)) as log,
         pytest.raises(ValueError, match=r"messages outside any wrapper"),
     ):
-        perform(Convert(magic=2), log)
+        log.run(Convert(magic=2))
     assert {row["magic"] for rows in bl.Log(path).scan() for row in rows.to_pylist()} == {1}

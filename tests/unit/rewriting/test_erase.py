@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 import brokerless as bl
 from brokerless import _native
-from brokerless.append.operation import perform
 from brokerless.append.writer import LogWriter
 from brokerless.errors import CorruptRecordError, UnsupportedFormatError
 from brokerless.layout.topic_config import TopicConfig
@@ -26,7 +25,7 @@ SECRET = b"what-she-wrote"
 
 def erase(path, verb):
     with LogWriter.open(str(path), config=TopicConfig(), is_clean=True) as log:
-        return perform(verb, log)
+        return log.run(verb)
 
 
 def rows(path, isolation_level="read_uncommitted"):

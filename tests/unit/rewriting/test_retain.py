@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 import brokerless as bl
-from brokerless.append.operation import perform
 from brokerless.io import storage
 from brokerless.rewriting.compact.compact import Compact
 from brokerless.rewriting.retain import Retain
@@ -85,7 +84,7 @@ def test_segments_without_timestamps_are_as_old_as_their_files(tmp_path):
     for i, timestamp in enumerate((T - 5000, -1, T - 5000, T)):
         log.append_as_follower(batch(i, [b"%02d" % i], timestamp=timestamp))
     # the file is of today, the clock of the log years behind
-    assert perform(Retain(retention_ms=1000), log).deleted_segments == 1
+    assert log.run(Retain(retention_ms=1000)).deleted_segments == 1
     assert bases(log) == [1, 2, 3]
 
 
@@ -100,7 +99,7 @@ def test_deleting_records(tmp_path, before, start, left):
         log = log_dir.log("t", 0)
         for i in range(12):
             log.append(batch(0, [b"%d" % i], timestamp=T + i))
-        report = perform(Retain(before_offset=before), log)
+        report = log.run(Retain(before_offset=before))
         assert (log.log_start_offset, report.log_start_offset) == (start, start)
     found = bl.LogDirs(tmp_path / "data")
     assert [segment.base_offset for segment in found.log("t", 0).segments] == left
@@ -109,7 +108,7 @@ def test_deleting_records(tmp_path, before, start, left):
     with bl.open_log_dir(tmp_path / "data", sole_replica=True) as log_dir:
         assert log_dir.log("t", 0).log_start_offset == start
         # it does not move back
-        assert perform(Retain(before_offset=0), log_dir.log("t", 0)).log_start_offset == start
+        assert log_dir.log("t", 0).run(Retain(before_offset=0)).log_start_offset == start
 
 
 def test_records_are_deleted_up_to_the_high_watermark(make):
@@ -133,13 +132,13 @@ def test_without_a_policy_records_are_deleted_as_by_brokers_since_42(make):
 def test_what_is_refused(make):
     log = make(cleanup_policy="compact")
     with pytest.raises(ValueError, match=r"cannot be deleted: its cleanup.policy is compact"):
-        perform(Retain(before_offset=1), log)
+        log.run(Retain(before_offset=1))
     with pytest.raises(ValueError, match=r"cannot be deleted: its cleanup.policy is compact"):
         log.run(bl.Retain(before_offset=1))
     assert log.log_start_offset == 0
     log.close()
     with opened(Path(log.directory)) as log, pytest.raises(bl.errors.OffsetOutOfRangeError, match="before offset 4"):
-        perform(Retain(before_offset=4), log)
+        log.run(Retain(before_offset=4))
     for limits in ({"retention_ms": -1}, {"retention_bytes": -1}, {"before_offset": -2}):
         with pytest.raises(ValueError, match="or more needed"):
             Retain(**limits)
@@ -181,7 +180,7 @@ def test_as_it_was(four, moment, end):
     """A batch came as a whole: with one record too late, none of it was there."""
     verb = TruncateTo(**moment)
     dry = verb.work(verb.plan(four.state()), dry_run=True, progress=lambda _: None).report
-    assert perform(verb, four) == dry
+    assert four.run(verb) == dry
     assert (dry.end_before, dry.log_end_offset, dry.cut_size) == (12, end, (12 - end) // 3 * dry.size // 4)
     assert four.log_end_offset == end
     assert seen(four) == list(range(end))
@@ -193,10 +192,10 @@ def test_without_timestamps_a_moment_is_known_only_before_the_last_write(tmp_pat
     log = opened(tmp_path / "t-0")
     log.append_as_follower(batch(0, [b"00"], timestamp=-1))
     with pytest.raises(ValueError, match="give an offset instead"):
-        perform(TruncateTo(timestamp=T), log)
-    assert perform(TruncateTo(timestamp=1 << 50), log).log_end_offset == 1
+        log.run(TruncateTo(timestamp=T))
+    assert log.run(TruncateTo(timestamp=1 << 50)).log_end_offset == 1
     # an empty segment was not written to
-    assert perform(TruncateTo(timestamp=T), opened(tmp_path / "t-1")).log_end_offset == 0
+    assert opened(tmp_path / "t-1").run(TruncateTo(timestamp=T)).log_end_offset == 0
 
 
 def test_a_cut_below_the_log_start_leaves_it_where_it_is(tmp_path):
@@ -204,7 +203,7 @@ def test_a_cut_below_the_log_start_leaves_it_where_it_is(tmp_path):
     for _ in range(5):
         log.append(batch(0, [b"x"], timestamp=T))
     log.run(bl.Retain(before_offset=3))
-    perform(TruncateTo(offset=1), log)
+    log.run(TruncateTo(offset=1))
     assert (log.log_start_offset, log.log_end_offset) == (3, 3)
 
 
@@ -280,7 +279,7 @@ def test_no_transaction_of_then_stays_open_for_ever(undecided, is_forgotten, off
         assert log._appender.producers.is_empty
     verb = TruncateTo(offset=offset, open_transactions=how)
     dry = verb.work(verb.plan(log.state()), dry_run=True, progress=lambda _: None).report
-    assert perform(verb, log) == dry
+    assert log.run(verb) == dry
     assert (dry.open_transactions, dry.are_aborted) == (open_ones, how == "abort" and open_ones > 0)
     assert (log.log_end_offset, log.last_stable_offset) == (
         dry.log_end_offset + open_ones * dry.are_aborted,

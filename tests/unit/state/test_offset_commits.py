@@ -124,7 +124,7 @@ def test_end_offsets_are_those_of_a_walk(tmp_path, seed):
                 break
             end = behind
         expected.append(end)
-    assert end_offsets(bl.Log(tmp_path / "t-0"), pa.array(times)).to_pylist() == expected
+    assert end_offsets(bl.Log(tmp_path / "t-0").files, pa.array(times)).to_pylist() == expected
 
 
 def test_the_ends_of_a_log_are_found_once_for_all_coordinators(tmp_path, monkeypatch):
@@ -135,7 +135,7 @@ def test_the_ends_of_a_log_are_found_once_for_all_coordinators(tmp_path, monkeyp
         write_records(tmp_path, "__consumer_offsets", records, partition=coordinator)
     found = []
     monkeypatch.setattr(
-        offset_commits, "end_offsets", lambda log, times: (found.append(log.name), end_offsets(log, times))[1]
+        offset_commits, "end_offsets", lambda files, times: (found.append(files.name), end_offsets(files, times))[1]
     )
     assert [row["lag_then"] for row in rows(tmp_path)] == [1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0]
     assert found == ["t-0"]

@@ -15,13 +15,13 @@ import re
 import signal
 import sys
 import threading
-import warnings
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from brokerless.cli.options import Progress
+from brokerless.notes import collected
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -125,9 +125,8 @@ def _session(settings: dict[str, str]) -> Iterator[SparkSession]:
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     logging.getLogger().addFilter(_is_no_interrupt)
-    with _after_start(), warnings.catch_warnings():
-        # Most commands run in Python in any case.
-        warnings.filterwarnings("ignore", message="no brokerless.jar")
+    # Most commands run in Python in any case, so they need no note of a missing jar.
+    with _after_start(), collected():
         spark = brokerless.spark.session(settings)
     try:
         yield spark

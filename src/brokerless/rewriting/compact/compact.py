@@ -17,12 +17,12 @@ from brokerless.rewriting.compact.plan import cleanable, groups
 from brokerless.rewriting.compact.record_selection import Verdicts
 from brokerless.rewriting.compact.report import CompactionReport
 from brokerless.rewriting.segment_rewrite import batches_size
+from brokerless.wording import option
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from brokerless.append.operation import LogState, Progress, Steps
-    from brokerless.append.writer import LogWriter
     from brokerless.layout.topic_config import TopicConfig
     from brokerless.rewriting.compact.passes import Decided
     from brokerless.rewriting.compact.plan import Cleanable
@@ -84,10 +84,9 @@ class Compact:
         own = tuple(name for name in _OF_RECORDS if getattr(self, name) is None)
         return own + (_OF_DUE_LOGS if self.only_due else ())
 
-    def prepare(self, log: LogWriter) -> None:
-        """Roll the log if `roll` is set and the active segment has batches."""
-        if self.roll and log.state().segments[-1].extent().end_position:
-            log.roll()
+    def needs_roll(self, state: LogState) -> bool:
+        """Return whether `roll` is set and the active segment has batches."""
+        return self.roll and state.segments[-1].extent().end_position > 0
 
     def plan(self, state: LogState) -> Plan:
         """Plan what to clean.
@@ -98,7 +97,7 @@ class Compact:
         """
         given = {name: getattr(self, name) for name in _OF_RECORDS if getattr(self, name) is not None}
         config, active = state.config.with_keywords(given), state.segments[-1]
-        # `prepare` has rolled the log, unless this is a dry run.
+        # The log has been rolled, unless this is a dry run.
         active_bytes = batches_size(active)
         is_rolled = self.roll and active_bytes > 0
         found = cleanable(
@@ -214,7 +213,7 @@ def _refuse_unkeyed(plan: Plan, counts: Iterable[Counts]) -> None:
         first = min(of.first_unkeyed for of in found if of.first_unkeyed is not None)
         raise ValueError(
             f"cannot compact {plan.directory}: {unkeyed} records without a key would go, the first at offset {first}; "
-            "to drop them, give drop_null_keys (--drop-null-keys)"
+            f"to drop them, give {option('drop_null_keys')}"
         )
 
 

@@ -15,8 +15,7 @@ from brokerless.rewriting.compact.record_selection import Verdicts
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from brokerless.append.operation import Progress
-    from brokerless.append.swap import Replacement
+    from brokerless.append.operation import Progress, Replacement
     from brokerless.log.segment import Segment
     from brokerless.rewriting.compact.passes import Decided, Plan
     from brokerless.rewriting.compact.report import Counts, SegmentReport

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from brokerless.append.operation import LogState, Progress
-    from brokerless.append.writer import LogWriter
     from brokerless.layout.topic_config import Setting
     from brokerless.log.segment import Segment
     from brokerless.rewriting.compact.passes import Plan
@@ -98,8 +97,9 @@ class Explain:
         """The settings that decide the compaction."""
         return self.compact.decided_by
 
-    def prepare(self, log: LogWriter) -> None:
-        """Change nothing."""
+    def needs_roll(self, state: LogState) -> bool:  # noqa: ARG002
+        """Return False."""
+        return False
 
     def plan(self, state: LogState) -> tuple[Plan, LogState]:
         """Plan the compaction."""

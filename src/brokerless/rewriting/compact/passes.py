@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from brokerless import _native
-from brokerless.append.swap import Replacement
+from brokerless.append.operation import Replacement
 from brokerless.errors import CorruptRecordError, located
 from brokerless.io.cores import log_threads
 from brokerless.io.file_window import Window

@@ -19,6 +19,7 @@ from brokerless.io import storage
 from brokerless.io.file_window import batch_at
 from brokerless.layout import file_names
 from brokerless.rewriting.retain import largest_timestamp
+from brokerless.wording import option
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -86,7 +87,8 @@ def cleanable(
     ]
     if min_compaction_lag_ms > 0:
         young = (segment for segment in dirty if largest_timestamp(segment) > state.now - min_compaction_lag_ms)
-        limits += [(segment.base_offset, "records are younger than min_compaction_lag_ms") for segment in young][:1]
+        too_young = f"records are younger than {option('min_compaction_lag_ms')}"
+        limits += [(segment.base_offset, too_young) for segment in young][:1]
     offset, limit = min(limits, key=lambda found: found[0])
     offset = max(offset, first_dirty)
     behind = (segment for segment in inactive if segment.end_offset(active_base_offset) > offset)

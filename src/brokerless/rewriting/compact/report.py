@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Self
 
 from brokerless.layout.topic_config import settings_line
+from brokerless.wording import option
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -189,7 +190,7 @@ class CompactionReport:
             lines = [f"{before} bytes {to} {after}, {records}, {until}", *map(_line, self.segments)]
         if self.active_bytes and not self.is_rolled:
             active = f"the active segment {self.active_base_offset} stays as it is"
-            lines.append(f"{active}: {self.active_bytes} bytes, which a roll (--roll) would add")
+            lines.append(f"{active}: {self.active_bytes} bytes, which {option('roll')} would add")
         return [*lines, settings_line(self.settings)]
 
 

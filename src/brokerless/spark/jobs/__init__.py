@@ -12,8 +12,7 @@ Modules:
     export_files.py            one task of an export
     export_directory.py        the directory of an export
     formats.py, tables.py      Parquet and JSON lines; Delta Lake and Iceberg
-    manifest.py                the manifest of an export
-    manifest_checks.py         validation of a manifest before a restore
+    manifest.py                the manifest of an export, and its validation before a restore
     restore.py                 the restore job
     restore_parts.py           one task of a restore
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from brokerless.arguments import unknown
-from brokerless.checking.check import LEVELS
+from brokerless.checking.codes import LEVELS
 from brokerless.spark.jobs.reading import read
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from brokerless.checking.check import Level
+    from brokerless.checking.codes import Level
 
 
 def check(

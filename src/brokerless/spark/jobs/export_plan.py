@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import uuid
-import warnings
 from dataclasses import astuple, replace
 from typing import TYPE_CHECKING, cast
 
@@ -16,6 +15,7 @@ from brokerless.layout import file_names
 from brokerless.log.offset_range import bounds
 from brokerless.log.segment import NO_END
 from brokerless.metadata.topic_settings import Cluster
+from brokerless.notes import note
 from brokerless.spark.jobs.manifest import ExportedPartition, ExportedTopic, Manifest
 from brokerless.spark.source.records import chosen, end_of, name_of, pieces_of_all, start_of, target_of
 from brokerless.spark.source.tasks import pack
@@ -152,7 +152,7 @@ class _Settings:
                 # Read here, so that damage is reported once.
                 self._known[root.path] = cluster if cluster.image is not None or cluster.bootstrap else None
             except (CorruptRecordError, UnsupportedFormatError) as error:
-                warnings.warn(f"settings of topics are not exported: {error}", stacklevel=2)
+                note(f"settings of topics are not exported: {error}")
                 self._known[root.path] = None
         known = self._known[root.path]
         return {} if known is None else known.config_of(log.topic or "").to_configs()
@@ -173,7 +173,7 @@ def _start_of_nothing(log: Log, options: Options) -> int:
     """Return the start offset of a read that finds no records."""
     try:
         found = bounds(
-            log,
+            log.files,
             start_of(log, options),
             end_of(log, options),
             start_timestamp=None,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import warnings
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from brokerless.arguments import check_several
 from brokerless.io import storage
+from brokerless.notes import note
 from brokerless.reporting.report import Report, check_installed
 from brokerless.reporting.tables import compute, with_notes
 from brokerless.spark.jobs.spark_tasks import SparkTasks
@@ -23,12 +23,12 @@ _R = TypeVar("_R")
 
 
 class _Tasks(SparkTasks):
-    """Tasks whose warnings reach the driver, which collects its own warnings too."""
+    """Tasks whose notes reach the driver, which collects its own notes too."""
 
     def map(self, function: Callable[[_T], _R], arguments: Iterable[_T], *, ahead: int | None = None) -> Iterator[_R]:
         for result, notes in super().map(partial(with_notes, function), arguments, ahead=ahead):
-            for note in notes:
-                warnings.warn(note, stacklevel=2)
+            for text in notes:
+                note(text)
             yield result
 
 

@@ -11,7 +11,6 @@ import hashlib
 import json
 import os
 import uuid
-import warnings
 from collections import defaultdict
 from dataclasses import astuple, dataclass
 from functools import cache
@@ -30,6 +29,7 @@ from brokerless.log_dir.log_dirs import LogDirs
 from brokerless.log_dir.restoration import Restoration
 from brokerless.log_dir.topics import NewTopic
 from brokerless.log_dir.writer import LogDirWriter
+from brokerless.notes import note
 from brokerless.spark.jobs.export import PartitionReport
 from brokerless.spark.jobs.export_directory import ExportDirectory
 from brokerless.spark.jobs.formats import JSON_COLUMNS, RESTORED_COLUMNS
@@ -110,10 +110,9 @@ def restore(
     directory = ExportDirectory(storage.absolute(local(exported)))
     plan = _plan(directory, local(path), tuple(topics), dict(topic_ids or {}))
     if places := len(plan.manifest.lost):
-        warnings.warn(
+        note(
             f"{directory.path} lacks the damaged ranges of its logs, in {places} place{'s'[: places != 1]}; so "
-            "will the restored logs",
-            stacklevel=2,
+            "will the restored logs"
         )
     made: list[Made] = []
     tasks = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -50,7 +51,7 @@ class SparkTasks(Runner):
 
     def submit(self, name: str, call: Call[_T]) -> Future[_T]:
         """Submit a call, which becomes a job of one task; see `Runner`."""
-        return self._executor.submit(self._run, name, call)
+        return self._executor.submit(copy_context().run, self._run, name, call)
 
     def map(
         self,

@@ -8,7 +8,8 @@ import sys
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from brokerless.errors import BrokerlessError
+from brokerless.errors import BrokerlessError, CorruptRecordError, UnsupportedFormatError
+from brokerless.wording import spark, worded_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -29,7 +30,7 @@ def concise_errors(function: _Function) -> _Function:
             try:
                 yield from function(*args, **options)
             except (BrokerlessError, ValueError, OSError) as error:
-                _hide_traceback(error)
+                _report_as_spark(error)
                 raise
 
         return generate  # type: ignore[return-value] # of the same signature
@@ -37,20 +38,23 @@ def concise_errors(function: _Function) -> _Function:
     @wraps(function)
     def call(*args: Any, **options: Any) -> Any:  # noqa: ANN401 - the method's own
         try:
-            return function(*args, **options)
+            with worded_for(spark):
+                return function(*args, **options)
         except (BrokerlessError, ValueError, OSError) as error:
-            _hide_traceback(error)
+            _report_as_spark(error)
             raise
 
     return call  # type: ignore[return-value] # of the same signature
 
 
-def _hide_traceback(error: Exception) -> None:
-    """Configure PySpark to report the error without its traceback, except in a user's own process.
+def _report_as_spark(error: Exception) -> None:
+    """Word the error for Spark. Let PySpark report it without its traceback, except in a user's own process.
 
     Subclasses of ValueError (of Arrow, of decoders) tell nothing to a user: their traceback stays. So it does for one
     who has set the variable.
     """
+    if isinstance(error, CorruptRecordError | UnsupportedFormatError):
+        error.face = spark
     if isinstance(error, ValueError) and type(error) is not ValueError:
         return
     main = getattr(sys.modules["__main__"], "__spec__", None)

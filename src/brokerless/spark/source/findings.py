@@ -19,6 +19,7 @@ from brokerless.spark.source.tasks import Task, WorkItem, pack, select_from, tar
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from brokerless.checking.codes import Level
     from brokerless.layout.log_dir_files import LogDirFiles
     from brokerless.log.log import Log
     from brokerless.log_dir.log_dirs import LogDirs
@@ -59,7 +60,7 @@ def read(task: Task[Work], options: Options, wanted: pa.Schema) -> Iterator[pa.R
 
 def _findings(task: Task[Work], options: Options) -> Iterator[Finding]:
     roots: dict[str, LogDirFiles] = {}
-    level = cast("check.Level", options.level)
+    level = cast("Level", options.level)
     for work in task.work:
         if isinstance(work, Finding):
             yield work

@@ -5,10 +5,10 @@ from __future__ import annotations
 import difflib
 import os
 import re
-import warnings
 from typing import TYPE_CHECKING
 
 from brokerless.arguments import unknown
+from brokerless.notes import note
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -45,7 +45,7 @@ def canonical(
         else:
             raise unknown("option", option, (*known, *ignored))
     if idle:
-        warnings.warn(f"options without effect on logs at rest: {', '.join(sorted(idle))}", stacklevel=2)
+        note(f"options without effect on logs at rest: {', '.join(sorted(idle))}")
     return given
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from brokerless.arguments import to_ms
+from brokerless.notes import note
 from brokerless.spark.source.option_values import boolean, canonical, choice, integer, local, positive
 
 if TYPE_CHECKING:
@@ -203,7 +204,7 @@ class Options:
             )
         idle = [name for name in _TRIGGER if name in self.given]
         if idle:
-            warnings.warn(f"options without effect on a batch query: {', '.join(idle)}", stacklevel=2)
+            note(f"options without effect on a batch query: {', '.join(idle)}")
         return self
 
     def for_stream(self, *, is_admission_controlled: bool) -> Options:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
@@ -15,6 +14,7 @@ from brokerless.io.runner import Threads
 from brokerless.log.offset_range import end_at, start_at
 from brokerless.log.reader import KAFKA_COLUMNS, SparkReader
 from brokerless.metadata.uncommitted import Uncommitted
+from brokerless.notes import note
 from brokerless.spark.source.cuts import cut
 from brokerless.spark.source.tasks import (
     WorkItem,
@@ -79,7 +79,7 @@ def pieces_of_all(logs: Sequence[Log], options: Options, target: int) -> list[Wo
     uncommitted = Uncommitted(logs, options.paths)
     for log, of_log in zip(logs, by_log, strict=True):
         for text in uncommitted.of(log, [piece.work for piece in of_log]):
-            warnings.warn(text, stacklevel=2)
+            note(text)
     return [piece for of_log in by_log for piece in of_log]
 
 
@@ -109,9 +109,9 @@ def read(task: Task[Split], options: Options, wanted: pa.Schema) -> Iterator[pa.
     reader = SparkReader(task.work, wanted.names, check_crcs=options.check_crcs)
     yield from _gathered(reader)
     for lost in reader.lost:
-        warnings.warn(str(lost), stacklevel=1)
+        note(str(lost))
     if reader.null_timestamps:
-        warnings.warn(f"{reader.null_timestamps} timestamps are beyond Spark's range: null", stacklevel=1)
+        note(f"{reader.null_timestamps} timestamps are beyond Spark's range: null")
 
 
 def _gathered(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -153,7 +153,7 @@ def pieces_of(log: Log, options: Options, target: int) -> list[WorkItem[Split]]:
     start = start_of(log, options)
     if start in (None, "earliest") and log.missing_offsets:
         first, last = log.missing_offsets
-        warnings.warn(f"{log.name} has no offsets {first} to {last - 1} here: remote or deleted", stacklevel=2)
+        note(f"{log.name} has no offsets {first} to {last - 1} here: remote or deleted")
     return pieces(log, start, end_of(log, options), options, target)
 
 
@@ -175,7 +175,7 @@ def pieces(
     except OffsetOutOfRangeError as error:
         if options.fail_on_data_loss:
             raise
-        warnings.warn(f"some data may be lost (failOnDataLoss is false): {error}", stacklevel=2)
+        note(f"some data may be lost (failOnDataLoss is false): {error}")
         low, high = error.log_start_offset, error.log_end_offset
         start = min(max(start, low), high) if isinstance(start, int) else start
         end = min(max(end, low), high) if isinstance(end, int) else end
@@ -210,7 +210,7 @@ def start_of(log: Log, options: Options) -> StartOffset | None:
     timestamp = _timestamp(options.start, log)
     if timestamp is None:
         return cast("StartOffset | None", _offset(options.start, log))
-    found = start_at(log, timestamp, options.isolation_level, skips=options.skips)
+    found = start_at(log.files, timestamp, options.isolation_level, skips=options.skips)
     if found is None and options.no_match == "error":
         raise ValueError(
             f"no record of {log.name} is at or after {timestamp}: "
@@ -227,7 +227,7 @@ def end_of(log: Log, options: Options) -> EndOffset | None:
     timestamp = _timestamp(options.end, log)
     if timestamp is None:
         return cast("EndOffset | None", _offset(options.end, log))
-    found = end_at(log, timestamp, options.isolation_level, skips=options.skips)
+    found = end_at(log.files, timestamp, options.isolation_level, skips=options.skips)
     return "latest" if found is None else found
 
 

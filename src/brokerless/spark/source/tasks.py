@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import gc
 import json
-import warnings
 from dataclasses import dataclass, fields
 from functools import cache
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
@@ -16,8 +15,10 @@ from pyspark.sql.datasource import InputPartition
 
 from brokerless.io.cores import cores
 from brokerless.layout import commit_journal
-from brokerless.log.split import Missing, Split
+from brokerless.log.damage import Missing
+from brokerless.log.split import Split
 from brokerless.log_dir.log_dirs import LogDirs
+from brokerless.notes import note
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -201,8 +202,8 @@ def plan_segments(options: Options) -> list[Task[SegmentOf]]:
     logs = select_logs(options)
     for log in logs:
         # A task cannot see that segments are missing.
-        for said in log.contradictions():
-            warnings.warn(said, stacklevel=2)
+        for said in log.files.contradictions():
+            note(said)
     pieces = [
         WorkItem(SegmentOf(log.topic, log.partition, segment), segment.size) for log in logs for segment in log.segments
     ]

@@ -23,12 +23,12 @@ from __future__ import annotations
 import contextlib
 import operator
 import time
-import warnings
 from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
 from brokerless.errors import CorruptRecordError, OffsetOutOfRangeError
 from brokerless.log.offset_range import stable_end, visible_end
 from brokerless.log.reader import LostRange
+from brokerless.notes import note
 from brokerless.spark.source.records import check_partitions, name_of, pieces, start_of
 from brokerless.spark.source.tasks import records_tasks, select_logs, target_bytes
 
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from collections.abc import Set as AbstractSet
 
+    from brokerless.log.damage import Missing
     from brokerless.log.log import Log
     from brokerless.log.offset_range import EndOffset
-    from brokerless.log.split import Missing
     from brokerless.spark.source.options import Options, Partition
     from brokerless.spark.source.tasks import RecordsTask
 
@@ -226,8 +226,8 @@ class Follower:
         Raises:
             CorruptRecordError: records are missing.
         """
-        if log.missing_before is not None:
-            self._lost_to_damage(log, log.missing_before)
+        if log.files.lost_before is not None:
+            self._lost_to_damage(log, log.files.lost_before)
         return log.local_log_start_offset
 
     def _found(self) -> dict[Partition, _End]:
@@ -264,9 +264,9 @@ class Follower:
             return log.local_log_start_offset
         skips = self._options.skips
         is_committed = self._options.isolation_level == "read_committed"
-        reached = stable_end(log, end, skips=skips) if is_committed else visible_end(log, end)
-        if log.lost_end is not None and reached >= log.log_end_offset:
-            self._lost_to_damage(log, log.lost_end)
+        reached = stable_end(log.files, end, skips=skips) if is_committed else visible_end(log.files, end)
+        if log.files.lost_at_end is not None and reached >= log.log_end_offset:
+            self._lost_to_damage(log, log.files.lost_at_end)
             return log.log_end_offset
         return reached
 
@@ -281,7 +281,7 @@ class Follower:
         if missing not in self._reported:
             self._reported.add(missing)
             lost = LostRange(missing.path, missing.position, missing.start_offset, missing.end_offset, missing.reason)
-            warnings.warn(f"{log.name}: {lost}", stacklevel=4)
+            note(f"{log.name}: {lost}")
 
     def _begins(self, begins: dict[Partition, int], ends: dict[Partition, int]) -> dict[Partition, int]:
         """Return the next offset of each partition; a new partition begins at its start."""
@@ -314,7 +314,7 @@ class Follower:
     def _lost(self, what: str) -> None:
         if self._options.fail_on_data_loss:
             raise DataLossError(f"{what}; failOnDataLoss=false continues without it")
-        warnings.warn(f"some data may be lost (failOnDataLoss is false): {what}", stacklevel=3)
+        note(f"some data may be lost (failOnDataLoss is false): {what}")
 
 
 class _End(NamedTuple):

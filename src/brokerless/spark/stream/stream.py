@@ -6,13 +6,13 @@ latest offsets.
 
 from __future__ import annotations
 
-import warnings
 from functools import cached_property
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader
 
+from brokerless.notes import note
 from brokerless.spark.source import records
 from brokerless.spark.source.concise_errors import concise_errors
 from brokerless.spark.source.tasks import Task
@@ -86,7 +86,7 @@ class _UnlimitedReader(DataSourceStreamReader):
                 # If the log still exists, a new plan finds its rows in other files.
                 if self._follower.has(name):
                     raise
-                warnings.warn(f"some data may be lost (failOnDataLoss is false): {error}", stacklevel=1)
+                note(f"some data may be lost (failOnDataLoss is false): {error}")
 
 
 if IS_ADMISSION_CONTROLLED:

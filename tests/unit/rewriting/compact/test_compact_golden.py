@@ -5,7 +5,6 @@ import shutil
 import pytest
 
 import brokerless as bl
-from brokerless.append.operation import perform
 from brokerless.io import storage
 from brokerless.log.segment import segments_in, transaction_index
 from brokerless.rewriting.compact.compact import Compact
@@ -32,7 +31,7 @@ def compacted(golden, tmp_path, log_dir, partition, **settings):
     now = settings.pop("now")
     topic = bl.TopicConfig(cleanup_policy="compact", **settings)
     with bl.LogWriter.open(str(directory), config=topic, is_clean=True, now=lambda: now) as log:
-        return directory, perform(Compact(release="4.1"), log)
+        return directory, log.run(Compact(release="4.1"))
 
 
 def headers(segment, *gone):

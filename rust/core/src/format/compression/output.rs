@@ -113,7 +113,8 @@ impl OutputBuffer {
     #[cold]
     fn too_large(&self) -> Error {
         Error::unsupported(format!(
-            "batch decompresses to more than max_batch_bytes ({}); raise max_batch_bytes to read it",
+            "batch decompresses to more than max_batch_bytes ({}): Convert(compression=\"none\") in Python, \
+             with a larger max_batch_bytes, makes the log readable",
             self.max
         ))
     }

@@ -1,0 +1,160 @@
+"""Two copies of a partition compared: equal, one a prefix of the other, or diverged, and from where on.
+
+Batches are compared by their offsets, leader epochs and checksums, without decompression. Each checksum is verified, so
+that equal ones stand for equal bytes. Batches that are equal are compared in lockstep by the core. Where it stops,
+`differences.py` tells why.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Self
+
+from brokerless import _native
+from brokerless.checking.comparison import Comparison, Difference, Place
+from brokerless.errors import located
+from brokerless.io.runner import Threads
+from brokerless.log_dir.log_dirs import LogDirs
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterable, Iterator
+
+    from brokerless.checking.comparison import Status
+    from brokerless.io.storage import File
+    from brokerless.log.log import Log
+
+
+def compare(
+    first: str | os.PathLike[str],
+    second: str | os.PathLike[str],
+    *,
+    topics: Iterable[str] | None = None,
+    records: bool = False,
+) -> Iterator[Comparison]:
+    """Compare the partitions of two directories, and yield how each differs, by topic and partition.
+
+    Args:
+        first: a log directory, or a partition's directory.
+        second: another one of the same kind: a replica, a backup, a copy.
+        topics: only these topics; None: all that one of them has.
+        records: compare the latest record of each key instead of batches: of copies that were compacted, each at a time
+            of its own, only these are equal. It takes memory for each key.
+
+    Raises:
+        FileNotFoundError: a path does not exist.
+        ValueError: a path is no log directory, or a topic is in neither.
+
+    >>> import brokerless as bl
+    >>> [(found.status, found.offset) for found in bl.compare(SAMPLE, SAMPLE)]
+    [('equal', None)]
+    """
+    here, there = ({(log.topic, log.partition): log for log in _logs(LogDirs(path))} for path in (first, second))
+    wanted = None if topics is None else set(topics)
+    places = sorted({*here, *there}, key=lambda place: (str(place[0]), place[1] or 0))
+    if wanted is not None and (unknown := wanted - {topic for topic, _ in places}):
+        raise ValueError(f"topic {min(unknown)!r} is in neither directory")
+    # The latest records of several partitions would take their memory at the same time.
+    with Threads(1 if records else None) as threads:
+        pairs = ((place, here.get(place), there.get(place)) for place in places if wanted is None or place[0] in wanted)
+        yield from threads.map(partial(_compared, records=records), pairs, ahead=2 * threads.jobs)
+
+
+def _logs(directories: LogDirs) -> list[Log]:
+    return directories.logs(all_replicas=True)
+
+
+def _compared(pair: tuple[tuple[str | None, int | None], Log | None, Log | None], *, records: bool) -> Comparison:
+    (topic, partition), log, other = pair
+    if log is None or other is None:
+        status: Status = "missing" if log is None else "extra"
+        there = log or other
+        path, other_path = (None, there.path) if log is None and there else (there.path if there else None, None)
+        return Comparison(topic, partition, status, path, other_path, message="only one directory has the partition")
+    start = max(_start(log), _start(other))
+    found = _records(log, other, start) if records else _batches(log, other, start)
+    return Comparison(
+        topic, partition, found.status, log.path, other.path, start, found.offset, found.epoch, found.message
+    )
+
+
+def _start(log: Log) -> int:
+    return max(log.log_start_offset, log.segments[0].base_offset if log.segments else log.log_start_offset)
+
+
+def _records(log: Log, other: Log, start: int) -> Difference:
+    from brokerless.checking.differences import of_records  # noqa: PLC0415 - Arrow is slow to import
+
+    return of_records(log, other, start)
+
+
+def _batches(log: Log, other: Log, start: int) -> Difference:
+    """Compare batches: the equal ones in lockstep, the others as columns."""
+    with _Lockstep(log, start) as one, _Lockstep(other, start) as two:
+        end = start
+        while one.cursor is not None and two.cursor is not None:
+            equal = _native.skip_equal(one.cursor, two.cursor)
+            end = end if equal is None else equal
+            if not (one.pass_segment() | two.pass_segment()):
+                break
+        if one.is_done and two.is_done:
+            return Difference("equal")
+        from brokerless.checking.differences import of_batches  # noqa: PLC0415 - Arrow is slow to import
+
+        return of_batches(log, other, start, (Place(*one.place), Place(*two.place)), end)
+
+
+class _Lockstep:
+    """A log that is compared with another one, segment by segment.
+
+    Attributes:
+        cursor: the place in the open segment; None if the log ends, or damage makes it end.
+        is_done: whether all batches have been compared, and no damage follows them.
+    """
+
+    def __init__(self, log: Log, start: int) -> None:
+        self._log, self._start = log, start
+        self._number = -1
+        self._file: File | None = None
+        self._has_damage = False
+        self.cursor: _native.BatchCursor | None = None
+        self.is_done = False
+
+    def __enter__(self) -> Self:
+        self._open_next()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._file is not None:
+            self._file.close()
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """The number of the segment, and the position of the next batch in it."""
+        return self._number, 0 if self.cursor is None else self.cursor.position
+
+    def pass_segment(self) -> bool:
+        """Go on to the next segment if this one has ended; return whether it had."""
+        if self.cursor is None or not self.cursor.is_at_end or self._has_damage:
+            return False
+        self._open_next()
+        return True
+
+    def _open_next(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+        self.cursor = None
+        while True:
+            self._number += 1
+            if self._number >= len(self._log.segments):
+                self.is_done = True
+                return
+            segment = self._log.segments[self._number]
+            if segment.end_offset(self._log.log_end_offset) > self._start:
+                break
+        self._file = segment.open()
+        with located(segment.path):
+            extent = segment.extent(self._file)
+            self._has_damage = extent.damage is not None
+            self.cursor = _native.BatchCursor(self._file, 0, extent.end_position, self._start)

@@ -1,0 +1,79 @@
+"""Notes: what a caller has to know beside a result, such as a doubt about what was read.
+
+Code that finds something out says it with `note`. The nearest `collected` around it gets the text, and makes it a part
+of a result. Without one, the note becomes a Python warning at the line of the caller's code. The collectors of a thread
+are its own: what another thread leaves out or collects does not matter.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import sys
+import warnings
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from types import FrameType
+
+# The package, and what calls its properties and context managers.
+_OURS = (os.path.join(os.path.dirname(os.path.abspath(__file__)), ""), functools.__file__, contextlib.__file__)
+_TAKE: ContextVar[Callable[[str], None] | None] = ContextVar("brokerless.notes", default=None)
+
+
+def note(text: str) -> None:
+    """Say something beside the result of the call that is running.
+
+    >>> with collected() as notes:
+    ...     note("orders-0: offsets 3 to 4 may be missing")
+    >>> notes
+    ['orders-0: offsets 3 to 4 may be missing']
+    """
+    take = _TAKE.get()
+    if take is None:
+        warnings.warn(text, stacklevel=_level_of_caller())
+    else:
+        take(text)
+
+
+@contextmanager
+def notes_to(take: Callable[[str], None] | None) -> Iterator[None]:
+    """Give each note of the `with` block to a function, as soon as it is said; None: make it a Python warning."""
+    token = _TAKE.set(take)
+    try:
+        yield
+    finally:
+        _TAKE.reset(token)
+
+
+@contextmanager
+def collected(*, hands_on: bool = False) -> Iterator[list[str]]:
+    """Collect the notes of the `with` block. There must be no `yield` in it: the block ends in the same call.
+
+    Args:
+        hands_on: say each note outside of the block too.
+    """
+    notes: list[str] = []
+    outer = _TAKE.get()
+
+    def take(text: str) -> None:
+        notes.append(text)
+        if hands_on:
+            with notes_to(outer):
+                note(text)
+
+    with notes_to(take):
+        yield notes
+
+
+def _level_of_caller() -> int:
+    """Return the stack level, counted from `note`, of the first frame outside of this package."""
+    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - as `warnings` itself finds the line
+    level = 1
+    while frame is not None and os.path.abspath(frame.f_code.co_filename).startswith(_OURS):
+        frame, level = frame.f_back, level + 1
+    return level
