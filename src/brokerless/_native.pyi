@@ -18,7 +18,7 @@ import pyarrow as pa
 from typing_extensions import Buffer
 
 from brokerless.io.file_window import Readable
-from brokerless.log.damage import Missing
+from brokerless.log.defect import Defect
 from brokerless.log.split import Split
 
 __all__ = [
@@ -586,7 +586,7 @@ class RunReader:
 
 @final
 class SplitReader:
-    """An iterator over a split: rows, and the fields of `LostRange`, whose path is None for the split's own file.
+    """An iterator over a split: rows, and the fields of a `Defect`, whose path is None for the split's own file.
 
     Args:
         split: the split. Its `on_corrupt` decides whether damage is an error or a lost range.
@@ -612,7 +612,7 @@ class SplitReader:
         columns: Sequence[str],
         *,
         is_planned: bool,
-        cut_short: Callable[[int], Missing | None],
+        cut_short: Callable[[int], Defect | None],
         check_crcs: bool = True,
         max_rows: int = 65536,
         max_bytes: int = ...,
@@ -659,7 +659,7 @@ def survey(
     """Survey a segment for `brokerless.log.damage.survey`, whose arguments these are.
 
     Returns:
-        The fields of `Run` and of `Finding` (without its path), in the order of the file; the offset after the last
+        The fields of `Run` and of `Defect` (whose path is None), in the order of the file; the offset after the last
         run.
 
     Raises:

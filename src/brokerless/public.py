@@ -8,10 +8,10 @@ from brokerless.errors import BrokerlessError as BrokerlessError
 from brokerless.rewriting.compact.compact import Compact as Compact
 from brokerless.rewriting.convert import Convert as Convert
 from brokerless.rewriting.erase import Erase as Erase
+from brokerless.log.defect import Defect as Defect
 from brokerless.log.log import Log as Log
 from brokerless.log.reader import (
     KAFKA_COLUMNS as KAFKA_COLUMNS,
-    LostRange as LostRange,
     Reader as Reader,
     read_split as read_split,
 )

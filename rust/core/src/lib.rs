@@ -55,6 +55,7 @@ pub use format::walk::{
 pub use read::batch_scan::HeaderWalk;
 pub use read::columns::{BatchRows, BinaryColumn, BinaryParts, Columns, HeadersColumn};
 pub use read::decoder::Decoder;
+pub use read::defect::{Defect, cut_short_in_words};
 pub use read::dump::{JsonDump, LogDump};
 pub use read::end_offsets::EndOffsets;
 pub use read::equal_batches::{BatchCursor, skip_equal};
@@ -66,11 +67,9 @@ pub use read::segment_check::{
     check_segment,
 };
 pub use read::soundness::{BatchRange, Rising, Soundness};
-pub use read::split_reader::{
-    DecodeOptions, LostOffsets, Missing, SegmentFiles, Split, SplitReader, Step, cut_short_in_words,
-};
-pub use read::survey::{Finding, FindingKind, Part, Survey, SurveyedSegment};
-pub use read::survey_reader::{RowsOrFinding, SurveyReader};
+pub use read::split_reader::{DecodeOptions, SegmentFiles, Split, SplitReader, Step};
+pub use read::survey::{Part, Survey, SurveyedSegment};
+pub use read::survey_reader::{RowsOrDefect, SurveyReader};
 pub use read::timestamp_search::{TimestampMatch, TimestampQuery, find_timestamp};
 pub use read::transactions::{EndOfTransaction, Transactions, end_of_transaction};
 pub use rewrite::compact::{

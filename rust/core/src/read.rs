@@ -3,6 +3,7 @@
 pub(crate) mod batch_scan;
 pub(crate) mod columns;
 pub(crate) mod decoder;
+pub(crate) mod defect;
 pub(crate) mod dump;
 pub(crate) mod end_offsets;
 pub(crate) mod equal_batches;

@@ -1,7 +1,7 @@
 //! Fuzz targets of surveys of damage, and of reads of one split.
 
 use brokerless_core::{
-    Columns, DecodeOptions, Header, Missing, Part, SegmentFiles, Split, SplitReader, Step, Survey,
+    Columns, DecodeOptions, Defect, Header, Part, SegmentFiles, Split, SplitReader, Step, Survey,
     SurveyedSegment, crc32c,
 };
 
@@ -21,7 +21,7 @@ fn segment(data: &[u8]) -> SurveyedSegment {
     }
 }
 
-/// Parts lie in the file, runs follow each other, and no finding ends before it starts.
+/// Parts lie in the file, runs follow each other, and no defect ends before it starts.
 pub(crate) fn survey(data: &[u8]) {
     let segment = segment(data);
     let Ok(found) = Survey::of(&data, segment) else {
@@ -36,12 +36,12 @@ pub(crate) fn survey(data: &[u8]) {
                 assert!(next_offset <= run.first_offset && run.first_offset < run.next_offset);
                 (end, next_offset) = (run.end_position, run.next_offset);
             }
-            Part::Finding(finding) => {
-                assert!(finding.position <= segment.end);
+            Part::Defect(defect) => {
+                assert!(defect.position <= segment.end);
                 assert!(
-                    finding
+                    defect
                         .end_offset
-                        .is_none_or(|end| finding.start_offset <= end)
+                        .is_none_or(|end| defect.start_offset <= end)
                 );
             }
         }
@@ -53,7 +53,7 @@ struct NoIndex;
 impl SegmentFiles for NoIndex {
     type Error = std::convert::Infallible;
 
-    fn cut_short(&self, _: i64) -> Result<Option<Missing>, Self::Error> {
+    fn cut_short(&self, _: i64) -> Result<Option<Defect>, Self::Error> {
         Ok(None)
     }
 }

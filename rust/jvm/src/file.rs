@@ -6,7 +6,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use brokerless_core::{Missing, OffsetIndex, ReadAt, SegmentFiles};
+use brokerless_core::{Defect, OffsetIndex, ReadAt, SegmentFiles};
 
 use crate::error::TaskError;
 use crate::task::TaskSplit;
@@ -209,14 +209,14 @@ impl Index {
 impl SegmentFiles for Index {
     type Error = io::Error;
 
-    fn cut_short(&self, next_offset: i64) -> io::Result<Option<Missing>> {
+    fn cut_short(&self, next_offset: i64) -> io::Result<Option<Defect>> {
         let index = offset_index(&self.path, self.base_offset);
         let (Some(index), Some(following)) = (index, self.following_offset) else {
             return Ok(None);
         };
         let last = index.lookup(i64::MAX);
         let last = (last.offset, last.position);
-        Ok(Missing::cut_short(
+        Ok(Defect::cut_short(
             &self.path,
             self.size,
             next_offset,

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::sync::Arc;
 
 use brokerless_core::{
-    Columns, DEFAULT_MAX_BATCH_BYTES, DecodeOptions, LostOffsets, RowColumn, SplitReader, Step,
+    Columns, DEFAULT_MAX_BATCH_BYTES, DecodeOptions, Defect, RowColumn, SplitReader, Step,
 };
 
 use crate::column::{Addresses, Flat};
@@ -94,7 +94,7 @@ impl TaskReader {
                 Some(Step::Missing(missing)) => {
                     return Err(TaskError::corrupt(
                         &missing.reason,
-                        &missing.path,
+                        missing.path.as_deref().unwrap_or(&split.path),
                         missing.position,
                         None,
                     ));
@@ -177,7 +177,7 @@ impl TaskReader {
 }
 
 /// Lost offsets in the words of `brokerless.log.reader.LostRange`.
-fn in_words(lost: LostOffsets, path: &str) -> String {
+fn in_words(lost: Defect, path: &str) -> String {
     let offsets = match lost.end_offset {
         None => format!("lost: all from offset {} on", lost.start_offset),
         Some(end) if end > lost.start_offset => {

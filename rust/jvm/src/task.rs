@@ -1,6 +1,6 @@
 //! A task as the Python planner writes it: JSON, the fields of `brokerless.log.split.Split`.
 
-use brokerless_core::{AbortedTransaction, Missing, Split};
+use brokerless_core::{AbortedTransaction, Defect, Split};
 use serde::{Deserialize, Serialize};
 
 use crate::error::TaskError;
@@ -64,17 +64,21 @@ pub(crate) struct TaskSplit {
     on_corrupt: String,
     pub(crate) limit_offset: Option<i64>,
     ends_segment: bool,
-    missing: Vec<TaskMissing>,
+    missing: Vec<TaskDefect>,
     trusts_index: bool,
 }
 
+/// A [`Defect`].
 #[derive(Debug, Clone, Deserialize, Serialize)]
-struct TaskMissing {
-    path: String,
+struct TaskDefect {
+    path: Option<String>,
+    position: u64,
     start_offset: i64,
     end_offset: Option<i64>,
     reason: String,
-    position: u64,
+    code: String,
+    base_offset: Option<i64>,
+    next_position: Option<u64>,
 }
 
 impl TaskSplit {
@@ -91,12 +95,15 @@ impl TaskSplit {
 
     /// The split as the core reads it.
     pub(crate) fn planned(&self) -> Split {
-        let missing = |missing: &TaskMissing| Missing {
+        let missing = |missing: &TaskDefect| Defect {
             path: missing.path.clone(),
+            position: missing.position,
             start_offset: missing.start_offset,
             end_offset: missing.end_offset,
             reason: missing.reason.clone(),
-            position: missing.position,
+            code: missing.code.clone().into(),
+            base_offset: missing.base_offset,
+            next_position: missing.next_position,
         };
         Split {
             base_offset: self.base_offset,

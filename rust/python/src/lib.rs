@@ -10,6 +10,7 @@ mod compaction_rewrite;
 mod compaction_scan;
 mod crc32c;
 mod decoder;
+mod defect;
 mod empty_batch;
 mod encoder;
 mod end_offsets;

@@ -2,19 +2,19 @@
 
 use arrow_array::RecordBatch;
 use brokerless_core::{
-    AbortedTransaction, BatchRange, DEFAULT_MAX_BATCH_BYTES, DecodeOptions, Part, ReadError,
-    RowsOrFinding, SegmentFiles, Split, Step, SurveyReader,
+    AbortedTransaction, BatchRange, DEFAULT_MAX_BATCH_BYTES, DecodeOptions, Defect, Part,
+    ReadError, RowsOrDefect, SegmentFiles, Split, Step, SurveyReader,
 };
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::decoder::{Decoder, MAX_ROWS};
+use crate::defect::{DefectFields, PyDefect};
 use crate::error::to_py;
 use crate::file::{AnyFile, read_to_py};
 use crate::hand_over::HandOver;
 use crate::rows::{Projection, RowBuilder};
-use crate::survey::AnyPart;
 
 /// The fields of `brokerless.log.split.Split` that reading needs.
 #[derive(FromPyObject)]
@@ -34,30 +34,8 @@ struct PlannedSplit {
     on_corrupt: String,
     limit_offset: Option<i64>,
     ends_segment: bool,
-    missing: Vec<Missing>,
+    missing: Vec<PyDefect>,
     trusts_index: bool,
-}
-
-/// `brokerless.log.damage.Missing`.
-#[derive(FromPyObject)]
-struct Missing {
-    path: String,
-    start_offset: i64,
-    end_offset: Option<i64>,
-    reason: String,
-    position: u64,
-}
-
-impl From<Missing> for brokerless_core::Missing {
-    fn from(missing: Missing) -> Self {
-        Self {
-            path: missing.path,
-            start_offset: missing.start_offset,
-            end_offset: missing.end_offset,
-            reason: missing.reason,
-            position: missing.position,
-        }
-    }
 }
 
 impl From<PlannedSplit> for Split {
@@ -80,11 +58,7 @@ impl From<PlannedSplit> for Split {
             skips: split.on_corrupt == "skip",
             limit_offset: split.limit_offset,
             ends_segment: split.ends_segment,
-            missing: split
-                .missing
-                .into_iter()
-                .map(brokerless_core::Missing::from)
-                .collect(),
+            missing: split.missing.into_iter().map(Defect::from).collect(),
             trusts_index: split.trusts_index,
         }
     }
@@ -97,27 +71,24 @@ struct Index(Py<PyAny>);
 impl SegmentFiles for Index {
     type Error = PyErr;
 
-    fn cut_short(&self, next_offset: i64) -> PyResult<Option<brokerless_core::Missing>> {
+    fn cut_short(&self, next_offset: i64) -> PyResult<Option<Defect>> {
         Python::attach(|py| {
-            let missing: Option<Missing> = self.0.call1(py, (next_offset,))?.extract(py)?;
-            Ok(missing.map(brokerless_core::Missing::from))
+            let missing: Option<PyDefect> = self.0.call1(py, (next_offset,))?.extract(py)?;
+            Ok(missing.map(Defect::from))
         })
     }
 }
 
-/// Path (None: the split's file), position, start offset, end offset, reason.
-type Lost = (Option<String>, u64, i64, Option<i64>, String);
-
 #[derive(IntoPyObject)]
 enum RowsOrLost<'py> {
     Rows(Bound<'py, PyAny>),
-    Lost(Lost),
+    Lost(DefectFields),
 }
 
 enum Found {
     Rows(RecordBatch),
-    Lost(Lost),
-    Missing(brokerless_core::Missing),
+    Lost(DefectFields),
+    Missing(Defect),
 }
 
 #[pyclass(module = "brokerless._native")]
@@ -210,21 +181,15 @@ impl SplitReader {
             None => None,
             Some(Step::Rows) => self.rows.take(self.reader.columns())?.map(Found::Rows),
             Some(Step::Missing(missing)) => Some(Found::Missing(missing)),
-            Some(Step::Lost(lost)) => Some(Found::Lost((
-                lost.path,
-                lost.position,
-                lost.start_offset,
-                lost.end_offset,
-                lost.reason,
-            ))),
+            Some(Step::Lost(lost)) => Some(Found::Lost(lost.into())),
         })
     }
 }
 
 #[derive(IntoPyObject)]
-enum RowsOrDefect<'py> {
+enum PyRowsOrDefect<'py> {
     Rows(Bound<'py, PyAny>),
-    Defect(AnyPart),
+    Defect(DefectFields),
 }
 
 #[pyclass(module = "brokerless._native")]
@@ -254,7 +219,7 @@ impl RunReader {
         slf
     }
 
-    fn __next__<'py>(&mut self, py: Python<'py>) -> PyResult<Option<RowsOrDefect<'py>>> {
+    fn __next__<'py>(&mut self, py: Python<'py>) -> PyResult<Option<PyRowsOrDefect<'py>>> {
         let mut decoder = self.decoder.bind(py).borrow_mut();
         let decoder = &mut *decoder;
         let reader = &mut self.reader;
@@ -262,15 +227,15 @@ impl RunReader {
             .detach(|| {
                 Ok::<_, ReadError<PyErr>>(match reader.step(&mut decoder.decoder)? {
                     None => None,
-                    Some(RowsOrFinding::Rows) => decoder.take()?.map(Ok),
-                    Some(RowsOrFinding::Finding(finding)) => Some(Err(finding)),
+                    Some(RowsOrDefect::Rows) => decoder.take()?.map(Ok),
+                    Some(RowsOrDefect::Defect(defect)) => Some(Err(defect)),
                 })
             })
             .map_err(|error| read_to_py(py, error))?;
         Ok(match found {
             None => None,
-            Some(Ok(rows)) => Some(RowsOrDefect::Rows(decoder.hand_over.rows(py, rows)?)),
-            Some(Err(finding)) => Some(RowsOrDefect::Defect(Part::Finding(finding).into())),
+            Some(Ok(rows)) => Some(PyRowsOrDefect::Rows(decoder.hand_over.rows(py, rows)?)),
+            Some(Err(defect)) => Some(PyRowsOrDefect::Defect(defect.into())),
         })
     }
 }

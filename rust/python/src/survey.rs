@@ -3,26 +3,15 @@
 use brokerless_core::{Part, Survey, SurveyedSegment};
 use pyo3::prelude::*;
 
+use crate::defect::DefectFields;
 use crate::file::{AnyFile, read_to_py};
 
 /// Position, end position, first offset, next offset.
 type Run = (u64, u64, i64, i64);
-/// Kind, code, position, base offset, next position, start offset, end offset, reason.
-type Finding = (
-    &'static str,
-    &'static str,
-    u64,
-    Option<i64>,
-    Option<u64>,
-    i64,
-    Option<i64>,
-    String,
-);
-
 #[derive(IntoPyObject)]
 pub(crate) enum AnyPart {
     Run(Run),
-    Finding(Finding),
+    Defect(DefectFields),
 }
 
 impl From<Part> for AnyPart {
@@ -34,16 +23,7 @@ impl From<Part> for AnyPart {
                 run.first_offset,
                 run.next_offset,
             )),
-            Part::Finding(finding) => Self::Finding((
-                finding.kind.name(),
-                finding.code,
-                finding.position,
-                finding.base_offset,
-                finding.next_position,
-                finding.start_offset,
-                finding.end_offset,
-                finding.reason,
-            )),
+            Part::Defect(defect) => Self::Defect(defect.into()),
         }
     }
 }

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from brokerless.checking.codes import Code, Severity
+    from brokerless.log.defect import Defect
 
 _FIELDS: list[pa.Field[Any]] = [
     pa.field("code", pa.string()),
@@ -58,6 +59,21 @@ class Finding:
     start_offset: int | None = None
     end_offset: int | None = None
     next_position: int | None = None
+
+    @classmethod
+    def of(cls, defect: Defect, topic: str | None, partition: int | None) -> Self:
+        """Return the finding of a defect of a partition's log."""
+        return cls(
+            code=defect.code,
+            topic=topic,
+            partition=partition,
+            path=defect.path,
+            position=defect.position,
+            start_offset=defect.start_offset,
+            end_offset=defect.end_offset,
+            next_position=defect.next_position,
+            message=defect.reason,
+        )
 
     @classmethod
     def from_dict(cls, row: Mapping[str, Any]) -> Self:

@@ -19,7 +19,6 @@ from brokerless.io import storage
 from brokerless.layout import checkpoints, lost_offsets
 from brokerless.layout.file_names import METADATA_TOPIC, SET_ASIDE, STATES, TXNINDEX, live_base_offset, segment_file
 from brokerless.log.aborted_transactions import transactions
-from brokerless.log.expected_records import LOST
 from brokerless.log.segment import NO_END, transaction_index, walk_whole_batches
 from brokerless.recovery.segment_replay import feed
 
@@ -185,9 +184,8 @@ class LogCheck:
 
     def _missing(self) -> Iterator[Finding]:
         """Yield the records that a log without segments should have."""
-        for path, start, end, reason, position in self._log.files.missing:
-            code = "segment-missing" if reason == LOST else "records-missing"
-            yield self._finding(code, path, reason, position=position, start_offset=start, end_offset=end)
+        for missing in self._log.files.missing:
+            yield Finding.of(missing, self._log.topic, self._log.partition)
 
     def _missing_head(self) -> Iterator[Finding]:
         """Yield the records before the first segment, if the leader epochs begin below. None are in remote storage.

@@ -87,19 +87,9 @@ def check_segment(
         else:
             defects = missing_records(segment, *plain, log)
         for found in defects:
-            if found.position is not None and found.path == segment.path:
+            if found.path == segment.path:
                 damaged.append((found.position, found.next_position))
-            yield Finding(
-                code=found.code,
-                topic=log.topic,
-                partition=log.partition,
-                path=found.path,
-                position=found.position,
-                start_offset=found.start_offset,
-                end_offset=found.end_offset,
-                next_position=found.next_position,
-                message=found.reason,
-            )
+            yield Finding.of(found, log.topic, log.partition)
     except (CorruptRecordError, UnsupportedFormatError) as error:
         yield Finding(
             code="batch-framing",

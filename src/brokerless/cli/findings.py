@@ -82,7 +82,7 @@ def finding_line(finding: Finding) -> str:
 
 
 def _lost(finding: Finding) -> str:
-    from brokerless.log.reader import lost_in_words
+    from brokerless.log.defect import lost_in_words
 
     if not finding.kind.loses_records or finding.start_offset is None:
         return ""

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from brokerless.log.defect import Defect
     from brokerless.log.log import Log
     from brokerless.log.offset_range import EndOffset, IsolationLevel, StartOffset
-    from brokerless.log.reader import LostRange
     from brokerless.log.split import OnCorrupt
 
 _T = TypeVar("_T")
@@ -125,10 +125,10 @@ def read(
     logs = named_logs(paths, topics, partitions, internal=False)
     uncommitted = Uncommitted(logs, paths, metadata)
 
-    def rows_of_all(progress: Progress) -> Iterator[tuple[pa.RecordBatch, list[LostRange]]]:
+    def rows_of_all(progress: Progress) -> Iterator[tuple[pa.RecordBatch, list[Defect]]]:
         """Yield batches of rows, each with all losses so far, and an empty batch at the end."""
         done = 0
-        lost: list[LostRange] = []
+        lost: list[Defect] = []
         for log in logs:
             if start_offset in (None, "earliest"):
                 note_missing(log)
@@ -156,7 +156,7 @@ def read(
         Progress(prints=output in (None, "-")) as progress,
         open_sink(form, output, lambda rows: json_lines(rows, bytes_as), schema) as write,
     ):
-        met: list[LostRange] = []
+        met: list[Defect] = []
         for rows, known in _limited(_ahead(rows_of_all(progress)), limit):
             if rows.num_rows:
                 write(rows)
@@ -203,8 +203,8 @@ def _ahead(rows: Iterator[_T]) -> Iterator[_T]:
 
 
 def _limited(
-    found: Iterator[tuple[pa.RecordBatch, list[LostRange]]], limit: int | None
-) -> Iterator[tuple[pa.RecordBatch, list[LostRange]]]:
+    found: Iterator[tuple[pa.RecordBatch, list[Defect]]], limit: int | None
+) -> Iterator[tuple[pa.RecordBatch, list[Defect]]]:
     """Stop after `limit` rows. Losses after them, known from reading ahead, are left out."""
     remaining = limit
     while remaining != 0 and (pair := next(found, None)) is not None:

@@ -24,7 +24,8 @@ from brokerless.healing.damaged_range import covered
 from brokerless.healing.lone_claims import lone_claim
 from brokerless.healing.pieces import Gaps, first_batch, joined, last_batch, last_batches, piece_batches, spans
 from brokerless.layout import lost_offsets
-from brokerless.log.damage import Defect, Run, survey
+from brokerless.log.damage import Run, survey
+from brokerless.log.defect import Defect
 from brokerless.log.segment import NO_END, whole_batches
 
 if TYPE_CHECKING:

@@ -11,7 +11,8 @@ import os
 from typing import TYPE_CHECKING, Protocol
 
 from brokerless import _native
-from brokerless.log.damage import Defect, Run, cut_short, is_lost, rows_and_defects, survey
+from brokerless.log.damage import Run, cut_short, is_lost, rows_and_defects, survey
+from brokerless.log.defect import Defect
 from brokerless.log.expected_records import LOST
 from brokerless.log.partition_files import PartitionFiles
 from brokerless.log.segment import NO_END, Segment, whole_batches
@@ -87,7 +88,7 @@ def _zeros(segment: Segment, found: Survey, size: int) -> Iterator[Defect]:
     end = last.end_position if isinstance(last, Run) else 0
     if end < size and not isinstance(last, Defect):
         offset = found.next_offset
-        yield Defect("tail", segment.path, end, None, None, offset, offset, zeros_in_words(end, size), "tail-zeros")
+        yield Defect(segment.path, end, offset, offset, zeros_in_words(end, size), "tail-zeros")
 
 
 def zeros_in_words(end: int, size: int) -> str:
@@ -112,10 +113,9 @@ def missing_records(segment: Segment, found: Survey, size: int, log: Log | None 
     if segment.lost is not None and found.next_offset <= segment.lost:
         path = Segment(os.path.dirname(segment.path), segment.lost).path
         if is_lost(path):
-            yield Defect("damage", path, 0, None, None, segment.lost, segment.next_base_offset, LOST, "segment-missing")
+            yield Defect(path, 0, segment.lost, segment.next_base_offset, LOST, "segment-missing")
     if not (found.parts and isinstance(found.parts[-1], Defect)) and _trusts_index(segment, log):
-        for path, start, end, reason, _ in cut_short(segment, found.next_offset, size):
-            yield Defect("damage", path, size, None, None, start, end, reason, "segment-cut")
+        yield from cut_short(segment, found.next_offset, size)
     # If damage hides the end of the log, nothing more is known to be missing.
     if segment.is_last and not any(isinstance(part, Defect) and part.end_offset is None for part in found.parts):
         yield from _around(segment, log)
@@ -186,10 +186,9 @@ def _around(segment: Segment, log: Log | None) -> Iterator[Defect]:
         whole = _files_around(segment, log)
         lost = {other.lost for other in whole.segments}
         older = {other.path for other in whole.segments[:-1]}
-        for path, start, end, reason, position in whole.missing:
-            if start not in lost and path not in older:
-                code = "segment-missing" if reason == LOST else "records-missing"
-                yield Defect("damage", path, position, None, None, start, end, reason, code)
+        for missing in whole.missing:
+            if missing.start_offset not in lost and missing.path not in older:
+                yield missing
 
 
 def _of_records(rows: pa.RecordBatch, path: str) -> Iterator[Defect]:
@@ -205,4 +204,4 @@ def _of_records(rows: pa.RecordBatch, path: str) -> Iterator[Defect]:
         for first in {row["position"]: row for row in reversed(wrong)}.values():
             position, offset = first["position"], first["offset"]
             reason = f"record {offset} follows record {first['before']}"
-            yield Defect("order", path, position, offset, position, offset, offset, reason, "record-order")
+            yield Defect(path, position, offset, offset, reason, "record-order", offset, position)

@@ -10,6 +10,7 @@ Modules:
     offsets_for_times.py       offsets for times: the time index, and the broker's rules
     end_offsets.py             the log end offset at past times
     aborted_transactions.py    aborted and open transactions, found by their markers
+    defect.py                  what is wrong at one place of a log, and which offsets it costs
     damage.py                  sound and damaged ranges of a segment, and the offsets lost between them
     expected_records.py        records that a log should have according to the files around it
 """

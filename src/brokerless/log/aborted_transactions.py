@@ -19,7 +19,8 @@ from brokerless.errors import BrokerlessError, CorruptRecordError, UnsupportedFo
 from brokerless.io import storage
 from brokerless.io.file_window import MAX_BATCH, batch_at
 from brokerless.layout import file_names
-from brokerless.log.damage import Defect, Run, by_offset, position_in, survey, tuples
+from brokerless.log.damage import Run, by_offset, position_in, survey, tuples
+from brokerless.log.defect import Defect
 from brokerless.log.segment import NO_END, transaction_index, walk_headers, walk_whole_batches
 
 if TYPE_CHECKING:
@@ -43,25 +44,24 @@ class Doubt(NamedTuple):
     Attributes:
         producer_id: the producer.
         first_offset: the first offset of the transaction.
-        end_offset: the offset after the damage; None if no sound batch follows it. The doubt covers rows below it.
-        path: the damaged file.
-        position: the byte position of the damage.
-        cause: what is wrong there.
+        damage: the damage. The doubt covers rows below its end.
     """
 
     producer_id: int
     first_offset: int
-    end_offset: int | None
-    path: str
-    position: int
-    cause: str
+    damage: Defect
+
+    @property
+    def end_offset(self) -> int | None:
+        """The offset after the damage; None if no sound batch follows it."""
+        return self.damage.end_offset
 
     @property
     def reason(self) -> str:
         """The explanation for errors and reports."""
         return (
             f"whether the transaction of producer {self.producer_id} from offset {self.first_offset} on was committed "
-            f"is not known: its marker may be in the damage ({self.cause})"
+            f"is not known: its marker may be in the damage ({self.damage.reason})"
         )
 
 
@@ -113,7 +113,7 @@ def first_unstable_offset(files: PartitionFiles, end_offset: int, *, skips: bool
     """
     found = _open_at(files, end_offset, None)
     for doubt in () if skips else found.doubts:
-        raise CorruptRecordError(doubt.reason, path=doubt.path, position=doubt.position)
+        raise CorruptRecordError(doubt.reason, path=doubt.damage.path, position=doubt.damage.position)
     return _first_unstable(files, found.open)
 
 
@@ -301,16 +301,13 @@ def _walk(
             name = file_names.segment_file(_end_of(files, segment), file_names.SNAPSHOT)
             cause = f"none was found up to {_end_of(files, segment)}, where {name} says that it has ended"
             doubts += [
-                Doubt(producer, begun, _end_of(files, segment), segment.path, 0, cause)
+                Doubt(producer, begun, Defect(segment.path, 0, begun, _end_of(files, segment), cause, "batch-framing"))
                 for producer, begun in _ended(files, open_transactions, known)
             ]
             open_transactions = known
         for missing in files.lost_after(segment) if open_transactions and high is None else ():
             # Their markers may be among the missing records.
-            hidden = [
-                Doubt(producer, begun, missing.end_offset, missing.path, missing.position, missing.reason)
-                for producer, begun in open_transactions
-            ]
+            hidden = [Doubt(producer, begun, missing) for producer, begun in open_transactions]
             open_transactions, _, left = _resolved(files, None, hidden, missing.start_offset)
             doubts += left
     return _Walked(aborted, open_transactions, doubts)
@@ -349,7 +346,7 @@ def _past_damage(
     aborted: list[Aborted] = []
     doubts: list[Doubt] = []
     found = survey(file, segment.path, segment.base_offset, segment.next_base_offset, size)
-    moved = {part.position for part in found.parts if isinstance(part, Defect) and part.kind == "order"}
+    moved = {part.position for part in found.parts if isinstance(part, Defect) and part.code == "batch-order"}
     for part in by_offset(file, found):
         if isinstance(part, Run):
             walk = _native.HeaderWalk(open_transactions)
@@ -359,10 +356,7 @@ def _past_damage(
             aborted += walk.aborted
             open_transactions = walk.open_transactions
         elif offsets[0] <= part.start_offset < offsets[1] and _may_hide_marker(file, part, is_alone=len(moved) == 1):
-            hidden = [
-                Doubt(producer, begun, part.end_offset, part.path, part.position, part.reason)
-                for producer, begun in open_transactions
-            ]
+            hidden = [Doubt(producer, begun, part) for producer, begun in open_transactions]
             open_transactions, ended, left = _resolved(files, segment, hidden, part.start_offset)
             aborted += ended
             doubts += left
@@ -381,7 +375,7 @@ def _may_hide_marker(file: storage.File, defect: Defect, *, is_alone: bool) -> b
     is_single = batch is not None and batch["position"] + batch["size"] == defect.next_position
     if batch is None or not is_single:
         return True
-    if defect.kind == "order":
+    if defect.code == "batch-order":
         # If two batches were swapped, the other one, which may be a marker, was here.
         return bool(batch["is_control"]) or not is_alone
     return int(batch["size"]) <= _MAX_MARKER

@@ -10,12 +10,13 @@ No checksum covers base offsets. If batches contradict each other, as few as pos
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from brokerless import _native
 from brokerless.errors import located
 from brokerless.io import storage
 from brokerless.layout import file_names
+from brokerless.log.defect import Defect
 from brokerless.log.expected_records import cut_short_in_words
 from brokerless.log.segment import whole_batches
 
@@ -27,58 +28,8 @@ if TYPE_CHECKING:
     from brokerless.io.file_window import Readable
     from brokerless.log.segment import Segment
 
-    Kind = Literal["damage", "order", "tail", "unsupported", "overlap"]
-
 # The read size after damage: more damage may be near.
 _NEAR = 1 << 18
-
-
-class Defect(NamedTuple):
-    """A defect at one place in a segment.
-
-    Attributes:
-        kind: "damage"; "tail": bytes that a broker truncates when it starts; "unsupported": valid Kafka data that
-            brokerless does not read; "order": offsets that do not rise, or leave the segment's range; "overlap": a
-            sound batch that has some offsets a second time.
-        path: the file.
-        position: the byte position of the defect.
-        base_offset: the base offset field at that position; None if it cannot be read.
-        next_position: where scanning continues; None if the rest of the file is lost.
-        start_offset: the first offset that may be missing.
-        end_offset: the offset after the last one that may be missing; None if the log ends here.
-        reason: the explanation.
-        code: its kind among the findings of a check.
-    """
-
-    kind: Kind
-    path: str
-    position: int
-    base_offset: int | None
-    next_position: int | None
-    start_offset: int
-    end_offset: int | None
-    reason: str
-    code: str
-
-
-class Missing(NamedTuple):
-    """Records that are missing according to other files of the directory.
-
-    They are those in [start_offset, end_offset), unless a segment turns out to reach beyond `start_offset`.
-
-    Attributes:
-        path: the file that lacks the records, or whose damage hides them.
-        start_offset: the first missing offset.
-        end_offset: the offset after the last missing one; None if it is not known.
-        reason: the explanation for the error or the report.
-        position: the byte position in `path`.
-    """
-
-    path: str
-    start_offset: int
-    end_offset: int | None
-    reason: str
-    position: int = 0
 
 
 class Run(NamedTuple):
@@ -145,8 +96,7 @@ def survey(
 
 
 def _defect(fields: tuple[Any, ...], path: str) -> Defect:
-    kind, code, *place = fields
-    return Defect(*(kind, path, *place, code))
+    return Defect(*fields)._replace(path=path)
 
 
 def rows_and_defects(
@@ -174,7 +124,7 @@ def is_lost(path: str) -> bool:
     return has_index and not (storage.exists(path) or storage.exists(path + file_names.DELETED))
 
 
-def cut_short(segment: Segment, next_offset: int | None, size: int) -> Iterator[Missing]:
+def cut_short(segment: Segment, next_offset: int | None, size: int) -> Iterator[Defect]:
     """Yield the records lost at an older segment's end: its index knows them, but its sound `.log` is shorter.
 
     Args:
@@ -185,12 +135,13 @@ def cut_short(segment: Segment, next_offset: int | None, size: int) -> Iterator[
     start = segment.base_offset if next_offset is None else next_offset
     entry = segment.entry_behind(start, size)
     if entry is not None:
-        yield Missing(segment.path, start, segment.next_base_offset, cut_short_in_words(size, entry))
+        reason = cut_short_in_words(size, entry)
+        yield Defect(segment.path, size, start, segment.next_base_offset, reason, "segment-cut")
 
 
 def by_offset(file: storage.File, found: Survey) -> list[Run | Defect]:
     """Return the parts of a survey in offset order, so that a moved batch counts at its original place."""
-    moved = [part.start_offset for part in found.parts if isinstance(part, Defect) and part.kind == "order"]
+    moved = [part.start_offset for part in found.parts if isinstance(part, Defect) and part.code == "batch-order"]
     parts: list[Run | Defect] = []
     for part in found.parts:
         if isinstance(part, Defect):

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from brokerless.arguments import to_ms
 from brokerless.errors import BrokerlessError
 from brokerless.log import offsets_for_times
-from brokerless.log.damage import Missing
 from brokerless.log.offset_range import bounds, check_word, stable_end, visible_end
 from brokerless.log.partition_files import PartitionFiles
 from brokerless.log.reader import Reader
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from brokerless.arguments import Time
     from brokerless.layout.checkpoints import LeaderEpoch
     from brokerless.layout.log_dir_files import LogDirFiles
+    from brokerless.log.defect import Defect
     from brokerless.log.offset_range import EndOffset, IsolationLevel, StartOffset
     from brokerless.log.offsets_for_times import OffsetAndTimestamp
     from brokerless.log.segment import Segment
@@ -275,11 +275,11 @@ class Log:
         missing = [first] if first is not None and is_met and first.start_offset < found.limit else []
         # A read reaches a transaction in doubt after the rows before it: it fails there or, with "skip", reports it.
         doubtful = [
-            Missing(doubt.path, doubt.first_offset, doubt.end_offset, doubt.reason, doubt.position)
+            doubt.damage._replace(start_offset=doubt.first_offset, reason=doubt.reason)
             for doubt in sorted(found.doubts, key=lambda doubt: doubt.first_offset)
         ]
 
-        def absent(missing: Missing, start: int) -> Split:
+        def absent(missing: Defect, start: int) -> Split:
             return Split(
                 path=missing.path,
                 topic=self.topic,

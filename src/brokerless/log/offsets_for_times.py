@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from brokerless import _native
 from brokerless.errors import CorruptRecordError, UnsupportedFormatError, located
-from brokerless.log.damage import Defect, by_offset, survey
+from brokerless.log.damage import by_offset, survey
+from brokerless.log.defect import Defect
 from brokerless.log.segment import NO_END, index_entry, sound_batches, time_index, walk_headers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from brokerless.io.storage import File
-    from brokerless.log.damage import Missing
     from brokerless.log.partition_files import PartitionFiles
     from brokerless.log.segment import Segment
 
@@ -68,7 +68,7 @@ class Since(NamedTuple):
 
     answer: OffsetAndTimestamp
     start_offset: int | None
-    lost: Missing | None = None
+    lost: Defect | None = None
 
 
 def answer(files: PartitionFiles, timestamp: int, end: int) -> OffsetAndTimestamp:
@@ -161,7 +161,7 @@ def since(files: PartitionFiles, timestamp: int, *, skips: bool, as_broker: bool
     return Since(NONE, lost_from, lost)
 
 
-def _error(missing: Missing) -> CorruptRecordError:
+def _error(missing: Defect) -> CorruptRecordError:
     return CorruptRecordError(missing.reason, path=missing.path, position=missing.position)
 
 

@@ -31,7 +31,8 @@ from brokerless.io.remote import is_remote
 from brokerless.layout import checkpoints, commit_journal, file_names
 from brokerless.layout.log_dir_files import LogDirFiles
 from brokerless.layout.tiering import log_start_offset
-from brokerless.log.damage import Defect, Missing, cut_short, is_lost, survey
+from brokerless.log.damage import cut_short, is_lost, survey
+from brokerless.log.defect import Defect
 from brokerless.log.expected_records import LOST, EndEvidence
 from brokerless.log.segment import Extent, Segment, cut_batch, walk_headers, walk_whole_batches
 from brokerless.notes import note
@@ -155,7 +156,7 @@ class PartitionFiles:
         return self._survey_of_end[0]
 
     @cached_property
-    def _survey_of_end(self) -> tuple[Extent, Missing | None]:
+    def _survey_of_end(self) -> tuple[Extent, Defect | None]:
         """Return where the last segment ends, and the records lost to damage after its last sound batch."""
         if not self.segments:
             return Extent(0, 0), None
@@ -170,22 +171,22 @@ class PartitionFiles:
         last = found.parts[-1] if found.parts else None
         lost = None
         if isinstance(last, Defect) and last.end_offset is None:
-            lost = Missing(last.path, found.next_offset, None, last.reason, last.position)
+            lost = last._replace(start_offset=found.next_offset)
         return extent._replace(next_offset=found.next_offset), lost
 
     @property
-    def damage_at_end(self) -> Missing | None:
+    def damage_at_end(self) -> Defect | None:
         """The records lost to damage after the last sound batch; None if the log ends with that batch."""
         return self._survey_of_end[1]
 
     @property
-    def lost_at_end(self) -> Missing | None:
+    def lost_at_end(self) -> Defect | None:
         """The records certainly lost at the end: by damage, or since the log ends below where it was closed."""
         expected = self.expected_end
         if self.damage_at_end is not None or expected is None or not expected.is_certain:
             return self.damage_at_end
         path = self.segments[-1].path if self.segments else self._directory
-        return Missing(path, self.log_end_offset, expected.offset, str(expected))
+        return Defect(path, 0, self.log_end_offset, expected.offset, str(expected), "records-missing")
 
     @property
     def corroborated_end(self) -> int | None:
@@ -282,7 +283,7 @@ class PartitionFiles:
         return PartitionFiles(self._directory, root=type(self.root)(self.root.path))
 
     @cached_property
-    def lost_before(self) -> Missing | None:
+    def lost_before(self) -> Defect | None:
         """The records missing before the first segment, or from a log without segments, according to other files."""
         if self.is_file or self.root.is_locked:
             return None
@@ -293,22 +294,22 @@ class PartitionFiles:
         for base in self._live.lost:
             path = Segment(self._directory, base).path
             if (first is None or (base < first and start < first)) and is_lost(path):
-                return Missing(path, base, end, LOST)
+                return Defect(path, 0, base, end, LOST, "segment-missing")
         return (
             None
             if first is not None or end is None
-            else Missing(self._directory, self.log_end_offset, end, str(expected))
+            else Defect(self._directory, 0, self.log_end_offset, end, str(expected), "records-missing")
         )
 
     @property
-    def missing(self) -> list[Missing]:
+    def missing(self) -> list[Defect]:
         """The records that should be in the directory according to its other files, but are not."""
         found = [] if self.lost_before is None else [self.lost_before]
         for segment in self.segments:
             found += self.lost_after(segment)
         return found
 
-    def lost_after(self, segment: Segment) -> list[Missing]:
+    def lost_after(self, segment: Segment) -> list[Defect]:
         """Return the records missing at the end of a segment and between it and the next one."""
         if segment.limit_offset <= self.log_start_offset:
             # Deleted records are not missing.
@@ -325,7 +326,7 @@ class PartitionFiles:
             found.append(missing)
         return [*found, *self._cut_short(segment)]
 
-    def _cut_short(self, segment: Segment) -> Iterator[Missing]:
+    def _cut_short(self, segment: Segment) -> Iterator[Defect]:
         """Yield the records that an older segment's index knows after the file's end. A read checks that on its own."""
         # On an object store, this check costs a request for each segment.
         if not self.trusts_index(segment) or is_remote(segment.path):
@@ -354,7 +355,7 @@ class PartitionFiles:
         expected = self.expected_end
         return found if expected is None or expected.is_certain else [*found, str(expected)]
 
-    def claimed_lost_after(self, segment: Segment) -> tuple[Missing, ...]:
+    def claimed_lost_after(self, segment: Segment) -> tuple[Defect, ...]:
         """Return the records missing between a segment and the next one, according to the directory's other files.
 
         The segment itself may hold them. A read finds out, and so does `lost_after`.
@@ -367,10 +368,10 @@ class PartitionFiles:
             path = Segment(self._directory, segment.lost).path
             if is_lost(path):
                 end = segment.next_base_offset if certain is None else certain.offset
-                found.append(Missing(path, segment.lost, end, LOST))
+                found.append(Defect(path, 0, segment.lost, end, LOST, "segment-missing"))
         # If the newest segment is gone, its indexes and the expected end report the same records.
         if certain is not None and not (found and segment.lost == self.log_end_offset):
-            found.append(Missing(segment.path, self.log_end_offset, certain.offset, str(certain)))
+            found.append(Defect(segment.path, 0, self.log_end_offset, certain.offset, str(certain), "records-missing"))
         return tuple(found)
 
     def _of_partition(self, checkpoint: dict[tuple[str, int], int]) -> int | None:

@@ -6,7 +6,7 @@ import contextlib
 import errno
 import os
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, Self
 
 from brokerless import _native
 from brokerless.arguments import check_number, check_several, unknown
@@ -14,6 +14,7 @@ from brokerless.errors import located
 from brokerless.io import storage
 from brokerless.layout import commit_journal, file_names
 from brokerless.log.damage import cut_short
+from brokerless.log.defect import Defect
 from brokerless.log.segment import NO_END, Segment, open_log
 from brokerless.notes import note
 
@@ -23,48 +24,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from brokerless.io.storage import File
-    from brokerless.log.damage import Missing
     from brokerless.log.split import Split
 
 KAFKA_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
 """The default columns of a read: those of Spark's Kafka source, with headers."""
 _MAX_ROWS = 65536
-
-
-class LostRange(NamedTuple):
-    """A range of offsets that a read with `on_corrupt="skip"` left out.
-
-    Attributes:
-        path: the damaged file.
-        position: the byte position of the damaged batch.
-        start_offset: the first offset that may be lost.
-        end_offset: the offset after the last one that may be lost. Equal to `start_offset` if no offset is lost; None
-            if the end of the log is not known.
-        reason: the error message.
-
-    >>> str(LostRange("orders-0/00000000000000000000.log", 78, 3, 5, "record batch crc mismatch"))
-    'lost: offsets 3 to 4 at orders-0/00000000000000000000.log:78: record batch crc mismatch'
-    """
-
-    path: str
-    position: int
-    start_offset: int
-    end_offset: int | None
-    reason: str
-
-    def __str__(self) -> str:
-        return f"{lost_in_words(self.start_offset, self.end_offset)} at {self.path}:{self.position}: {self.reason}"
-
-
-def lost_in_words(start_offset: int, end_offset: int | None) -> str:
-    """Return a phrase for the offsets that may be lost. For the arguments see `LostRange`.
-
-    >>> lost_in_words(3, 5)
-    'lost: offsets 3 to 4'
-    """
-    if end_offset is None:
-        return f"lost: all from offset {start_offset} on"
-    return f"lost: offsets {start_offset} to {end_offset - 1}" if end_offset > start_offset else "lost: no offset"
 
 
 class Reader:
@@ -112,7 +76,7 @@ class Reader:
                 raise unknown("column", column, _native.ROW_COLUMNS)
         self._check_crcs = check_crcs
         self.schema = _native.row_schema(self._columns, spark=self._is_for_spark)
-        self.lost: list[LostRange] = []
+        self.lost: list[Defect] = []
         self.notes: list[str] = []
         self.null_timestamps = 0
         self._rows = self._read(splits) if limit is None else _first(limit, self._read(splits))
@@ -180,7 +144,7 @@ class Reader:
                 for part in reader:
                     if isinstance(part, tuple):
                         path, *lost = part
-                        self.lost.append(LostRange(path or split.path, *lost))
+                        self.lost.append(Defect(path or split.path, *lost))
                         self.notes.append(str(self.lost[-1]))
                         continue
                     self.null_timestamps = before + reader.null_timestamps
@@ -189,7 +153,7 @@ class Reader:
                         yield part.slice(start, _MAX_ROWS)
 
 
-def _cut_short(split: Split, next_offset: int) -> Missing | None:
+def _cut_short(split: Split, next_offset: int) -> Defect | None:
     """Return the records that the segment's index knows after the end of the file."""
     directory, name = os.path.split(split.path)
     if name != file_names.segment_file(split.base_offset, file_names.LOG):

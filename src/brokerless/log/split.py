@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from brokerless import _native
     from brokerless.io.storage import File
     from brokerless.log.aborted_transactions import Aborted
-    from brokerless.log.damage import Missing
+    from brokerless.log.defect import Defect
     from brokerless.log.segment import Segment
 
 OnCorrupt = Literal["raise", "skip"]
@@ -83,7 +83,7 @@ class Split:
     on_corrupt: OnCorrupt = "raise"
     limit_offset: int | None = None
     ends_segment: bool = True
-    missing: tuple[Missing, ...] = ()
+    missing: tuple[Defect, ...] = ()
     trusts_index: bool = True
 
     def is_of(self, file: File) -> bool:
@@ -119,7 +119,7 @@ class Stretch(NamedTuple):
     following_offset: int | None
     last_batch: tuple[int, bytes] | None = None
     limit_offset: int | None = None
-    missing: tuple[Missing, ...] = ()
+    missing: tuple[Defect, ...] = ()
     trusts_index: bool = True
 
 

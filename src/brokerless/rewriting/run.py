@@ -27,7 +27,6 @@ from brokerless.io.clock import now_ms
 from brokerless.io.processes import Processes
 from brokerless.layout import file_names
 from brokerless.layout.log_dir_files import LogDirFiles
-from brokerless.log.reader import LostRange
 from brokerless.log.segment import segments_in
 from brokerless.log_dir.copying import StagedCopy, check_at_rest
 from brokerless.log_dir.start_faults import obstacles
@@ -47,6 +46,7 @@ if TYPE_CHECKING:
 
     from brokerless.append.operation import Outcome, RewriteOperation
     from brokerless.io.runner import Runner
+    from brokerless.log.defect import Defect
     from brokerless.metadata.topic_settings import Path
     from brokerless.recovery.load_result import Loaded
     from brokerless.rewriting.progress_file import ProgressFile
@@ -86,7 +86,7 @@ class RewriteResult(Generic[ReportT]):
     report: ReportT
     recovery: tuple[str, ...] = ()
     unkept_log_start_offset: int | None = None
-    damage: tuple[LostRange, ...] = ()
+    damage: tuple[Defect, ...] = ()
 
     @property
     def key(self) -> Key:
@@ -282,11 +282,11 @@ def _copy(selection: Selection, copy: StagedCopy, progress: Progress) -> Selecti
     return Selection(directories, LogDirFiles(copy.path))
 
 
-def _find_damage(directory: str, unread_from: int | None = 0) -> tuple[LostRange, ...]:
+def _find_damage(directory: str, unread_from: int | None = 0) -> tuple[Defect, ...]:
     """Return the damage in a log's segments from a base offset on; with None, in no segment."""
     unread = [part for part in segments_in(directory) if unread_from is not None and part.base_offset >= unread_from]
     return tuple(
-        LostRange(found.path, found.position, found.start_offset, found.end_offset, found.reason)
+        found
         for segment in unread
         for found in findings(segment, is_clean=True)
         # A finding of no length is about offsets that do not ascend within a batch, which readers return as they are.
@@ -294,7 +294,7 @@ def _find_damage(directory: str, unread_from: int | None = 0) -> tuple[LostRange
     )
 
 
-def _relocated(damage: tuple[LostRange, ...], before: str, after: str) -> tuple[LostRange, ...]:
+def _relocated(damage: tuple[Defect, ...], before: str, after: str) -> tuple[Defect, ...]:
     """Return the damage with the paths that the files will have."""
     return tuple(lost._replace(path=lost.path.replace(before, after)) for lost in damage)
 

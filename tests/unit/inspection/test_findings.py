@@ -56,8 +56,8 @@ def test_the_logs_of_real_brokers(golden):
         for log in bl.LogDirs(log_dir).logs():
             for segment in log.segments:
                 for finding in findings(segment, is_clean=log.root.is_clean):
-                    kinds[log_dir.name, log.topic] = finding.kind
-    assert kinds == {("kafka-4.1-crashed", "crash-cut"): "tail", ("kafka-4.1-crashed", "crash-zstd"): "damage"}
+                    kinds[log_dir.name, log.topic] = finding.code
+    assert kinds == {("kafka-4.1-crashed", "crash-cut"): "tail-torn", ("kafka-4.1-crashed", "crash-zstd"): "batch-crc"}
 
 
 def test_each_bad_batch_is_a_finding(log):
@@ -65,7 +65,7 @@ def test_each_bad_batch_is_a_finding(log):
     for position, _ in (places[1], places[3]):
         damage.flip_bit(old(log), position + HEADER + 2)
     first, second = found(log)
-    assert (first.kind, first.path, first.position, first.base_offset) == ("damage", str(old(log)), places[1][0], 2)
+    assert (first.code, first.path, first.position, first.base_offset) == ("batch-crc", str(old(log)), places[1][0], 2)
     assert (first.next_position, first.start_offset, first.end_offset) == (places[2][0], 2, 4)
     assert first.reason.startswith("record batch crc mismatch: stored ")
     assert (second.position, second.start_offset, second.end_offset) == (places[3][0], 6, 8)
@@ -108,7 +108,7 @@ def test_zeros_in_the_middle_are_damage(log):
     position = batches(newest(log))[2][0]
     newest(log).write_bytes(content[:position] + bytes(4 << 20) + content[position:])
     (finding,) = found(log, is_clean=False)
-    assert (finding.kind, finding.position, finding.next_position) == ("damage", position, position + (4 << 20))
+    assert (finding.code, finding.position, finding.next_position) == ("batch-zeros", position, position + (4 << 20))
 
 
 @pytest.mark.parametrize("is_clean", [False, True])
@@ -119,9 +119,9 @@ def test_a_cut_batch(log, is_clean):
     first, second = found(log, is_clean=is_clean)
     place, size = batches(old(log))[-1]
     end = place + size
-    assert (first.kind, first.position, first.next_position) == ("damage", end, None)
+    assert (first.code, first.position, first.next_position) == ("batch-cut", end, None)
     assert (first.start_offset, first.end_offset) == (8, 10)
-    assert (second.kind, second.position) == ("damage" if is_clean else "tail", end)
+    assert (second.code, second.position) == ("batch-cut" if is_clean else "tail-torn", end)
     assert (second.start_offset, second.end_offset) == (18, None)
     assert "record batch is cut" in second.reason
 
@@ -130,11 +130,11 @@ def test_a_bad_batch_at_the_end_is_a_tail(log):
     """A broker's recovery cuts at the first bad batch, though it is framed; a good one behind it would go, too."""
     places = batches(newest(log))
     damage.flip_bit(newest(log), places[4][0] + HEADER + 2)
-    assert [finding.kind for finding in found(log, is_clean=False)] == ["tail"]
+    assert [finding.code for finding in found(log, is_clean=False)] == ["tail-torn"]
     damage.flip_bit(newest(log), places[3][0] + HEADER + 2)
-    assert [(finding.kind, finding.position) for finding in found(log, is_clean=False)] == [("tail", places[3][0])]
+    assert [(finding.code, finding.position) for finding in found(log, is_clean=False)] == [("tail-torn", places[3][0])]
     damage.flip_bit(newest(log), places[1][0] + HEADER + 2)
-    assert [finding.kind for finding in found(log, is_clean=False)] == ["damage", "tail"]
+    assert [finding.code for finding in found(log, is_clean=False)] == ["batch-crc", "tail-torn"]
 
 
 def test_a_preallocated_tail_is_nothing_until_the_log_is_closed(log):
@@ -152,7 +152,7 @@ def test_a_segment_of_which_there_are_only_indexes_is_lost(log):
     names = sorted(path.name for path in log.iterdir())
     newest(log).unlink()
     (lost,) = found(log)
-    assert (lost.kind, lost.path, lost.position, lost.next_position) == ("damage", str(newest(log)), 0, None)
+    assert (lost.code, lost.path, lost.position, lost.next_position) == ("segment-missing", str(newest(log)), 0, None)
     assert (lost.start_offset, lost.end_offset) == (10, None)
     assert "the file is missing" in lost.reason
     for name in names:
@@ -194,11 +194,11 @@ def test_offsets_that_go_back(log):
     twice = content + content[places[3][0] : places[3][0] + places[3][1]]
     old(log).write_bytes(twice)
     (finding,) = found(log)
-    assert (finding.kind, finding.position, finding.base_offset) == ("order", len(content), 6)
+    assert (finding.code, finding.position, finding.base_offset) == ("batch-order", len(content), 6)
     assert finding.reason == "offset 6 is below 10, where the segment goes on"
     damage.flip_bit(old(log), len(content) + 9)  # the copy's length
     (finding,) = found(log)
-    assert (finding.kind, finding.position, finding.next_position) == ("damage", len(content), None)
+    assert (finding.code, finding.position, finding.next_position) == ("batch-cut", len(content), None)
     old(log).write_bytes(content)
     damage.overwrite(old(log), places[4][0], (40).to_bytes(8, "big"))
     (finding,) = found(log)
@@ -231,7 +231,7 @@ def test_records_that_do_not_rise(tmp_path):
     content[17:21] = crc32c(bytes(content[21:])).to_bytes(4, "big")
     path.write_bytes(content)
     (finding,) = found(tmp_path / "data" / "t-0")
-    assert (finding.kind, finding.position, finding.reason) == ("order", 0, "record 0 follows record 0")
+    assert (finding.code, finding.position, finding.reason) == ("record-order", 0, "record 0 follows record 0")
 
 
 def test_an_unknown_codec_is_unsupported(log):
@@ -242,7 +242,7 @@ def test_an_unknown_codec_is_unsupported(log):
     content[place + 17 : place + 21] = crc32c(bytes(content[place + 21 : end])).to_bytes(4, "big")
     old(log).write_bytes(content)
     (finding,) = found(log)
-    assert (finding.kind, finding.position, finding.next_position) == ("unsupported", place, end)
+    assert (finding.code, finding.position, finding.next_position) == ("batch-unsupported", place, end)
 
 
 @pytest.mark.parametrize("name", ["codec-gzip-0", "txn-interleaved-0"])
@@ -256,7 +256,7 @@ def test_any_bit(golden, tmp_path, name):
         damage.flip_bit(path, position, position % 8)
         hit = max(at for at, _ in places if at <= position)
         for finding in found(directory):
-            assert finding.position == hit or finding.kind == "order", position
+            assert finding.position == hit or finding.code == "batch-order", position
         damage.flip_bit(path, position, position % 8)
 
 
@@ -275,7 +275,7 @@ def test_a_search_that_would_not_end_is_given_up(log):
     begun = time.process_time()
     (finding,) = found(log)
     assert time.process_time() - begun < 5
-    assert (finding.kind, finding.position, finding.next_position) == ("damage", position, None)
+    assert (finding.code, finding.position, finding.next_position) == ("batch-cut", position, None)
     assert (finding.start_offset, finding.end_offset) == (2, 10)
     assert finding.reason.endswith("was given up: too many bytes there look like one")
 

@@ -212,7 +212,7 @@ def test_a_check_finds_them(data, lose):
     found = [one for segment in bl.Log(data / "t-0").segments for one in findings(segment, is_clean=True)]
     (told,) = bl.Log(data / "t-0").files.missing
     expected = (told.path, told.start_offset, told.end_offset, told.reason)
-    moved = [one for one in found if one.kind == "order"]
+    moved = [one for one in found if one.code == "batch-order"]
     assert len(moved) == (lose is move_the_end)
     assert [(one.path, one.start_offset, one.end_offset, one.reason) for one in found if one not in moved] == [expected]
 

@@ -9,60 +9,15 @@ use crate::format::walk::{is_continued, may_overlap};
 use crate::read::batch_scan::HeaderWalk;
 use crate::read::columns::Columns;
 use crate::read::decoder::Decoder;
+use crate::read::defect::Defect;
 use crate::read::fetch::{AbortedTransaction, Fetch, Selection};
 use crate::read::file::{
     CHUNK, FileResult, MAX_BATCH, ReadAt, ReadError, Window, batch_at, probe_batch, read_bytes,
     sweep,
 };
-use crate::read::survey::{FindingKind, Part, Survey, SurveyedSegment, cut_batch};
-use crate::read::survey_reader::{RowsOrFinding, SurveyReader};
+use crate::read::survey::{Part, Survey, SurveyedSegment, cut_batch};
+use crate::read::survey_reader::{RowsOrDefect, SurveyReader};
 use crate::read::transactions::Transactions;
-
-/// Records that are missing according to other files of the directory, unless the segment turns out to have them.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Missing {
-    /// The file that lacks them, or whose damage hides them.
-    pub path: String,
-    /// The first missing offset.
-    pub start_offset: i64,
-    /// The offset after the last missing one, if it is known.
-    pub end_offset: Option<i64>,
-    /// The explanation.
-    pub reason: String,
-    /// The byte position in `path`.
-    pub position: u64,
-}
-
-impl Missing {
-    /// The records that only the index knows, whose last entry is an offset and a position: those after a `.log` of
-    /// `size` bytes whose last batch ends at `next_offset`. None if the entry lies in the file, or in the segment after.
-    pub fn cut_short(
-        path: &str,
-        size: u64,
-        next_offset: i64,
-        following_offset: i64,
-        (offset, position): (i64, i32),
-    ) -> Option<Self> {
-        let is_behind = next_offset <= offset
-            && offset < following_offset
-            && i128::from(size) <= i128::from(position);
-        is_behind.then(|| Self {
-            path: path.to_owned(),
-            start_offset: next_offset,
-            end_offset: Some(following_offset),
-            reason: cut_short_in_words(size, (offset, position)),
-            position: 0,
-        })
-    }
-}
-
-/// The explanation for a `.log` that is shorter than the last entry of its index.
-pub fn cut_short_in_words(size: u64, (offset, position): (i64, i32)) -> String {
-    format!(
-        "the file ends at {size}, and its index has offset {offset} at {position}: a broker starts without the \
-         records after the end"
-    )
-}
 
 /// A part of one `.log` file, as planned.
 #[derive(Debug, Clone, Default)]
@@ -95,7 +50,7 @@ pub struct Split {
     /// Whether this is the last split of the segment.
     pub ends_segment: bool,
     /// Records that are missing after the split.
-    pub missing: Vec<Missing>,
+    pub missing: Vec<Defect>,
     /// Whether records that only the segment's index knows, after the end of the file, count as missing.
     pub trusts_index: bool,
 }
@@ -137,30 +92,15 @@ impl Split {
     }
 }
 
-/// A range of offsets that a read left out.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LostOffsets {
-    /// The file that lacks them; None for the file of the split.
-    pub path: Option<String>,
-    /// The byte position of the damage.
-    pub position: u64,
-    /// The first offset that may be lost.
-    pub start_offset: i64,
-    /// The offset after the last one that may be lost; None if the end of the log is not known.
-    pub end_offset: Option<i64>,
-    /// The explanation.
-    pub reason: String,
-}
-
 /// What [`SplitReader::step`] found.
 #[derive(Debug)]
 pub enum Step {
     /// The decoder's columns have rows.
     Rows,
     /// Offsets are lost. Only a split that skips damage has them.
-    Lost(LostOffsets),
+    Lost(Defect),
     /// Records are missing according to another file: an error at that place.
-    Missing(Missing),
+    Missing(Defect),
 }
 
 /// What a reader needs of the other files of the split's segment.
@@ -170,7 +110,7 @@ pub trait SegmentFiles {
 
     /// Returns the records that the segment's index knows after the end of the `.log`, whose last batch ends at
     /// `next_offset`. Asked only if both are at rest.
-    fn cut_short(&self, next_offset: i64) -> Result<Option<Missing>, Self::Error>;
+    fn cut_short(&self, next_offset: i64) -> Result<Option<Defect>, Self::Error>;
 }
 
 /// How rows are decoded.
@@ -432,11 +372,11 @@ where
         };
         let split = &self.split;
         match parts.step(&mut self.decoder)? {
-            Some(RowsOrFinding::Rows) => return Ok(Some(Step::Rows)),
+            Some(RowsOrDefect::Rows) => return Ok(Some(Step::Rows)),
             // Nothing is lost, and a check tells of it.
-            Some(RowsOrFinding::Finding(finding)) if finding.kind == FindingKind::Overlap => {}
-            Some(RowsOrFinding::Finding(finding)) => {
-                let mut end_offset = finding.end_offset;
+            Some(RowsOrDefect::Defect(defect)) if defect.code == "offset-overlap" => {}
+            Some(RowsOrDefect::Defect(defect)) => {
+                let mut end_offset = defect.end_offset;
                 if let (None, Some(last)) = (end_offset, split.missing.last()) {
                     // Damage hides the end of the log, but other files know it.
                     end_offset = last.end_offset;
@@ -444,12 +384,9 @@ where
                 }
                 return Ok(lose(
                     split,
-                    LostOffsets {
-                        path: None,
-                        position: finding.position,
-                        start_offset: finding.start_offset,
+                    Defect {
                         end_offset,
-                        reason: finding.reason,
+                        ..defect
                     },
                 ));
             }
@@ -504,7 +441,7 @@ fn skipping<F: ReadAt + Clone>(
     let found = Survey::of(&file, segment)?;
     let next_offset = found.next_offset;
     // A finding at the end covers all offsets up to the next segment.
-    let is_sound = !matches!(found.parts.last(), Some(Part::Finding(_)));
+    let is_sound = !matches!(found.parts.last(), Some(Part::Defect(_)));
     // The survey has checked the order of the headers. Only the decoder sees the first offset of a wrapper.
     let parts = found.within(split.start_offset, split.end_offset).parts;
     Ok(State::Skipping {
@@ -608,7 +545,7 @@ fn cut_short<F: ReadAt, S: SegmentFiles<Error = F::Error>>(
     split: &Split,
     files: &S,
     next_offset: i64,
-) -> FileResult<Option<Missing>, F> {
+) -> FileResult<Option<Defect>, F> {
     let is_older = split.file_size.is_some() && split.limit_offset.is_some();
     if !is_older || !split.trusts_index {
         return Ok(None);
@@ -617,7 +554,7 @@ fn cut_short<F: ReadAt, S: SegmentFiles<Error = F::Error>>(
 }
 
 /// Returns the records missing after a segment that ends at `next_offset`, according to other files.
-fn miss(split: &Split, next_offset: i64, cut_short: Option<Missing>) -> Vec<Step> {
+fn miss(split: &Split, next_offset: i64, cut_short: Option<Defect>) -> Vec<Step> {
     let mut steps = Vec::new();
     for missing in split.missing.iter().cloned().chain(cut_short) {
         if next_offset > missing.start_offset {
@@ -631,26 +568,17 @@ fn miss(split: &Split, next_offset: i64, cut_short: Option<Missing>) -> Vec<Step
             steps.push(Step::Missing(missing));
             break;
         }
-        steps.extend(lose(
-            split,
-            LostOffsets {
-                path: Some(missing.path),
-                position: missing.position,
-                start_offset: missing.start_offset,
-                end_offset: missing.end_offset,
-                reason: missing.reason,
-            },
-        ));
+        steps.extend(lose(split, missing));
     }
     steps
 }
 
 /// Clips a lost range to the offsets of the split. Returns None if nothing is left of it.
-fn lose(split: &Split, lost: LostOffsets) -> Option<Step> {
+fn lose(split: &Split, lost: Defect) -> Option<Step> {
     let is_nothing = lost.end_offset == Some(lost.start_offset);
     let (start_offset, end_offset) = split.clipped(lost.start_offset, lost.end_offset);
     let is_lost = is_nothing || end_offset.is_none_or(|end| start_offset < end);
-    is_lost.then_some(Step::Lost(LostOffsets {
+    is_lost.then_some(Step::Lost(Defect {
         start_offset,
         end_offset,
         ..lost

@@ -6,9 +6,12 @@
 //!
 //! No checksum covers base offsets. If batches contradict each other, as few as possible are dropped.
 
+use std::borrow::Cow;
+
 use crate::base::error::{Error, ErrorKind, Fault};
 use crate::format::batch::BATCH_OVERHEAD;
 use crate::format::find_batch::find_batch;
+use crate::read::defect::{Defect, code};
 use crate::read::file::{
     self, CHUNK, FileResult, FoundBatch, MAX_BATCH, ReadAt, ReadError, Window, probe_batch,
 };
@@ -28,88 +31,19 @@ const TRY: i64 = 1 << 12;
 /// Index entries hold 31 bits: no segment reaches further from its base offset.
 const REACH: i64 = 1 << 31;
 
-/// What is wrong at one place of a segment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FindingKind {
-    /// The bytes break the format.
-    Damage,
-    /// Offsets do not rise, or leave the segment's range.
-    Order,
-    /// Bytes that a broker truncates when it starts.
-    Tail,
-    /// Valid Kafka data in a form that is not read.
-    Unsupported,
-    /// A sound batch that has some offsets a second time.
-    Overlap,
-}
-
-impl FindingKind {
-    /// Its name in lower case.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Damage => "damage",
-            Self::Order => "order",
-            Self::Tail => "tail",
-            Self::Unsupported => "unsupported",
-            Self::Overlap => "overlap",
-        }
-    }
-
-    pub(crate) fn of(error: &Error) -> Self {
-        match error.kind {
-            ErrorKind::Unsupported => Self::Unsupported,
-            _ => Self::Damage,
-        }
-    }
-}
-
-/// Returns the name of a finding for an error in a segment. Users look them up: a name never changes its meaning.
-pub(crate) fn code(error: &Error) -> &'static str {
-    match (error.kind, error.fault) {
-        (ErrorKind::Unsupported, _) => "batch-unsupported",
-        (_, Fault::Framing) => "batch-framing",
-        (_, Fault::Cut) => "batch-cut",
-        (_, Fault::Checksum) => "batch-crc",
-        (_, Fault::Payload) => "batch-payload",
-        (_, Fault::Order) => "batch-order",
-        (_, Fault::Structure) => "batch-records",
-    }
-}
-
-/// A defect at one place of a segment.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finding {
-    /// What is wrong.
-    pub kind: FindingKind,
-    /// Its name among all findings; see [`code`].
-    pub code: &'static str,
-    /// Byte position of the defect.
-    pub position: u64,
-    /// The base offset field at that position, if it can be read.
-    pub base_offset: Option<i64>,
-    /// Where scanning continues; None if the rest of the file is lost.
-    pub next_position: Option<u64>,
-    /// The first offset that may be missing.
-    pub start_offset: i64,
-    /// The offset after the last one that may be missing; None if the log ends here.
-    pub end_offset: Option<i64>,
-    /// The explanation.
-    pub reason: String,
-}
-
 /// A part of a segment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Part {
     /// Consecutive sound batches, whose offsets rise.
     Run(BatchRange),
     /// A defect.
-    Finding(Finding),
+    Defect(Defect),
 }
 
 /// The parts of a segment in the order of the file, and the offset after the last run.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Survey {
-    /// Runs and findings.
+    /// Runs and defects.
     pub parts: Vec<Part>,
     /// The offset after the last run; without one, the segment's base offset.
     pub next_offset: i64,
@@ -138,11 +72,11 @@ impl Survey {
         Walk::new(file, segment).survey()
     }
 
-    /// Keeps all findings, and the runs that may hold offsets of a range.
+    /// Keeps all defects, and the runs that may hold offsets of a range.
     pub fn within(mut self, start_offset: i64, end_offset: i64) -> Self {
         let mut low = 0;
         self.parts.retain(|part| match part {
-            Part::Finding(_) => true,
+            Part::Defect(_) => true,
             Part::Run(run) => {
                 // A wrapper's first offset is inside it. All that is known: it is not below the end of the run before.
                 let keeps = run.next_offset > start_offset && low < end_offset;
@@ -164,7 +98,7 @@ struct Dropped {
 /// What lies in the gap between two runs.
 #[derive(Debug, Clone)]
 enum InGap {
-    Finding(Finding),
+    Defect(Defect),
     Dropped(Dropped),
 }
 
@@ -227,9 +161,9 @@ impl<'f, F: ReadAt> Walk<'f, F> {
                 {
                     break;
                 }
-                let finding = self.pass_over(error)?;
-                let is_last = finding.next_position.is_none();
-                self.parts.push(Part::Finding(finding));
+                let defect = self.pass_over(error)?;
+                let is_last = defect.next_position.is_none();
+                self.parts.push(Part::Defect(defect));
                 if is_last {
                     break;
                 }
@@ -240,7 +174,7 @@ impl<'f, F: ReadAt> Walk<'f, F> {
         }
         let last_run = self.parts.iter().rev().find_map(|part| match part {
             Part::Run(run) => Some(run.next_offset),
-            Part::Finding(_) => None,
+            Part::Defect(_) => None,
         });
         Ok(Survey {
             next_offset: last_run.unwrap_or(self.segment.base_offset),
@@ -279,10 +213,9 @@ impl<'f, F: ReadAt> Walk<'f, F> {
         Ok(())
     }
 
-    /// Returns the finding for the defect at `position`, and moves behind it.
-    fn pass_over(&mut self, error: Error) -> FileResult<Finding, F> {
+    /// Returns the defect for the defect at `position`, and moves behind it.
+    fn pass_over(&mut self, error: Error) -> FileResult<Defect, F> {
         let (position, start_offset) = (self.position, self.next_offset);
-        let mut kind = FindingKind::of(&error);
         let mut code = code(&error);
         if error.fault == Fault::Framing && self.is_zero_header(position)? {
             code = "batch-zeros";
@@ -299,7 +232,7 @@ impl<'f, F: ReadAt> Walk<'f, F> {
             framed => {
                 next_good = self.search(position + 1)?;
                 is_given_up = next_good.is_none() && self.budget <= 0;
-                // A damaged neighbour gets its own finding.
+                // A damaged neighbour gets its own defect.
                 let stop = next_good.unwrap_or(end);
                 next_position = match framed {
                     Some(framed) if framed < stop && self.seems_batch(framed)? => Some(framed),
@@ -316,28 +249,28 @@ impl<'f, F: ReadAt> Walk<'f, F> {
             && self.segment.following_offset.is_none()
             && !self.segment.is_clean
         {
-            (kind, code, next_position) = (FindingKind::Tail, "tail-torn", None);
+            (code, next_position) = ("tail-torn", None);
         }
         self.length = NEAR;
         let mut end_offset = self.segment.following_offset;
         if let Some(next) = next_position {
             let first = probe_batch(self.file, next)?.and_then(|batch| batch.first_offset);
-            // If the next batch is damaged, too, its own finding reports the offsets that it hides.
+            // If the next batch is damaged, too, its own defect reports the offsets that it hides.
             let known = first.map_or(start_offset, |first| {
                 first.min(self.limit()).max(start_offset)
             });
             end_offset = Some(known);
             (self.position, self.next_offset) = (next, known);
         }
-        Ok(Finding {
-            kind,
-            code,
+        Ok(Defect {
+            path: None,
             position,
-            base_offset: error.base_offset,
-            next_position,
             start_offset,
             end_offset,
             reason,
+            code: Cow::Borrowed(code),
+            base_offset: error.base_offset,
+            next_position,
         })
     }
 
@@ -347,7 +280,7 @@ impl<'f, F: ReadAt> Walk<'f, F> {
         Ok(bytes.iter().all(|&byte| byte == 0))
     }
 
-    /// Replaces batches that contradict others by findings for the lost offsets.
+    /// Replaces batches that contradict others by defects for the lost offsets.
     fn put_in_order(&mut self) -> FileResult<(), F> {
         let mut check = Soundness::new(self.segment.base_offset, self.limit, false, true);
         let parts = std::mem::take(&mut self.parts);
@@ -372,17 +305,17 @@ impl<'f, F: ReadAt> Walk<'f, F> {
         );
         let mut in_gaps: Vec<(u64, InGap)> = Vec::new();
         for part in parts {
-            if let Part::Finding(finding) = part {
-                in_gaps.push((finding.position, InGap::Finding(finding)));
+            if let Part::Defect(defect) = part {
+                in_gaps.push((defect.position, InGap::Defect(defect)));
             }
         }
         for (run, first_offset) in rising.overlapping {
             let (start, last) = (run.first_offset, run.next_offset - 1);
             in_gaps.push((
                 run.position,
-                InGap::Finding(Finding {
-                    kind: FindingKind::Overlap,
-                    code: "offset-overlap",
+                InGap::Defect(Defect {
+                    path: None,
+                    code: Cow::Borrowed("offset-overlap"),
                     position: run.position,
                     base_offset: Some(first_offset),
                     next_position: Some(run.position),
@@ -440,7 +373,7 @@ impl<'f, F: ReadAt> Walk<'f, F> {
             .unwrap_or(run.first_offset))
     }
 
-    /// Divides the offsets of a gap among its findings and dropped batches. `reported` holds the offsets of all gaps
+    /// Divides the offsets of a gap among its defects and dropped batches. `reported` holds the offsets of all gaps
     /// and runs.
     fn report_gap(&mut self, gap: Gap, reported: &[(i64, i64)]) {
         let Gap { parts, low, high } = gap;
@@ -449,7 +382,7 @@ impl<'f, F: ReadAt> Walk<'f, F> {
         for (i, part) in parts.into_iter().enumerate() {
             let mut end = match &part {
                 InGap::Dropped(_) => Some(start),
-                InGap::Finding(finding) => finding.end_offset,
+                InGap::Defect(defect) => defect.end_offset,
             };
             if i == last {
                 end = high.or(end);
@@ -461,17 +394,17 @@ impl<'f, F: ReadAt> Walk<'f, F> {
                     let missing = (start, end.map_or(start, |end| end.max(start)));
                     self.report_dropped(&batch, low, missing, reported);
                 }
-                InGap::Finding(finding) => self.parts.push(Part::Finding(Finding {
+                InGap::Defect(defect) => self.parts.push(Part::Defect(Defect {
                     start_offset: start,
                     end_offset: end,
-                    ..finding
+                    ..defect
                 })),
             }
             start = end.unwrap_or(start);
         }
     }
 
-    /// Adds findings for the offsets of a dropped batch: those missing where it lies, and those that it claims.
+    /// Adds defects for the offsets of a dropped batch: those missing where it lies, and those that it claims.
     fn report_dropped(
         &mut self,
         dropped: &Dropped,
@@ -499,9 +432,9 @@ impl<'f, F: ReadAt> Walk<'f, F> {
         };
         let at_place = (missing.0 < missing.1 || own.is_empty()).then_some(missing);
         for (start_offset, end_offset) in at_place.into_iter().chain(own) {
-            self.parts.push(Part::Finding(Finding {
-                kind: FindingKind::Order,
-                code: "batch-order",
+            self.parts.push(Part::Defect(Defect {
+                path: None,
+                code: Cow::Borrowed("batch-order"),
                 position: batch.position,
                 base_offset: Some(first),
                 next_position: Some(batch.end_position),
@@ -605,7 +538,7 @@ impl<'f, F: ReadAt> Walk<'f, F> {
     }
 }
 
-/// Separates the errors that are findings from those that end a survey.
+/// Separates the errors that are defects from those that end a survey.
 fn defect<F: ReadAt>(checked: FileResult<(), F>) -> FileResult<Option<Error>, F> {
     match checked {
         Ok(()) => Ok(None),

@@ -1,20 +1,23 @@
-//! Rows of a surveyed segment: the decoded runs, with the findings between them.
+//! Rows of a surveyed segment: the decoded runs, with the defects between them.
+
+use std::borrow::Cow;
 
 use crate::base::error::{Error, ErrorKind};
 use crate::read::decoder::Decoder;
+use crate::read::defect::{Defect, code};
 use crate::read::file::{
     CHUNK, FileResult, MAX_BATCH, ReadAt, ReadError, Window, batch_at, probe_batch,
 };
 use crate::read::soundness::BatchRange;
-use crate::read::survey::{Finding, FindingKind, NEAR, Part, code, cut_batch};
+use crate::read::survey::{NEAR, Part, cut_batch};
 
 /// What [`SurveyReader::step`] found.
 #[derive(Debug)]
-pub enum RowsOrFinding {
+pub enum RowsOrDefect {
     /// The decoder's columns have rows.
     Rows,
     /// A defect, of the survey or of a sound batch with malformed records.
-    Finding(Finding),
+    Defect(Defect),
 }
 
 /// Reads the parts of a survey in their order.
@@ -43,14 +46,14 @@ impl<F: ReadAt + Clone> SurveyReader<F> {
         }
     }
 
-    /// Goes on to the next rows, which `decoder` gets, or the next finding; None at the end.
-    pub fn step(&mut self, decoder: &mut Decoder) -> FileResult<Option<RowsOrFinding>, F> {
+    /// Goes on to the next rows, which `decoder` gets, or the next defect; None at the end.
+    pub fn step(&mut self, decoder: &mut Decoder) -> FileResult<Option<RowsOrDefect>, F> {
         loop {
             let Some(run) = &mut self.run else {
                 match self.parts.next() {
                     None => return Ok(None),
-                    Some(Part::Finding(finding)) => {
-                        return Ok(Some(RowsOrFinding::Finding(finding)));
+                    Some(Part::Defect(defect)) => {
+                        return Ok(Some(RowsOrDefect::Defect(defect)));
                     }
                     Some(Part::Run(range)) => {
                         let window = self.window(range.position, &range, CHUNK)?;
@@ -73,7 +76,7 @@ impl<F: ReadAt + Clone> SurveyReader<F> {
                 continue;
             };
             match run.decode(decoder) {
-                Ok(true) => return Ok(Some(RowsOrFinding::Rows)),
+                Ok(true) => return Ok(Some(RowsOrDefect::Rows)),
                 Ok(false) => self.run = None,
                 Err(ReadError::Format(error)) if error.kind != ErrorKind::Invalid => {
                     return self.pass_over(error).map(Some);
@@ -88,7 +91,7 @@ impl<F: ReadAt + Clone> SurveyReader<F> {
     }
 
     /// Moves behind a sound batch with malformed records.
-    fn pass_over(&mut self, error: Error) -> FileResult<RowsOrFinding, F> {
+    fn pass_over(&mut self, error: Error) -> FileResult<RowsOrDefect, F> {
         let Some(run) = self.run.take() else {
             return Err(error.into());
         };
@@ -112,9 +115,9 @@ impl<F: ReadAt + Clone> SurveyReader<F> {
                 range: run.range,
             });
         }
-        Ok(RowsOrFinding::Finding(Finding {
-            kind: FindingKind::of(&error),
-            code: code(&error),
+        Ok(RowsOrDefect::Defect(Defect {
+            path: None,
+            code: Cow::Borrowed(code(&error)),
             position,
             base_offset: error.base_offset,
             next_position: Some(next_position),

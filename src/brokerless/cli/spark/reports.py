@@ -13,7 +13,7 @@ from brokerless.cli.table import print_table
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from brokerless.log.reader import LostRange
+    from brokerless.log.defect import Defect
     from brokerless.spark.jobs.export import PartitionReport
 
 _HEADINGS = ("TOPIC", "PARTITION", "ROWS", "BYTES", "SECONDS")
@@ -39,7 +39,7 @@ def print_report(partitions: Sequence[PartitionReport], form: str) -> None:
     print_table(_HEADINGS, [*rows, total], numbers=_HEADINGS[1:])
 
 
-def print_lost(found: Sequence[LostRange]) -> None:
+def print_lost(found: Sequence[Defect]) -> None:
     """Print the ranges that `--on-corrupt skip` left out of an export."""
     for lost in found:
         click.echo(lost, err=True)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from brokerless.log.reader import LostRange
+    from brokerless.log.defect import Defect
 
     Path = str | os.PathLike[str]
 
@@ -70,7 +70,7 @@ class Exported:
     partitions: tuple[PartitionReport, ...]
     tasks: int
     skipped: int
-    lost: tuple[LostRange, ...]
+    lost: tuple[Defect, ...]
     replaced_keys: int
 
 

@@ -18,7 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from brokerless.errors import CorruptRecordError
-from brokerless.log.reader import LostRange, Reader
+from brokerless.log.defect import Defect
+from brokerless.log.reader import Reader
 from brokerless.log.segment import NO_END
 from brokerless.spark.jobs.formats import EXACT_TIME, PATH, suffix, writing
 from brokerless.spark.jobs.manifest import MANIFEST, RECEIPTS, ExportedFile, Receipt
@@ -77,7 +78,7 @@ class FileWriter:
         name = self._name(number, splits[0])
         first = last = -1
         count = replaced_keys = 0
-        lost: list[LostRange] = []
+        lost: list[Defect] = []
         with ExitStack() as closing:
             write = None
             for split in splits:
@@ -128,7 +129,7 @@ def _low(split: Split) -> int:
     return max(split.start_offset, split.base_offset if split.entry is None else split.entry[0] + 1)
 
 
-def _rising(rows: pa.RecordBatch, last: int, split: Split) -> tuple[pa.RecordBatch, list[LostRange]]:
+def _rising(rows: pa.RecordBatch, last: int, split: Split) -> tuple[pa.RecordBatch, list[Defect]]:
     """Return the rows whose offsets rise from `last` on and stay below the segment's end: others cannot be restored.
 
     A batch's checksum does not cover its offset, so one flipped bit moves it. As few rows as possible are dropped.
@@ -154,7 +155,7 @@ def _rising(rows: pa.RecordBatch, last: int, split: Split) -> tuple[pa.RecordBat
         start = last + 1 if at < 0 else offsets[at] + 1
         if dropped:
             stop = offsets[following] if following < len(offsets) else start + dropped
-            lost.append(LostRange(split.path, split.position, start, stop, reason))
+            lost.append(Defect(split.path, split.position, start, stop, reason, "record-order"))
     return rows.take(pa.array(kept, pa.int64())), lost
 
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from brokerless.layout import checkpoints, file_names
 from brokerless.layout.topic_config import TopicConfig
-from brokerless.log.reader import LostRange
+from brokerless.log.defect import Defect
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -75,7 +75,7 @@ class Receipt:
     """
 
     files: tuple[ExportedFile, ...]
-    lost: tuple[LostRange, ...]
+    lost: tuple[Defect, ...]
     replaced_keys: int
 
     def to_json(self) -> bytes:
@@ -88,7 +88,7 @@ class Receipt:
         fields = json.loads(content)
         return cls(
             files=tuple(ExportedFile(**file) for file in fields["files"]),
-            lost=tuple(LostRange(**lost) for lost in fields["lost"]),
+            lost=tuple(Defect(**lost) for lost in fields["lost"]),
             replaced_keys=fields["replaced_keys"],
         )
 
@@ -153,7 +153,7 @@ class Manifest:
     tasks: int
     topics: dict[str, ExportedTopic]
     files: tuple[ExportedFile, ...] = ()
-    lost: tuple[LostRange, ...] = ()
+    lost: tuple[Defect, ...] = ()
     replaced_keys: int = 0
     is_complete: bool = False
 
@@ -197,7 +197,7 @@ class Manifest:
             }
             fields["columns"] = tuple(fields["columns"])
             fields["files"] = tuple(_made(ExportedFile, file) for file in fields["files"])
-            fields["lost"] = tuple(_made(LostRange, lost) for lost in fields["lost"])
+            fields["lost"] = tuple(_made(Defect, lost) for lost in fields["lost"])
             manifest = _made(cls, {**fields, "topics": topics})
             _check(manifest)
             return manifest

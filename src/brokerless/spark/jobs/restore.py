@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from brokerless.log.reader import LostRange
+    from brokerless.log.defect import Defect
     from brokerless.spark.jobs.manifest import ExportedFile, ExportedTopic
     from brokerless.spark.jobs.restore_parts import Made
     from brokerless.staging.parts import Staging
@@ -69,7 +69,7 @@ class Restored:
     partitions: tuple[PartitionReport, ...]
     tasks: int
     skipped: int
-    lost: tuple[LostRange, ...]
+    lost: tuple[Defect, ...]
 
 
 def restore(

@@ -15,7 +15,7 @@ from pyspark.sql.datasource import InputPartition
 
 from brokerless.io.cores import cores
 from brokerless.layout import commit_journal
-from brokerless.log.damage import Missing
+from brokerless.log.defect import Defect
 from brokerless.log.split import Split
 from brokerless.log_dir.log_dirs import LogDirs
 from brokerless.notes import note
@@ -91,7 +91,7 @@ def _split(
         entry=None if entry is None else (entry[0], entry[1]),
         last_batch=None if last_batch is None else (last_batch[0], bytes.fromhex(last_batch[1])),
         aborted=tuple((one[0], one[1], one[2]) for one in aborted),
-        missing=tuple(Missing(*one) for one in missing),
+        missing=tuple(Defect(*one) for one in missing),
         **fields,
     )
 

@@ -26,8 +26,8 @@ import time
 from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
 from brokerless.errors import CorruptRecordError, OffsetOutOfRangeError
+from brokerless.log.defect import Defect
 from brokerless.log.offset_range import stable_end, visible_end
-from brokerless.log.reader import LostRange
 from brokerless.notes import note
 from brokerless.spark.source.records import check_partitions, name_of, pieces, start_of
 from brokerless.spark.source.tasks import records_tasks, select_logs, target_bytes
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from collections.abc import Set as AbstractSet
 
-    from brokerless.log.damage import Missing
+    from brokerless.log.defect import Defect
     from brokerless.log.log import Log
     from brokerless.log.offset_range import EndOffset
     from brokerless.spark.source.options import Options, Partition
@@ -81,7 +81,7 @@ class Follower:
         self._planned_ends: dict[Partition, int] = {}
         self._left_out: dict[Partition, int] = {}
         self._last_trigger = -float("inf")
-        self._reported: set[Missing] = set()
+        self._reported: set[Defect] = set()
 
     def initial(self) -> Offsets:
         """Return the start offsets of a new query; by default the end of the logs.
@@ -270,7 +270,7 @@ class Follower:
             return log.log_end_offset
         return reached
 
-    def _lost_to_damage(self, log: Log, missing: Missing) -> None:
+    def _lost_to_damage(self, log: Log, missing: Defect) -> None:
         """Report records lost at either end of the log, where no task reads the damage.
 
         Raises:
@@ -280,8 +280,7 @@ class Follower:
             raise CorruptRecordError(missing.reason, path=missing.path, position=missing.position)
         if missing not in self._reported:
             self._reported.add(missing)
-            lost = LostRange(missing.path, missing.position, missing.start_offset, missing.end_offset, missing.reason)
-            note(f"{log.name}: {lost}")
+            note(f"{log.name}: {missing}")
 
     def _begins(self, begins: dict[Partition, int], ends: dict[Partition, int]) -> dict[Partition, int]:
         """Return the next offset of each partition; a new partition begins at its start."""
