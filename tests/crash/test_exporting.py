@@ -26,7 +26,7 @@ def _quick(monkeypatch):
     """Nothing that a test writes needs to be durable: what is, `faults.py` knows without the system."""
     monkeypatch.setattr(os, "fsync", lambda _: None)
     # One step after the other.
-    monkeypatch.setattr(os, "cpu_count", lambda: 1)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0})
 
 
 @pytest.fixture

@@ -16,7 +16,8 @@ import brokerless as bl
 from brokerless.rewriting.compact.compact import Compact
 from brokerless.rewriting.convert import Convert
 from brokerless.rewriting.run import rewrite
-from brokerless.spark import compact, convert, profile
+from brokerless.spark import profile
+from brokerless.spark import rewrite as rewrite_on_spark
 from support import damage
 from support.log_files import NOW, batch
 
@@ -70,26 +71,31 @@ def test_profile_adds_up(spark, data, golden):
 
 
 @pytest.mark.parametrize(
-    ("job", "verb", "options", "task_bytes"),
+    ("operation", "task_bytes"),
     [
-        (compact, Compact, {"roll": True}, 1 << 30),
-        (compact, Compact, {"roll": True}, 1000),
-        (convert, Convert, {"compression": "zstd"}, 1000),
+        (Compact(roll=True), 1 << 30),
+        (Compact(roll=True), 1000),
+        (Convert(compression="zstd"), 1000),
+        (bl.Retain(before_offset=20, cleanup_policy="delete"), 1000),
+        (bl.Erase(keys=(b"k1",)), 1000),
+        (bl.TruncateTo(offset=30, sole_replica=True), 1000),
     ],
-    ids=["compact", "divided", "convert"],
+    ids=["compact", "divided", "convert", "retain", "erase", "truncate"],
 )
-def test_rewriting_is_as_it_is_here(spark, data, tmp_path, job, verb, options, task_bytes):
+def test_rewriting_is_as_it_is_here(spark, data, tmp_path, operation, task_bytes):
     """Several log directories in one run; the files are the same, and so are those that were not named."""
     here, other = shutil.copytree(data, tmp_path / "here"), shutil.copytree(data, tmp_path / "other")
-    reports = {done.name: done.report for done in rewrite(verb(**options), here, topics=["users"])}
-    dry = job(spark, data, other, topics=["users"], dry_run=True, **options)
+    reports = {done.name: done.report for done in rewrite(operation, here, topics=["users"])}
+    dry = rewrite_on_spark(spark, operation, data, other, topics=["users"], dry_run=True)
     assert contents(data) == contents(other)
-    done = job(spark, data, other, topics=["users"], task_bytes=task_bytes, **options)
+    done = rewrite_on_spark(spark, operation, data, other, topics=["users"], task_bytes=task_bytes)
     assert sorted(one.name for one in done) == sorted([*reports, *reports])
     assert sorted(one.name for one in dry) == sorted([*reports, *reports])
     for one in done:
         assert type(one.report) is type(reports[one.name])
-        assert [line.split(" at ")[0] for line in one.report.lines()] == reports[one.name].lines()
+        assert [line.split(" at ")[0] for line in one.report.lines()] == [
+            line.split(" at ")[0] for line in reports[one.name].lines()
+        ]
     for left in (data, other):
         names = [path.relative_to(left) for path in left.rglob("*")]
         assert not [name for name in names if name.name.endswith((".cleaned", "-delete", ".deleted", ".swap"))]
@@ -105,12 +111,12 @@ def test_a_damaged_log_stays_as_it_was(spark, data):
     damage.flip_bit(path, 70)
     before = contents(data / "users-1")
     with pytest.raises(bl.errors.CorruptRecordError, match=r"crc mismatch at .*users-1") as raised:
-        convert(spark, data, topics=["users"], compression="zstd", jobs=1)
+        rewrite_on_spark(spark, Convert(compression="zstd"), data, topics=["users"], jobs=1)
     assert raised.value.path == str(path)
     assert contents(data / "users-1") == before
     assert not list(data.glob("*-delete"))
     with pytest.raises(ValueError, match="0 jobs: at least 1"):
-        convert(spark, data, topics=["users"], compression="zstd", jobs=0)
+        rewrite_on_spark(spark, Convert(compression="zstd"), data, topics=["users"], jobs=0)
 
 
 def test_a_run_after_a_failure_goes_on(spark, data, tmp_path):
@@ -119,10 +125,10 @@ def test_a_run_after_a_failure_goes_on(spark, data, tmp_path):
     damage.flip_bit(path, 70)
     for expected in (["users-0"], []):
         with pytest.raises(bl.errors.CorruptRecordError):
-            convert(spark, data, topics=["users"], compression="zstd", jobs=1, resume_file=state)
+            rewrite_on_spark(spark, Convert(compression="zstd"), data, topics=["users"], jobs=1, resume_file=state)
         assert len(state.read_text().splitlines()) == 1, expected
     damage.flip_bit(path, 70)
-    done = convert(spark, data, topics=["users"], compression="zstd", resume_file=state)
+    done = rewrite_on_spark(spark, Convert(compression="zstd"), data, topics=["users"], resume_file=state)
     assert [one.name for one in done] == ["users-1"]
     assert {
         header["compression"]
@@ -130,8 +136,8 @@ def test_a_run_after_a_failure_goes_on(spark, data, tmp_path):
         for part in log.scan()
         for header in part.to_pylist()
     } == {"zstd"}
-    assert convert(spark, data, topics=["users"], compression="zstd", resume_file=state) == []
-    assert len(convert(spark, data, topics=["users"], compression="lz4", resume_file=state)) == 2
+    assert rewrite_on_spark(spark, Convert(compression="zstd"), data, topics=["users"], resume_file=state) == []
+    assert len(rewrite_on_spark(spark, Convert(compression="lz4"), data, topics=["users"], resume_file=state)) == 2
 
 
 def test_the_commands(run, data, tmp_path):
@@ -158,6 +164,17 @@ def test_the_commands(run, data, tmp_path):
     code, out, err = run("convert", data, "--topic", "users", "--compression", "gzip", "--in-place")
     assert code == 0
     assert "batches converted" in out
+    limits = ("--before-offset", "10", "--cleanup-policy", "delete")
+    code, out, err = run("retain", data, "--topic", "users", *limits, "--in-place", "--json")
+    assert (code, {json.loads(line)["log_start_offset"] for line in out.splitlines()}) == (0, {10})
+    assert "in all" in err
+    assert run("retain", data, "--topic", "users", "--in-place")[0] == 2
+    erasing = ("erase", data, "--topic", "users", "--key", "k1", "--in-place", "--resume-file", tmp_path / "erased")
+    code, out, err = run(*erasing)
+    assert (code, "records erased" in out, "warning: replicas" in err) == (0, True, False)
+    assert b"k1" not in (tmp_path / "erased").read_bytes()
+    code, out, err = run(*erasing)
+    assert (code, out, "2 partitions done before" in err) == (0, "", True)
     damage.flip_bit(next((data / "u-0").glob("*.log")), 70)
     assert run("profile", data)[0] == 1
     code, _, err = run("profile", data, "--topic", "user")
@@ -202,11 +219,11 @@ class DyingConvert(Convert):
 RUN = """
 import sys
 from pyspark.sql import SparkSession
-from brokerless.spark.jobs.rewrite import rewritten
+from brokerless.spark import rewrite
 from dying import DyingConvert
 spark = SparkSession.builder.master("local[2,4]").config("spark.ui.enabled", "false").getOrCreate()
 verb = DyingConvert(compression="zstd")
-print(len(list(rewritten(spark, verb, sys.argv[1:], ["users"], [], dry_run=False, jobs=None, progress_file=None))))
+print(len(rewrite(spark, verb, *sys.argv[1:], topics=["users"])))
 """
 
 

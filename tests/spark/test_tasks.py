@@ -155,7 +155,7 @@ def test_a_hundred_thousand_tiny_segments_are_some_tasks():
 
 
 def test_several_tasks_for_each_core(monkeypatch):
-    monkeypatch.setattr("os.cpu_count", lambda: 4)
+    monkeypatch.setattr("brokerless.spark.source.tasks.cores", lambda: 4)
     assert tasks.target_bytes([400 << 20], options_with()) >> 20 == 50
     assert tasks.target_bytes([1 << 20], options_with()) == 4 << 20
     assert tasks.target_bytes([1 << 40], options_with()) == 256 << 20

@@ -10,7 +10,7 @@ from brokerless import _native
 from brokerless.append.operation import Outcome, Replacement
 from brokerless.append.writer import LogWriter
 from brokerless.io import disk, storage
-from brokerless.io.workers import Workers
+from brokerless.io.processes import Processes
 from brokerless.layout import checkpoints, file_names
 from brokerless.layout.topic_config import TopicConfig
 from brokerless.metadata.bootstrap import Topic, bootstrap
@@ -91,7 +91,7 @@ def write_cleaned(directory, base_offset, batches):
             file.sync()
 
 
-class Repeating(Workers):
+class Repeating(Processes):
     """A pool as of a cluster that is not to be relied on: each call is made twice, once given up halfway.
 
     What the first attempt wrote stays until it is removed; it may come to its end as well (`fails=False`).

@@ -4,6 +4,8 @@
 class Here:
     """Stands in for a session: calls are made in this process, one after the other."""
 
+    defaultParallelism = 1  # noqa: N815
+
     def __init__(self, before=None):
         self.made = []
         self.before = before

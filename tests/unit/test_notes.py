@@ -6,7 +6,7 @@ import warnings
 import pytest
 
 import brokerless as bl
-from brokerless.io.threads import Threads
+from brokerless.io.runner import Threads
 from brokerless.notes import collected, note, notes_to
 from support.log_files import batch, write_segment
 

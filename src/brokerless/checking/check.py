@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import wait
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -19,8 +19,8 @@ from brokerless.checking.finding import Finding
 from brokerless.checking.logs import LogCheck
 from brokerless.errors import CorruptRecordError
 from brokerless.io import storage
-from brokerless.io.chunking import cores
-from brokerless.io.threads import Threads
+from brokerless.io.cores import cores
+from brokerless.io.runner import Threads
 from brokerless.layout import checkpoints, commit_journal
 from brokerless.layout.log_dir_files import LogDirFiles
 from brokerless.log.log import Log
@@ -193,7 +193,7 @@ def _check(
         logs = [*directories.logs(topics, all_replicas=True), *directories.moving(topics)]
         roots = _roots(paths, directories)
         shares = [*_shares(logs, cores())] or [[]]
-    with _pool(cores()) as threads:
+    with Threads() as threads:
 
         def around() -> tuple[list[Finding], dict[str, TopicConfig]]:
             known = known_cluster([root.path for root in directories.roots])
@@ -203,18 +203,18 @@ def _check(
 
         # Reading the metadata needs Arrow, which is slow to import: logs are checked meanwhile.
         with collected():
-            known = threads.submit(around)
+            known = threads.start(around)
         for number, share in enumerate(shares):
             with collected():
                 checks = [LogCheck(log, level, progress) for log, _ in share]
                 of_segments: dict[int, Future[list[Finding]]] = {}
                 # The largest ones first, so that no thread is left with one at the end.
                 for at in sorted(range(len(share)), key=lambda at: -share[at][1]):
-                    of_segments[at] = threads.submit(_listed, checks[at].of_segments())
+                    of_segments[at] = threads.start(_listed, checks[at].of_segments())
                 wait(of_segments.values())
                 of_directories, configs = known.result()
                 of_logs = [
-                    threads.submit(_listed, check.of_log(configs.get(str(log.topic))))
+                    threads.start(_listed, check.of_log(configs.get(str(log.topic))))
                     for check, (log, _) in zip(checks, share, strict=True)
                 ]
                 wait(of_logs)
@@ -222,16 +222,6 @@ def _check(
                 yield from of_directories
             for at, found in enumerate(of_logs):
                 yield from (*of_segments[at].result(), *found.result())
-
-
-@contextmanager
-def _pool(count: int) -> Iterator[Threads]:
-    """Start threads, which end with what they are at."""
-    threads = Threads(count)
-    try:
-        yield threads
-    finally:
-        threads.shutdown(cancel_futures=True)
 
 
 def _listed(findings: Iterator[Finding]) -> list[Finding]:

@@ -7,20 +7,18 @@ that equal ones stand for equal bytes. Batches that are equal are compared in lo
 
 from __future__ import annotations
 
-from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING, Self
 
 from brokerless import _native
 from brokerless.checking.comparison import Comparison, Difference, Place
 from brokerless.errors import located
-from brokerless.io.chunking import cores
-from brokerless.io.threads import Threads
+from brokerless.io.runner import Threads
 from brokerless.log_dir.log_dirs import LogDirs
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterable, Iterator
-    from concurrent.futures import Future
 
     from brokerless.checking.comparison import Status
     from brokerless.io.storage import File
@@ -57,27 +55,17 @@ def compare(
     if wanted is not None and (unknown := wanted - {topic for topic, _ in places}):
         raise ValueError(f"topic {min(unknown)!r} is in neither directory")
     # The latest records of several partitions would take their memory at the same time.
-    count = 1 if records else cores()
-    running: deque[Future[Comparison]] = deque()
-    threads = Threads(count)
-    try:
-        for place in places:
-            if wanted is None or place[0] in wanted:
-                running.append(threads.submit(_compared, place, here.get(place), there.get(place), records=records))
-            if len(running) > 2 * count:
-                yield running.popleft().result()
-        while running:
-            yield running.popleft().result()
-    finally:
-        threads.shutdown(cancel_futures=True)
+    with Threads(1 if records else None) as threads:
+        pairs = ((place, here.get(place), there.get(place)) for place in places if wanted is None or place[0] in wanted)
+        yield from threads.map(partial(_compared, records=records), pairs, ahead=2 * threads.jobs)
 
 
 def _logs(directories: LogDirs) -> list[Log]:
     return directories.logs(all_replicas=True)
 
 
-def _compared(place: tuple[str | None, int | None], log: Log | None, other: Log | None, *, records: bool) -> Comparison:
-    topic, partition = place
+def _compared(pair: tuple[tuple[str | None, int | None], Log | None, Log | None], *, records: bool) -> Comparison:
+    (topic, partition), log, other = pair
     if log is None or other is None:
         status: Status = "missing" if log is None else "extra"
         there = log or other

@@ -18,8 +18,8 @@ from brokerless.cli.options import Progress, as_json, existing_path
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=existing_path)
 @click.option("--topic", "topics", multiple=True, help="Only this topic. Repeatable.  [default: all, and directories]")
 @levels
-@click.option("--all", "shows_notes", is_flag=True, help="Also show notes; with --against, also what is equal.")
-@click.option("--against", type=existing_path, help="Compare PATH with this directory, partition by partition.")
+@click.option("--all", "shows_notes", is_flag=True, help="Also show notes.")
+@click.option("--against", type=existing_path, help="Compare PATH with this directory; --all also shows what is equal.")
 @click.option("--records", is_flag=True, help="With --against: compare the latest record of each key, not batches.")
 @as_json
 def check(

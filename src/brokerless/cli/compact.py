@@ -68,35 +68,24 @@ def compaction(function: _Command) -> _Command:
     return command  # type: ignore[return-value] # with options, which click passes
 
 
-def compact_options(function: _Command) -> _Command:
-    """Add all options of `Compact`."""
-    for decorate in (
-        click.option(
-            "--memory",
-            type=size,
-            default="512MiB",
-            show_default=True,
-            help="Memory for keys and decisions, plus about 100 MB; with less, the log is read more often.",
-        ),
-        click.option(
-            "--only-due",
-            is_flag=True,
-            help="Skip logs that a broker would skip: not dirty enough, or policy delete.",
-        ),
-        click.option(
-            "--drop-null-keys",
-            is_flag=True,
-            help="Drop records that have no key. Without this, a log that has any is refused.",
-        ),
-        compaction,
-    ):
-        function = decorate(function)
-    return function
-
-
 @click.command(short_help="Keep the last record of each key, as the log cleaner does.")
 @rewriting
-@compact_options
+@compaction
+@click.option(
+    "--drop-null-keys",
+    is_flag=True,
+    help="Drop records that have no key. Without this, a log that has any is refused.",
+)
+@click.option(
+    "--only-due", is_flag=True, help="Skip logs that a broker would skip: not dirty enough, or policy delete."
+)
+@click.option(
+    "--memory",
+    type=size,
+    default="512MiB",
+    show_default=True,
+    help="Memory for keys and decisions, plus about 100 MB; with less, the log is read more often.",
+)
 def compact(target: RewriteTarget, **options: Any) -> None:  # noqa: ANN401 - those of `Compact`
     """Keep the last record of each key, as a broker's log cleaner does.
 

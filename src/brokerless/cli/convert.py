@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from functools import wraps
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,72 +11,36 @@ from brokerless.cli.options import INT_MAX, int_from
 from brokerless.cli.rewriting import rewriting
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from brokerless.cli.rewriting import RewriteTarget
-
-    _Command = TypeVar("_Command", bound=Callable[..., Any])
-
-
-def convert_options(function: _Command) -> _Command:
-    """Add all options of `Convert`; the command receives them as its argument `settings`."""
-
-    @wraps(function)
-    def command(
-        magic: int | None,
-        compression: str | None,
-        compression_level: int | None,
-        batch_size: int | None,
-        drop: tuple[str, ...],
-        sole_replica: bool,
-        **options: Any,  # noqa: ANN401 - the command's own
-    ) -> Any:  # noqa: ANN401 - a command's
-        settings = {
-            "magic": magic,
-            "compression": compression,
-            "compression_level": compression_level,
-            "batch_size": batch_size,
-            "drop": frozenset(drop),
-            "sole_replica": sole_replica,
-        }
-        return function(settings=settings, **options)
-
-    for decorate in (
-        click.option(
-            "--sole-replica",
-            is_flag=True,
-            help="No other broker has a replica that counts: join batches wherever they can be.",
-        ),
-        click.option(
-            "--drop",
-            type=click.Choice(["headers", "producers"]),
-            multiple=True,
-            help="Leave out headers where --magic lacks them, or producers of any format. Repeatable.",
-        ),
-        click.option("--batch-size", type=int_from(62), help="Join batches up to this many bytes, uncompressed."),
-        click.option(
-            "--compression-level",
-            type=click.IntRange(-INT_MAX, INT_MAX),
-            help="Recompress batches that already have the codec, too.  [default: the topic's]",
-        ),
-        click.option("--compression", type=click.Choice(_native.CODECS)),
-        click.option(
-            "--magic", type=click.IntRange(0, 2), help="Message format: 2 since Kafka 0.11, 1 since 0.10, 0 before."
-        ),
-    ):
-        command = decorate(command)
-    return command  # type: ignore[return-value] # with other arguments, which click passes
 
 
 @click.command(short_help="Change message format, codec or batch size.")
 @rewriting
-@convert_options
+@click.option("--magic", type=click.IntRange(0, 2), help="Message format: 2 since Kafka 0.11, 1 since 0.10, 0 before.")
+@click.option("--compression", type=click.Choice(_native.CODECS))
+@click.option(
+    "--compression-level",
+    type=click.IntRange(-INT_MAX, INT_MAX),
+    help="Recompress batches that already have the codec, too.  [default: the topic's]",
+)
+@click.option("--batch-size", type=int_from(62), help="Join batches up to this many bytes, uncompressed.")
+@click.option(
+    "--drop",
+    type=click.Choice(["headers", "producers"]),
+    multiple=True,
+    help="Leave out headers where --magic lacks them, or producers of any format. Repeatable.",
+)
+@click.option(
+    "--sole-replica",
+    is_flag=True,
+    help="No other broker has a replica that counts: join batches wherever they can be.",
+)
 @click.option(
     "--estimate",
     is_flag=True,
     help="Estimate from samples the bytes that each format, codec and batch size would take.",
 )
-def convert(target: RewriteTarget, settings: dict[str, Any], estimate: bool) -> None:
+def convert(target: RewriteTarget, drop: tuple[str, ...], estimate: bool, **options: Any) -> None:  # noqa: ANN401 - those of `Convert`
     """Convert partitions to another message format or codec. Offsets stay as they are.
 
     PATH is a log directory, with --topic, or one partition's directory. Batches that already have the format and codec
@@ -106,7 +69,7 @@ def convert(target: RewriteTarget, settings: dict[str, Any], estimate: bool) -> 
         return
     from brokerless.rewriting.convert import Convert
 
-    target.run(Convert(**settings))
+    target.run(Convert(drop=frozenset(drop), **options))
 
 
 def _estimate(target: RewriteTarget) -> None:
@@ -117,7 +80,7 @@ def _estimate(target: RewriteTarget) -> None:
 
     if target.to or target.in_place or target.dry_run:
         raise click.UsageError("--estimate only looks: it goes with none of --output, --in-place and --dry-run")
-    logs = named_logs((target.path,), target.topics, target.partitions)
+    logs = named_logs(target.paths, target.topics, target.partitions)
     for log in logs:
         for said in log.files.contradictions():
             click.echo(f"note: {said}", err=True)

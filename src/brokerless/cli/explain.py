@@ -41,13 +41,11 @@ def explain(
     from brokerless.rewriting.compact.explain import Explain
 
     target = RewriteTarget(
-        path,
-        topics,
-        partitions,
-        to=None,
+        paths=(path,),
+        topics=topics,
+        partitions=partitions,
         in_place=False,
         dry_run=True,
-        jobs=1,
         form=form,
         broker_config=broker_config,
         metadata=metadata,

@@ -193,12 +193,12 @@ def _note(texts: Iterable[str]) -> None:
 
 def _ahead(rows: Iterator[_T]) -> Iterator[_T]:
     """Decode one batch ahead in a second thread: both decoding and writing release the interpreter lock."""
-    from brokerless.io.threads import Threads
+    from brokerless.io.runner import Threads
 
     with Threads(1) as thread:
-        following = thread.submit(next, rows, None)
+        following = thread.start(next, rows, None)
         while (batch := following.result()) is not None:
-            following = thread.submit(next, rows, None)
+            following = thread.start(next, rows, None)
             yield batch
 
 

@@ -12,8 +12,6 @@ from brokerless.cli.findings import finding_line
 from brokerless.cli.options import Progress, as_json, existing_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from brokerless.healing.repair import Repair
 
 
@@ -111,20 +109,20 @@ def repair(
             dry_run=dry_run,
             progress=progress,
         )
-    if form == "json":
-        click.echo(json.dumps(found.to_dict(), separators=(",", ":")))
-    else:
-        show(found, is_dry=dry_run)
-    exit_for([found])
+    print_repairs([found], form, is_dry=dry_run)
 
 
-def exit_for(found: Iterable[Repair]) -> None:
-    """Exit with the code of the worst of some repairs; return if nothing is lost or left."""
-    every = list(found)
-    if any(finding.severity == "error" for one in every for finding in one.left):
+def print_repairs(repairs: list[Repair], form: str, *, is_dry: bool) -> None:
+    """Print what repairs did, or would do. Exit with the code of the worst; return if nothing is lost or left."""
+    for one in repairs:
+        if form == "json":
+            click.echo(json.dumps(one.to_dict(), separators=(",", ":")))
+        else:
+            show(one, is_dry=is_dry)
+    if any(finding.severity == "error" for one in repairs for finding in one.left):
         raise SystemExit(DAMAGE)
-    in_doubt = any(found.state != "recovered" for one in every for found in one.ranges)
-    if in_doubt or any(one.doubts or not one.is_clean for one in every):
+    in_doubt = any(found.state != "recovered" for one in repairs for found in one.ranges)
+    if in_doubt or any(one.doubts or not one.is_clean for one in repairs):
         raise SystemExit(WARNINGS)
 
 

@@ -18,18 +18,15 @@ if TYPE_CHECKING:
 
     from brokerless.reporting.report import Report
 
-output = click.option(
+
+@click.command(short_help="Write one page of HTML about log directories.")
+@click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=existing_path)
+@click.option(
     "--output",
     type=click.Path(dir_okay=False, allow_dash=True),
     required=True,
     help="Write the page to this file, which appears when it is finished; - for stdout.",
 )
-"""The option that a report needs."""
-
-
-@click.command(short_help="Write one page of HTML about log directories.")
-@click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=existing_path)
-@output
 @click.option("--topic", "topics", multiple=True, help="Only this topic. Repeatable.  [default: all]")
 def report(paths: tuple[str, ...], output: str, topics: tuple[str, ...]) -> None:
     """Read log directories whole, and write what they hold as one page of HTML that opens offline.

@@ -17,25 +17,28 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from brokerless.append.operation import PlanT, ReportT, RewriteOperation
+    from brokerless.io.runner import Runner
+    from brokerless.rewriting.progress_file import ProgressFile
     from brokerless.rewriting.run import RewriteResult
 
     _Command = TypeVar("_Command", bound=Callable[..., Any])
+    _TargetT = TypeVar("_TargetT", bound="RewriteTarget")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RewriteTarget:
     """The options of `rewriting`: the logs of an operation, and the place of its result."""
 
-    path: str
+    paths: tuple[str, ...]
     topics: tuple[str, ...]
     partitions: tuple[int, ...]
-    to: str | None
+    to: str | None = None
     in_place: bool
     dry_run: bool
-    jobs: int
+    jobs: int = 1
     form: str
-    broker_config: str | None = None
-    metadata: str | None = None
+    broker_config: str | None
+    metadata: str | None
 
     def run(self, operation: RewriteOperation[PlanT, ReportT]) -> list[ReportT]:
         """Run an operation on the logs, print its results, and return the reports.
@@ -44,14 +47,29 @@ class RewriteTarget:
             click.UsageError: not exactly one of --output, --in-place and --dry-run is given.
             SystemExit: the operation succeeded, but earlier damage remains.
         """
-        from brokerless.rewriting.run import rewrite_each
-
         if bool(self.to) + self.in_place + self.dry_run != 1:
             raise click.UsageError(
                 "exactly one of --output DIR, --in-place and --dry-run is needed: nothing is changed unasked"
             )
-        reports = []
-        is_damaged = False
+        results, _ = self._rewrite(operation)
+        what = "looked at, nothing changed" if self.dry_run else f"written to {self.to}" if self.to else "done in place"
+        click.echo(f"{len(results)} partition{'s'[: len(results) != 1]} {what}", err=True)
+        if any(result.damage for result in results):
+            raise SystemExit(DAMAGE)
+        return [result.report for result in results]
+
+    def _rewrite(
+        self,
+        operation: RewriteOperation[PlanT, ReportT],
+        *,
+        runner: Callable[[Callable[[str, int], None]], Runner | None] = lambda _progress: None,
+        progress_file: ProgressFile | None = None,
+        share: int | None = None,
+    ) -> tuple[list[RewriteResult[ReportT]], dict[str, int]]:
+        """Print results as they come; return them, and the bytes read by partition."""
+        from brokerless.rewriting.run import SHARE, rewrite_each
+
+        results = []
         read: dict[str, int] = {}
         with Progress(prints=True) as show, way_around_damage():
 
@@ -61,18 +79,20 @@ class RewriteTarget:
 
             for result in rewrite_each(
                 operation,
-                self.path,
+                self.paths,
                 topics=self.topics,
                 partitions=self.partitions,
                 to=self.to,
                 dry_run=self.dry_run,
                 jobs=self.jobs,
                 progress=progress,
+                runner=runner(progress),
+                progress_file=progress_file,
+                share=share or SHARE,
                 broker_config=self.broker_config,
                 metadata=self.metadata,
             ):
-                reports.append(result.report)
-                is_damaged |= bool(result.damage)
+                results.append(result)
                 print_result(result, self.form, dry_run=self.dry_run)
                 if result.unkept_log_start_offset is not None:
                     click.echo(
@@ -80,11 +100,7 @@ class RewriteTarget:
                         "so: put that into the log-start-offset-checkpoint of the log directory it goes to",
                         err=True,
                     )
-        what = "looked at, nothing changed" if self.dry_run else f"written to {self.to}" if self.to else "done in place"
-        click.echo(f"{len(reports)} partition{'s'[: len(reports) != 1]} {what}", err=True)
-        if is_damaged:
-            raise SystemExit(DAMAGE)
-        return reports
+        return results, read
 
 
 @contextmanager
@@ -119,16 +135,24 @@ def print_result(result: RewriteResult[ReportT], form: str, *, dry_run: bool) ->
         click.echo(f"{result.name}: damage was carried over: {lost}", err=True)
 
 
+def target_of(kind: type[_TargetT], options: dict[str, Any]) -> _TargetT:
+    """Take a target's options out of those of a command."""
+    return kind(**{field.name: options.pop(field.name) for field in fields(kind) if field.name in options})
+
+
 def rewriting(function: _Command, *, in_place: bool = True) -> _Command:
     """Add PATH and the options of `RewriteTarget`; the command receives them as its argument `target`.
 
-    Without `in_place`, the help leaves that option out: the command refuses it with its own reason.
+    Without `in_place`, the help leaves that option out: the command refuses it with its own reason. A caller that has a
+    `target` already gives it in place of these options.
     """
-    names = [field.name for field in fields(RewriteTarget)]
 
     @wraps(function)
-    def command(**options: Any) -> Any:  # noqa: ANN401 - a command's
-        return function(target=RewriteTarget(**{name: options.pop(name) for name in names}), **options)
+    def command(path: str = "", target: RewriteTarget | None = None, **options: Any) -> Any:  # noqa: ANN401 - a command's
+        if target is None:
+            options["paths"] = (path,)
+            target = target_of(RewriteTarget, options)
+        return function(target=target, **options)
 
     for decorate in (
         broker_settings,

@@ -29,7 +29,7 @@ from brokerless.healing.partition_files import write_partition
 from brokerless.healing.salvage import damaged_bytes, dropped_files, known_start, replaced_files, salvage
 from brokerless.io import disk, storage
 from brokerless.io.remote import is_remote
-from brokerless.io.threads import Threads
+from brokerless.io.runner import Threads
 from brokerless.layout import checkpoints, commit_journal, file_names, restored_topics, streaming_epochs
 from brokerless.layout.lock import Lock
 from brokerless.layout.log_dir_files import LogDirFiles
@@ -270,7 +270,7 @@ class _Job:
             check = LogCheck(log, "deep", progress)
             return [*check.of_segments(), *check.of_log(self._configs.get(str(log.topic)))]
 
-        with collected(), Threads(os.cpu_count()) as threads:
+        with collected(), Threads() as threads:
             self._salvages = list(threads.map(examine, logs))
             self._note_moving(zip(moving, threads.map(faults, moving), strict=True))
         for one in self._salvages:

@@ -43,7 +43,7 @@ from brokerless.healing.salvage import known_start, salvage
 from brokerless.healing.surviving_metadata import surviving_metadata
 from brokerless.io import disk, storage
 from brokerless.io.clock import now_ms
-from brokerless.io.threads import Threads
+from brokerless.io.runner import Threads
 from brokerless.layout import checkpoints, file_names, lost_offsets
 from brokerless.layout.log_dir_files import LogDirFiles
 from brokerless.layout.release import Release
@@ -443,7 +443,7 @@ class _Job:
         self._note_fork(others)
         self._cluster.find_tiered(self._topics.values(), {*self._topics, *others})
         self._partitions = list(self._plan())
-        with Threads(os.cpu_count()) as threads:
+        with Threads() as threads:
             list(threads.map(self._examine, self._partitions))
         # By disk and node: the partitions that have batches of its, although the metadata do not name it.
         self._unassigned: dict[tuple[str, int], list[str]] = {}

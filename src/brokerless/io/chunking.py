@@ -1,19 +1,13 @@
-"""Division of many pieces of work into shares of about equal size, whose neighbours stay together; and among cores."""
+"""Division of many pieces of work into shares of about equal size, whose neighbours stay together."""
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 _T = TypeVar("_T")
-
-
-def cores() -> int:
-    """Return the number of cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def in_shares(pieces: Iterable[_T], size: Callable[[_T], int], share: int) -> list[tuple[_T, ...]]:

@@ -217,12 +217,13 @@ def remove_all(paths: Iterable[str]) -> None:
     Raises:
         FileNotFoundError: one of them does not exist. The others are removed.
     """
-    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - slow to import at every start of the command
+    from brokerless.io.runner import Threads  # noqa: PLC0415 - slow to import at every start of the command
 
-    with ThreadPoolExecutor(_REMOVERS) as removers:
-        removals = [removers.submit(remove, path) for path in paths]
-    for removal in removals:
-        removal.result()
+    with Threads(_REMOVERS) as removers:
+        errors = [removal.exception() for removal in [removers.start(remove, path) for path in paths]]
+    for error in errors:
+        if error is not None:
+            raise error
 
 
 def sync_directory(path: str) -> None:

@@ -5,21 +5,18 @@ from __future__ import annotations
 import html
 import os
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from brokerless.io.clock import now_ms
-from brokerless.io.threads import Threads
+from brokerless.io.runner import Threads
 from brokerless.reporting.tables import compute
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable
 
     import pyarrow as pa
 
     from brokerless.reporting.tables import Numbers
-
-_T = TypeVar("_T")
-_R = TypeVar("_R")
 
 
 class Report:
@@ -101,18 +98,10 @@ def report(
     >>> found.tables["topics"].select(["topic", "records"]).to_pylist()
     [{'topic': 'upgraded-compact', 'records': 363}]
     """
-
-    def run(what: str, arguments: Sequence[_T], call: Callable[[_T], _R]) -> list[_R]:
-        found = []
-        progress(what, 0, len(arguments))
-        with Threads(os.cpu_count()) as threads:
-            for result in threads.map(call, arguments):
-                found.append(result)
-                progress(what, len(found), len(arguments))
-        return found
-
     check_installed()
-    return Report(compute(tuple(os.fspath(path) for path in paths), topics, run))
+    with Threads() as threads:
+        numbers = compute(tuple(os.fspath(path) for path in paths), topics, threads, progress)
+    return Report(numbers)
 
 
 def check_installed() -> None:

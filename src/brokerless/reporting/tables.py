@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -39,8 +39,11 @@ from brokerless.state.transactions import current_transactions, open_in
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from brokerless.io.runner import Runner
     from brokerless.log.segment import Segment
     from brokerless.reporting.coordinators import Coordinated
+
+    Progress = Callable[[str, int, int], None]
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
@@ -118,10 +121,20 @@ SCHEMAS = {
 """The tables of a report, by name. `Report` tells what they hold."""
 
 
-class Runner(Protocol):
-    """Calls a function for each argument, somewhere, and returns the results in the same order."""
+class _Steps(NamedTuple):
+    """How the steps of a report run; see `compute`."""
 
-    def __call__(self, what: str, arguments: Sequence[_T], call: Callable[[_T], _R]) -> list[_R]: ...
+    runner: Runner
+    progress: Progress
+
+    def run(self, what: str, arguments: Sequence[_T], call: Callable[[_T], _R]) -> list[_R]:
+        """Call a function for each argument, and return the results in the same order."""
+        found: list[_R] = []
+        self.progress(what, 0, len(arguments))
+        for result in self.runner.map(call, arguments):
+            found.append(result)
+            self.progress(what, len(found), len(arguments))
+        return found
 
 
 @dataclass
@@ -149,13 +162,19 @@ class Numbers:
     elsewhere: int
 
 
-def compute(paths: tuple[str, ...], topics: Iterable[str] | None, run: Runner) -> Numbers:
+def compute(
+    paths: tuple[str, ...],
+    topics: Iterable[str] | None,
+    runner: Runner,
+    progress: Progress = lambda _what, _done, _total: None,
+) -> Numbers:
     """Compute the numbers of log directories.
 
     Args:
         paths: log directories or partition directories.
         topics: only these topics, their groups and producers; None: all.
-        run: runs the calls.
+        runner: runs the calls.
+        progress: called with the name of a step, the number of its calls that are done, and that of all its calls.
 
     Raises:
         FileNotFoundError: a path does not exist.
@@ -163,6 +182,7 @@ def compute(paths: tuple[str, ...], topics: Iterable[str] | None, run: Runner) -
     """
     check_several("topics", topics)
     wanted = None if topics is None else sorted(set(topics))
+    steps = _Steps(runner, progress)
     with collected() as notes:
         directories = LogDirs(*paths)
         replicas = directories.logs(wanted, all_replicas=True)
@@ -173,14 +193,14 @@ def compute(paths: tuple[str, ...], topics: Iterable[str] | None, run: Runner) -
             sizes[log.topic or ""] += log.size
         ids = contents.Contents()
         ids.add(planned.findings)
-        around = run("checking directories", planned.directories, contents.around) if planned.directories else []
+        around = steps.run("checking directories", planned.directories, contents.around) if planned.directories else []
         passes = contents.passes(planned.logs, [log.path for log in logs])
-        found = contents.merged([ids, *around, *run("reading logs", passes, contents.read)])
+        found = contents.merged([ids, *around, *steps.run("reading logs", passes, contents.read)])
         policies = {log.topic or "": None if log.config is None else log.config.cleanup_policy for log in planned.logs}
         tables = _of_contents(found, replicas, logs, sizes, policies)
-        tables["space"] = _space(tables["topics"], logs, run)
-        tables["producers"], opened = _producers(logs, run)
-        tables["groups"], tables["lags"] = _groups(paths, directories, wanted, run)
+        tables["space"] = _space(tables["topics"], logs, steps)
+        tables["producers"], opened = _producers(logs, steps)
+        tables["groups"], tables["lags"] = _groups(paths, directories, wanted, steps)
         tables["transactions"] = _transactions(directories, wanted, opened)
         elsewhere = sum(log.missing_offsets is not None for log in logs)
     nodes = {root.node_id for root in directories.roots if root.node_id is not None}
@@ -284,12 +304,12 @@ def _grouped(topic: str, sums: pa.Table, keys: list[str], facts: list[str]) -> l
     ]
 
 
-def _space(topics: pa.Table, logs: list[Log], run: Runner) -> pa.Table:
+def _space(topics: pa.Table, logs: list[Log], steps: _Steps) -> pa.Table:
     largest = topics.sort_by([("bytes", "descending")])["topic"].to_pylist()[:_MOST_MEASURED]
     samples = [
         (topic, [segment for log in logs if log.topic == topic for segment in log.segments]) for topic in largest
     ]
-    rows = list(chain.from_iterable(run("measuring codecs", samples, _space_of)))
+    rows = list(chain.from_iterable(steps.run("measuring codecs", samples, _space_of)))
     return _table("space", rows).sort_by([(key, "ascending") for key in ("topic", "batch_size", "compression")])
 
 
@@ -313,10 +333,10 @@ def _space_of(sample: tuple[str | None, list[Segment]]) -> list[dict[str, Any]]:
     ]
 
 
-def _producers(logs: list[Log], run: Runner) -> tuple[pa.Table, list[dict[str, Any]]]:
+def _producers(logs: list[Log], steps: _Steps) -> tuple[pa.Table, list[dict[str, Any]]]:
     """Return the table, and the transactions that are open in the logs."""
     shares = in_shares([log.path for log in logs], lambda _: 1, _PARTITIONS_A_CALL)
-    found = run("reading producers", shares, _producers_in)
+    found = steps.run("reading producers", shares, _producers_in)
     table = pa.concat_tables([_EMPTY_PRODUCERS, *(producers for producers, _ in found)])
     by_producer = table.group_by(["topic", "producer_id"]).aggregate(
         [("coordinator_epoch", "max"), ("transaction_start_offset", "count"), ("last_time", "max")]
@@ -370,11 +390,11 @@ def _vanishing(path: str) -> Iterator[None]:
 
 
 def _groups(
-    paths: tuple[str, ...], directories: LogDirs, topics: list[str] | None, run: Runner
+    paths: tuple[str, ...], directories: LogDirs, topics: list[str] | None, steps: _Steps
 ) -> tuple[pa.Table, pa.Table]:
     places = [log.path for log in logs_of(directories, OFFSETS_TOPIC)]
     shares = in_shares(places, lambda _: 1, -(-len(places) // _CALLS) or 1)
-    found = run("reading groups", shares, partial(_coordinated, paths))
+    found = steps.run("reading groups", shares, partial(_coordinated, paths))
     over_time = LagOverTime()
     latest = pa.concat_tables([COMMITS.empty_table(), *(one.latest for one in found)])
     for one in found:

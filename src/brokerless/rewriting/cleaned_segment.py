@@ -7,11 +7,11 @@ next batches are made.
 from __future__ import annotations
 
 import contextlib
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from brokerless import _native
 from brokerless.io import disk
+from brokerless.io.runner import Threads
 from brokerless.layout import file_names
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class CleanedSegment:
         self._paths = [f"{directory}/{name}" for name in names]
         self._files: list[disk.Output] = []
         self._sizes = [0] * len(names)
-        self._thread = ThreadPoolExecutor(1)
+        self._thread = Threads(1)
         self._writing: Future[None] | None = None
         try:
             for path in self._paths:
@@ -71,7 +71,7 @@ class CleanedSegment:
         """Write the pushed batches if they have `at_least` bytes or more. A later call raises errors of the write."""
         if self.output.pending_bytes >= at_least:
             self._wait()
-            self._writing = self._thread.submit(self._put, self.output.take())
+            self._writing = self._thread.start(self._put, self.output.take())
 
     def _wait(self) -> None:
         writing, self._writing = self._writing, None
@@ -113,6 +113,6 @@ class CleanedSegment:
                 disk.remove(path)
 
     def _close(self) -> None:
-        self._thread.shutdown()
+        self._thread.close()
         for file in self._files:
             file.close()

@@ -14,7 +14,7 @@ from brokerless import _native
 from brokerless.append.operation import Outcome, outputs_of
 from brokerless.arguments import check_several
 from brokerless.io.chunking import in_shares
-from brokerless.io.workers import threads
+from brokerless.io.cores import log_threads
 from brokerless.layout.topic_config import OPTION, Setting, settings_line
 from brokerless.log.aborted_transactions import aborted_in
 from brokerless.rewriting.segment_rewrite import batches_size, max_segment_bytes, renew, transaction_index
@@ -307,7 +307,7 @@ class Convert:
             last_stable_offset=last_stable_offset,
             log_end_offset=log_end_offset,
             max_batch_bytes=self.max_batch_bytes,
-            threads=threads(),
+            threads=log_threads(),
         )
 
 

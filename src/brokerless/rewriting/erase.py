@@ -216,7 +216,7 @@ class Erase:
             remaining_records=None,
             remote_offsets=_remote(plan),
             may_have_replicas=plan.others_from is not None,
-            leftovers=tuple(_leftovers(plan.directory)),
+            leftovers=tuple(_leftovers(plan.directory, output)),
             selection_digest=self.digest(),
         )
         if dry_run:
@@ -293,8 +293,12 @@ def _remote(state: LogState) -> tuple[int, int] | None:
     return (start, end) if state.is_tiered and start < end else None
 
 
-def _leftovers(directory: str) -> list[str]:
-    """Return files and directories with older states of the partition: leftovers, future and deleted replicas."""
+def _leftovers(directory: str, output: str | None) -> list[str]:
+    """Return files and directories with older states of the partition: leftovers, future and deleted replicas.
+
+    The directory of this erasure's own attempts, which `output` is in, is none.
+    """
+    attempts = None if output is None else os.path.basename(os.path.dirname(output))
     directory = os.path.abspath(directory)
     found = [
         f"{directory}/{name}"
@@ -307,7 +311,8 @@ def _leftovers(directory: str) -> list[str]:
         for name in storage.list_subdirectories(around):
             with contextlib.suppress(ValueError):
                 other = file_names.parse_directory_name(name)
-                if other.leftover and (other.topic, other.partition) == (own.topic, own.partition):
+                is_own = (other.topic, other.partition) == (own.topic, own.partition)
+                if other.leftover and is_own and name != attempts:
                     found.append(f"{around}/{name}")
     return sorted(found)
 

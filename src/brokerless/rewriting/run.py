@@ -24,7 +24,7 @@ from brokerless.errors import CorruptRecordError, LogInUseError
 from brokerless.inspection.findings import findings
 from brokerless.io import storage
 from brokerless.io.clock import now_ms
-from brokerless.io.workers import Workers
+from brokerless.io.processes import Processes
 from brokerless.layout import file_names
 from brokerless.layout.log_dir_files import LogDirFiles
 from brokerless.log.segment import segments_in
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from brokerless.append.operation import Outcome, RewriteOperation
-    from brokerless.io.workers import Pool
+    from brokerless.io.runner import Runner
     from brokerless.log.defect import Defect
     from brokerless.metadata.topic_settings import Path
     from brokerless.recovery.load_result import Loaded
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
 
 SHARE = 1 << 30
-"""The size of a log in bytes above which several calls may share the work, if the pool may retry calls."""
+"""The size of a log in bytes above which several calls may share the work, if the runner may retry calls."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class RewriteResult(Generic[ReportT]):
         unkept_log_start_offset: the log start offset, if neither the files nor a checkpoint beside them keep it. That
             happens to a partition outside any log directory.
         damage: damage that was there before and still is. A copy is checked as a whole. In place, the check covers
-            what the operation has not read, and is left out if a pool did the work.
+            what the operation has not read, and is left out if another runner did the work.
 
     >>> import brokerless as bl
     >>> (done,) = bl.rewrite(bl.TruncateTo(offset=100), SAMPLE, dry_run=True)
@@ -168,7 +168,7 @@ def rewrite_each(
     dry_run: bool = False,
     jobs: int = 1,
     progress: Progress = lambda _name, _read: None,
-    pool: Pool[Any] | None = None,
+    runner: Runner | None = None,
     progress_file: ProgressFile | None = None,
     share: int = SHARE,
     broker_config: Path | None = None,
@@ -185,9 +185,9 @@ def rewrite_each(
         dry_run: see `rewrite`.
         jobs: see `rewrite`.
         progress: see `rewrite`.
-        pool: where the work is done; None for `jobs` processes on this machine.
+        runner: where the work is done; None for `jobs` processes on this machine.
         progress_file: for work in place: partitions that it lists are skipped, and finished ones are added.
-        share: the bytes of a log for one call, if `pool` may retry calls and the operation can be divided.
+        share: the bytes of a log for one call, if `runner` may retry calls and the operation can be divided.
         broker_config: see `rewrite`.
         metadata: see `rewrite`; None for the one of the paths that has a metadata log.
     """
@@ -198,7 +198,7 @@ def rewrite_each(
     ]
     for source in sources:
         source.check(operation)
-    chosen_pool = Workers[Any](jobs, progress) if pool is None else pool
+    chosen_runner = Processes(jobs, progress) if runner is None else runner
     if dry_run and to is not None:
         raise ValueError(f"{option('dry_run')} writes nothing: it does not go with {option('to')}")
     if dry_run:
@@ -208,18 +208,18 @@ def rewrite_each(
                     f"in use: a broker, or another writer, holds {source.selection.root.path}; "
                     "what it writes meanwhile may change the result"
                 )
-        yield from _run(operation, [_DryRunLogs(source) for source in sources], chosen_pool, None, progress)
+        yield from _run(operation, [_DryRunLogs(source) for source in sources], chosen_runner, None, progress)
     elif to is None:
-        checks = pool is None
+        checks = runner is None
         opened = [_OpenLogs(source, operation, checks=checks) for source in sources]
-        yield from _run(operation, opened, chosen_pool, progress_file, progress, share)
+        yield from _run(operation, opened, chosen_runner, progress_file, progress, share)
     else:
         (source,) = sources
-        yield from _rewrite_copy(operation, source, os.fspath(to), chosen_pool, progress)
+        yield from _rewrite_copy(operation, source, os.fspath(to), chosen_runner, progress)
 
 
 def _rewrite_copy(
-    operation: RewriteOperation[PlanT, ReportT], source: _Source, to: str, pool: Pool[Any], progress: Progress
+    operation: RewriteOperation[PlanT, ReportT], source: _Source, to: str, runner: Runner, progress: Progress
 ) -> list[RewriteResult[ReportT]]:
     """Copy the selected partitions, rewrite the copies, and give them their name."""
     selection = source.selection
@@ -231,7 +231,7 @@ def _rewrite_copy(
             logs = _OpenLogs(copied, operation, is_original=False)
             results = [
                 replace(result, damage=_relocated(_find_damage(logs.directory(result.key)), copy.path, to))
-                for result in list(_run(operation, [logs], pool, None, progress))
+                for result in list(_run(operation, [logs], runner, None, progress))
             ]
         copy.publish()
     return results
@@ -302,7 +302,7 @@ def _relocated(damage: tuple[Defect, ...], before: str, after: str) -> tuple[Def
 def _run(
     operation: RewriteOperation[PlanT, ReportT],
     log_groups: Sequence[_DryRunLogs | _OpenLogs],
-    pool: Pool[Any],
+    runner: Runner,
     progress_file: ProgressFile | None,
     progress: Progress,
     share: int = SHARE,
@@ -321,10 +321,11 @@ def _run(
             states = {directory: (key, logs.look_at(key)) for directory, (logs, key) in chosen.items()}
             operations = operation.together(states, lambda directory, read: progress(_name(chosen[directory][1]), read))
         tasks = [
-            _Task(operations[directory], logs, key, pool.may_retry, share) for directory, (logs, key) in chosen.items()
+            _Task(operations[directory], logs, key, runner.may_retry, share)
+            for directory, (logs, key) in chosen.items()
         ]
-        stack.enter_context(pool)
-        for task, outcome in Scheduler(pool, tasks).run():
+        stack.enter_context(runner)
+        for task, outcome in Scheduler(runner, tasks).run():
             result = task.logs.finish(task.key, outcome)
             if progress_file is not None:
                 progress_file.add(task.logs.directory(task.key))

@@ -1,8 +1,8 @@
-"""The work on partitions as calls, and the scheduler that hands the calls to a pool.
+"""The work on partitions as calls, and the scheduler that hands the calls to a runner.
 
-The work on a partition is one call, or several steps of calls that may be made at the same time. A pool may make a call
-elsewhere, and more than once. Each attempt then gets its own directory for what it writes, and an operation that can be
-divided (`Divisible`) is divided if the log is large.
+The work on a partition is one call, or several steps of calls that may be made at the same time. A runner may make a
+call elsewhere, and more than once. Each attempt then gets its own directory for what it writes, and an operation that
+can be divided (`Divisible`) is divided if the log is large.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from brokerless.append.operation import Outcome, PlanT, Progress, RewriteOperation, StagedCall, Steps
-    from brokerless.io.workers import Call, Pool
+    from brokerless.io.runner import Call, Runner
 
     _Calls: TypeAlias = Generator[Sequence[Call[Any]], list[Any], Outcome[ReportT]]
 
@@ -74,9 +74,9 @@ class _PendingCall(NamedTuple, Generic[_TaskT]):
 
 
 class Scheduler(Generic[_TaskT]):
-    """Hands the calls of many partitions to a pool, which makes `pool.jobs` of them at a time.
+    """Hands the calls of many partitions to a runner, which makes `runner.jobs` of them at a time.
 
-    - The next partition is the next one of `tasks`. It begins, which opens its log, only when the pool has room
+    - The next partition is the next one of `tasks`. It begins, which opens its log, only when the runner has room
       and no call of an earlier partition is ready. So as few logs as possible are open at a time.
     - The calls of a partition's first step are ready as soon as the partition has begun. The calls of a later step are
       ready when all calls of the step before have returned. Ready calls are submitted in the order in which they became
@@ -85,12 +85,12 @@ class Scheduler(Generic[_TaskT]):
       into force before any other call is submitted.
 
     Args:
-        pool: where the calls are made. It has to be entered already.
+        runner: where the calls are made. It has to be entered already.
         tasks: the partitions, in order.
     """
 
-    def __init__(self, pool: Pool[Any], tasks: Iterable[_TaskT]) -> None:
-        self._pool = pool
+    def __init__(self, runner: Runner, tasks: Iterable[_TaskT]) -> None:
+        self._runner = runner
         self._waiting = deque(tasks)
         self._ready: deque[_PendingCall[_TaskT]] = deque()
         self._pending: dict[Future[Any], _PendingCall[_TaskT]] = {}
@@ -98,7 +98,7 @@ class Scheduler(Generic[_TaskT]):
     def run(self) -> Iterator[tuple[_TaskT, Outcome[Any]]]:
         """Work on all partitions, and yield each with its outcome once it is finished."""
         while self._waiting or self._ready or self._pending:
-            while (self._waiting or self._ready) and len(self._pending) < self._pool.jobs:
+            while (self._waiting or self._ready) and len(self._pending) < self._runner.jobs:
                 if not self._ready:
                     task = self._waiting.popleft()
                     self._add_calls(task, task.begin())
@@ -111,12 +111,12 @@ class Scheduler(Generic[_TaskT]):
         self._ready.extend(_PendingCall(task, work, number) for number in range(len(work.calls)))
 
     def _submit(self, call: _PendingCall[_TaskT]) -> None:
-        future = self._pool.submit(call.task.name, call.work.calls[call.number])
+        future = self._runner.submit(call.task.name, call.work.calls[call.number])
         self._pending[future] = call
 
     def _complete_one(self) -> tuple[_TaskT, PartitionWork[Any]]:
         """Wait until a call has returned, and make the calls of the next step ready if it was the last of its step."""
-        future, result = self._pool.first_completed(self._pending)
+        future, result = self._runner.first_completed(self._pending)
         task, work, number = self._pending.pop(future)
         if work.take(number, result):
             self._add_calls(task, work)

@@ -5,7 +5,6 @@ Kafka has truncation only: the rules are those of a follower that had more than 
 
 from __future__ import annotations
 
-import os
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Literal, cast
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, cast
 from brokerless.append.operation import Outcome
 from brokerless.arguments import check_number, listed_few, to_ms
 from brokerless.errors import CorruptRecordError, LogInUseError
-from brokerless.io.threads import Threads
+from brokerless.io.runner import Threads
 from brokerless.log.damage import tuples
 from brokerless.recovery.truncate import truncate
 from brokerless.rewriting.retain import largest_timestamp
@@ -194,7 +193,7 @@ class TruncateTo:
             The errors of `work`.
         """
         logs = [_LogToCut(name, state, directory) for directory, (name, state) in states.items()]
-        with Threads(os.cpu_count()) as threads:
+        with Threads() as threads:
             list(threads.map(lambda log: log.begin(self, progress), logs))
         while True:
             cuts = [Cut(log.state, log.name, log.end, log.open) for log in logs]

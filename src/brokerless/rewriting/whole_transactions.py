@@ -12,7 +12,6 @@ compaction left them; otherwise the times of the markers and of the batches do.
 
 from __future__ import annotations
 
-import os
 from collections import defaultdict
 from dataclasses import dataclass, field
 from functools import partial
@@ -24,7 +23,7 @@ import pyarrow.compute as pc
 from brokerless import _native
 from brokerless.append.operation import Commit
 from brokerless.errors import located
-from brokerless.io.threads import Threads
+from brokerless.io.runner import Threads
 from brokerless.log.damage import tuples
 from brokerless.log.log import Log
 from brokerless.log.segment import NO_END, whole_batches
@@ -194,11 +193,9 @@ def keep_whole(cuts: Sequence[Cut], timestamp: int | None) -> Verdict:
     """
     if len(cuts) < 2:
         return Verdict({}, {})
-    with Threads(os.cpu_count()) as threads:
+    with Threads() as threads:
         behind = [
-            part
-            for parts in threads.map(partial(_behind, timestamp=timestamp), range(len(cuts)), cuts)
-            for part in parts
+            part for parts in threads.map(partial(_behind, timestamp=timestamp), enumerate(cuts)) for part in parts
         ]
         begun = [(one.producer_id, _begun(one)) for one in behind if one.marker is not None and one.marker.is_commit]
         decisions = _decisions(cuts, timestamp, min((time for _, time in begun), default=NO_END))
@@ -212,7 +209,7 @@ def keep_whole(cuts: Sequence[Cut], timestamp: int | None) -> Verdict:
             return Verdict({}, {})
         suspects = {producer for producer, _ in begun}
         find = partial(_kept, producers=suspects, since=min(time for _, time in begun) - _MARGIN)
-        kept = [part for parts in threads.map(find, range(len(cuts)), cuts) for part in parts]
+        kept = [part for parts in threads.map(find, enumerate(cuts)) for part in parts]
     parts = [*kept, *(part for part in behind if part.producer_id in suspects)]
     return _verdict(cuts, _committed(cuts, parts, decisions))
 
@@ -351,8 +348,9 @@ def _overlapping(parts: Iterable[_Part], skew: int) -> Iterator[list[_Part]]:
         yield found
 
 
-def _behind(number: int, cut: Cut, timestamp: int | None) -> list[_Part]:
+def _behind(numbered: tuple[int, Cut], timestamp: int | None) -> list[_Part]:
     """Return the parts that do not end below a cut: of each producer those that end before the moment, and one more."""
+    number, cut = numbered
     first = min([cut.end, *(offset for _, offset in cut.open)])
     before = [i for i, segment in enumerate(cut.state.segments) if segment.base_offset <= first]
     open_ones = {producer for producer, _ in cut.open}
@@ -369,8 +367,9 @@ def _behind(number: int, cut: Cut, timestamp: int | None) -> list[_Part]:
     return found
 
 
-def _kept(number: int, cut: Cut, producers: Collection[int], since: int) -> list[_Part]:
+def _kept(numbered: tuple[int, Cut], producers: Collection[int], since: int) -> list[_Part]:
     """Return the parts that end below a cut, with a marker since a time."""
+    number, cut = numbered
     segments = cut.state.segments
     first = len([one for one in segments if one.base_offset < cut.end])
     while first > 0 and largest_timestamp(segments[first - 1]) >= since:

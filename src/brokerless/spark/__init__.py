@@ -4,8 +4,8 @@ Import this module before the session starts: Spark's worker processes then run 
 
 `session` starts a session whose reads and writes of records run in the JVM; `jar` is what gives this to other sessions.
 
-The jobs take a session as their first argument: `check`, `repair`, `profile`, `report`, `compact`, `convert`,
-`export` and `restore`.
+The jobs take a session as their first argument: `check`, `repair`, `profile`, `report`, `rewrite`, `export`
+and `restore`.
 """
 
 import os
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from brokerless.spark.jobs.repair import repair
     from brokerless.spark.jobs.report import report
     from brokerless.spark.jobs.restore import restore
-    from brokerless.spark.jobs.rewrite import compact, convert
+    from brokerless.spark.jobs.rewrite import rewrite
 
-__all__ = ["check", "compact", "convert", "export", "jar", "profile", "repair", "report", "restore", "session"]
+__all__ = ["check", "export", "jar", "profile", "repair", "report", "restore", "rewrite", "session"]
 
-_MODULES = {"compact": "jobs.rewrite", "convert": "jobs.rewrite", "jar": "in_jvm", "session": "in_jvm"}
+_MODULES = {"jar": "in_jvm", "session": "in_jvm"}
 
 if not TYPE_CHECKING:
 

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from brokerless.errors import LogInUseError
 from brokerless.io import disk, storage
-from brokerless.io.threads import Threads
+from brokerless.io.runner import Threads
 from brokerless.layout import checkpoints, commit_journal, file_names, streaming_epochs
 from brokerless.layout.lock import Lock
 from brokerless.layout.log_dir_files import LogDirFiles
@@ -378,7 +378,7 @@ class AtomicWrite:
 
         if threads == 1:
             return dict(map(stage, plan.parts))
-        with Threads(threads or os.cpu_count()) as pool:
+        with Threads(threads) as pool:
             return dict(pool.map(stage, plan.parts))
 
     def _stage_origin(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -15,13 +14,14 @@ import pyarrow.compute as pc
 from brokerless import _native
 from brokerless.arguments import to_ms
 from brokerless.errors import BrokerlessError
-from brokerless.io.threads import Threads
+from brokerless.io.runner import Threads
 from brokerless.log_dir.log_dirs import LogDirs
 from brokerless.metadata.schema import TIME, schema, structs
 from brokerless.metadata.topic_names import TopicNames
 from brokerless.state.internal_topic import OFFSETS_TOPIC, committed_rows, latest_records, logs_of, state_records
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Collection, Iterable, Iterator
 
     from brokerless.arguments import Time
@@ -115,7 +115,7 @@ def group_rows(*paths: str | os.PathLike[str], at: Time | None = None) -> list[d
     directories = LogDirs(*paths)
     until = None if at is None else to_ms("at", at)
     names = TopicNames(directories)
-    with Threads(os.cpu_count()) as threads:
+    with Threads() as threads:
         found = threads.map(partial(groups_of, names=names, at=until), logs_of(directories, OFFSETS_TOPIC))
         rows = [row for of_log in found for row in of_log]
     return sorted(rows, key=lambda row: str(row["group"]))

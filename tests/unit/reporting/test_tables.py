@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 import pytest
 
 import brokerless as bl
+from brokerless.io.processes import Processes
 from brokerless.reporting import contents
 from brokerless.reporting.tables import SCHEMAS, compute
 from support import damage
@@ -21,7 +22,7 @@ def tables(*paths, topics=None):
 
 
 def numbers(*paths, topics=None):
-    return compute(tuple(map(str, paths)), topics, lambda _, arguments, call: [call(one) for one in arguments])
+    return compute(tuple(map(str, paths)), topics, Processes(1))
 
 
 @pytest.fixture(scope="module")
@@ -232,12 +233,11 @@ def test_what_a_running_broker_deletes_is_a_note(tmp_path, step):
         write_segment(tmp_path / f"{topic}-0", 0, [batch(0, [b"v"], producer_id=7, base_sequence=0)])
     write_records(tmp_path, "__consumer_offsets", [(commit_key("g", "t", 0), commit_value(0))])
 
-    def run(what, arguments, call):
-        if what == step:
+    def progress(what, done, _total):
+        if what == step and not done:
             shutil.rmtree(tmp_path / ("__consumer_offsets-0" if step == "reading groups" else "u-0"))
-        return [call(one) for one in arguments]
 
-    found = compute((str(tmp_path),), None, run)
+    found = compute((str(tmp_path),), None, Processes(1), progress)
     assert any("no longer exists" in note for note in found.notes)
     assert "t" in found.tables["topics"]["topic"].to_pylist()
 

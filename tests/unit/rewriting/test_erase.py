@@ -15,8 +15,8 @@ from brokerless.append.writer import LogWriter
 from brokerless.errors import CorruptRecordError, UnsupportedFormatError
 from brokerless.layout.topic_config import TopicConfig
 from brokerless.rewriting.erase import Erase, find
-from brokerless.rewriting.run import rewrite
-from support.drop_batches import headers, written
+from brokerless.rewriting.run import rewrite, rewrite_each
+from support.drop_batches import Repeating, headers, written
 from support.log_files import NOW, batch, marker
 
 COLUMNS = ["offset", "timestamp", "key", "value", "headers", "producerId", "sequence", "leaderEpoch"]
@@ -144,6 +144,9 @@ def test_older_states_beside_the_log_are_named(log):
     gone.mkdir()
     report = erase(log, Erase(keys=(b"anna",)))
     assert report.leftovers == (str(gone),)
+    # Work that may be repeated has a directory of its own beside the log, which is removed at the end.
+    (done,) = rewrite_each(Erase(keys=(b"carl",)), log, runner=Repeating())
+    assert (done.report.erased_records > 0, done.report.leftovers) == (True, (str(gone),))
     assert f"not searched: {gone}" in report.lines()
 
 

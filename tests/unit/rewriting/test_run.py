@@ -314,7 +314,7 @@ def test_processes_give_the_same_result_as_one(data, tmp_path):
 def test_work_that_is_done_twice_counts_once(data, tmp_path, fails):
     shutil.copytree(data, tmp_path / "other")
     rewrite(VERB, data, topics=["t"])
-    list(rewrite_each(VERB, tmp_path / "other", topics=["t"], pool=Repeating(fails=fails)))
+    list(rewrite_each(VERB, tmp_path / "other", topics=["t"], runner=Repeating(fails=fails)))
     for name in ("t-0", "t-1"):
         assert contents(tmp_path / "other" / name) == contents(data / name)
     assert sorted(path.name for path in (tmp_path / "other").iterdir()) == sorted(path.name for path in data.iterdir())
@@ -323,7 +323,7 @@ def test_work_that_is_done_twice_counts_once(data, tmp_path, fails):
 def test_attempts_at_what_is_refused_are_removed(data):
     before = contents(data)
     with pytest.raises(ValueError, match=r"refused: .*/t-1"):
-        list(rewrite_each(Refusing((1, 4), (2,)), data, topics=["t"], partitions=[1], pool=Repeating()))
+        list(rewrite_each(Refusing((1, 4), (2,)), data, topics=["t"], partitions=[1], runner=Repeating()))
     assert contents(data / "t-1") == {name[4:]: content for name, content in before.items() if name.startswith("t-1/")}
     assert not list(data.glob("t-1.*"))
 
@@ -331,7 +331,7 @@ def test_attempts_at_what_is_refused_are_removed(data):
 def test_a_partition_alone_has_its_attempts_beside_it(data, tmp_path):
     (tmp_path / "elsewhere").mkdir()
     copy = shutil.copytree(data / "t-0", tmp_path / "elsewhere" / "t-0")
-    list(rewrite_each(VERB, copy, pool=Repeating()))
+    list(rewrite_each(VERB, copy, runner=Repeating()))
     assert values(copy) == LEFT
     assert [path.name for path in copy.parent.iterdir()] == ["t-0"]
 

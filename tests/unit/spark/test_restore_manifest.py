@@ -3,6 +3,7 @@
 import contextlib
 import hashlib
 import importlib
+import inspect
 import json
 import pathlib
 
@@ -170,7 +171,7 @@ def test_an_export_that_lost_records_is_not_restored_silently(source, tmp_path, 
     monkeypatch.setattr(command, "task_progress", lambda *_: contextlib.nullcontext())
     given = {"topics": (), "topic_ids": (), "compression": "none", "batch_size": 16384, "sole_replica": False}
     with pytest.raises(SystemExit) as ended, pytest.warns(UserWarning, match="lacks the damaged ranges of its logs"):
-        command.restore.callback.__wrapped__(
+        inspect.unwrap(command.restore.callback)(
             Here(), exported=str(tmp_path / "e"), to=str(tmp_path / "d"), form="text", **given
         )
     assert ended.value.code == 1

@@ -1,6 +1,7 @@
-"""`brokerless spark`: verbs for logs that are too large for one machine, one file each.
+"""`brokerless spark`: verbs for logs that are too large for one machine.
 
-`session.py` creates the Spark session. The jobs are in `brokerless.spark`.
+Each verb has a file, but those that rewrite logs are all in `rewriting.py`. `session.py` creates the Spark session. The
+jobs are in `brokerless.spark`.
 """
 
 from __future__ import annotations
@@ -8,13 +9,12 @@ from __future__ import annotations
 import click
 
 from brokerless.cli.spark.check import check
-from brokerless.cli.spark.compact import compact
-from brokerless.cli.spark.convert import convert
 from brokerless.cli.spark.export import export
 from brokerless.cli.spark.profile import profile
 from brokerless.cli.spark.repair import repair
 from brokerless.cli.spark.report import report
 from brokerless.cli.spark.restore import restore
+from brokerless.cli.spark.rewriting import COMMANDS
 
 
 @click.group(short_help="Verbs as Spark jobs: for a whole cluster's logs.")
@@ -32,6 +32,7 @@ def spark() -> None:
     brokerless spark profile /kafka/data1 --by topic --by hour
     brokerless spark report /kafka/data1 /kafka/data2 --output report.html
     brokerless spark compact /kafka/data1 /kafka/data2 --topic users --in-place --resume-file done.jsonl
+    brokerless spark erase /kafka/data1 /kafka/data2 --topic users --key customer-17 --dry-run
     brokerless spark export /kafka/data1 --output /exports/all --topic orders
     brokerless spark restore /exports/all --output /restored/kafka-data
     brokerless spark check s3://backup/kafka --master yarn --conf spark.executor.instances=20
@@ -40,5 +41,5 @@ def spark() -> None:
     """
 
 
-for command in (check, repair, profile, report, compact, convert, export, restore):
+for command in (check, repair, profile, report, *COMMANDS, export, restore):
     spark.add_command(command)

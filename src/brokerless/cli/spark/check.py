@@ -7,20 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from brokerless.cli.findings import Printer, levels
-from brokerless.cli.options import as_json, existing_path
-from brokerless.cli.spark.session import on_spark, task_progress
+from brokerless.cli import check as verb
+from brokerless.cli.findings import Printer
+from brokerless.cli.spark.session import on_spark, shared, task_progress
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-@click.command(short_help="Find every fault, with its effect and its cure.")
-@click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=existing_path)
-@click.option("--topic", "topics", multiple=True, help="Only this topic. Repeatable.  [default: all, and directories]")
-@levels
-@click.option("--all", "shows_notes", is_flag=True, help="Also show notes.")
-@as_json
+@click.command(short_help=verb.check.short_help, params=shared(verb.check, "against", "records"))
 @on_spark
 def check(
     spark: SparkSession,

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 import click
 
-from brokerless.cli.options import as_json, existing_path
-from brokerless.cli.repair import exit_for, show
-from brokerless.cli.spark.session import on_spark, task_progress
+from brokerless.cli import repair as verb
+from brokerless.cli.options import existing_path
+from brokerless.cli.spark.session import on_spark, shared, task_progress
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-@click.command(short_help="Keep every sound batch, on both sides of damage.")
+@click.command(short_help=verb.repair.short_help, params=shared(verb.repair, "path", "to", "sources", "lost_path"))
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=existing_path)
 @click.option(
     "--suffix",
@@ -23,16 +22,6 @@ if TYPE_CHECKING:
     show_default=True,
     help="Each result is beside its PATH, with this behind the name.",
 )
-@click.option("--in-place", is_flag=True, help="Put each result in the place of the damaged partitions.")
-@click.option("--topic", "topics", multiple=True, help="Only this topic. Repeatable.")
-@click.option(
-    "--keep-suspect",
-    is_flag=True,
-    help="Keep batches with a wrong checksum whose records can all be decoded, with a new checksum.",
-)
-@click.option("--indexes-only", is_flag=True, help="Leave logs with damaged batches as they are.")
-@click.option("--dry-run", is_flag=True, help="Say what would be done, and change nothing.")
-@as_json
 @on_spark
 def repair(
     spark: SparkSession,
@@ -69,9 +58,4 @@ def repair(
             indexes_only=indexes_only,
             dry_run=dry_run,
         )
-    for one in found:
-        if form == "json":
-            click.echo(json.dumps(one.to_dict(), separators=(",", ":")))
-        else:
-            show(one, is_dry=dry_run)
-    exit_for(found)
+    verb.print_repairs(found, form, is_dry=dry_run)

@@ -6,18 +6,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from brokerless.cli.options import existing_path
-from brokerless.cli.report import output, page_file, tell
-from brokerless.cli.spark.session import on_spark, task_progress
+from brokerless.cli import report as verb
+from brokerless.cli.spark.session import on_spark, shared, task_progress
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-@click.command(short_help="Write one page of HTML about log directories.")
-@click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=existing_path)
-@output
-@click.option("--topic", "topics", multiple=True, help="Only this topic. Repeatable.  [default: all]")
+@click.command(short_help=verb.report.short_help, params=shared(verb.report))
 @on_spark
 def report(spark: SparkSession, paths: tuple[str, ...], output: str, topics: tuple[str, ...]) -> None:
     """Read log directories whole with Spark, and write what they hold as one page of HTML that opens offline.
@@ -31,8 +27,8 @@ def report(spark: SparkSession, paths: tuple[str, ...], output: str, topics: tup
     """
     from brokerless.spark import report as job
 
-    with page_file(paths, output) as file:
+    with verb.page_file(paths, output) as file:
         with task_progress(spark, "report"):
             found = job(spark, *paths, topics=topics)
         file.write(found.html.encode())
-    tell(found)
+    verb.tell(found)

@@ -1,152 +1,163 @@
-"""The shared part of the verbs that rewrite logs on Spark: options, progress line, reports and table."""
+"""The verbs that rewrite logs, with Spark tasks: a verb's own options and printing, and the options of its tasks."""
 
 from __future__ import annotations
 
+import os
 import time
-from dataclasses import dataclass, fields
-from functools import wraps
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from brokerless.cli.compact import size
-from brokerless.cli.options import Progress, as_json, broker_settings, int_from
-from brokerless.cli.rewriting import print_result
-from brokerless.cli.spark.session import on_spark
+from brokerless.cli.compact import compact, size
+from brokerless.cli.convert import convert
+from brokerless.cli.erase import erase
+from brokerless.cli.options import int_from
+from brokerless.cli.retain import retain
+from brokerless.cli.rewriting import RewriteTarget, target_of
+from brokerless.cli.spark.session import session_options, shared
 from brokerless.cli.table import print_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import AbstractContextManager
 
     from pyspark.sql import SparkSession
 
     from brokerless.append.operation import PlanT, ReportT, RewriteOperation
-
-    _Command = TypeVar("_Command", bound=Callable[..., Any])
+    from brokerless.rewriting.run import RewriteResult
 
 _HEADINGS = ("TOPIC", "PARTITIONS", "BYTES READ", "BYTES BEFORE", "BYTES AFTER", "SECONDS")
 
 
-@dataclass(frozen=True)
-class SparkRewriteTarget:
-    """The options of `rewriting_on_spark`: the logs of an operation, and how it runs."""
+@dataclass(frozen=True, kw_only=True)
+class SparkRewriteTarget(RewriteTarget):
+    """The options of a command on Spark: the logs of an operation, and how its tasks run.
 
-    spark: SparkSession
-    paths: tuple[str, ...]
-    topics: tuple[str, ...]
-    partitions: tuple[int, ...]
-    in_place: bool
-    dry_run: bool
-    jobs: int | None
-    task_bytes: int
+    Attributes:
+        session: starts Spark.
+        sizes: returns the bytes of a log before and after the operation, from its report.
+    """
+
+    session: AbstractContextManager[SparkSession]
+    sizes: Callable[[Any], tuple[int, int]]
+    tasks: int | None
+    task_bytes: int | None = None
     resume_file: str | None
-    form: str
-    broker_config: str | None
-    metadata: str | None
 
-    def run(self, operation: RewriteOperation[PlanT, ReportT], sizes: Callable[[ReportT], tuple[int, int]]) -> None:
-        """Run an operation on the logs, and print its results.
-
-        Args:
-            operation: the operation.
-            sizes: returns the bytes of a log before and after the operation, from its report.
+    def run(self, operation: RewriteOperation[PlanT, ReportT]) -> list[ReportT]:
+        """Run an operation on the logs, print its results, and return the reports.
 
         Raises:
-            click.UsageError: not exactly one of --in-place and --dry-run is given.
+            click.UsageError: not exactly one of --in-place and --dry-run is given, or --resume-file with --dry-run.
         """
-        from brokerless.spark.jobs.rewrite import progress_file_of, rewritten
+        if self.in_place == self.dry_run:
+            raise click.UsageError("one of --in-place and --dry-run is needed: nothing is changed unasked")
+        if self.dry_run and self.resume_file is not None:
+            raise click.UsageError(
+                "--resume-file goes with --in-place: a dry run does nothing that could be done already"
+            )
+        from brokerless.spark.jobs.rewrite import progress_file_of
+        from brokerless.spark.jobs.spark_tasks import SparkTasks
 
-        started, before, done = time.monotonic(), progress_file_of(operation, self.resume_file), 0
-        read: dict[str, int] = {}
-        found: dict[str, list[int]] = {}
-        with Progress(prints=True) as show:
-
-            def progress(name: str, count: int) -> None:
-                read[name] = read.get(name, 0) + count
-                show(f"{done} partitions done; {sum(read.values()) >> 20:,} MiB read")
-
-            for result in rewritten(
-                self.spark,
+        with self.session as spark:
+            started = time.monotonic()
+            done = None if self.resume_file is None else progress_file_of(operation, self.resume_file)
+            results, read = self._rewrite(
                 operation,
-                self.paths,
-                self.topics,
-                self.partitions,
-                dry_run=self.dry_run,
-                jobs=self.jobs,
-                task_bytes=self.task_bytes,
-                progress_file=before,
-                progress=progress,
-                broker_config=self.broker_config,
-                metadata=self.metadata,
-            ):
-                done += 1
-                print_result(result, self.form, dry_run=self.dry_run)
-                row = [1, *sizes(result.report)]
-                found[result.topic] = [a + b for a, b in zip(found.get(result.topic, [0] * 3), row, strict=True)]
-        self._print_table(found, read, time.monotonic() - started)
-        if before is not None and before.skipped:
-            click.echo(f"{before.skipped} partition{'s'[: before.skipped != 1]} done before: left alone", err=True)
+                runner=lambda progress: SparkTasks(spark, self.tasks, progress),
+                progress_file=done,
+                share=self.task_bytes,
+            )
+            self._print_table(results, read, time.monotonic() - started)
+        if done is not None and done.skipped:
+            click.echo(f"{done.skipped} partition{'s'[: done.skipped != 1]} done before: left alone", err=True)
+        return [result.report for result in results]
 
-    def _print_table(self, found: dict[str, list[int]], read: dict[str, int], seconds: float) -> None:
+    def _print_table(self, results: list[RewriteResult[ReportT]], read: dict[str, int], seconds: float) -> None:
         rows = []
-        for topic, (partitions, before, after) in sorted(found.items()):
+        for topic in sorted({result.topic for result in results}):
+            sizes = [self.sizes(result.report) for result in results if result.topic == topic]
             of_topic = sum(count for name, count in read.items() if name.rpartition("-")[0] == topic)
-            rows.append([topic, *map(str, (partitions, of_topic, before, after)), ""])
+            rows.append([topic, *map(str, (len(sizes), of_topic, *map(sum, zip(*sizes, strict=True)))), ""])
         totals = [str(sum(int(row[column]) for row in rows)) for column in range(1, 5)]
         rows.append(["changed nothing" if self.dry_run else "in all", *totals, f"{seconds:.1f}"])
         print_table(_HEADINGS, rows, numbers=_HEADINGS[1:], err=True)
 
 
-def rewriting_on_spark(function: _Command) -> _Command:
-    """Add PATH... and the options of `SparkRewriteTarget`; the command receives them as its argument `target`."""
-    names = [field.name for field in fields(SparkRewriteTarget)]
-
-    @wraps(function)
-    def command(**options: Any) -> Any:  # noqa: ANN401 - a command's
-        return function(target=SparkRewriteTarget(**{name: options.pop(name) for name in names}), **options)
-
-    checked: _Command = _checked(on_spark(command))  # type: ignore[assignment] # with other arguments, as below
-    for decorate in (
-        broker_settings,
-        as_json,
-        click.option(
-            "--resume-file",
-            type=click.Path(dir_okay=False),
-            help="Record finished partitions in this file, and resume from it after a failure.",
-        ),
-        click.option(
-            "--task-bytes",
-            type=size,
-            default="1GiB",
-            show_default=True,
-            help="Divide a larger partition among tasks of about this many bytes.",
-        ),
-        click.option("--jobs", type=int_from(1), help="Tasks at a time.  [default: as many as Spark has cores]"),
-        click.option("--dry-run", is_flag=True, help="Report what would be done, and change nothing."),
-        click.option("--in-place", is_flag=True, help="Change the logs themselves."),
-        click.option(
-            "--partition", "partitions", type=int_from(0), multiple=True, help="Only this partition. Repeatable."
-        ),
-        click.option("--topic", "topics", multiple=True, help="A topic of the log directories. Repeatable."),
-        click.argument(
-            "paths", metavar="PATH...", nargs=-1, required=True, type=click.Path(exists=True, file_okay=False)
-        ),
-    ):
-        checked = decorate(checked)
-    return checked
+def _bytes(report: Any) -> tuple[int, int]:  # noqa: ANN401 - those of `Compact`, `Convert` and `Erase`
+    return report.bytes_before, report.bytes_after
 
 
-def _checked(function: _Command) -> _Command:
-    """Refuse contradictory options before Spark starts."""
+def _on_spark(
+    verb: click.Command,
+    *left_out: str,
+    example: str,
+    is_divisible: bool = False,
+    sizes: Callable[[Any], tuple[int, int]] = _bytes,
+) -> click.Command:
+    """Return the command that runs a verb of `rewriting` on Spark.
 
-    @wraps(function)
-    def command(**options: Any) -> Any:  # noqa: ANN401 - a command's
-        if options["in_place"] == options["dry_run"]:
-            raise click.UsageError("one of --in-place and --dry-run is needed: nothing is changed unasked")
-        if options["dry_run"] and options["resume_file"] is not None:
-            raise click.UsageError(
-                "--resume-file goes with --in-place: a dry run does nothing that could be done already"
-            )
-        return function(**options)
+    Args:
+        verb: the verb.
+        left_out: its flags that the command does not have.
+        example: options for the examples in its help.
+        is_divisible: whether several tasks may work on one partition.
+        sizes: see `SparkRewriteTarget`.
+    """
 
-    return command  # type: ignore[return-value] # what click passes
+    @session_options
+    def command(paths: tuple[str, ...], **options: Any) -> None:  # noqa: ANN401 - a command's
+        # Executors may have another working directory.
+        options |= {"paths": tuple(map(os.path.abspath, paths)), "sizes": sizes}
+        target = target_of(SparkRewriteTarget, options)
+        verb.callback(target=target, **options, **dict.fromkeys(left_out, False))  # type: ignore[misc] # it has one
+
+    for option in (*([_TASK_BYTES] if is_divisible else []), *_OPTIONS):
+        command = option(command)
+    does, _, _ = str(verb.help).partition("\n")
+    run = f"brokerless spark {verb.name} /kafka/data1 /kafka/data2 {example}"
+    text = _HELP.format(does=does, verb=verb.name, more=", a large one several" if is_divisible else "", run=run)
+    params = shared(verb, "path", "to", "jobs", *left_out)
+    return click.command(verb.name, params=params, short_help=verb.short_help, help=text)(command)
+
+
+_HELP = """{does}
+
+This is `brokerless {verb}` for whole log directories at once: each partition is a task{more}. The PATHs are log
+directories, with --topic, or partitions' directories, that this machine and all executors see. They are locked
+meanwhile. Each partition is as it was until all that is new of it is on the disk, whatever fails; with --resume-file,
+the same command resumes where it failed.
+
+\b
+{run} --dry-run
+{run} --in-place --resume-file done.jsonl
+"""
+_TASK_BYTES = click.option(
+    "--task-bytes",
+    type=size,
+    default="1GiB",
+    show_default=True,
+    help="Divide a larger partition among tasks of about this many bytes.",
+)
+_OPTIONS = (
+    click.option(
+        "--resume-file",
+        type=click.Path(dir_okay=False),
+        help="Record finished partitions in this file, and resume from it after a failure.",
+    ),
+    click.option("--jobs", "tasks", type=int_from(1), help="Tasks at a time.  [default: as many as Spark has cores]"),
+    click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=click.Path(exists=True, file_okay=False)),
+)
+
+COMMANDS = (
+    _on_spark(
+        retain,
+        example="--topic clicks --retention-ms 86400000",
+        sizes=lambda report: (report.size, report.size - report.deleted_size),
+    ),
+    _on_spark(compact, example="--topic users --roll", is_divisible=True),
+    _on_spark(convert, "estimate", example="--topic clicks --compression zstd", is_divisible=True),
+    _on_spark(erase, example="--topic orders --keys-from requests.txt"),
+)
+"""The commands: `brokerless spark retain`, `compact`, `convert` and `erase`."""

@@ -47,8 +47,8 @@ _CAUSE = re.compile(rf"^{_QUOTED}(?:[\w.]+\.)?(\w+(?:Error|Exception)): (.+)$", 
 _DAMAGE = ("CorruptRecordError", "UnsupportedFormatError")
 
 
-def on_spark(function: _Command) -> _Command:
-    """Add --master and --conf; the command receives a session as its argument `spark`."""
+def session_options(function: _Command) -> _Command:
+    """Add --master and --conf; the command receives the argument `session`, a context manager that starts a session."""
 
     @wraps(function)
     def command(master: str | None, conf: tuple[str, ...], **options: Any) -> Any:  # noqa: ANN401 - a command's
@@ -56,9 +56,7 @@ def on_spark(function: _Command) -> _Command:
         settings = (_LOCAL if is_local else {}) | _SETTINGS | dict(_setting(text) for text in conf)
         if master is not None:
             settings["spark.master"] = master
-        _find_spark()
-        with _in_short(), _session(settings) as spark:
-            return function(spark=spark, **options)
+        return function(session=_started(settings), **options)
 
     for decorate in (
         click.option("--conf", metavar="NAME=VALUE", multiple=True, help="A setting of Spark. Repeatable."),
@@ -66,6 +64,22 @@ def on_spark(function: _Command) -> _Command:
     ):
         command = decorate(command)
     return command  # type: ignore[return-value] # with other arguments, which click passes
+
+
+def on_spark(function: _Command) -> _Command:
+    """Add --master and --conf; the command receives a session as its argument `spark`."""
+
+    @wraps(function)
+    def command(session: contextlib.AbstractContextManager[SparkSession], **options: Any) -> Any:  # noqa: ANN401 - a command's
+        with session as spark:
+            return function(spark=spark, **options)
+
+    return session_options(command)  # type: ignore[return-value] # with other arguments, which click passes
+
+
+def shared(verb: click.Command, *left_out: str) -> list[click.Parameter]:
+    """Return the arguments and options that a verb has on one machine and on Spark, but for those that are named."""
+    return [parameter for parameter in verb.params if parameter.name not in left_out]
 
 
 @contextlib.contextmanager
@@ -96,6 +110,13 @@ def _setting(text: str) -> tuple[str, str]:
     if not is_there:
         raise click.BadParameter(f"{text!r} is no setting: give NAME=VALUE", param_hint="--conf")
     return name, value
+
+
+@contextlib.contextmanager
+def _started(settings: dict[str, str]) -> Iterator[SparkSession]:
+    _find_spark()
+    with _in_short(), _session(settings) as spark:
+        yield spark
 
 
 @contextlib.contextmanager

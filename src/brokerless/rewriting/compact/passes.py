@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from brokerless import _native
 from brokerless.append.operation import Replacement
 from brokerless.errors import CorruptRecordError, located
+from brokerless.io.cores import log_threads
 from brokerless.io.file_window import Window
-from brokerless.io.workers import threads
 from brokerless.log.segment import cut_batch
 from brokerless.rewriting.compact.record_selection import count
 from brokerless.rewriting.compact.report import Counts, SegmentReport
@@ -134,7 +134,7 @@ def decide(
         hash_range=hash_range,
         max_bytes=max(memory // 2, memory - memory // VERDICTS_SHARE - _OVERHEAD),
         max_batch_bytes=_native.DEFAULT_MAX_BATCH_BYTES,
-        threads=threads(),
+        threads=log_threads(),
     )
     clean, straddling, dirty = _divide_at_first_dirty_offset(plan.found)
     one_pass = _Pass(plan, verdicts, scan, progress)
@@ -302,7 +302,7 @@ def rewrite(
         end_offset=plan.kept_end_offset,
         delete_horizon_ms=plan.delete_horizon_ms,
         max_batch_bytes=_native.DEFAULT_MAX_BATCH_BYTES,
-        threads=threads(),
+        threads=log_threads(),
     )
     modified_ns = group[-1].modified * 1_000_000
     directory = output or plan.directory

@@ -5,8 +5,8 @@ Modules:
     report.py                  the page of `brokerless.report`
     repair.py                  the log directories of a cluster repaired
     reading.py                 the options and logs that they share
-    rewrite.py, pool.py        compact and convert; calls made by Spark's tasks
-    running.py                 one call per task, results collected in order
+    rewrite.py                 operations that rewrite logs
+    spark_tasks.py             calls made by Spark's tasks
     export.py                  the export job
     export_plan.py             the file of each range of offsets
     export_files.py            one task of an export

@@ -18,7 +18,7 @@ from brokerless.spark.jobs.export_files import FileWriter
 from brokerless.spark.jobs.export_plan import plan
 from brokerless.spark.jobs.formats import COMPRESSIONS, EXACT_TIME, JSON_COLUMNS, PARQUET_COLUMNS, PATH
 from brokerless.spark.jobs.manifest import MANIFEST, RECEIPTS, Manifest, Receipt
-from brokerless.spark.jobs.running import run
+from brokerless.spark.jobs.spark_tasks import SparkTasks
 from brokerless.spark.jobs.tables import PACKAGES, write_table
 from brokerless.spark.source.option_values import local
 from brokerless.spark.source.options import Options
@@ -153,7 +153,7 @@ def _export(spark: SparkSession, writer: FileWriter, options: Options) -> Export
         manifest = replace(manifest, id=before.id)
     receipts = _receipts(directory)
     missing = [(number, task) for number, task in enumerate(tasks) if number not in receipts]
-    made = run(spark, missing, writer.write_numbered)
+    made = SparkTasks(spark).map(writer.write_numbered, missing)
     if Manifest.is_whole(directory):
         # Another run finished first: its manifest is in force.
         return _report(Manifest.read(directory), tasks=len(missing))

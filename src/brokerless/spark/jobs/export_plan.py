@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 from brokerless.errors import CorruptRecordError, OffsetOutOfRangeError, UnsupportedFormatError
 from brokerless.io.file_window import HEADER
 from brokerless.io.remote import is_remote
-from brokerless.io.threads import Threads
+from brokerless.io.runner import Threads
 from brokerless.layout import file_names
 from brokerless.log.offset_range import bounds
 from brokerless.log.segment import NO_END

@@ -3,32 +3,19 @@
 from __future__ import annotations
 
 import os
-from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from brokerless.arguments import check_several
 from brokerless.healing.repair import repair as of_directory
 from brokerless.io.remote import is_remote
-from brokerless.spark.jobs.running import run
+from brokerless.spark.jobs.spark_tasks import SparkTasks
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection
 
     from pyspark.sql import SparkSession
 
     from brokerless.healing.repair import Repair
-
-
-class _Options(NamedTuple):
-    """The options of each task; picklable."""
-
-    paths: Sequence[str]
-    suffix: str
-    topics: Sequence[str] | None
-    in_place: bool
-    keep_suspect: bool
-    indexes_only: bool
-    dry_run: bool
 
 
 def repair(
@@ -69,19 +56,18 @@ def repair(
     # Workers have another working directory.
     given = [os.fspath(path) for path in paths]
     given = [path if is_remote(path) else os.path.abspath(path) for path in given]
-    options = _Options(given, suffix, list(topics) or None, in_place, keep_suspect, indexes_only, dry_run)
-    return run(spark, given, partial(_repaired, options))
+    beside = not (in_place or dry_run)
 
+    def repaired(path: str) -> Repair:
+        return of_directory(
+            path,
+            f"{path.rstrip('/')}{suffix}" if beside else None,
+            in_place=in_place and not dry_run,
+            sources=[other for other in given if other != path],
+            topics=list(topics) or None,
+            keep_suspect=keep_suspect,
+            indexes_only=indexes_only,
+            dry_run=dry_run,
+        )
 
-def _repaired(options: _Options, path: str) -> Repair:
-    beside = not (options.in_place or options.dry_run)
-    return of_directory(
-        path,
-        f"{path.rstrip('/')}{options.suffix}" if beside else None,
-        in_place=options.in_place and not options.dry_run,
-        sources=[other for other in options.paths if other != path],
-        topics=options.topics,
-        keep_suspect=options.keep_suspect,
-        indexes_only=options.indexes_only,
-        dry_run=options.dry_run,
-    )
+    return list(SparkTasks(spark).map(repaired, given))

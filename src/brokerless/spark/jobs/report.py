@@ -11,15 +11,25 @@ from brokerless.io import storage
 from brokerless.notes import note
 from brokerless.reporting.report import Report, check_installed
 from brokerless.reporting.tables import compute, with_notes
-from brokerless.spark.jobs import running
+from brokerless.spark.jobs.spark_tasks import SparkTasks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
     from pyspark.sql import SparkSession
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
+
+
+class _Tasks(SparkTasks):
+    """Tasks whose notes reach the driver, which collects its own notes too."""
+
+    def map(self, function: Callable[[_T], _R], arguments: Iterable[_T], *, ahead: int | None = None) -> Iterator[_R]:
+        for result, notes in super().map(partial(with_notes, function), arguments, ahead=ahead):
+            for text in notes:
+                note(text)
+            yield result
 
 
 def report(spark: SparkSession, *paths: str | os.PathLike[str], topics: Collection[str] = ()) -> Report:
@@ -41,13 +51,6 @@ def report(spark: SparkSession, *paths: str | os.PathLike[str], topics: Collecti
     check_several("topics", topics)
     check_installed()
 
-    def run(what: str, arguments: Sequence[_T], call: Callable[[_T], _R]) -> list[_R]:  # noqa: ARG001 - task_progress counts tasks
-        results = []
-        for result, notes in running.run(spark, arguments, partial(with_notes, call)):
-            results.append(result)
-            for text in notes:
-                note(text)
-        return results
-
     # Executors may have another working directory.
-    return Report(compute(tuple(storage.absolute(os.fspath(path)) for path in paths), topics or None, run))
+    absolute = tuple(storage.absolute(os.fspath(path)) for path in paths)
+    return Report(compute(absolute, topics or None, _Tasks(spark)))

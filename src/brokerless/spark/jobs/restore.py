@@ -35,7 +35,7 @@ from brokerless.spark.jobs.export_directory import ExportDirectory
 from brokerless.spark.jobs.formats import JSON_COLUMNS, RESTORED_COLUMNS
 from brokerless.spark.jobs.manifest import MANIFEST, SUCCESS, Manifest
 from brokerless.spark.jobs.restore_parts import PartMaker
-from brokerless.spark.jobs.running import run
+from brokerless.spark.jobs.spark_tasks import SparkTasks
 from brokerless.spark.sink.batch_sink import PATIENCE, PATIENCE_BEFORE
 from brokerless.spark.source.option_values import local
 from brokerless.staging.atomic_write import AtomicWrite
@@ -240,7 +240,7 @@ def _made(spark: SparkSession, maker: PartMaker, files: Sequence[ExportedFile]) 
     work = list(enumerate(in_shares(in_order, lambda file: file.bytes, _TARGET)))
     made = maker.made_before(len(work))
     remaining = [numbered for numbered in work if numbered[0] not in made]
-    for (number, _), result in zip(remaining, run(spark, remaining, maker.make_numbered), strict=True):
+    for (number, _), result in zip(remaining, SparkTasks(spark).map(maker.make_numbered, remaining), strict=True):
         made[number] = result
     return list(made.values()), len(remaining)
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 from brokerless import _native
 from brokerless.errors import OffsetOutOfRangeError
 from brokerless.io.remote import is_remote
-from brokerless.io.threads import Threads
+from brokerless.io.runner import Threads
 from brokerless.log.offset_range import end_at, start_at
 from brokerless.log.reader import KAFKA_COLUMNS, SparkReader
 from brokerless.metadata.uncommitted import Uncommitted

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import gc
 import json
-import os
 from dataclasses import dataclass, fields
 from functools import cache
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from pyspark.sql.datasource import InputPartition
 
+from brokerless.io.cores import cores
 from brokerless.layout import commit_journal
 from brokerless.log.defect import Defect
 from brokerless.log.split import Split
@@ -167,7 +167,7 @@ def target_bytes(sizes: Iterable[int], options: Options) -> int:
     The planning process does not know the number of the cluster's cores. On a large cluster the upper limit decides.
     """
     total = sum(size + _OPEN_COST for size in sizes)
-    target = min(max(_MAX_BYTES, total // _MANY_TASKS), max(_MIN_BYTES, total // (2 * (os.cpu_count() or 1))))
+    target = min(max(_MAX_BYTES, total // _MANY_TASKS), max(_MIN_BYTES, total // (2 * cores())))
     # A piece may be a tenth larger than it should be.
     return min(target, max(1, total * 10 // (options.min_partitions * 11))) if options.min_partitions else target
 

@@ -1,0 +1,70 @@
+"""The number of cores and threads that this process may use."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_OWN_CGROUPS, _CGROUPS = "/proc/self/cgroup", "/sys/fs/cgroup"
+_MAX_BYTES, _MAX_DIGITS = 1 << 16, 20
+# More threads would wait for the same file.
+_MAX_LOG_THREADS = 4
+
+
+def cores() -> int:
+    """Return the number of cores that this process may use, by its affinity and the CPU quotas of its cgroups.
+
+    A part of a core counts as one.
+    """
+    affinity = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min([affinity, *_quotas()])
+
+
+def log_threads() -> int:
+    """Return the number of threads that may share the work on one log in this process.
+
+    A worker process uses one thread. Other processes use `OMP_NUM_THREADS`, which Spark sets to the cores of a task, or
+    the available cores, but at most 4.
+    """
+    import multiprocessing  # noqa: PLC0415 - slow to import, and most callers want cores
+
+    if multiprocessing.parent_process() is not None:
+        return 1
+    given = os.environ.get("OMP_NUM_THREADS", "")
+    return min(_MAX_LOG_THREADS, int(given) if given.isdecimal() and int(given) else cores())
+
+
+def _quotas() -> Iterator[int]:
+    """Yield the cores that each quota allows: those of the process's cgroups, of both versions, and of their parents.
+
+    In a container, the path of a cgroup may be the host's: then only the root of the mount exists.
+    """
+    for line in _read(_OWN_CGROUPS).splitlines():
+        controllers, _, path = line.partition(":")[2].partition(":")
+        names = [name for name in path.split("/") if name not in ("", ".", "..")]
+        groups = ["/".join(["", *names[:count]]) for count in range(len(names) + 1)]
+        if not controllers:
+            found = [_read(f"{_CGROUPS}{group}/cpu.max").split() for group in groups]
+        elif "cpu" in controllers.split(","):
+            mounts = [f"{_CGROUPS}/{mount}{group}/cpu.cfs" for mount in {controllers, "cpu"} for group in groups]
+            found = [_read(f"{mount}_quota_us").split() + _read(f"{mount}_period_us").split() for mount in mounts]
+        else:
+            continue
+        for numbers in found:
+            # "max" and -1 are no quota.
+            if len(numbers) == 2 and all(text.isdecimal() and len(text) <= _MAX_DIGITS for text in numbers):
+                quota, period = map(int, numbers)
+                if quota and period:
+                    yield -(-quota // period)
+
+
+def _read(path: str) -> str:
+    """Return the content of a small file; "" if it cannot be read."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(_MAX_BYTES).decode("ascii", "replace")
+    except (OSError, ValueError):
+        return ""

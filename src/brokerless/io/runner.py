@@ -1,0 +1,173 @@
+"""Calls that run several at a time. `Runner` is the interface, and `Threads` runs calls in this process.
+
+`processes.py` runs calls in other processes, `brokerless.spark.jobs.spark_tasks` on a Spark cluster.
+"""
+
+from __future__ import annotations
+
+import errno
+from abc import ABC, abstractmethod
+from collections import deque
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from contextvars import copy_context
+from functools import partial
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Protocol, Self, TypeVar
+
+from brokerless.io.cores import cores
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator
+    from concurrent.futures import Executor, Future
+    from multiprocessing.queues import SimpleQueue as ProcessQueue
+    from types import TracebackType
+
+    Progress = Callable[[str, int], None]
+
+_ArgumentT = TypeVar("_ArgumentT")
+_T = TypeVar("_T")
+_T_co = TypeVar("_T_co", covariant=True)
+SECONDS = 0.1
+"""How often progress is reported."""
+
+
+class Call(Protocol[_T_co]):
+    """A call to run. It passes the bytes done since the last report to `progress`."""
+
+    def __call__(self, *, progress: Callable[[int], None]) -> _T_co: ...
+
+
+class Runner(ABC):
+    """Runs calls, several at a time. On exit from its `with` block, it waits for running calls and starts no others.
+
+    An interrupt need not wait: the caller removes the output of unfinished calls.
+
+    Args:
+        jobs: the number of calls that run at the same time.
+        progress: called in the thread of `first_completed` with a call's name and the bytes done since its last report.
+
+    Attributes:
+        jobs: the number of calls that run at the same time.
+        may_retry: whether a call may run more than once, even at the same time. Each run must then write to its own
+            place.
+
+    Raises:
+        ValueError: `jobs` is less than 1.
+    """
+
+    may_retry = False
+    _executor: Executor
+
+    def __init__(self, jobs: int, progress: Progress = lambda _name, _read: None) -> None:
+        if jobs < 1:
+            raise ValueError(f"{jobs} jobs: at least 1 needed")
+        self.jobs = jobs
+        self._progress = progress
+        self._counts: SimpleQueue[tuple[str, int]] | ProcessQueue[tuple[str, int]] = SimpleQueue()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Wait for running calls, and start no others."""
+        self._executor.shutdown(cancel_futures=True)
+
+    @abstractmethod
+    def submit(self, name: str, call: Call[_T]) -> Future[_T]:
+        """Submit a call. It must be picklable unless it runs in this process."""
+
+    def start(self, function: Callable[..., _T], *arguments: object) -> Future[_T]:
+        """Submit a call that reports no progress."""
+        return self.submit("", partial(_without_progress, function, *arguments))
+
+    def map(
+        self, function: Callable[[_ArgumentT], _T], arguments: Iterable[_ArgumentT], *, ahead: int | None = None
+    ) -> Iterator[_T]:
+        """Call a function for each argument, and yield the results in the order of the arguments.
+
+        After an error, or if the caller stops, no other calls are started.
+
+        Args:
+            function: the function.
+            arguments: its arguments.
+            ahead: how many results may wait, finished or not, behind the one that is yielded next; None: all.
+
+        Raises:
+            OSError: a process that ran a call has died.
+            Exception: the call's own error, once the results before it have been yielded.
+        """
+        pending: deque[Future[_T]] = deque()
+        try:
+            for argument in arguments:
+                pending.append(self.start(function, argument))
+                if ahead is not None and len(pending) > ahead:
+                    yield _result(pending.popleft())
+            while pending:
+                yield _result(pending.popleft())
+        finally:
+            for future in pending:
+                future.cancel()
+
+    def first_completed(self, futures: Collection[Future[_T]]) -> tuple[Future[_T], _T]:
+        """Wait until one of these calls has ended; return its future and its result.
+
+        Raises:
+            OSError: the process that ran the call has died.
+            Exception: the call's own error.
+        """
+        while True:
+            done, _ = wait(futures, SECONDS, FIRST_COMPLETED)
+            while not self._counts.empty():
+                self._progress(*self._counts.get())
+            for future in done:
+                return future, _result(future)
+
+
+class Threads(Runner):
+    """Threads of this process. Their notes reach the collector around `submit`, `start` or the loop over `map`.
+
+    Args:
+        count: the number of threads; None: as many as there are cores.
+    """
+
+    def __init__(self, count: int | None = None) -> None:
+        super().__init__(cores() if count is None else count)
+        self._executor = ThreadPoolExecutor(self.jobs)
+
+    def submit(self, name: str, call: Call[_T]) -> Future[_T]:
+        """Submit a call; see `Runner`."""
+        return self._executor.submit(copy_context().run, partial(call, progress=partial(self._progress, name)))
+
+
+def _without_progress(
+    function: Callable[..., _T],
+    *arguments: object,
+    progress: Callable[[int], None],  # noqa: ARG001 - as `Call`
+) -> _T:
+    return function(*arguments)
+
+
+def _result(future: Future[_T]) -> _T:
+    with surviving():
+        return future.result()
+
+
+@contextmanager
+def surviving() -> Iterator[None]:
+    """Report the end of a worker process as an error that says what to do.
+
+    Raises:
+        OSError: a worker process has ended.
+    """
+    try:
+        yield
+    except BrokenExecutor as error:
+        what = (
+            "a worker process ended: it was killed, perhaps for lack of memory (fewer jobs need less), or the script "
+            'that started it lacks `if __name__ == "__main__":` around its work'
+        )
+        raise OSError(errno.ECHILD, what) from error
