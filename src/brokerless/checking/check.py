@@ -23,6 +23,7 @@ from brokerless.io.cores import cores
 from brokerless.io.runner import Threads
 from brokerless.layout import checkpoints, commit_journal
 from brokerless.layout.log_dir_files import LogDirFiles
+from brokerless.layout.topic_config import TopicConfig
 from brokerless.log.log import Log
 from brokerless.log_dir.log_dirs import LogDirs
 from brokerless.notes import collected
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from brokerless.checking.codes import Level
     from brokerless.errors import BrokerlessError
     from brokerless.inspection.findings import Contents
-    from brokerless.layout.topic_config import TopicConfig
     from brokerless.state.cluster import ClusterState
 
     Known = ClusterState | ValueError | BrokerlessError
@@ -166,7 +166,11 @@ def plan(
             all_logs = [*directories.logs(all_replicas=True), *directories.moving()] if choose is None else []
             logs = all_logs if choose is None else choose(directories)
             known = known_cluster([root.path for root in directories.roots])
-            configs = topic_configs(known, directories.roots)
+            # The task of a log takes along only the settings that a check asks for.
+            configs = {
+                topic: TopicConfig(cleanup_policy=one.cleanup_policy, remote_storage_enable=one.remote_storage_enable)
+                for topic, one in topic_configs(known, directories.roots).items()
+            }
             planned.logs.extend(
                 LogToCheck(
                     log.path,

@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from brokerless.io.runner import SECONDS, Runner, surviving
+from brokerless.wording import Worded
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,7 +62,7 @@ class Processes(Runner):
         if self.jobs == 1:
             return self._executor.submit(call, progress=partial(self._progress, name))
         with surviving():
-            return self._executor.submit(_remote, name, call)
+            return self._executor.submit(_remote, name, Worded(call))
 
 
 class _ThisThread(Executor):

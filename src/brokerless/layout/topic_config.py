@@ -161,6 +161,12 @@ class TopicConfig:
                 f"topic setting cleanup_policy={self.cleanup_policy!r}: delete, compact or compact,delete expected"
             )
 
+    def __reduce__(self) -> tuple[object, ...]:
+        # The task of each log has one, so Kafka's defaults stay at home.
+        known = _defaults()
+        changed = {name: getattr(self, name) for name, default in known.items() if getattr(self, name) != default}
+        return _with_defaults, ({**changed, "sources": dict(self.sources), "are_guessed": self.are_guessed},)
+
     @property
     def is_compacted(self) -> bool:
         """Whether the cleaner keeps only the last record of each key, so that records need keys."""
@@ -288,6 +294,10 @@ def parse_setting(name: str, text: str) -> object:
         return _parse(text.strip(), default)
     except ValueError:
         raise ValueError(f"{_kind(default).__name__} expected") from None
+
+
+def _with_defaults(changed: dict[str, Any]) -> TopicConfig:
+    return TopicConfig(**changed)
 
 
 @cache

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from brokerless.errors import BrokerlessError
 from brokerless.io.runner import Runner
-from brokerless.spark.source.concise_errors import concise_errors
+from brokerless.spark.source.concise_errors import hide_traceback
+from brokerless.wording import Worded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -63,12 +64,14 @@ class SparkTasks(Runner):
         """Call a function for each argument, in one job with a task for each; no `with` block is needed."""
         given = list(arguments)
         context: Any = self._context
-        return iter(context.parallelize(given, len(given)).map(partial(_called, function)).collect() if given else ())
+        return iter(
+            context.parallelize(given, len(given)).map(partial(_called, Worded(function))).collect() if given else ()
+        )
 
     def _run(self, name: str, call: Call[_T]) -> _T:
         self._context.addJobTag(self._tag)
         self._context.setJobDescription(f"brokerless: {name}")
-        made: Any = self._context.parallelize([call], 1).map(_made).collect()[0]
+        made: Any = self._context.parallelize([Worded(call)], 1).map(_made).collect()[0]
         result, error, count = made
         if error is not None:
             raise error
@@ -77,9 +80,12 @@ class SparkTasks(Runner):
         return done
 
 
-@concise_errors
 def _called(function: Callable[[_ArgumentT], _T], argument: _ArgumentT) -> _T:
-    return function(argument)
+    try:
+        return function(argument)
+    except (BrokerlessError, ValueError, OSError) as error:
+        hide_traceback(error)
+        raise
 
 
 def _made(call: Call[object]) -> tuple[object, Exception | None, int]:

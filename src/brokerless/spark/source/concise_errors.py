@@ -48,13 +48,17 @@ def concise_errors(function: _Function) -> _Function:
 
 
 def _report_as_spark(error: Exception) -> None:
-    """Word the error for Spark. Let PySpark report it without its traceback, except in a user's own process.
+    if isinstance(error, CorruptRecordError | UnsupportedFormatError):
+        error.face = spark
+    hide_traceback(error)
+
+
+def hide_traceback(error: Exception) -> None:
+    """Configure PySpark to report the error without its traceback, except in a user's own process.
 
     Subclasses of ValueError (of Arrow, of decoders) tell nothing to a user: their traceback stays. So it does for one
     who has set the variable.
     """
-    if isinstance(error, CorruptRecordError | UnsupportedFormatError):
-        error.face = spark
     if isinstance(error, ValueError) and type(error) is not ValueError:
         return
     main = getattr(sys.modules["__main__"], "__spec__", None)
