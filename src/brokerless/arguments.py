@@ -86,6 +86,10 @@ def check_number(name: str, value: object, lowest: int, hint: str = "") -> None:
         raise ValueError(f"{option(name)}={value}: {lowest} or more needed{hint}")
 
 
+def _prefix(name: str) -> str:
+    return f"{option(name)}: " if name else ""
+
+
 def to_ms(name: str, time: object, forms: str = _TIMES) -> int:
     """Return a `Time` as ms since 1970, rounded up, so that records of the millisecond it lies in are before it.
 
@@ -109,7 +113,7 @@ def to_ms(name: str, time: object, forms: str = _TIMES) -> int:
         try:
             moment = datetime.fromisoformat(time)
         except ValueError:
-            raise ValueError(f"{option(name)}: {time!r} is no time: give {forms}") from None
+            raise ValueError(f"{_prefix(name)}{time!r} is no time: give {forms}") from None
     elif isinstance(time, datetime):
         moment = time
     else:
@@ -118,7 +122,7 @@ def to_ms(name: str, time: object, forms: str = _TIMES) -> int:
         moment = moment.replace(tzinfo=UTC)
     if moment < _EPOCH:
         # Kafka gives negative timestamps another meaning: -1 is the log end.
-        raise ValueError(f"{option(name)}: {time!s} is before 1970: no record has such a time")
+        raise ValueError(f"{_prefix(name)}{time!s} is before 1970: no record has such a time")
     return -((_EPOCH - moment) // timedelta(milliseconds=1))
 
 

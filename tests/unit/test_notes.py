@@ -7,7 +7,9 @@ import pytest
 
 import brokerless as bl
 from brokerless.io.runner import Threads
+from brokerless.layout.lock import Lock
 from brokerless.notes import collected, note, notes_to
+from support.damage import flip_bit
 from support.log_files import batch, write_segment
 
 
@@ -101,3 +103,23 @@ def test_other_calls_keep_their_warnings_while_a_directory_is_served(tmp_path):
             warnings.warn("of an application", stacklevel=1)
         assert warnings.filters == before
     assert warnings.filters == before
+
+
+def test_results_have_the_notes_of_their_call(tmp_path):
+    """A program that reads many directories looks there, not at its warnings."""
+    path = tmp_path / "t-0"
+    write_segment(path, 0, [batch(0, [b"v"] * 4), batch(4, [b"v"] * 4), batch(8, [b"v"] * 4)])
+    flip_bit(path / f"{0:020d}.log", 180)
+    with bl.Log(path).read(on_corrupt="skip", columns=["offset"]) as reader:
+        list(reader)
+    assert reader.notes == [str(lost) for lost in reader.lost] != []
+    with pytest.warns(UserWarning, match="lost: offsets 4 to 7"):
+        bl.Log(path).read(on_corrupt="skip", columns=["offset"]).read_all()
+    with bl.create_log_dir(tmp_path / "data") as log_dir:
+        log_dir.create_topic("t")
+        log_dir.log("t", 0).append(batch(0, [b"v"]))
+    lock = Lock(str(tmp_path / "data" / ".lock"))
+    with pytest.warns(UserWarning, match="what it writes meanwhile"):
+        (done,) = bl.rewrite(bl.TruncateTo(offset=0), tmp_path / "data", topics=["t"], dry_run=True)
+    lock.release()
+    assert ["in use" in text for text in done.notes] == [True]

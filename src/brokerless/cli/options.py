@@ -46,10 +46,9 @@ def moment(**words: int) -> Callable[[str], int]:
         if text in known:
             return known[text]
         try:
-            return to_ms("time", text, ", ".join(["ms since 1970 or ISO 8601 (2024-05-01T12:00)", *known]))
+            return to_ms("", text, ", ".join(["ms since 1970 or ISO 8601 (2024-05-01T12:00)", *known]))
         except ValueError as error:
-            # The name of the option comes before it.
-            raise click.BadParameter(str(error).removeprefix("time: ")) from None
+            raise click.BadParameter(str(error)) from None
 
     return time
 

@@ -16,7 +16,7 @@ from brokerless.layout import commit_journal, file_names
 from brokerless.log.damage import cut_short
 from brokerless.log.defect import Defect
 from brokerless.log.segment import NO_END, Segment, open_log
-from brokerless.notes import note
+from brokerless.notes import collected, note
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator, Sequence
@@ -124,7 +124,14 @@ class Reader:
         return stream
 
     def _read(self, splits: Iterable[Split]) -> Generator[pa.RecordBatch, None, None]:
-        for split in splits:
+        remaining = iter(splits)
+        while True:
+            # They may be planned as late as here.
+            with collected(hands_on=True) as notes:
+                split = next(remaining, None)
+            self.notes += notes
+            if split is None:
+                return
             before = self.null_timestamps
             with contextlib.ExitStack() as closing:
                 closing.enter_context(located(split.path))

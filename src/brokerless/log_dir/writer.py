@@ -73,6 +73,7 @@ class LogDirWriter:
         directory_id: the directory's own id; None: the directory does not record it.
         transactional_ids: the transactional ids of the producers that wrote here.
         rolled_forward: the partitions of an interrupted commit that opening the directory completed.
+        notes: what the caller has to know, a sentence each: why a broker may not serve what is written, for example.
 
     Raises:
         LogInUseError: a broker, or another writer, has the directory open.
@@ -119,6 +120,7 @@ class LogDirWriter:
         # The names of recovered leftovers.
         self._recovered: set[str] = set()
         self._recover = recover
+        self.notes: list[str] = []
         self._process = os.getpid()
         self._lock: Lock | None = lock or Lock(self._file(checkpoints.LOCK))
         try:
@@ -132,13 +134,13 @@ class LogDirWriter:
             self._is_sole = sole_replica is True
             if sole_replica is False and (others := self._other_replicas()):
                 cluster = "a cluster" if self.cluster_id is None else f"cluster {self.cluster_id}"
-                note(
+                self._note(
                     f"{self.path} belongs to {cluster}: {others}; a replica that becomes leader makes this broker "
                     f"truncate records written here; say {option('sole_replica')} if none counts"
                 )
             if sole_replica is not None:
                 for said in obstacles(root.cluster):
-                    note(said)
+                    self._note(said)
             root.move_marker_aside()
             root.move_bootstrap()
             try:
@@ -311,9 +313,13 @@ class LogDirWriter:
         self._unsure.discard(key)
         if not self._recover:
             for said in self._concerns(log, topic):
-                note(said)
+                self._note(said)
         self._logs[key], self._opened_with[key] = log, chosen
         return log
+
+    def _note(self, text: str) -> None:
+        self.notes.append(text)
+        note(text)
 
     def _concerns(self, log: LogWriter, topic: str) -> Iterator[str]:
         """Yield the losses of opening a log and, once per topic, why a broker will not serve its partitions."""
@@ -451,7 +457,7 @@ class LogDirWriter:
                 self._unlock()
                 rest = "what was written is in force; the next writer, or `brokerless recover`, finishes the rest"
                 if isinstance(error, Exception):
-                    note(f"{self.path}: {error}: {rest}")
+                    self._note(f"{self.path}: {error}: {rest}")
                     return
                 error.add_note(rest)
             raise
@@ -522,7 +528,7 @@ class LogDirWriter:
         try:
             are_any = bool(list(self.recover_leftovers()))
         except CorruptRecordError as error:
-            note(f"{self.path} is left without a clean-shutdown marker: {error}")
+            self._note(f"{self.path} is left without a clean-shutdown marker: {error}")
             return False
         if are_any:
             self._root.write_checkpoints({})

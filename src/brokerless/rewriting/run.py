@@ -33,7 +33,7 @@ from brokerless.log_dir.start_faults import obstacles
 from brokerless.log_dir.writer import LogDirWriter
 from brokerless.metadata.directory import metadata_among
 from brokerless.metadata.topic_settings import Cluster
-from brokerless.notes import note
+from brokerless.notes import collected, note
 from brokerless.recovery.loader import load
 from brokerless.rewriting import attempts
 from brokerless.rewriting.selection import Selection, select_partitions
@@ -41,7 +41,7 @@ from brokerless.rewriting.task_steps import Scheduler, in_place, staged
 from brokerless.wording import option
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from types import TracebackType
 
     from brokerless.append.operation import Outcome, RewriteOperation
@@ -74,6 +74,7 @@ class RewriteResult(Generic[ReportT]):
             happens to a partition outside any log directory.
         damage: damage that was there before and still is. A copy is checked as a whole. In place, the check covers
             what the operation has not read, and is left out if another runner did the work.
+        notes: what is not known of the directories, or may change meanwhile; a sentence each.
 
     >>> import brokerless as bl
     >>> (done,) = bl.rewrite(bl.TruncateTo(offset=100), SAMPLE, dry_run=True)
@@ -87,6 +88,7 @@ class RewriteResult(Generic[ReportT]):
     recovery: tuple[str, ...] = ()
     unkept_log_start_offset: int | None = None
     damage: tuple[Defect, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def key(self) -> Key:
@@ -196,26 +198,29 @@ def rewrite_each(
         _Source(selection, broker_config, metadata or metadata_among(paths, selection.root.path))
         for selection in select_partitions(paths, topics, partitions)
     ]
-    for source in sources:
-        source.check(operation)
-    chosen_runner = Processes(jobs, progress) if runner is None else runner
     if dry_run and to is not None:
         raise ValueError(f"{option('dry_run')} writes nothing: it does not go with {option('to')}")
-    if dry_run:
+    with collected(hands_on=True) as notes:
         for source in sources:
-            if source.selection.root.is_locked:
+            source.check(operation)
+            if dry_run and source.selection.root.is_locked:
                 note(
                     f"in use: a broker, or another writer, holds {source.selection.root.path}; "
                     "what it writes meanwhile may change the result"
                 )
-        yield from _run(operation, [_DryRunLogs(source) for source in sources], chosen_runner, None, progress)
+    chosen_runner = Processes(jobs, progress) if runner is None else runner
+    results: Iterable[RewriteResult[ReportT]]
+    if dry_run:
+        results = _run(operation, [_DryRunLogs(source) for source in sources], chosen_runner, None, progress)
     elif to is None:
         checks = runner is None
         opened = [_OpenLogs(source, operation, checks=checks) for source in sources]
-        yield from _run(operation, opened, chosen_runner, progress_file, progress, share)
+        results = _run(operation, opened, chosen_runner, progress_file, progress, share)
     else:
         (source,) = sources
-        yield from _rewrite_copy(operation, source, os.fspath(to), chosen_runner, progress)
+        results = _rewrite_copy(operation, source, os.fspath(to), chosen_runner, progress)
+    for result in results:
+        yield replace(result, notes=tuple(notes))
 
 
 def _rewrite_copy(

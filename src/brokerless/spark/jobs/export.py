@@ -13,6 +13,7 @@ from brokerless import _native
 from brokerless.arguments import check_several, unknown
 from brokerless.io import storage
 from brokerless.layout.log_dir_files import check_outside
+from brokerless.notes import collected
 from brokerless.spark.jobs.export_directory import ExportDirectory
 from brokerless.spark.jobs.export_files import FileWriter
 from brokerless.spark.jobs.export_plan import plan
@@ -65,6 +66,7 @@ class Exported:
         skipped: the number of tasks that an earlier run had finished.
         lost: the ranges that `onCorrupt=skip` left out.
         replaced_keys: the number of header keys with a U+FFFD, which replaces bytes of the log that are not UTF-8.
+        notes: what the caller has to know, a sentence each.
     """
 
     partitions: tuple[PartitionReport, ...]
@@ -72,6 +74,7 @@ class Exported:
     skipped: int
     lost: tuple[Defect, ...]
     replaced_keys: int
+    notes: tuple[str, ...] = ()
 
 
 def export(
@@ -125,7 +128,9 @@ def export(
         compression=compression or known[0],
         check_crcs=read.check_crcs,
     )
-    return _export(spark, writer, read)
+    with collected(hands_on=True) as notes:
+        exported = _export(spark, writer, read)
+    return replace(exported, notes=tuple(notes))
 
 
 def _export(spark: SparkSession, writer: FileWriter, options: Options) -> Exported:

@@ -12,7 +12,7 @@ import json
 import os
 import uuid
 from collections import defaultdict
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -29,7 +29,7 @@ from brokerless.log_dir.log_dirs import LogDirs
 from brokerless.log_dir.restoration import Restoration
 from brokerless.log_dir.topics import NewTopic
 from brokerless.log_dir.writer import LogDirWriter
-from brokerless.notes import note
+from brokerless.notes import collected, note
 from brokerless.spark.jobs.export import PartitionReport
 from brokerless.spark.jobs.export_directory import ExportDirectory
 from brokerless.spark.jobs.formats import JSON_COLUMNS, RESTORED_COLUMNS
@@ -64,12 +64,14 @@ class Restored:
         tasks: the number of tasks that ran.
         skipped: the number of tasks that an earlier run had finished.
         lost: the ranges that the export left out (`onCorrupt=skip`), of all its topics.
+        notes: what the caller has to know, a sentence each.
     """
 
     partitions: tuple[PartitionReport, ...]
     tasks: int
     skipped: int
     lost: tuple[Defect, ...]
+    notes: tuple[str, ...] = ()
 
 
 def restore(
@@ -109,6 +111,20 @@ def restore(
     check_several("topics", topics)
     directory = ExportDirectory(storage.absolute(local(exported)))
     plan = _plan(directory, local(path), tuple(topics), dict(topic_ids or {}))
+    with collected(hands_on=True) as notes:
+        restored = _restore(spark, directory, plan, compression, batch_size, sole_replica=sole_replica)
+    return replace(restored, notes=tuple(notes))
+
+
+def _restore(
+    spark: SparkSession,
+    directory: ExportDirectory,
+    plan: _Plan,
+    compression: str,
+    batch_size: int,
+    *,
+    sole_replica: bool,
+) -> Restored:
     if places := len(plan.manifest.lost):
         note(
             f"{directory.path} lacks the damaged ranges of its logs, in {places} place{'s'[: places != 1]}; so "
