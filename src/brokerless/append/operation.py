@@ -12,7 +12,7 @@ So only the owner changes the log, and only when all new files are durable.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from brokerless.layout.topic_config import OPTION
 from brokerless.wording import option
@@ -160,6 +160,16 @@ class Outcome(Generic[ReportT]):
     has_producers: bool = True
     has_leader_epochs: bool = True
     unread_from: int | None = None
+
+
+class PlainOperation:
+    """What most operations have in common: no setting decides which records go, and the log is not rolled before."""
+
+    decided_by: ClassVar[tuple[str, ...]] = ()
+
+    def needs_roll(self, state: LogState) -> bool:  # noqa: ARG002
+        """Return False."""
+        return False
 
 
 class RewriteOperation(Protocol[PlanT, ReportT]):

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from brokerless import _native
-from brokerless.append.operation import Outcome, outputs_of
+from brokerless.append.operation import Outcome, PlainOperation, outputs_of
 from brokerless.arguments import check_several
 from brokerless.io.chunking import in_shares
 from brokerless.io.cores import log_threads
@@ -100,7 +100,7 @@ class ConvertReport:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Convert:
+class Convert(PlainOperation):
     """Convert a log's batches.
 
     Args:
@@ -142,15 +142,6 @@ class Convert:
         for name in sorted(self.drop - set(DROPS)):
             raise ValueError(f"cannot drop {name!r}: {' or '.join(DROPS)} expected")
         self._native([], 0, 0)
-
-    @property
-    def decided_by(self) -> tuple[str, ...]:
-        """No setting: the options alone decide."""
-        return ()
-
-    def needs_roll(self, state: LogState) -> bool:  # noqa: ARG002
-        """Return False."""
-        return False
 
     def plan(self, state: LogState) -> LogState:
         """Check that the whole log can be converted.

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from brokerless import _native
-from brokerless.append.operation import Outcome, outputs_of
+from brokerless.append.operation import Outcome, PlainOperation, outputs_of
 from brokerless.io import storage
 from brokerless.layout import file_names
 from brokerless.log.segment import NO_END, Segment
@@ -118,7 +118,7 @@ class SegmentMatches:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Erase:
+class Erase(PlainOperation):
     """Erase the records that match any of the keys, prefixes or headers. Null keys match nothing.
 
     Args:
@@ -168,15 +168,6 @@ class Erase:
         for kind, content in sorted(chosen):
             digest.update(kind + _framed(content))
         return digest.hexdigest()
-
-    @property
-    def decided_by(self) -> tuple[str, ...]:
-        """No setting: the options alone decide."""
-        return ()
-
-    def needs_roll(self, state: LogState) -> bool:  # noqa: ARG002
-        """Return False: the active segment is rewritten, too."""
-        return False
 
     def plan(self, state: LogState) -> LogState:
         """Check that the whole log can be searched.

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Literal, cast
 
-from brokerless.append.operation import Outcome
+from brokerless.append.operation import Outcome, PlainOperation
 from brokerless.arguments import check_number, listed_few, to_ms
 from brokerless.errors import CorruptRecordError, LogInUseError
 from brokerless.io.runner import Threads
@@ -114,7 +114,7 @@ def _by_producer(transaction: EndedTransaction) -> tuple[int, int]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TruncateTo:
+class TruncateTo(PlainOperation):
     """Delete everything that was appended to a log since a time or an offset. Meant for a copy.
 
     Over several logs, each transaction is kept as a whole, or not at all: one that was decided before the cut, and of
@@ -156,15 +156,6 @@ class TruncateTo:
                 check_number(name, value, 0)
         if self.open_transactions not in ("abort", "cut"):
             raise ValueError(f"{option('open_transactions')} is {self.open_transactions!r}: abort or cut expected")
-
-    @property
-    def decided_by(self) -> tuple[str, ...]:
-        """No setting: the options alone decide."""
-        return ()
-
-    def needs_roll(self, state: LogState) -> bool:  # noqa: ARG002
-        """Return False."""
-        return False
 
     def plan(self, state: LogState) -> LogState:
         """Return the state: only `work` can refuse the log."""
@@ -285,7 +276,7 @@ class _LogToCut:
 
 
 @dataclass(frozen=True)
-class DecidedTruncation:
+class DecidedTruncation(PlainOperation):
     """What `TruncateTo` does to one log.
 
     Attributes:
@@ -297,17 +288,12 @@ class DecidedTruncation:
     """
 
     state_name: ClassVar[str] = TruncateTo.state_name
-    decided_by: ClassVar[tuple[str, ...]] = ()
 
     report: TruncateReport
     number: int
     commits: tuple[Commit, ...]
     now: int
     sole_replica: bool
-
-    def needs_roll(self, state: LogState) -> bool:  # noqa: ARG002
-        """Return False."""
-        return False
 
     def plan(self, state: LogState) -> LogState:
         """Return the state: only `work` can refuse the log."""
