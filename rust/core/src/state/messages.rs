@@ -33,24 +33,21 @@ const REGISTER_BROKER_RECORD_FIELDS: &[Field] = &[
     field("cordonedLogDirs", Array(&Uuid), since(4)).nullable(since(4)).tagged(1, since(4), "null"),
 ];
 
-pub(crate) static REGISTER_BROKER_RECORD: Schema =
-    schema("RegisterBrokerRecord", between(0, 4), since(0), REGISTER_BROKER_RECORD_FIELDS);
+pub(crate) static REGISTER_BROKER_RECORD: Schema = schema("RegisterBrokerRecord", between(0, 4), since(0), REGISTER_BROKER_RECORD_FIELDS);
 
 const UNREGISTER_BROKER_RECORD_FIELDS: &[Field] = &[
     field("brokerId", Int32, since(0)),
     field("brokerEpoch", Int64, since(0)),
 ];
 
-pub(crate) static UNREGISTER_BROKER_RECORD: Schema =
-    schema("UnregisterBrokerRecord", between(0, 0), since(0), UNREGISTER_BROKER_RECORD_FIELDS);
+pub(crate) static UNREGISTER_BROKER_RECORD: Schema = schema("UnregisterBrokerRecord", between(0, 0), since(0), UNREGISTER_BROKER_RECORD_FIELDS);
 
 const TOPIC_RECORD_FIELDS: &[Field] = &[
     field("name", String, since(0)),
     field("topicId", Uuid, since(0)),
 ];
 
-pub(crate) static TOPIC_RECORD: Schema =
-    schema("TopicRecord", between(0, 0), since(0), TOPIC_RECORD_FIELDS);
+pub(crate) static TOPIC_RECORD: Schema = schema("TopicRecord", between(0, 0), since(0), TOPIC_RECORD_FIELDS);
 
 const PARTITION_RECORD_FIELDS: &[Field] = &[
     field("partitionId", Int32, since(0)),
@@ -68,8 +65,7 @@ const PARTITION_RECORD_FIELDS: &[Field] = &[
     field("lastKnownElr", Array(&Int32), since(2)).nullable(since(2)).tagged(2, since(2), "null"),
 ];
 
-pub(crate) static PARTITION_RECORD: Schema =
-    schema("PartitionRecord", between(0, 2), since(0), PARTITION_RECORD_FIELDS);
+pub(crate) static PARTITION_RECORD: Schema = schema("PartitionRecord", between(0, 2), since(0), PARTITION_RECORD_FIELDS);
 
 const CONFIG_RECORD_FIELDS: &[Field] = &[
     field("resourceType", Int8, since(0)),
@@ -78,8 +74,7 @@ const CONFIG_RECORD_FIELDS: &[Field] = &[
     field("value", String, since(0)).nullable(since(0)),
 ];
 
-pub(crate) static CONFIG_RECORD: Schema =
-    schema("ConfigRecord", between(0, 0), since(0), CONFIG_RECORD_FIELDS);
+pub(crate) static CONFIG_RECORD: Schema = schema("ConfigRecord", between(0, 0), since(0), CONFIG_RECORD_FIELDS);
 
 const PARTITION_CHANGE_RECORD_FIELDS: &[Field] = &[
     field("partitionId", Int32, since(0)),
@@ -95,8 +90,7 @@ const PARTITION_CHANGE_RECORD_FIELDS: &[Field] = &[
     field("lastKnownElr", Array(&Int32), since(2)).nullable(since(2)).tagged(7, since(2), "null"),
 ];
 
-pub(crate) static PARTITION_CHANGE_RECORD: Schema =
-    schema("PartitionChangeRecord", between(0, 2), since(0), PARTITION_CHANGE_RECORD_FIELDS);
+pub(crate) static PARTITION_CHANGE_RECORD: Schema = schema("PartitionChangeRecord", between(0, 2), since(0), PARTITION_CHANGE_RECORD_FIELDS);
 
 const ACCESS_CONTROL_RECORD_FIELDS: &[Field] = &[
     field("resourceType", Int8, since(0)),
@@ -108,26 +102,22 @@ const ACCESS_CONTROL_RECORD_FIELDS: &[Field] = &[
     field("permissionType", Int8, since(0)),
 ];
 
-pub(crate) static ACCESS_CONTROL_RECORD: Schema =
-    schema("AccessControlRecord", between(0, 0), since(0), ACCESS_CONTROL_RECORD_FIELDS);
+pub(crate) static ACCESS_CONTROL_RECORD: Schema = schema("AccessControlRecord", between(0, 0), since(0), ACCESS_CONTROL_RECORD_FIELDS);
 
 const FENCE_BROKER_RECORD_FIELDS: &[Field] = &[
     field("id", Int32, since(0)),
     field("epoch", Int64, since(0)),
 ];
 
-pub(crate) static FENCE_BROKER_RECORD: Schema =
-    schema("FenceBrokerRecord", between(0, 0), since(0), FENCE_BROKER_RECORD_FIELDS);
+pub(crate) static FENCE_BROKER_RECORD: Schema = schema("FenceBrokerRecord", between(0, 0), since(0), FENCE_BROKER_RECORD_FIELDS);
 
-pub(crate) static UNFENCE_BROKER_RECORD: Schema =
-    schema("UnfenceBrokerRecord", between(0, 0), since(0), FENCE_BROKER_RECORD_FIELDS);
+pub(crate) static UNFENCE_BROKER_RECORD: Schema = schema("UnfenceBrokerRecord", between(0, 0), since(0), FENCE_BROKER_RECORD_FIELDS);
 
 const REMOVE_TOPIC_RECORD_FIELDS: &[Field] = &[
     field("topicId", Uuid, since(0)),
 ];
 
-pub(crate) static REMOVE_TOPIC_RECORD: Schema =
-    schema("RemoveTopicRecord", between(0, 0), since(0), REMOVE_TOPIC_RECORD_FIELDS);
+pub(crate) static REMOVE_TOPIC_RECORD: Schema = schema("RemoveTopicRecord", between(0, 0), since(0), REMOVE_TOPIC_RECORD_FIELDS);
 
 const DELEGATION_TOKEN_RECORD_FIELDS: &[Field] = &[
     field("owner", String, since(0)),
@@ -139,8 +129,7 @@ const DELEGATION_TOKEN_RECORD_FIELDS: &[Field] = &[
     field("tokenId", String, since(0)),
 ];
 
-pub(crate) static DELEGATION_TOKEN_RECORD: Schema =
-    schema("DelegationTokenRecord", between(0, 0), since(0), DELEGATION_TOKEN_RECORD_FIELDS);
+pub(crate) static DELEGATION_TOKEN_RECORD: Schema = schema("DelegationTokenRecord", between(0, 0), since(0), DELEGATION_TOKEN_RECORD_FIELDS);
 
 const USER_SCRAM_CREDENTIAL_RECORD_FIELDS: &[Field] = &[
     field("name", String, since(0)),
@@ -151,16 +140,14 @@ const USER_SCRAM_CREDENTIAL_RECORD_FIELDS: &[Field] = &[
     field("iterations", Int32, since(0)),
 ];
 
-pub(crate) static USER_SCRAM_CREDENTIAL_RECORD: Schema =
-    schema("UserScramCredentialRecord", between(0, 0), since(0), USER_SCRAM_CREDENTIAL_RECORD_FIELDS);
+pub(crate) static USER_SCRAM_CREDENTIAL_RECORD: Schema = schema("UserScramCredentialRecord", between(0, 0), since(0), USER_SCRAM_CREDENTIAL_RECORD_FIELDS);
 
 const FEATURE_LEVEL_RECORD_FIELDS: &[Field] = &[
     field("name", String, since(0)),
     field("featureLevel", Int16, since(0)),
 ];
 
-pub(crate) static FEATURE_LEVEL_RECORD: Schema =
-    schema("FeatureLevelRecord", between(0, 0), since(0), FEATURE_LEVEL_RECORD_FIELDS);
+pub(crate) static FEATURE_LEVEL_RECORD: Schema = schema("FeatureLevelRecord", between(0, 0), since(0), FEATURE_LEVEL_RECORD_FIELDS);
 
 const CLIENT_QUOTA_RECORD_ENTITY_DATA_FIELDS: &[Field] = &[
     field("entityType", String, since(0)),
@@ -174,8 +161,7 @@ const CLIENT_QUOTA_RECORD_FIELDS: &[Field] = &[
     field("remove", Bool, since(0)),
 ];
 
-pub(crate) static CLIENT_QUOTA_RECORD: Schema =
-    schema("ClientQuotaRecord", between(0, 0), since(0), CLIENT_QUOTA_RECORD_FIELDS);
+pub(crate) static CLIENT_QUOTA_RECORD: Schema = schema("ClientQuotaRecord", between(0, 0), since(0), CLIENT_QUOTA_RECORD_FIELDS);
 
 const PRODUCER_IDS_RECORD_FIELDS: &[Field] = &[
     field("brokerId", Int32, since(0)),
@@ -183,15 +169,13 @@ const PRODUCER_IDS_RECORD_FIELDS: &[Field] = &[
     field("nextProducerId", Int64, since(0)),
 ];
 
-pub(crate) static PRODUCER_IDS_RECORD: Schema =
-    schema("ProducerIdsRecord", between(0, 0), since(0), PRODUCER_IDS_RECORD_FIELDS);
+pub(crate) static PRODUCER_IDS_RECORD: Schema = schema("ProducerIdsRecord", between(0, 0), since(0), PRODUCER_IDS_RECORD_FIELDS);
 
 const REMOVE_FEATURE_LEVEL_RECORD_FIELDS: &[Field] = &[
     field("name", String, since(0)),
 ];
 
-pub(crate) static REMOVE_FEATURE_LEVEL_RECORD: Schema =
-    schema("RemoveFeatureLevelRecord", between(0, 0), since(0), REMOVE_FEATURE_LEVEL_RECORD_FIELDS);
+pub(crate) static REMOVE_FEATURE_LEVEL_RECORD: Schema = schema("RemoveFeatureLevelRecord", between(0, 0), since(0), REMOVE_FEATURE_LEVEL_RECORD_FIELDS);
 
 const BROKER_REGISTRATION_CHANGE_RECORD_FIELDS: &[Field] = &[
     field("brokerId", Int32, since(0)),
@@ -202,8 +186,7 @@ const BROKER_REGISTRATION_CHANGE_RECORD_FIELDS: &[Field] = &[
     field("cordonedLogDirs", Array(&Uuid), since(3)).nullable(since(3)).tagged(3, since(3), "null"),
 ];
 
-pub(crate) static BROKER_REGISTRATION_CHANGE_RECORD: Schema =
-    schema("BrokerRegistrationChangeRecord", between(0, 3), since(0), BROKER_REGISTRATION_CHANGE_RECORD_FIELDS);
+pub(crate) static BROKER_REGISTRATION_CHANGE_RECORD: Schema = schema("BrokerRegistrationChangeRecord", between(0, 3), since(0), BROKER_REGISTRATION_CHANGE_RECORD_FIELDS);
 
 const ACCESS_CONTROL_ENTRY_RECORD_FIELDS: &[Field] = &[
     field("id", Uuid, since(0)),
@@ -216,61 +199,52 @@ const ACCESS_CONTROL_ENTRY_RECORD_FIELDS: &[Field] = &[
     field("permissionType", Int8, since(0)),
 ];
 
-pub(crate) static ACCESS_CONTROL_ENTRY_RECORD: Schema =
-    schema("AccessControlEntryRecord", between(0, 0), since(0), ACCESS_CONTROL_ENTRY_RECORD_FIELDS);
+pub(crate) static ACCESS_CONTROL_ENTRY_RECORD: Schema = schema("AccessControlEntryRecord", between(0, 0), since(0), ACCESS_CONTROL_ENTRY_RECORD_FIELDS);
 
 const REMOVE_ACCESS_CONTROL_ENTRY_RECORD_FIELDS: &[Field] = &[
     field("id", Uuid, since(0)),
 ];
 
-pub(crate) static REMOVE_ACCESS_CONTROL_ENTRY_RECORD: Schema =
-    schema("RemoveAccessControlEntryRecord", between(0, 0), since(0), REMOVE_ACCESS_CONTROL_ENTRY_RECORD_FIELDS);
+pub(crate) static REMOVE_ACCESS_CONTROL_ENTRY_RECORD: Schema = schema("RemoveAccessControlEntryRecord", between(0, 0), since(0), REMOVE_ACCESS_CONTROL_ENTRY_RECORD_FIELDS);
 
 const NO_OP_RECORD_FIELDS: &[Field] = &[
 
 ];
 
-pub(crate) static NO_OP_RECORD: Schema =
-    schema("NoOpRecord", between(0, 0), since(0), NO_OP_RECORD_FIELDS);
+pub(crate) static NO_OP_RECORD: Schema = schema("NoOpRecord", between(0, 0), since(0), NO_OP_RECORD_FIELDS);
 
 const ZK_MIGRATION_STATE_RECORD_FIELDS: &[Field] = &[
     field("zkMigrationState", Int8, since(0)),
 ];
 
-pub(crate) static ZK_MIGRATION_STATE_RECORD: Schema =
-    schema("ZkMigrationStateRecord", between(0, 0), since(0), ZK_MIGRATION_STATE_RECORD_FIELDS);
+pub(crate) static ZK_MIGRATION_STATE_RECORD: Schema = schema("ZkMigrationStateRecord", between(0, 0), since(0), ZK_MIGRATION_STATE_RECORD_FIELDS);
 
 const REMOVE_USER_SCRAM_CREDENTIAL_RECORD_FIELDS: &[Field] = &[
     field("name", String, since(0)),
     field("mechanism", Int8, since(0)),
 ];
 
-pub(crate) static REMOVE_USER_SCRAM_CREDENTIAL_RECORD: Schema =
-    schema("RemoveUserScramCredentialRecord", between(0, 0), since(0), REMOVE_USER_SCRAM_CREDENTIAL_RECORD_FIELDS);
+pub(crate) static REMOVE_USER_SCRAM_CREDENTIAL_RECORD: Schema = schema("RemoveUserScramCredentialRecord", between(0, 0), since(0), REMOVE_USER_SCRAM_CREDENTIAL_RECORD_FIELDS);
 
 const BEGIN_TRANSACTION_RECORD_FIELDS: &[Field] = &[
     field("name", String, since(0)).nullable(since(0)).tagged(0, since(0), "null"),
 ];
 
-pub(crate) static BEGIN_TRANSACTION_RECORD: Schema =
-    schema("BeginTransactionRecord", between(0, 0), since(0), BEGIN_TRANSACTION_RECORD_FIELDS);
+pub(crate) static BEGIN_TRANSACTION_RECORD: Schema = schema("BeginTransactionRecord", between(0, 0), since(0), BEGIN_TRANSACTION_RECORD_FIELDS);
 
-pub(crate) static END_TRANSACTION_RECORD: Schema =
-    schema("EndTransactionRecord", between(0, 0), since(0), NO_OP_RECORD_FIELDS);
+pub(crate) static END_TRANSACTION_RECORD: Schema = schema("EndTransactionRecord", between(0, 0), since(0), NO_OP_RECORD_FIELDS);
 
 const ABORT_TRANSACTION_RECORD_FIELDS: &[Field] = &[
     field("reason", String, since(0)).nullable(since(0)).tagged(0, since(0), "null"),
 ];
 
-pub(crate) static ABORT_TRANSACTION_RECORD: Schema =
-    schema("AbortTransactionRecord", between(0, 0), since(0), ABORT_TRANSACTION_RECORD_FIELDS);
+pub(crate) static ABORT_TRANSACTION_RECORD: Schema = schema("AbortTransactionRecord", between(0, 0), since(0), ABORT_TRANSACTION_RECORD_FIELDS);
 
 const REMOVE_DELEGATION_TOKEN_RECORD_FIELDS: &[Field] = &[
     field("tokenId", String, since(0)),
 ];
 
-pub(crate) static REMOVE_DELEGATION_TOKEN_RECORD: Schema =
-    schema("RemoveDelegationTokenRecord", between(0, 0), since(0), REMOVE_DELEGATION_TOKEN_RECORD_FIELDS);
+pub(crate) static REMOVE_DELEGATION_TOKEN_RECORD: Schema = schema("RemoveDelegationTokenRecord", between(0, 0), since(0), REMOVE_DELEGATION_TOKEN_RECORD_FIELDS);
 
 const REGISTER_CONTROLLER_RECORD_FIELDS: &[Field] = &[
     field("controllerId", Int32, since(0)),
@@ -280,22 +254,19 @@ const REGISTER_CONTROLLER_RECORD_FIELDS: &[Field] = &[
     field("features", Array(&Struct(REGISTER_BROKER_RECORD_BROKER_FEATURE_FIELDS)), since(0)),
 ];
 
-pub(crate) static REGISTER_CONTROLLER_RECORD: Schema =
-    schema("RegisterControllerRecord", between(0, 0), since(0), REGISTER_CONTROLLER_RECORD_FIELDS);
+pub(crate) static REGISTER_CONTROLLER_RECORD: Schema = schema("RegisterControllerRecord", between(0, 0), since(0), REGISTER_CONTROLLER_RECORD_FIELDS);
 
 const CLEAR_ELR_RECORD_FIELDS: &[Field] = &[
     field("topicName", String, since(0)),
 ];
 
-pub(crate) static CLEAR_ELR_RECORD: Schema =
-    schema("ClearElrRecord", between(0, 0), since(0), CLEAR_ELR_RECORD_FIELDS);
+pub(crate) static CLEAR_ELR_RECORD: Schema = schema("ClearElrRecord", between(0, 0), since(0), CLEAR_ELR_RECORD_FIELDS);
 
 const UNREGISTER_CONTROLLER_RECORD_FIELDS: &[Field] = &[
     field("controllerId", Int32, since(0)),
 ];
 
-pub(crate) static UNREGISTER_CONTROLLER_RECORD: Schema =
-    schema("UnregisterControllerRecord", between(0, 0), since(0), UNREGISTER_CONTROLLER_RECORD_FIELDS);
+pub(crate) static UNREGISTER_CONTROLLER_RECORD: Schema = schema("UnregisterControllerRecord", between(0, 0), since(0), UNREGISTER_CONTROLLER_RECORD_FIELDS);
 
 const REGISTER_BROKER_RECORD_2_8_FIELDS: &[Field] = &[
     field("brokerId", Int32, since(0)),
@@ -306,14 +277,11 @@ const REGISTER_BROKER_RECORD_2_8_FIELDS: &[Field] = &[
     field("rack", String, since(0)).nullable(since(0)),
 ];
 
-pub(crate) static REGISTER_BROKER_RECORD_2_8: Schema =
-    schema("RegisterBrokerRecord", between(0, 0), NONE, REGISTER_BROKER_RECORD_2_8_FIELDS);
+pub(crate) static REGISTER_BROKER_RECORD_2_8: Schema = schema("RegisterBrokerRecord", between(0, 0), NONE, REGISTER_BROKER_RECORD_2_8_FIELDS);
 
-pub(crate) static UNREGISTER_BROKER_RECORD_2_8: Schema =
-    schema("UnregisterBrokerRecord", between(0, 0), NONE, UNREGISTER_BROKER_RECORD_FIELDS);
+pub(crate) static UNREGISTER_BROKER_RECORD_2_8: Schema = schema("UnregisterBrokerRecord", between(0, 0), NONE, UNREGISTER_BROKER_RECORD_FIELDS);
 
-pub(crate) static TOPIC_RECORD_2_8: Schema =
-    schema("TopicRecord", between(0, 0), NONE, TOPIC_RECORD_FIELDS);
+pub(crate) static TOPIC_RECORD_2_8: Schema = schema("TopicRecord", between(0, 0), NONE, TOPIC_RECORD_FIELDS);
 
 const PARTITION_RECORD_2_8_FIELDS: &[Field] = &[
     field("partitionId", Int32, since(0)),
@@ -327,8 +295,7 @@ const PARTITION_RECORD_2_8_FIELDS: &[Field] = &[
     field("partitionEpoch", Int32, since(0)),
 ];
 
-pub(crate) static PARTITION_RECORD_2_8: Schema =
-    schema("PartitionRecord", between(0, 0), NONE, PARTITION_RECORD_2_8_FIELDS);
+pub(crate) static PARTITION_RECORD_2_8: Schema = schema("PartitionRecord", between(0, 0), NONE, PARTITION_RECORD_2_8_FIELDS);
 
 const CONFIG_RECORD_2_8_FIELDS: &[Field] = &[
     field("resourceType", Int8, since(0)),
@@ -337,8 +304,7 @@ const CONFIG_RECORD_2_8_FIELDS: &[Field] = &[
     field("value", String, since(0)),
 ];
 
-pub(crate) static CONFIG_RECORD_2_8: Schema =
-    schema("ConfigRecord", between(0, 0), NONE, CONFIG_RECORD_2_8_FIELDS);
+pub(crate) static CONFIG_RECORD_2_8: Schema = schema("ConfigRecord", between(0, 0), NONE, CONFIG_RECORD_2_8_FIELDS);
 
 const PARTITION_CHANGE_RECORD_2_8_FIELDS: &[Field] = &[
     field("partitionId", Int32, since(0)),
@@ -347,17 +313,13 @@ const PARTITION_CHANGE_RECORD_2_8_FIELDS: &[Field] = &[
     field("leader", Int32, since(0)).tagged(1, since(0), "-2"),
 ];
 
-pub(crate) static PARTITION_CHANGE_RECORD_2_8: Schema =
-    schema("PartitionChangeRecord", between(0, 0), since(0), PARTITION_CHANGE_RECORD_2_8_FIELDS);
+pub(crate) static PARTITION_CHANGE_RECORD_2_8: Schema = schema("PartitionChangeRecord", between(0, 0), since(0), PARTITION_CHANGE_RECORD_2_8_FIELDS);
 
-pub(crate) static FENCE_BROKER_RECORD_2_8: Schema =
-    schema("FenceBrokerRecord", between(0, 0), NONE, FENCE_BROKER_RECORD_FIELDS);
+pub(crate) static FENCE_BROKER_RECORD_2_8: Schema = schema("FenceBrokerRecord", between(0, 0), NONE, FENCE_BROKER_RECORD_FIELDS);
 
-pub(crate) static UNFENCE_BROKER_RECORD_2_8: Schema =
-    schema("UnfenceBrokerRecord", between(0, 0), NONE, FENCE_BROKER_RECORD_FIELDS);
+pub(crate) static UNFENCE_BROKER_RECORD_2_8: Schema = schema("UnfenceBrokerRecord", between(0, 0), NONE, FENCE_BROKER_RECORD_FIELDS);
 
-pub(crate) static REMOVE_TOPIC_RECORD_2_8: Schema =
-    schema("RemoveTopicRecord", between(0, 0), NONE, REMOVE_TOPIC_RECORD_FIELDS);
+pub(crate) static REMOVE_TOPIC_RECORD_2_8: Schema = schema("RemoveTopicRecord", between(0, 0), NONE, REMOVE_TOPIC_RECORD_FIELDS);
 
 const DELEGATION_TOKEN_RECORD_2_8_FIELDS: &[Field] = &[
     field("owner", String, since(0)),
@@ -368,8 +330,7 @@ const DELEGATION_TOKEN_RECORD_2_8_FIELDS: &[Field] = &[
     field("tokenId", String, since(0)),
 ];
 
-pub(crate) static DELEGATION_TOKEN_RECORD_2_8: Schema =
-    schema("DelegationTokenRecord", between(0, 0), NONE, DELEGATION_TOKEN_RECORD_2_8_FIELDS);
+pub(crate) static DELEGATION_TOKEN_RECORD_2_8: Schema = schema("DelegationTokenRecord", between(0, 0), NONE, DELEGATION_TOKEN_RECORD_2_8_FIELDS);
 
 const USER_SCRAM_CREDENTIAL_RECORD_2_8_CREDENTIAL_INFO_FIELDS: &[Field] = &[
     field("mechanism", Int8, since(0)),
@@ -383,8 +344,7 @@ const USER_SCRAM_CREDENTIAL_RECORD_2_8_FIELDS: &[Field] = &[
     field("credentialInfos", Array(&Struct(USER_SCRAM_CREDENTIAL_RECORD_2_8_CREDENTIAL_INFO_FIELDS)), since(0)),
 ];
 
-pub(crate) static USER_SCRAM_CREDENTIAL_RECORD_2_8: Schema =
-    schema("UserScramCredentialRecord", between(0, 0), NONE, USER_SCRAM_CREDENTIAL_RECORD_2_8_FIELDS);
+pub(crate) static USER_SCRAM_CREDENTIAL_RECORD_2_8: Schema = schema("UserScramCredentialRecord", between(0, 0), NONE, USER_SCRAM_CREDENTIAL_RECORD_2_8_FIELDS);
 
 const FEATURE_LEVEL_RECORD_2_8_FIELDS: &[Field] = &[
     field("name", String, since(0)),
@@ -392,11 +352,9 @@ const FEATURE_LEVEL_RECORD_2_8_FIELDS: &[Field] = &[
     field("maxFeatureLevel", Int16, since(0)),
 ];
 
-pub(crate) static FEATURE_LEVEL_RECORD_2_8: Schema =
-    schema("FeatureLevelRecord", between(0, 0), NONE, FEATURE_LEVEL_RECORD_2_8_FIELDS);
+pub(crate) static FEATURE_LEVEL_RECORD_2_8: Schema = schema("FeatureLevelRecord", between(0, 0), NONE, FEATURE_LEVEL_RECORD_2_8_FIELDS);
 
-pub(crate) static QUOTA_RECORD: Schema =
-    schema("QuotaRecord", between(0, 0), NONE, CLIENT_QUOTA_RECORD_FIELDS);
+pub(crate) static QUOTA_RECORD: Schema = schema("QuotaRecord", between(0, 0), NONE, CLIENT_QUOTA_RECORD_FIELDS);
 
 const REMOTE_LOG_SEGMENT_METADATA_RECORD_REMOTE_LOG_SEGMENT_ID_ENTRY_TOPIC_ID_PARTITION_ENTRY_FIELDS: &[Field] = &[
     field("name", String, since(0)),
@@ -428,8 +386,7 @@ const REMOTE_LOG_SEGMENT_METADATA_RECORD_FIELDS: &[Field] = &[
     field("txnIndexEmpty", Bool, since(0)).tagged(0, since(0), "false"),
 ];
 
-pub(crate) static REMOTE_LOG_SEGMENT_METADATA_RECORD: Schema =
-    schema("RemoteLogSegmentMetadataRecord", between(0, 0), since(0), REMOTE_LOG_SEGMENT_METADATA_RECORD_FIELDS);
+pub(crate) static REMOTE_LOG_SEGMENT_METADATA_RECORD: Schema = schema("RemoteLogSegmentMetadataRecord", between(0, 0), since(0), REMOTE_LOG_SEGMENT_METADATA_RECORD_FIELDS);
 
 const REMOTE_LOG_SEGMENT_METADATA_UPDATE_RECORD_FIELDS: &[Field] = &[
     field("remoteLogSegmentId", Struct(REMOTE_LOG_SEGMENT_METADATA_RECORD_REMOTE_LOG_SEGMENT_ID_ENTRY_FIELDS), since(0)),
@@ -439,8 +396,7 @@ const REMOTE_LOG_SEGMENT_METADATA_UPDATE_RECORD_FIELDS: &[Field] = &[
     field("remoteLogSegmentState", Int8, since(0)),
 ];
 
-pub(crate) static REMOTE_LOG_SEGMENT_METADATA_UPDATE_RECORD: Schema =
-    schema("RemoteLogSegmentMetadataUpdateRecord", between(0, 0), since(0), REMOTE_LOG_SEGMENT_METADATA_UPDATE_RECORD_FIELDS);
+pub(crate) static REMOTE_LOG_SEGMENT_METADATA_UPDATE_RECORD: Schema = schema("RemoteLogSegmentMetadataUpdateRecord", between(0, 0), since(0), REMOTE_LOG_SEGMENT_METADATA_UPDATE_RECORD_FIELDS);
 
 const REMOTE_PARTITION_DELETE_METADATA_RECORD_FIELDS: &[Field] = &[
     field("topicIdPartition", Struct(REMOTE_LOG_SEGMENT_METADATA_RECORD_REMOTE_LOG_SEGMENT_ID_ENTRY_TOPIC_ID_PARTITION_ENTRY_FIELDS), since(0)),
@@ -449,8 +405,7 @@ const REMOTE_PARTITION_DELETE_METADATA_RECORD_FIELDS: &[Field] = &[
     field("remotePartitionDeleteState", Int8, since(0)),
 ];
 
-pub(crate) static REMOTE_PARTITION_DELETE_METADATA_RECORD: Schema =
-    schema("RemotePartitionDeleteMetadataRecord", between(0, 0), since(0), REMOTE_PARTITION_DELETE_METADATA_RECORD_FIELDS);
+pub(crate) static REMOTE_PARTITION_DELETE_METADATA_RECORD: Schema = schema("RemotePartitionDeleteMetadataRecord", between(0, 0), since(0), REMOTE_PARTITION_DELETE_METADATA_RECORD_FIELDS);
 
 const REMOTE_LOG_SEGMENT_METADATA_SNAPSHOT_RECORD_FIELDS: &[Field] = &[
     field("segmentId", Uuid, since(0)),
@@ -466,8 +421,7 @@ const REMOTE_LOG_SEGMENT_METADATA_SNAPSHOT_RECORD_FIELDS: &[Field] = &[
     field("txnIndexEmpty", Bool, since(0)).tagged(0, since(0), "false"),
 ];
 
-pub(crate) static REMOTE_LOG_SEGMENT_METADATA_SNAPSHOT_RECORD: Schema =
-    schema("RemoteLogSegmentMetadataSnapshotRecord", between(0, 0), since(0), REMOTE_LOG_SEGMENT_METADATA_SNAPSHOT_RECORD_FIELDS);
+pub(crate) static REMOTE_LOG_SEGMENT_METADATA_SNAPSHOT_RECORD: Schema = schema("RemoteLogSegmentMetadataSnapshotRecord", between(0, 0), since(0), REMOTE_LOG_SEGMENT_METADATA_SNAPSHOT_RECORD_FIELDS);
 
 const LEGACY_OFFSET_COMMIT_KEY_FIELDS: &[Field] = &[
     field("group", String, between(0, 0)),
@@ -475,8 +429,7 @@ const LEGACY_OFFSET_COMMIT_KEY_FIELDS: &[Field] = &[
     field("partition", Int32, between(0, 0)),
 ];
 
-pub(crate) static LEGACY_OFFSET_COMMIT_KEY: Schema =
-    schema("LegacyOffsetCommitKey", between(0, 0), NONE, LEGACY_OFFSET_COMMIT_KEY_FIELDS);
+pub(crate) static LEGACY_OFFSET_COMMIT_KEY: Schema = schema("LegacyOffsetCommitKey", between(0, 0), NONE, LEGACY_OFFSET_COMMIT_KEY_FIELDS);
 
 const LEGACY_OFFSET_COMMIT_VALUE_FIELDS: &[Field] = &[
     field("offset", Int64, between(0, 0)),
@@ -484,8 +437,7 @@ const LEGACY_OFFSET_COMMIT_VALUE_FIELDS: &[Field] = &[
     field("commitTimestamp", Int64, between(0, 0)),
 ];
 
-pub(crate) static LEGACY_OFFSET_COMMIT_VALUE: Schema =
-    schema("LegacyOffsetCommitValue", between(0, 0), NONE, LEGACY_OFFSET_COMMIT_VALUE_FIELDS);
+pub(crate) static LEGACY_OFFSET_COMMIT_VALUE: Schema = schema("LegacyOffsetCommitValue", between(0, 0), NONE, LEGACY_OFFSET_COMMIT_VALUE_FIELDS);
 
 const OFFSET_COMMIT_VALUE_FIELDS: &[Field] = &[
     field("offset", Int64, since(0)),
@@ -496,18 +448,15 @@ const OFFSET_COMMIT_VALUE_FIELDS: &[Field] = &[
     field("topicId", Uuid, since(4)).tagged(0, since(4), "\"AAAAAAAAAAAAAAAAAAAAAA\""),
 ];
 
-pub(crate) static OFFSET_COMMIT_VALUE: Schema =
-    schema("OffsetCommitValue", between(0, 4), since(4), OFFSET_COMMIT_VALUE_FIELDS);
+pub(crate) static OFFSET_COMMIT_VALUE: Schema = schema("OffsetCommitValue", between(0, 4), since(4), OFFSET_COMMIT_VALUE_FIELDS);
 
-pub(crate) static OFFSET_COMMIT_KEY: Schema =
-    schema("OffsetCommitKey", between(0, 0), NONE, LEGACY_OFFSET_COMMIT_KEY_FIELDS);
+pub(crate) static OFFSET_COMMIT_KEY: Schema = schema("OffsetCommitKey", between(0, 0), NONE, LEGACY_OFFSET_COMMIT_KEY_FIELDS);
 
 const GROUP_METADATA_KEY_FIELDS: &[Field] = &[
     field("group", String, between(0, 0)),
 ];
 
-pub(crate) static GROUP_METADATA_KEY: Schema =
-    schema("GroupMetadataKey", between(0, 0), NONE, GROUP_METADATA_KEY_FIELDS);
+pub(crate) static GROUP_METADATA_KEY: Schema = schema("GroupMetadataKey", between(0, 0), NONE, GROUP_METADATA_KEY_FIELDS);
 
 const GROUP_METADATA_VALUE_MEMBER_METADATA_FIELDS: &[Field] = &[
     field("memberId", String, since(0)),
@@ -529,26 +478,22 @@ const GROUP_METADATA_VALUE_FIELDS: &[Field] = &[
     field("members", Array(&Struct(GROUP_METADATA_VALUE_MEMBER_METADATA_FIELDS)), since(0)),
 ];
 
-pub(crate) static GROUP_METADATA_VALUE: Schema =
-    schema("GroupMetadataValue", between(0, 4), since(4), GROUP_METADATA_VALUE_FIELDS);
+pub(crate) static GROUP_METADATA_VALUE: Schema = schema("GroupMetadataValue", between(0, 4), since(4), GROUP_METADATA_VALUE_FIELDS);
 
 const CONSUMER_GROUP_METADATA_KEY_FIELDS: &[Field] = &[
     field("groupId", String, between(0, 0)),
 ];
 
-pub(crate) static CONSUMER_GROUP_METADATA_KEY: Schema =
-    schema("ConsumerGroupMetadataKey", between(0, 0), NONE, CONSUMER_GROUP_METADATA_KEY_FIELDS);
+pub(crate) static CONSUMER_GROUP_METADATA_KEY: Schema = schema("ConsumerGroupMetadataKey", between(0, 0), NONE, CONSUMER_GROUP_METADATA_KEY_FIELDS);
 
 const CONSUMER_GROUP_METADATA_VALUE_FIELDS: &[Field] = &[
     field("epoch", Int32, since(0)),
     field("metadataHash", Int64, since(0)).tagged(0, since(0), "0"),
 ];
 
-pub(crate) static CONSUMER_GROUP_METADATA_VALUE: Schema =
-    schema("ConsumerGroupMetadataValue", between(0, 0), since(0), CONSUMER_GROUP_METADATA_VALUE_FIELDS);
+pub(crate) static CONSUMER_GROUP_METADATA_VALUE: Schema = schema("ConsumerGroupMetadataValue", between(0, 0), since(0), CONSUMER_GROUP_METADATA_VALUE_FIELDS);
 
-pub(crate) static CONSUMER_GROUP_PARTITION_METADATA_KEY: Schema =
-    schema("ConsumerGroupPartitionMetadataKey", between(0, 0), NONE, CONSUMER_GROUP_METADATA_KEY_FIELDS);
+pub(crate) static CONSUMER_GROUP_PARTITION_METADATA_KEY: Schema = schema("ConsumerGroupPartitionMetadataKey", between(0, 0), NONE, CONSUMER_GROUP_METADATA_KEY_FIELDS);
 
 const CONSUMER_GROUP_PARTITION_METADATA_VALUE_TOPIC_METADATA_PARTITION_METADATA_FIELDS: &[Field] = &[
     field("partition", Int32, since(0)),
@@ -566,16 +511,14 @@ const CONSUMER_GROUP_PARTITION_METADATA_VALUE_FIELDS: &[Field] = &[
     field("topics", Array(&Struct(CONSUMER_GROUP_PARTITION_METADATA_VALUE_TOPIC_METADATA_FIELDS)), since(0)),
 ];
 
-pub(crate) static CONSUMER_GROUP_PARTITION_METADATA_VALUE: Schema =
-    schema("ConsumerGroupPartitionMetadataValue", between(0, 0), since(0), CONSUMER_GROUP_PARTITION_METADATA_VALUE_FIELDS);
+pub(crate) static CONSUMER_GROUP_PARTITION_METADATA_VALUE: Schema = schema("ConsumerGroupPartitionMetadataValue", between(0, 0), since(0), CONSUMER_GROUP_PARTITION_METADATA_VALUE_FIELDS);
 
 const CONSUMER_GROUP_MEMBER_METADATA_KEY_FIELDS: &[Field] = &[
     field("groupId", String, between(0, 0)),
     field("memberId", String, between(0, 0)),
 ];
 
-pub(crate) static CONSUMER_GROUP_MEMBER_METADATA_KEY: Schema =
-    schema("ConsumerGroupMemberMetadataKey", between(0, 0), NONE, CONSUMER_GROUP_MEMBER_METADATA_KEY_FIELDS);
+pub(crate) static CONSUMER_GROUP_MEMBER_METADATA_KEY: Schema = schema("ConsumerGroupMemberMetadataKey", between(0, 0), NONE, CONSUMER_GROUP_MEMBER_METADATA_KEY_FIELDS);
 
 const CONSUMER_GROUP_MEMBER_METADATA_VALUE_CLASSIC_MEMBER_METADATA_CLASSIC_PROTOCOL_FIELDS: &[Field] = &[
     field("name", String, since(0)),
@@ -599,22 +542,18 @@ const CONSUMER_GROUP_MEMBER_METADATA_VALUE_FIELDS: &[Field] = &[
     field("classicMemberMetadata", Struct(CONSUMER_GROUP_MEMBER_METADATA_VALUE_CLASSIC_MEMBER_METADATA_FIELDS), since(0)).nullable(since(0)).tagged(0, since(0), "{\"sessionTimeoutMs\":0,\"supportedProtocols\":[]}"),
 ];
 
-pub(crate) static CONSUMER_GROUP_MEMBER_METADATA_VALUE: Schema =
-    schema("ConsumerGroupMemberMetadataValue", between(0, 0), since(0), CONSUMER_GROUP_MEMBER_METADATA_VALUE_FIELDS);
+pub(crate) static CONSUMER_GROUP_MEMBER_METADATA_VALUE: Schema = schema("ConsumerGroupMemberMetadataValue", between(0, 0), since(0), CONSUMER_GROUP_MEMBER_METADATA_VALUE_FIELDS);
 
-pub(crate) static CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA_KEY: Schema =
-    schema("ConsumerGroupTargetAssignmentMetadataKey", between(0, 0), NONE, CONSUMER_GROUP_METADATA_KEY_FIELDS);
+pub(crate) static CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA_KEY: Schema = schema("ConsumerGroupTargetAssignmentMetadataKey", between(0, 0), NONE, CONSUMER_GROUP_METADATA_KEY_FIELDS);
 
 const CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA_VALUE_FIELDS: &[Field] = &[
     field("assignmentEpoch", Int32, since(0)),
     field("assignmentTimestamp", Int64, since(0)).tagged(0, since(0), "0"),
 ];
 
-pub(crate) static CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA_VALUE: Schema =
-    schema("ConsumerGroupTargetAssignmentMetadataValue", between(0, 0), since(0), CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA_VALUE_FIELDS);
+pub(crate) static CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA_VALUE: Schema = schema("ConsumerGroupTargetAssignmentMetadataValue", between(0, 0), since(0), CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA_VALUE_FIELDS);
 
-pub(crate) static CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER_KEY: Schema =
-    schema("ConsumerGroupTargetAssignmentMemberKey", between(0, 0), NONE, CONSUMER_GROUP_MEMBER_METADATA_KEY_FIELDS);
+pub(crate) static CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER_KEY: Schema = schema("ConsumerGroupTargetAssignmentMemberKey", between(0, 0), NONE, CONSUMER_GROUP_MEMBER_METADATA_KEY_FIELDS);
 
 const CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER_VALUE_TOPIC_PARTITION_FIELDS: &[Field] = &[
     field("topicId", Uuid, since(0)),
@@ -625,11 +564,9 @@ const CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER_VALUE_FIELDS: &[Field] = &[
     field("topicPartitions", Array(&Struct(CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER_VALUE_TOPIC_PARTITION_FIELDS)), since(0)),
 ];
 
-pub(crate) static CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER_VALUE: Schema =
-    schema("ConsumerGroupTargetAssignmentMemberValue", between(0, 0), since(0), CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER_VALUE_FIELDS);
+pub(crate) static CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER_VALUE: Schema = schema("ConsumerGroupTargetAssignmentMemberValue", between(0, 0), since(0), CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER_VALUE_FIELDS);
 
-pub(crate) static CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT_KEY: Schema =
-    schema("ConsumerGroupCurrentMemberAssignmentKey", between(0, 0), NONE, CONSUMER_GROUP_MEMBER_METADATA_KEY_FIELDS);
+pub(crate) static CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT_KEY: Schema = schema("ConsumerGroupCurrentMemberAssignmentKey", between(0, 0), NONE, CONSUMER_GROUP_MEMBER_METADATA_KEY_FIELDS);
 
 const CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT_VALUE_TOPIC_PARTITIONS_FIELDS: &[Field] = &[
     field("topicId", Uuid, since(0)),
@@ -645,21 +582,17 @@ const CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT_VALUE_FIELDS: &[Field] = &[
     field("partitionsPendingRevocation", Array(&Struct(CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT_VALUE_TOPIC_PARTITIONS_FIELDS)), since(0)),
 ];
 
-pub(crate) static CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT_VALUE: Schema =
-    schema("ConsumerGroupCurrentMemberAssignmentValue", between(0, 0), since(0), CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT_VALUE_FIELDS);
+pub(crate) static CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT_VALUE: Schema = schema("ConsumerGroupCurrentMemberAssignmentValue", between(0, 0), since(0), CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT_VALUE_FIELDS);
 
 const SHARE_GROUP_PARTITION_METADATA_KEY_FIELDS: &[Field] = &[
     field("groupId", String, between(9, 9)),
 ];
 
-pub(crate) static SHARE_GROUP_PARTITION_METADATA_KEY: Schema =
-    schema("ShareGroupPartitionMetadataKey", between(9, 9), NONE, SHARE_GROUP_PARTITION_METADATA_KEY_FIELDS);
+pub(crate) static SHARE_GROUP_PARTITION_METADATA_KEY: Schema = schema("ShareGroupPartitionMetadataKey", between(9, 9), NONE, SHARE_GROUP_PARTITION_METADATA_KEY_FIELDS);
 
-pub(crate) static SHARE_GROUP_PARTITION_METADATA_VALUE: Schema =
-    schema("ShareGroupPartitionMetadataValue", between(0, 0), since(0), CONSUMER_GROUP_PARTITION_METADATA_VALUE_FIELDS);
+pub(crate) static SHARE_GROUP_PARTITION_METADATA_VALUE: Schema = schema("ShareGroupPartitionMetadataValue", between(0, 0), since(0), CONSUMER_GROUP_PARTITION_METADATA_VALUE_FIELDS);
 
-pub(crate) static SHARE_GROUP_MEMBER_METADATA_KEY: Schema =
-    schema("ShareGroupMemberMetadataKey", between(0, 0), NONE, CONSUMER_GROUP_MEMBER_METADATA_KEY_FIELDS);
+pub(crate) static SHARE_GROUP_MEMBER_METADATA_KEY: Schema = schema("ShareGroupMemberMetadataKey", between(0, 0), NONE, CONSUMER_GROUP_MEMBER_METADATA_KEY_FIELDS);
 
 const SHARE_GROUP_MEMBER_METADATA_VALUE_FIELDS: &[Field] = &[
     field("rackId", String, since(0)).nullable(since(0)),
@@ -668,34 +601,26 @@ const SHARE_GROUP_MEMBER_METADATA_VALUE_FIELDS: &[Field] = &[
     field("subscribedTopicNames", Array(&String), since(0)),
 ];
 
-pub(crate) static SHARE_GROUP_MEMBER_METADATA_VALUE: Schema =
-    schema("ShareGroupMemberMetadataValue", between(0, 0), since(0), SHARE_GROUP_MEMBER_METADATA_VALUE_FIELDS);
+pub(crate) static SHARE_GROUP_MEMBER_METADATA_VALUE: Schema = schema("ShareGroupMemberMetadataValue", between(0, 0), since(0), SHARE_GROUP_MEMBER_METADATA_VALUE_FIELDS);
 
-pub(crate) static SHARE_GROUP_METADATA_KEY: Schema =
-    schema("ShareGroupMetadataKey", between(0, 0), NONE, CONSUMER_GROUP_METADATA_KEY_FIELDS);
+pub(crate) static SHARE_GROUP_METADATA_KEY: Schema = schema("ShareGroupMetadataKey", between(0, 0), NONE, CONSUMER_GROUP_METADATA_KEY_FIELDS);
 
 const SHARE_GROUP_METADATA_VALUE_FIELDS: &[Field] = &[
     field("epoch", Int32, since(0)),
     field("metadataHash", Int64, since(0)),
 ];
 
-pub(crate) static SHARE_GROUP_METADATA_VALUE: Schema =
-    schema("ShareGroupMetadataValue", between(0, 0), since(0), SHARE_GROUP_METADATA_VALUE_FIELDS);
+pub(crate) static SHARE_GROUP_METADATA_VALUE: Schema = schema("ShareGroupMetadataValue", between(0, 0), since(0), SHARE_GROUP_METADATA_VALUE_FIELDS);
 
-pub(crate) static SHARE_GROUP_TARGET_ASSIGNMENT_METADATA_KEY: Schema =
-    schema("ShareGroupTargetAssignmentMetadataKey", between(0, 0), NONE, CONSUMER_GROUP_METADATA_KEY_FIELDS);
+pub(crate) static SHARE_GROUP_TARGET_ASSIGNMENT_METADATA_KEY: Schema = schema("ShareGroupTargetAssignmentMetadataKey", between(0, 0), NONE, CONSUMER_GROUP_METADATA_KEY_FIELDS);
 
-pub(crate) static SHARE_GROUP_TARGET_ASSIGNMENT_METADATA_VALUE: Schema =
-    schema("ShareGroupTargetAssignmentMetadataValue", between(0, 0), since(0), CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA_VALUE_FIELDS);
+pub(crate) static SHARE_GROUP_TARGET_ASSIGNMENT_METADATA_VALUE: Schema = schema("ShareGroupTargetAssignmentMetadataValue", between(0, 0), since(0), CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA_VALUE_FIELDS);
 
-pub(crate) static SHARE_GROUP_TARGET_ASSIGNMENT_MEMBER_KEY: Schema =
-    schema("ShareGroupTargetAssignmentMemberKey", between(0, 0), NONE, CONSUMER_GROUP_MEMBER_METADATA_KEY_FIELDS);
+pub(crate) static SHARE_GROUP_TARGET_ASSIGNMENT_MEMBER_KEY: Schema = schema("ShareGroupTargetAssignmentMemberKey", between(0, 0), NONE, CONSUMER_GROUP_MEMBER_METADATA_KEY_FIELDS);
 
-pub(crate) static SHARE_GROUP_TARGET_ASSIGNMENT_MEMBER_VALUE: Schema =
-    schema("ShareGroupTargetAssignmentMemberValue", between(0, 0), since(0), CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER_VALUE_FIELDS);
+pub(crate) static SHARE_GROUP_TARGET_ASSIGNMENT_MEMBER_VALUE: Schema = schema("ShareGroupTargetAssignmentMemberValue", between(0, 0), since(0), CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER_VALUE_FIELDS);
 
-pub(crate) static SHARE_GROUP_CURRENT_MEMBER_ASSIGNMENT_KEY: Schema =
-    schema("ShareGroupCurrentMemberAssignmentKey", between(0, 0), NONE, CONSUMER_GROUP_MEMBER_METADATA_KEY_FIELDS);
+pub(crate) static SHARE_GROUP_CURRENT_MEMBER_ASSIGNMENT_KEY: Schema = schema("ShareGroupCurrentMemberAssignmentKey", between(0, 0), NONE, CONSUMER_GROUP_MEMBER_METADATA_KEY_FIELDS);
 
 const SHARE_GROUP_CURRENT_MEMBER_ASSIGNMENT_VALUE_FIELDS: &[Field] = &[
     field("memberEpoch", Int32, since(0)),
@@ -704,11 +629,9 @@ const SHARE_GROUP_CURRENT_MEMBER_ASSIGNMENT_VALUE_FIELDS: &[Field] = &[
     field("assignedPartitions", Array(&Struct(CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER_VALUE_TOPIC_PARTITION_FIELDS)), since(0)),
 ];
 
-pub(crate) static SHARE_GROUP_CURRENT_MEMBER_ASSIGNMENT_VALUE: Schema =
-    schema("ShareGroupCurrentMemberAssignmentValue", between(0, 0), since(0), SHARE_GROUP_CURRENT_MEMBER_ASSIGNMENT_VALUE_FIELDS);
+pub(crate) static SHARE_GROUP_CURRENT_MEMBER_ASSIGNMENT_VALUE: Schema = schema("ShareGroupCurrentMemberAssignmentValue", between(0, 0), since(0), SHARE_GROUP_CURRENT_MEMBER_ASSIGNMENT_VALUE_FIELDS);
 
-pub(crate) static SHARE_GROUP_STATE_PARTITION_METADATA_KEY: Schema =
-    schema("ShareGroupStatePartitionMetadataKey", between(0, 0), NONE, CONSUMER_GROUP_METADATA_KEY_FIELDS);
+pub(crate) static SHARE_GROUP_STATE_PARTITION_METADATA_KEY: Schema = schema("ShareGroupStatePartitionMetadataKey", between(0, 0), NONE, CONSUMER_GROUP_METADATA_KEY_FIELDS);
 
 const SHARE_GROUP_STATE_PARTITION_METADATA_VALUE_TOPIC_PARTITIONS_INFO_FIELDS: &[Field] = &[
     field("topicId", Uuid, since(0)),
@@ -727,16 +650,14 @@ const SHARE_GROUP_STATE_PARTITION_METADATA_VALUE_FIELDS: &[Field] = &[
     field("deletingTopics", Array(&Struct(SHARE_GROUP_STATE_PARTITION_METADATA_VALUE_TOPIC_INFO_FIELDS)), since(0)),
 ];
 
-pub(crate) static SHARE_GROUP_STATE_PARTITION_METADATA_VALUE: Schema =
-    schema("ShareGroupStatePartitionMetadataValue", between(0, 0), since(0), SHARE_GROUP_STATE_PARTITION_METADATA_VALUE_FIELDS);
+pub(crate) static SHARE_GROUP_STATE_PARTITION_METADATA_VALUE: Schema = schema("ShareGroupStatePartitionMetadataValue", between(0, 0), since(0), SHARE_GROUP_STATE_PARTITION_METADATA_VALUE_FIELDS);
 
 const CONSUMER_GROUP_REGULAR_EXPRESSION_KEY_FIELDS: &[Field] = &[
     field("groupId", String, between(0, 0)),
     field("regularExpression", String, between(0, 0)),
 ];
 
-pub(crate) static CONSUMER_GROUP_REGULAR_EXPRESSION_KEY: Schema =
-    schema("ConsumerGroupRegularExpressionKey", between(0, 0), NONE, CONSUMER_GROUP_REGULAR_EXPRESSION_KEY_FIELDS);
+pub(crate) static CONSUMER_GROUP_REGULAR_EXPRESSION_KEY: Schema = schema("ConsumerGroupRegularExpressionKey", between(0, 0), NONE, CONSUMER_GROUP_REGULAR_EXPRESSION_KEY_FIELDS);
 
 const CONSUMER_GROUP_REGULAR_EXPRESSION_VALUE_FIELDS: &[Field] = &[
     field("topics", Array(&String), since(0)),
@@ -744,11 +665,9 @@ const CONSUMER_GROUP_REGULAR_EXPRESSION_VALUE_FIELDS: &[Field] = &[
     field("timestamp", Int64, since(0)),
 ];
 
-pub(crate) static CONSUMER_GROUP_REGULAR_EXPRESSION_VALUE: Schema =
-    schema("ConsumerGroupRegularExpressionValue", between(0, 0), since(0), CONSUMER_GROUP_REGULAR_EXPRESSION_VALUE_FIELDS);
+pub(crate) static CONSUMER_GROUP_REGULAR_EXPRESSION_VALUE: Schema = schema("ConsumerGroupRegularExpressionValue", between(0, 0), since(0), CONSUMER_GROUP_REGULAR_EXPRESSION_VALUE_FIELDS);
 
-pub(crate) static STREAMS_GROUP_METADATA_KEY: Schema =
-    schema("StreamsGroupMetadataKey", between(0, 0), NONE, CONSUMER_GROUP_METADATA_KEY_FIELDS);
+pub(crate) static STREAMS_GROUP_METADATA_KEY: Schema = schema("StreamsGroupMetadataKey", between(0, 0), NONE, CONSUMER_GROUP_METADATA_KEY_FIELDS);
 
 const STREAMS_GROUP_METADATA_VALUE_LAST_ASSIGNMENT_CONFIG_FIELDS: &[Field] = &[
     field("key", String, since(0)),
@@ -764,11 +683,9 @@ const STREAMS_GROUP_METADATA_VALUE_FIELDS: &[Field] = &[
     field("failedDescriptionTopologyEpoch", Int32, since(0)).tagged(3, since(0), "-1"),
 ];
 
-pub(crate) static STREAMS_GROUP_METADATA_VALUE: Schema =
-    schema("StreamsGroupMetadataValue", between(0, 0), since(0), STREAMS_GROUP_METADATA_VALUE_FIELDS);
+pub(crate) static STREAMS_GROUP_METADATA_VALUE: Schema = schema("StreamsGroupMetadataValue", between(0, 0), since(0), STREAMS_GROUP_METADATA_VALUE_FIELDS);
 
-pub(crate) static STREAMS_GROUP_MEMBER_METADATA_KEY: Schema =
-    schema("StreamsGroupMemberMetadataKey", between(0, 0), NONE, CONSUMER_GROUP_MEMBER_METADATA_KEY_FIELDS);
+pub(crate) static STREAMS_GROUP_MEMBER_METADATA_KEY: Schema = schema("StreamsGroupMemberMetadataKey", between(0, 0), NONE, CONSUMER_GROUP_MEMBER_METADATA_KEY_FIELDS);
 
 const STREAMS_GROUP_MEMBER_METADATA_VALUE_ENDPOINT_FIELDS: &[Field] = &[
     field("host", String, since(0)),
@@ -787,17 +704,13 @@ const STREAMS_GROUP_MEMBER_METADATA_VALUE_FIELDS: &[Field] = &[
     field("clientTags", Array(&Struct(STREAMS_GROUP_METADATA_VALUE_LAST_ASSIGNMENT_CONFIG_FIELDS)), since(0)),
 ];
 
-pub(crate) static STREAMS_GROUP_MEMBER_METADATA_VALUE: Schema =
-    schema("StreamsGroupMemberMetadataValue", between(0, 0), since(0), STREAMS_GROUP_MEMBER_METADATA_VALUE_FIELDS);
+pub(crate) static STREAMS_GROUP_MEMBER_METADATA_VALUE: Schema = schema("StreamsGroupMemberMetadataValue", between(0, 0), since(0), STREAMS_GROUP_MEMBER_METADATA_VALUE_FIELDS);
 
-pub(crate) static STREAMS_GROUP_TARGET_ASSIGNMENT_METADATA_KEY: Schema =
-    schema("StreamsGroupTargetAssignmentMetadataKey", between(0, 0), NONE, CONSUMER_GROUP_METADATA_KEY_FIELDS);
+pub(crate) static STREAMS_GROUP_TARGET_ASSIGNMENT_METADATA_KEY: Schema = schema("StreamsGroupTargetAssignmentMetadataKey", between(0, 0), NONE, CONSUMER_GROUP_METADATA_KEY_FIELDS);
 
-pub(crate) static STREAMS_GROUP_TARGET_ASSIGNMENT_METADATA_VALUE: Schema =
-    schema("StreamsGroupTargetAssignmentMetadataValue", between(0, 0), since(0), CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA_VALUE_FIELDS);
+pub(crate) static STREAMS_GROUP_TARGET_ASSIGNMENT_METADATA_VALUE: Schema = schema("StreamsGroupTargetAssignmentMetadataValue", between(0, 0), since(0), CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA_VALUE_FIELDS);
 
-pub(crate) static STREAMS_GROUP_TARGET_ASSIGNMENT_MEMBER_KEY: Schema =
-    schema("StreamsGroupTargetAssignmentMemberKey", between(0, 0), NONE, CONSUMER_GROUP_MEMBER_METADATA_KEY_FIELDS);
+pub(crate) static STREAMS_GROUP_TARGET_ASSIGNMENT_MEMBER_KEY: Schema = schema("StreamsGroupTargetAssignmentMemberKey", between(0, 0), NONE, CONSUMER_GROUP_MEMBER_METADATA_KEY_FIELDS);
 
 const STREAMS_GROUP_TARGET_ASSIGNMENT_MEMBER_VALUE_TASK_IDS_FIELDS: &[Field] = &[
     field("subtopologyId", String, since(0)),
@@ -810,11 +723,9 @@ const STREAMS_GROUP_TARGET_ASSIGNMENT_MEMBER_VALUE_FIELDS: &[Field] = &[
     field("warmupTasks", Array(&Struct(STREAMS_GROUP_TARGET_ASSIGNMENT_MEMBER_VALUE_TASK_IDS_FIELDS)), since(0)),
 ];
 
-pub(crate) static STREAMS_GROUP_TARGET_ASSIGNMENT_MEMBER_VALUE: Schema =
-    schema("StreamsGroupTargetAssignmentMemberValue", between(0, 0), since(0), STREAMS_GROUP_TARGET_ASSIGNMENT_MEMBER_VALUE_FIELDS);
+pub(crate) static STREAMS_GROUP_TARGET_ASSIGNMENT_MEMBER_VALUE: Schema = schema("StreamsGroupTargetAssignmentMemberValue", between(0, 0), since(0), STREAMS_GROUP_TARGET_ASSIGNMENT_MEMBER_VALUE_FIELDS);
 
-pub(crate) static STREAMS_GROUP_CURRENT_MEMBER_ASSIGNMENT_KEY: Schema =
-    schema("StreamsGroupCurrentMemberAssignmentKey", between(0, 0), NONE, CONSUMER_GROUP_MEMBER_METADATA_KEY_FIELDS);
+pub(crate) static STREAMS_GROUP_CURRENT_MEMBER_ASSIGNMENT_KEY: Schema = schema("StreamsGroupCurrentMemberAssignmentKey", between(0, 0), NONE, CONSUMER_GROUP_MEMBER_METADATA_KEY_FIELDS);
 
 const STREAMS_GROUP_CURRENT_MEMBER_ASSIGNMENT_VALUE_TASK_IDS_FIELDS: &[Field] = &[
     field("subtopologyId", String, since(0)),
@@ -834,11 +745,9 @@ const STREAMS_GROUP_CURRENT_MEMBER_ASSIGNMENT_VALUE_FIELDS: &[Field] = &[
     field("warmupTasksPendingRevocation", Array(&Struct(STREAMS_GROUP_CURRENT_MEMBER_ASSIGNMENT_VALUE_TASK_IDS_FIELDS)), since(0)),
 ];
 
-pub(crate) static STREAMS_GROUP_CURRENT_MEMBER_ASSIGNMENT_VALUE: Schema =
-    schema("StreamsGroupCurrentMemberAssignmentValue", between(0, 0), since(0), STREAMS_GROUP_CURRENT_MEMBER_ASSIGNMENT_VALUE_FIELDS);
+pub(crate) static STREAMS_GROUP_CURRENT_MEMBER_ASSIGNMENT_VALUE: Schema = schema("StreamsGroupCurrentMemberAssignmentValue", between(0, 0), since(0), STREAMS_GROUP_CURRENT_MEMBER_ASSIGNMENT_VALUE_FIELDS);
 
-pub(crate) static STREAMS_GROUP_TOPOLOGY_KEY: Schema =
-    schema("StreamsGroupTopologyKey", between(0, 0), NONE, CONSUMER_GROUP_METADATA_KEY_FIELDS);
+pub(crate) static STREAMS_GROUP_TOPOLOGY_KEY: Schema = schema("StreamsGroupTopologyKey", between(0, 0), NONE, CONSUMER_GROUP_METADATA_KEY_FIELDS);
 
 const STREAMS_GROUP_TOPOLOGY_VALUE_SUBTOPOLOGY_TOPIC_INFO_FIELDS: &[Field] = &[
     field("name", String, since(0)),
@@ -868,15 +777,13 @@ const STREAMS_GROUP_TOPOLOGY_VALUE_FIELDS: &[Field] = &[
     field("subtopologies", Array(&Struct(STREAMS_GROUP_TOPOLOGY_VALUE_SUBTOPOLOGY_FIELDS)), since(0)),
 ];
 
-pub(crate) static STREAMS_GROUP_TOPOLOGY_VALUE: Schema =
-    schema("StreamsGroupTopologyValue", between(0, 0), since(0), STREAMS_GROUP_TOPOLOGY_VALUE_FIELDS);
+pub(crate) static STREAMS_GROUP_TOPOLOGY_VALUE: Schema = schema("StreamsGroupTopologyValue", between(0, 0), since(0), STREAMS_GROUP_TOPOLOGY_VALUE_FIELDS);
 
 const TRANSACTION_LOG_KEY_FIELDS: &[Field] = &[
     field("transactionalId", String, between(0, 0)),
 ];
 
-pub(crate) static TRANSACTION_LOG_KEY: Schema =
-    schema("TransactionLogKey", between(0, 0), NONE, TRANSACTION_LOG_KEY_FIELDS);
+pub(crate) static TRANSACTION_LOG_KEY: Schema = schema("TransactionLogKey", between(0, 0), NONE, TRANSACTION_LOG_KEY_FIELDS);
 
 const TRANSACTION_LOG_VALUE_PARTITIONS_SCHEMA_FIELDS: &[Field] = &[
     field("topic", String, since(0)),
@@ -897,8 +804,7 @@ const TRANSACTION_LOG_VALUE_FIELDS: &[Field] = &[
     field("clientTransactionVersion", Int16, since(1)).tagged(2, since(1), "0"),
 ];
 
-pub(crate) static TRANSACTION_LOG_VALUE: Schema =
-    schema("TransactionLogValue", between(0, 1), since(1), TRANSACTION_LOG_VALUE_FIELDS);
+pub(crate) static TRANSACTION_LOG_VALUE: Schema = schema("TransactionLogValue", between(0, 1), since(1), TRANSACTION_LOG_VALUE_FIELDS);
 
 const SHARE_SNAPSHOT_KEY_FIELDS: &[Field] = &[
     field("groupId", String, between(0, 0)),
@@ -906,8 +812,7 @@ const SHARE_SNAPSHOT_KEY_FIELDS: &[Field] = &[
     field("partition", Int32, between(0, 0)),
 ];
 
-pub(crate) static SHARE_SNAPSHOT_KEY: Schema =
-    schema("ShareSnapshotKey", between(0, 0), NONE, SHARE_SNAPSHOT_KEY_FIELDS);
+pub(crate) static SHARE_SNAPSHOT_KEY: Schema = schema("ShareSnapshotKey", between(0, 0), NONE, SHARE_SNAPSHOT_KEY_FIELDS);
 
 const SHARE_SNAPSHOT_VALUE_STATE_BATCH_FIELDS: &[Field] = &[
     field("firstOffset", Int64, since(0)),
@@ -927,11 +832,9 @@ const SHARE_SNAPSHOT_VALUE_FIELDS: &[Field] = &[
     field("stateBatches", Array(&Struct(SHARE_SNAPSHOT_VALUE_STATE_BATCH_FIELDS)), since(0)),
 ];
 
-pub(crate) static SHARE_SNAPSHOT_VALUE: Schema =
-    schema("ShareSnapshotValue", between(0, 0), since(0), SHARE_SNAPSHOT_VALUE_FIELDS);
+pub(crate) static SHARE_SNAPSHOT_VALUE: Schema = schema("ShareSnapshotValue", between(0, 0), since(0), SHARE_SNAPSHOT_VALUE_FIELDS);
 
-pub(crate) static SHARE_UPDATE_KEY: Schema =
-    schema("ShareUpdateKey", between(0, 0), NONE, SHARE_SNAPSHOT_KEY_FIELDS);
+pub(crate) static SHARE_UPDATE_KEY: Schema = schema("ShareUpdateKey", between(0, 0), NONE, SHARE_SNAPSHOT_KEY_FIELDS);
 
 const SHARE_UPDATE_VALUE_FIELDS: &[Field] = &[
     field("snapshotEpoch", Int32, since(0)),
@@ -941,8 +844,7 @@ const SHARE_UPDATE_VALUE_FIELDS: &[Field] = &[
     field("stateBatches", Array(&Struct(SHARE_SNAPSHOT_VALUE_STATE_BATCH_FIELDS)), since(0)),
 ];
 
-pub(crate) static SHARE_UPDATE_VALUE: Schema =
-    schema("ShareUpdateValue", between(0, 0), since(0), SHARE_UPDATE_VALUE_FIELDS);
+pub(crate) static SHARE_UPDATE_VALUE: Schema = schema("ShareUpdateValue", between(0, 0), since(0), SHARE_UPDATE_VALUE_FIELDS);
 
 const CONSUMER_PROTOCOL_ASSIGNMENT_TOPIC_PARTITION_FIELDS: &[Field] = &[
     field("topic", String, since(0)),
@@ -954,8 +856,7 @@ const CONSUMER_PROTOCOL_ASSIGNMENT_FIELDS: &[Field] = &[
     field("userData", Bytes, since(0)).nullable(since(0)),
 ];
 
-pub(crate) static CONSUMER_PROTOCOL_ASSIGNMENT: Schema =
-    schema("ConsumerProtocolAssignment", between(0, 3), NONE, CONSUMER_PROTOCOL_ASSIGNMENT_FIELDS);
+pub(crate) static CONSUMER_PROTOCOL_ASSIGNMENT: Schema = schema("ConsumerProtocolAssignment", between(0, 3), NONE, CONSUMER_PROTOCOL_ASSIGNMENT_FIELDS);
 
 const CONSUMER_PROTOCOL_SUBSCRIPTION_TOPIC_PARTITION_FIELDS: &[Field] = &[
     field("topic", String, since(1)),
@@ -970,8 +871,7 @@ const CONSUMER_PROTOCOL_SUBSCRIPTION_FIELDS: &[Field] = &[
     field("rackId", String, since(3)).nullable(since(3)),
 ];
 
-pub(crate) static CONSUMER_PROTOCOL_SUBSCRIPTION: Schema =
-    schema("ConsumerProtocolSubscription", between(0, 3), NONE, CONSUMER_PROTOCOL_SUBSCRIPTION_FIELDS);
+pub(crate) static CONSUMER_PROTOCOL_SUBSCRIPTION: Schema = schema("ConsumerProtocolSubscription", between(0, 3), NONE, CONSUMER_PROTOCOL_SUBSCRIPTION_FIELDS);
 
 const LEADER_CHANGE_MESSAGE_VOTER_FIELDS: &[Field] = &[
     field("voterId", Int32, since(0)),
@@ -985,31 +885,27 @@ const LEADER_CHANGE_MESSAGE_FIELDS: &[Field] = &[
     field("grantingVoters", Array(&Struct(LEADER_CHANGE_MESSAGE_VOTER_FIELDS)), since(0)),
 ];
 
-pub(crate) static LEADER_CHANGE_MESSAGE: Schema =
-    schema("LeaderChangeMessage", between(0, 1), since(0), LEADER_CHANGE_MESSAGE_FIELDS);
+pub(crate) static LEADER_CHANGE_MESSAGE: Schema = schema("LeaderChangeMessage", between(0, 1), since(0), LEADER_CHANGE_MESSAGE_FIELDS);
 
 const SNAPSHOT_HEADER_RECORD_FIELDS: &[Field] = &[
     field("version", Int16, since(0)),
     field("lastContainedLogTimestamp", Int64, since(0)),
 ];
 
-pub(crate) static SNAPSHOT_HEADER_RECORD: Schema =
-    schema("SnapshotHeaderRecord", between(0, 0), since(0), SNAPSHOT_HEADER_RECORD_FIELDS);
+pub(crate) static SNAPSHOT_HEADER_RECORD: Schema = schema("SnapshotHeaderRecord", between(0, 0), since(0), SNAPSHOT_HEADER_RECORD_FIELDS);
 
 const SNAPSHOT_FOOTER_RECORD_FIELDS: &[Field] = &[
     field("version", Int16, since(0)),
 ];
 
-pub(crate) static SNAPSHOT_FOOTER_RECORD: Schema =
-    schema("SnapshotFooterRecord", between(0, 0), since(0), SNAPSHOT_FOOTER_RECORD_FIELDS);
+pub(crate) static SNAPSHOT_FOOTER_RECORD: Schema = schema("SnapshotFooterRecord", between(0, 0), since(0), SNAPSHOT_FOOTER_RECORD_FIELDS);
 
 const KRAFT_VERSION_RECORD_FIELDS: &[Field] = &[
     field("version", Int16, since(0)),
     field("kRaftVersion", Int16, since(0)),
 ];
 
-pub(crate) static KRAFT_VERSION_RECORD: Schema =
-    schema("KRaftVersionRecord", between(0, 0), since(0), KRAFT_VERSION_RECORD_FIELDS);
+pub(crate) static KRAFT_VERSION_RECORD: Schema = schema("KRaftVersionRecord", between(0, 0), since(0), KRAFT_VERSION_RECORD_FIELDS);
 
 const VOTERS_RECORD_VOTER_ENDPOINT_FIELDS: &[Field] = &[
     field("name", String, since(0)),
@@ -1034,8 +930,7 @@ const VOTERS_RECORD_FIELDS: &[Field] = &[
     field("voters", Array(&Struct(VOTERS_RECORD_VOTER_FIELDS)), since(0)),
 ];
 
-pub(crate) static VOTERS_RECORD: Schema =
-    schema("VotersRecord", between(0, 0), since(0), VOTERS_RECORD_FIELDS);
+pub(crate) static VOTERS_RECORD: Schema = schema("VotersRecord", between(0, 0), since(0), VOTERS_RECORD_FIELDS);
 
 
 /// By type, the records of `__cluster_metadata`.

@@ -24,8 +24,7 @@ const PRODUCE_REQUEST_FIELDS: &[Field] = &[
     field("topicData", Array(&Struct(PRODUCE_REQUEST_TOPIC_PRODUCE_DATA_FIELDS)), since(0)),
 ];
 
-pub(crate) static PRODUCE_REQUEST: Schema =
-    schema("ProduceRequest", between(3, 13), since(9), PRODUCE_REQUEST_FIELDS);
+pub(crate) static PRODUCE_REQUEST: Schema = schema("ProduceRequest", between(3, 13), since(9), PRODUCE_REQUEST_FIELDS);
 
 const FETCH_REQUEST_REPLICA_STATE_FIELDS: &[Field] = &[
     field("replicaId", Int32, since(15)),
@@ -70,8 +69,7 @@ const FETCH_REQUEST_FIELDS: &[Field] = &[
     field("rackId", String, since(11)),
 ];
 
-pub(crate) static FETCH_REQUEST: Schema =
-    schema("FetchRequest", between(4, 18), since(12), FETCH_REQUEST_FIELDS);
+pub(crate) static FETCH_REQUEST: Schema = schema("FetchRequest", between(4, 18), since(12), FETCH_REQUEST_FIELDS);
 
 const LIST_OFFSETS_REQUEST_LIST_OFFSETS_TOPIC_LIST_OFFSETS_PARTITION_FIELDS: &[Field] = &[
     field("partitionIndex", Int32, since(0)),
@@ -91,8 +89,7 @@ const LIST_OFFSETS_REQUEST_FIELDS: &[Field] = &[
     field("timeoutMs", Int32, since(10)),
 ];
 
-pub(crate) static LIST_OFFSETS_REQUEST: Schema =
-    schema("ListOffsetsRequest", between(1, 11), since(6), LIST_OFFSETS_REQUEST_FIELDS);
+pub(crate) static LIST_OFFSETS_REQUEST: Schema = schema("ListOffsetsRequest", between(1, 11), since(6), LIST_OFFSETS_REQUEST_FIELDS);
 
 const METADATA_REQUEST_METADATA_REQUEST_TOPIC_FIELDS: &[Field] = &[
     field("topicId", Uuid, since(10)),
@@ -106,8 +103,7 @@ const METADATA_REQUEST_FIELDS: &[Field] = &[
     field("includeTopicAuthorizedOperations", Bool, since(8)),
 ];
 
-pub(crate) static METADATA_REQUEST: Schema =
-    schema("MetadataRequest", between(0, 13), since(9), METADATA_REQUEST_FIELDS);
+pub(crate) static METADATA_REQUEST: Schema = schema("MetadataRequest", between(0, 13), since(9), METADATA_REQUEST_FIELDS);
 
 const OFFSET_COMMIT_REQUEST_OFFSET_COMMIT_REQUEST_TOPIC_OFFSET_COMMIT_REQUEST_PARTITION_FIELDS: &[Field] = &[
     field("partitionIndex", Int32, since(0)),
@@ -131,8 +127,7 @@ const OFFSET_COMMIT_REQUEST_FIELDS: &[Field] = &[
     field("topics", Array(&Struct(OFFSET_COMMIT_REQUEST_OFFSET_COMMIT_REQUEST_TOPIC_FIELDS)), since(0)),
 ];
 
-pub(crate) static OFFSET_COMMIT_REQUEST: Schema =
-    schema("OffsetCommitRequest", between(2, 10), since(8), OFFSET_COMMIT_REQUEST_FIELDS);
+pub(crate) static OFFSET_COMMIT_REQUEST: Schema = schema("OffsetCommitRequest", between(2, 10), since(8), OFFSET_COMMIT_REQUEST_FIELDS);
 
 const OFFSET_FETCH_REQUEST_OFFSET_FETCH_REQUEST_TOPIC_FIELDS: &[Field] = &[
     field("name", String, between(0, 7)),
@@ -159,8 +154,7 @@ const OFFSET_FETCH_REQUEST_FIELDS: &[Field] = &[
     field("requireStable", Bool, since(7)),
 ];
 
-pub(crate) static OFFSET_FETCH_REQUEST: Schema =
-    schema("OffsetFetchRequest", between(1, 10), since(6), OFFSET_FETCH_REQUEST_FIELDS);
+pub(crate) static OFFSET_FETCH_REQUEST: Schema = schema("OffsetFetchRequest", between(1, 10), since(6), OFFSET_FETCH_REQUEST_FIELDS);
 
 const FIND_COORDINATOR_REQUEST_FIELDS: &[Field] = &[
     field("key", String, between(0, 3)),
@@ -168,8 +162,7 @@ const FIND_COORDINATOR_REQUEST_FIELDS: &[Field] = &[
     field("coordinatorKeys", Array(&String), since(4)),
 ];
 
-pub(crate) static FIND_COORDINATOR_REQUEST: Schema =
-    schema("FindCoordinatorRequest", between(0, 6), since(3), FIND_COORDINATOR_REQUEST_FIELDS);
+pub(crate) static FIND_COORDINATOR_REQUEST: Schema = schema("FindCoordinatorRequest", between(0, 6), since(3), FIND_COORDINATOR_REQUEST_FIELDS);
 
 const JOIN_GROUP_REQUEST_JOIN_GROUP_REQUEST_PROTOCOL_FIELDS: &[Field] = &[
     field("name", String, since(0)),
@@ -187,8 +180,7 @@ const JOIN_GROUP_REQUEST_FIELDS: &[Field] = &[
     field("reason", String, since(8)).nullable(since(8)),
 ];
 
-pub(crate) static JOIN_GROUP_REQUEST: Schema =
-    schema("JoinGroupRequest", between(0, 9), since(6), JOIN_GROUP_REQUEST_FIELDS);
+pub(crate) static JOIN_GROUP_REQUEST: Schema = schema("JoinGroupRequest", between(0, 9), since(6), JOIN_GROUP_REQUEST_FIELDS);
 
 const HEARTBEAT_REQUEST_FIELDS: &[Field] = &[
     field("groupId", String, since(0)),
@@ -197,8 +189,7 @@ const HEARTBEAT_REQUEST_FIELDS: &[Field] = &[
     field("groupInstanceId", String, since(3)).nullable(since(3)),
 ];
 
-pub(crate) static HEARTBEAT_REQUEST: Schema =
-    schema("HeartbeatRequest", between(0, 4), since(4), HEARTBEAT_REQUEST_FIELDS);
+pub(crate) static HEARTBEAT_REQUEST: Schema = schema("HeartbeatRequest", between(0, 4), since(4), HEARTBEAT_REQUEST_FIELDS);
 
 const LEAVE_GROUP_REQUEST_MEMBER_IDENTITY_FIELDS: &[Field] = &[
     field("memberId", String, since(3)),
@@ -212,8 +203,7 @@ const LEAVE_GROUP_REQUEST_FIELDS: &[Field] = &[
     field("members", Array(&Struct(LEAVE_GROUP_REQUEST_MEMBER_IDENTITY_FIELDS)), since(3)),
 ];
 
-pub(crate) static LEAVE_GROUP_REQUEST: Schema =
-    schema("LeaveGroupRequest", between(0, 5), since(4), LEAVE_GROUP_REQUEST_FIELDS);
+pub(crate) static LEAVE_GROUP_REQUEST: Schema = schema("LeaveGroupRequest", between(0, 5), since(4), LEAVE_GROUP_REQUEST_FIELDS);
 
 const SYNC_GROUP_REQUEST_SYNC_GROUP_REQUEST_ASSIGNMENT_FIELDS: &[Field] = &[
     field("memberId", String, since(0)),
@@ -230,31 +220,27 @@ const SYNC_GROUP_REQUEST_FIELDS: &[Field] = &[
     field("assignments", Array(&Struct(SYNC_GROUP_REQUEST_SYNC_GROUP_REQUEST_ASSIGNMENT_FIELDS)), since(0)),
 ];
 
-pub(crate) static SYNC_GROUP_REQUEST: Schema =
-    schema("SyncGroupRequest", between(0, 5), since(4), SYNC_GROUP_REQUEST_FIELDS);
+pub(crate) static SYNC_GROUP_REQUEST: Schema = schema("SyncGroupRequest", between(0, 5), since(4), SYNC_GROUP_REQUEST_FIELDS);
 
 const DESCRIBE_GROUPS_REQUEST_FIELDS: &[Field] = &[
     field("groups", Array(&String), since(0)),
     field("includeAuthorizedOperations", Bool, since(3)),
 ];
 
-pub(crate) static DESCRIBE_GROUPS_REQUEST: Schema =
-    schema("DescribeGroupsRequest", between(0, 6), since(5), DESCRIBE_GROUPS_REQUEST_FIELDS);
+pub(crate) static DESCRIBE_GROUPS_REQUEST: Schema = schema("DescribeGroupsRequest", between(0, 6), since(5), DESCRIBE_GROUPS_REQUEST_FIELDS);
 
 const LIST_GROUPS_REQUEST_FIELDS: &[Field] = &[
     field("statesFilter", Array(&String), since(4)),
     field("typesFilter", Array(&String), since(5)),
 ];
 
-pub(crate) static LIST_GROUPS_REQUEST: Schema =
-    schema("ListGroupsRequest", between(0, 5), since(3), LIST_GROUPS_REQUEST_FIELDS);
+pub(crate) static LIST_GROUPS_REQUEST: Schema = schema("ListGroupsRequest", between(0, 5), since(3), LIST_GROUPS_REQUEST_FIELDS);
 
 const SASL_HANDSHAKE_REQUEST_FIELDS: &[Field] = &[
     field("mechanism", String, since(0)),
 ];
 
-pub(crate) static SASL_HANDSHAKE_REQUEST: Schema =
-    schema("SaslHandshakeRequest", between(0, 1), NONE, SASL_HANDSHAKE_REQUEST_FIELDS);
+pub(crate) static SASL_HANDSHAKE_REQUEST: Schema = schema("SaslHandshakeRequest", between(0, 1), NONE, SASL_HANDSHAKE_REQUEST_FIELDS);
 
 const API_VERSIONS_REQUEST_FIELDS: &[Field] = &[
     field("clientSoftwareName", String, since(3)),
@@ -263,8 +249,7 @@ const API_VERSIONS_REQUEST_FIELDS: &[Field] = &[
     field("nodeId", Int32, since(5)),
 ];
 
-pub(crate) static API_VERSIONS_REQUEST: Schema =
-    schema("ApiVersionsRequest", between(0, 5), since(3), API_VERSIONS_REQUEST_FIELDS);
+pub(crate) static API_VERSIONS_REQUEST: Schema = schema("ApiVersionsRequest", between(0, 5), since(3), API_VERSIONS_REQUEST_FIELDS);
 
 const CREATE_TOPICS_REQUEST_CREATABLE_TOPIC_CREATABLE_REPLICA_ASSIGNMENT_FIELDS: &[Field] = &[
     field("partitionIndex", Int32, since(0)),
@@ -290,8 +275,7 @@ const CREATE_TOPICS_REQUEST_FIELDS: &[Field] = &[
     field("validateOnly", Bool, since(1)),
 ];
 
-pub(crate) static CREATE_TOPICS_REQUEST: Schema =
-    schema("CreateTopicsRequest", between(2, 7), since(5), CREATE_TOPICS_REQUEST_FIELDS);
+pub(crate) static CREATE_TOPICS_REQUEST: Schema = schema("CreateTopicsRequest", between(2, 7), since(5), CREATE_TOPICS_REQUEST_FIELDS);
 
 const DELETE_TOPICS_REQUEST_DELETE_TOPIC_STATE_FIELDS: &[Field] = &[
     field("name", String, since(6)).nullable(since(6)),
@@ -304,8 +288,7 @@ const DELETE_TOPICS_REQUEST_FIELDS: &[Field] = &[
     field("timeoutMs", Int32, since(0)),
 ];
 
-pub(crate) static DELETE_TOPICS_REQUEST: Schema =
-    schema("DeleteTopicsRequest", between(1, 6), since(4), DELETE_TOPICS_REQUEST_FIELDS);
+pub(crate) static DELETE_TOPICS_REQUEST: Schema = schema("DeleteTopicsRequest", between(1, 6), since(4), DELETE_TOPICS_REQUEST_FIELDS);
 
 const DELETE_RECORDS_REQUEST_DELETE_RECORDS_TOPIC_DELETE_RECORDS_PARTITION_FIELDS: &[Field] = &[
     field("partitionIndex", Int32, since(0)),
@@ -322,8 +305,7 @@ const DELETE_RECORDS_REQUEST_FIELDS: &[Field] = &[
     field("timeoutMs", Int32, since(0)),
 ];
 
-pub(crate) static DELETE_RECORDS_REQUEST: Schema =
-    schema("DeleteRecordsRequest", between(0, 2), since(2), DELETE_RECORDS_REQUEST_FIELDS);
+pub(crate) static DELETE_RECORDS_REQUEST: Schema = schema("DeleteRecordsRequest", between(0, 2), since(2), DELETE_RECORDS_REQUEST_FIELDS);
 
 const INIT_PRODUCER_ID_REQUEST_FIELDS: &[Field] = &[
     field("transactionalId", String, since(0)).nullable(since(0)),
@@ -334,8 +316,7 @@ const INIT_PRODUCER_ID_REQUEST_FIELDS: &[Field] = &[
     field("keepPreparedTxn", Bool, since(6)),
 ];
 
-pub(crate) static INIT_PRODUCER_ID_REQUEST: Schema =
-    schema("InitProducerIdRequest", between(0, 6), since(2), INIT_PRODUCER_ID_REQUEST_FIELDS);
+pub(crate) static INIT_PRODUCER_ID_REQUEST: Schema = schema("InitProducerIdRequest", between(0, 6), since(2), INIT_PRODUCER_ID_REQUEST_FIELDS);
 
 const OFFSET_FOR_LEADER_EPOCH_REQUEST_OFFSET_FOR_LEADER_TOPIC_OFFSET_FOR_LEADER_PARTITION_FIELDS: &[Field] = &[
     field("partition", Int32, since(0)),
@@ -353,8 +334,7 @@ const OFFSET_FOR_LEADER_EPOCH_REQUEST_FIELDS: &[Field] = &[
     field("topics", Array(&Struct(OFFSET_FOR_LEADER_EPOCH_REQUEST_OFFSET_FOR_LEADER_TOPIC_FIELDS)), since(0)),
 ];
 
-pub(crate) static OFFSET_FOR_LEADER_EPOCH_REQUEST: Schema =
-    schema("OffsetForLeaderEpochRequest", between(2, 4), since(4), OFFSET_FOR_LEADER_EPOCH_REQUEST_FIELDS);
+pub(crate) static OFFSET_FOR_LEADER_EPOCH_REQUEST: Schema = schema("OffsetForLeaderEpochRequest", between(2, 4), since(4), OFFSET_FOR_LEADER_EPOCH_REQUEST_FIELDS);
 
 const ADD_PARTITIONS_TO_TXN_REQUEST_ADD_PARTITIONS_TO_TXN_TRANSACTION_ADD_PARTITIONS_TO_TXN_TOPIC_FIELDS: &[Field] = &[
     field("name", String, since(0)),
@@ -377,8 +357,7 @@ const ADD_PARTITIONS_TO_TXN_REQUEST_FIELDS: &[Field] = &[
     field("v3AndBelowTopics", Array(&Struct(ADD_PARTITIONS_TO_TXN_REQUEST_ADD_PARTITIONS_TO_TXN_TRANSACTION_ADD_PARTITIONS_TO_TXN_TOPIC_FIELDS)), between(0, 3)),
 ];
 
-pub(crate) static ADD_PARTITIONS_TO_TXN_REQUEST: Schema =
-    schema("AddPartitionsToTxnRequest", between(0, 5), since(3), ADD_PARTITIONS_TO_TXN_REQUEST_FIELDS);
+pub(crate) static ADD_PARTITIONS_TO_TXN_REQUEST: Schema = schema("AddPartitionsToTxnRequest", between(0, 5), since(3), ADD_PARTITIONS_TO_TXN_REQUEST_FIELDS);
 
 const ADD_OFFSETS_TO_TXN_REQUEST_FIELDS: &[Field] = &[
     field("transactionalId", String, since(0)),
@@ -387,8 +366,7 @@ const ADD_OFFSETS_TO_TXN_REQUEST_FIELDS: &[Field] = &[
     field("groupId", String, since(0)),
 ];
 
-pub(crate) static ADD_OFFSETS_TO_TXN_REQUEST: Schema =
-    schema("AddOffsetsToTxnRequest", between(0, 4), since(3), ADD_OFFSETS_TO_TXN_REQUEST_FIELDS);
+pub(crate) static ADD_OFFSETS_TO_TXN_REQUEST: Schema = schema("AddOffsetsToTxnRequest", between(0, 4), since(3), ADD_OFFSETS_TO_TXN_REQUEST_FIELDS);
 
 const END_TXN_REQUEST_FIELDS: &[Field] = &[
     field("transactionalId", String, since(0)),
@@ -397,8 +375,7 @@ const END_TXN_REQUEST_FIELDS: &[Field] = &[
     field("committed", Bool, since(0)),
 ];
 
-pub(crate) static END_TXN_REQUEST: Schema =
-    schema("EndTxnRequest", between(0, 5), since(3), END_TXN_REQUEST_FIELDS);
+pub(crate) static END_TXN_REQUEST: Schema = schema("EndTxnRequest", between(0, 5), since(3), END_TXN_REQUEST_FIELDS);
 
 const TXN_OFFSET_COMMIT_REQUEST_TXN_OFFSET_COMMIT_REQUEST_TOPIC_TXN_OFFSET_COMMIT_REQUEST_PARTITION_FIELDS: &[Field] = &[
     field("partitionIndex", Int32, since(0)),
@@ -424,8 +401,7 @@ const TXN_OFFSET_COMMIT_REQUEST_FIELDS: &[Field] = &[
     field("topics", Array(&Struct(TXN_OFFSET_COMMIT_REQUEST_TXN_OFFSET_COMMIT_REQUEST_TOPIC_FIELDS)), since(0)),
 ];
 
-pub(crate) static TXN_OFFSET_COMMIT_REQUEST: Schema =
-    schema("TxnOffsetCommitRequest", between(0, 6), since(3), TXN_OFFSET_COMMIT_REQUEST_FIELDS);
+pub(crate) static TXN_OFFSET_COMMIT_REQUEST: Schema = schema("TxnOffsetCommitRequest", between(0, 6), since(3), TXN_OFFSET_COMMIT_REQUEST_FIELDS);
 
 const CREATE_ACLS_REQUEST_ACL_CREATION_FIELDS: &[Field] = &[
     field("resourceType", Int8, since(0)),
@@ -441,8 +417,7 @@ const CREATE_ACLS_REQUEST_FIELDS: &[Field] = &[
     field("creations", Array(&Struct(CREATE_ACLS_REQUEST_ACL_CREATION_FIELDS)), since(0)),
 ];
 
-pub(crate) static CREATE_ACLS_REQUEST: Schema =
-    schema("CreateAclsRequest", between(1, 3), since(2), CREATE_ACLS_REQUEST_FIELDS);
+pub(crate) static CREATE_ACLS_REQUEST: Schema = schema("CreateAclsRequest", between(1, 3), since(2), CREATE_ACLS_REQUEST_FIELDS);
 
 const DELETE_ACLS_REQUEST_DELETE_ACLS_FILTER_FIELDS: &[Field] = &[
     field("resourceTypeFilter", Int8, since(0)),
@@ -458,8 +433,7 @@ const DELETE_ACLS_REQUEST_FIELDS: &[Field] = &[
     field("filters", Array(&Struct(DELETE_ACLS_REQUEST_DELETE_ACLS_FILTER_FIELDS)), since(0)),
 ];
 
-pub(crate) static DELETE_ACLS_REQUEST: Schema =
-    schema("DeleteAclsRequest", between(1, 3), since(2), DELETE_ACLS_REQUEST_FIELDS);
+pub(crate) static DELETE_ACLS_REQUEST: Schema = schema("DeleteAclsRequest", between(1, 3), since(2), DELETE_ACLS_REQUEST_FIELDS);
 
 const DESCRIBE_CONFIGS_REQUEST_DESCRIBE_CONFIGS_RESOURCE_FIELDS: &[Field] = &[
     field("resourceType", Int8, since(0)),
@@ -473,8 +447,7 @@ const DESCRIBE_CONFIGS_REQUEST_FIELDS: &[Field] = &[
     field("includeDocumentation", Bool, since(3)),
 ];
 
-pub(crate) static DESCRIBE_CONFIGS_REQUEST: Schema =
-    schema("DescribeConfigsRequest", between(1, 4), since(4), DESCRIBE_CONFIGS_REQUEST_FIELDS);
+pub(crate) static DESCRIBE_CONFIGS_REQUEST: Schema = schema("DescribeConfigsRequest", between(1, 4), since(4), DESCRIBE_CONFIGS_REQUEST_FIELDS);
 
 const ALTER_CONFIGS_REQUEST_ALTER_CONFIGS_RESOURCE_FIELDS: &[Field] = &[
     field("resourceType", Int8, since(0)),
@@ -487,15 +460,13 @@ const ALTER_CONFIGS_REQUEST_FIELDS: &[Field] = &[
     field("validateOnly", Bool, since(0)),
 ];
 
-pub(crate) static ALTER_CONFIGS_REQUEST: Schema =
-    schema("AlterConfigsRequest", between(0, 2), since(2), ALTER_CONFIGS_REQUEST_FIELDS);
+pub(crate) static ALTER_CONFIGS_REQUEST: Schema = schema("AlterConfigsRequest", between(0, 2), since(2), ALTER_CONFIGS_REQUEST_FIELDS);
 
 const SASL_AUTHENTICATE_REQUEST_FIELDS: &[Field] = &[
     field("authBytes", Bytes, since(0)),
 ];
 
-pub(crate) static SASL_AUTHENTICATE_REQUEST: Schema =
-    schema("SaslAuthenticateRequest", between(0, 2), since(2), SASL_AUTHENTICATE_REQUEST_FIELDS);
+pub(crate) static SASL_AUTHENTICATE_REQUEST: Schema = schema("SaslAuthenticateRequest", between(0, 2), since(2), SASL_AUTHENTICATE_REQUEST_FIELDS);
 
 const CREATE_PARTITIONS_REQUEST_CREATE_PARTITIONS_TOPIC_CREATE_PARTITIONS_ASSIGNMENT_FIELDS: &[Field] = &[
     field("brokerIds", Array(&Int32), since(0)),
@@ -513,15 +484,13 @@ const CREATE_PARTITIONS_REQUEST_FIELDS: &[Field] = &[
     field("validateOnly", Bool, since(0)),
 ];
 
-pub(crate) static CREATE_PARTITIONS_REQUEST: Schema =
-    schema("CreatePartitionsRequest", between(0, 3), since(2), CREATE_PARTITIONS_REQUEST_FIELDS);
+pub(crate) static CREATE_PARTITIONS_REQUEST: Schema = schema("CreatePartitionsRequest", between(0, 3), since(2), CREATE_PARTITIONS_REQUEST_FIELDS);
 
 const DELETE_GROUPS_REQUEST_FIELDS: &[Field] = &[
     field("groupsNames", Array(&String), since(0)),
 ];
 
-pub(crate) static DELETE_GROUPS_REQUEST: Schema =
-    schema("DeleteGroupsRequest", between(0, 3), since(2), DELETE_GROUPS_REQUEST_FIELDS);
+pub(crate) static DELETE_GROUPS_REQUEST: Schema = schema("DeleteGroupsRequest", between(0, 3), since(2), DELETE_GROUPS_REQUEST_FIELDS);
 
 const INCREMENTAL_ALTER_CONFIGS_REQUEST_ALTER_CONFIGS_RESOURCE_ALTERABLE_CONFIG_FIELDS: &[Field] = &[
     field("name", String, since(0)),
@@ -540,8 +509,7 @@ const INCREMENTAL_ALTER_CONFIGS_REQUEST_FIELDS: &[Field] = &[
     field("validateOnly", Bool, since(0)),
 ];
 
-pub(crate) static INCREMENTAL_ALTER_CONFIGS_REQUEST: Schema =
-    schema("IncrementalAlterConfigsRequest", between(0, 1), since(1), INCREMENTAL_ALTER_CONFIGS_REQUEST_FIELDS);
+pub(crate) static INCREMENTAL_ALTER_CONFIGS_REQUEST: Schema = schema("IncrementalAlterConfigsRequest", between(0, 1), since(1), INCREMENTAL_ALTER_CONFIGS_REQUEST_FIELDS);
 
 const OFFSET_DELETE_REQUEST_OFFSET_DELETE_REQUEST_TOPIC_OFFSET_DELETE_REQUEST_PARTITION_FIELDS: &[Field] = &[
     field("partitionIndex", Int32, since(0)),
@@ -557,8 +525,7 @@ const OFFSET_DELETE_REQUEST_FIELDS: &[Field] = &[
     field("topics", Array(&Struct(OFFSET_DELETE_REQUEST_OFFSET_DELETE_REQUEST_TOPIC_FIELDS)), since(0)),
 ];
 
-pub(crate) static OFFSET_DELETE_REQUEST: Schema =
-    schema("OffsetDeleteRequest", between(0, 0), NONE, OFFSET_DELETE_REQUEST_FIELDS);
+pub(crate) static OFFSET_DELETE_REQUEST: Schema = schema("OffsetDeleteRequest", between(0, 0), NONE, OFFSET_DELETE_REQUEST_FIELDS);
 
 const DESCRIBE_CLUSTER_REQUEST_FIELDS: &[Field] = &[
     field("includeClusterAuthorizedOperations", Bool, since(0)),
@@ -566,8 +533,7 @@ const DESCRIBE_CLUSTER_REQUEST_FIELDS: &[Field] = &[
     field("includeFencedBrokers", Bool, since(2)),
 ];
 
-pub(crate) static DESCRIBE_CLUSTER_REQUEST: Schema =
-    schema("DescribeClusterRequest", between(0, 2), since(0), DESCRIBE_CLUSTER_REQUEST_FIELDS);
+pub(crate) static DESCRIBE_CLUSTER_REQUEST: Schema = schema("DescribeClusterRequest", between(0, 2), since(0), DESCRIBE_CLUSTER_REQUEST_FIELDS);
 
 const CONSUMER_GROUP_HEARTBEAT_REQUEST_TOPIC_PARTITIONS_FIELDS: &[Field] = &[
     field("topicId", Uuid, since(0)),
@@ -587,16 +553,14 @@ const CONSUMER_GROUP_HEARTBEAT_REQUEST_FIELDS: &[Field] = &[
     field("topicPartitions", Array(&Struct(CONSUMER_GROUP_HEARTBEAT_REQUEST_TOPIC_PARTITIONS_FIELDS)), since(0)).nullable(since(0)),
 ];
 
-pub(crate) static CONSUMER_GROUP_HEARTBEAT_REQUEST: Schema =
-    schema("ConsumerGroupHeartbeatRequest", between(0, 1), since(0), CONSUMER_GROUP_HEARTBEAT_REQUEST_FIELDS);
+pub(crate) static CONSUMER_GROUP_HEARTBEAT_REQUEST: Schema = schema("ConsumerGroupHeartbeatRequest", between(0, 1), since(0), CONSUMER_GROUP_HEARTBEAT_REQUEST_FIELDS);
 
 const CONSUMER_GROUP_DESCRIBE_REQUEST_FIELDS: &[Field] = &[
     field("groupIds", Array(&String), since(0)),
     field("includeAuthorizedOperations", Bool, since(0)),
 ];
 
-pub(crate) static CONSUMER_GROUP_DESCRIBE_REQUEST: Schema =
-    schema("ConsumerGroupDescribeRequest", between(0, 1), since(0), CONSUMER_GROUP_DESCRIBE_REQUEST_FIELDS);
+pub(crate) static CONSUMER_GROUP_DESCRIBE_REQUEST: Schema = schema("ConsumerGroupDescribeRequest", between(0, 1), since(0), CONSUMER_GROUP_DESCRIBE_REQUEST_FIELDS);
 
 const DESCRIBE_TOPIC_PARTITIONS_REQUEST_TOPIC_REQUEST_FIELDS: &[Field] = &[
     field("name", String, since(0)),
@@ -613,8 +577,7 @@ const DESCRIBE_TOPIC_PARTITIONS_REQUEST_FIELDS: &[Field] = &[
     field("cursor", Struct(DESCRIBE_TOPIC_PARTITIONS_REQUEST_CURSOR_FIELDS), since(0)).nullable(since(0)),
 ];
 
-pub(crate) static DESCRIBE_TOPIC_PARTITIONS_REQUEST: Schema =
-    schema("DescribeTopicPartitionsRequest", between(0, 0), since(0), DESCRIBE_TOPIC_PARTITIONS_REQUEST_FIELDS);
+pub(crate) static DESCRIBE_TOPIC_PARTITIONS_REQUEST: Schema = schema("DescribeTopicPartitionsRequest", between(0, 0), since(0), DESCRIBE_TOPIC_PARTITIONS_REQUEST_FIELDS);
 
 
 /// By API key, the requests that a server of a directory understands.
