@@ -1,0 +1,168 @@
+//! `CompactionScan` and `SegmentVerdicts`: decide which records of a log stay.
+
+use brokerless_core::{
+    CompactionScan as Scan, HashRange, Phase, ScanOptions, SegmentVerdicts as Verdicts,
+    TransactionIndex,
+};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use crate::base::buffer::Bytes;
+use crate::base::error::OrRaise as _;
+
+#[pyclass(module = "brokerless._native", frozen)]
+#[derive(Debug)]
+pub(crate) struct SegmentVerdicts(Verdicts);
+
+#[pymethods]
+impl SegmentVerdicts {
+    #[getter]
+    fn first_number(&self) -> u64 {
+        self.0.first_number
+    }
+
+    #[getter]
+    fn keep<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &self.0.keep)
+    }
+
+    #[getter]
+    fn stamp<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &self.0.stamp)
+    }
+
+    #[getter]
+    fn txnindex<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &self.0.txnindex)
+    }
+
+    #[getter]
+    fn records(&self) -> u64 {
+        self.0.records
+    }
+
+    #[getter]
+    fn aborted(&self) -> u64 {
+        self.0.counts.aborted
+    }
+
+    #[getter]
+    fn control(&self) -> u64 {
+        self.0.counts.control
+    }
+
+    #[getter]
+    fn discarded(&self) -> u64 {
+        self.0.counts.discarded
+    }
+
+    #[getter]
+    fn expired(&self) -> u64 {
+        self.0.expired
+    }
+
+    #[getter]
+    fn unkeyed(&self) -> u64 {
+        self.0.counts.unkeyed
+    }
+
+    #[getter]
+    fn first_unkeyed(&self) -> Option<i64> {
+        self.0.counts.first_unkeyed
+    }
+
+    #[getter]
+    fn tombstones(&self) -> u64 {
+        self.0.counts.tombstones
+    }
+}
+
+#[pyclass(module = "brokerless._native")]
+#[derive(Debug)]
+pub(crate) struct CompactionScan(Scan);
+
+#[pymethods]
+impl CompactionScan {
+    #[new]
+    #[pyo3(signature = (txnindexes, *, log_start_offset, first_dirty_offset, now, hash_key, hash_range, max_bytes,
+        max_batch_bytes, threads=1))]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "keyword arguments of a Python constructor"
+    )]
+    fn new(
+        py: Python<'_>,
+        txnindexes: Vec<Bytes>,
+        log_start_offset: i64,
+        first_dirty_offset: i64,
+        now: i64,
+        hash_key: (u64, u64),
+        hash_range: (u64, u64),
+        max_bytes: usize,
+        max_batch_bytes: usize,
+        threads: usize,
+    ) -> PyResult<Self> {
+        let (start, width) = hash_range;
+        let options = ScanOptions {
+            log_start_offset,
+            first_dirty_offset,
+            now,
+            hash_key: [hash_key.0, hash_key.1],
+            range: HashRange { start, width },
+            max_bytes,
+            max_batch_bytes,
+            threads,
+        };
+        py.detach(|| {
+            let index = |data: &Bytes| TransactionIndex::new(data.as_slice(), 0);
+            Scan::new(options, txnindexes.iter().map(index).collect())
+        })
+        .map(Self)
+        .or_raise()
+    }
+
+    #[pyo3(signature = (phase, *, keeps_legacy_tombstones=true))]
+    fn begin(&mut self, phase: &str, keeps_legacy_tombstones: bool) -> PyResult<()> {
+        let phase = match phase {
+            "follow" => Phase::Follow,
+            "dirty" => Phase::Dirty,
+            "clean" => Phase::Clean,
+            other => {
+                return Err(PyValueError::new_err(format!(
+                    "phase {other:?}: follow, dirty or clean expected"
+                )));
+            }
+        };
+        self.0.begin(phase, keeps_legacy_tombstones).or_raise()
+    }
+
+    fn feed(&mut self, py: Python<'_>, data: Bytes, position: u64) -> PyResult<usize> {
+        py.detach(|| self.0.feed(data.as_slice(), position))
+            .or_raise()
+    }
+
+    fn finish(&mut self) -> SegmentVerdicts {
+        SegmentVerdicts(self.0.finish())
+    }
+
+    fn newest<'py>(&self, py: Python<'py>, first: u64, end: u64) -> [Bound<'py, PyBytes>; 3] {
+        let newest = py.detach(|| self.0.newest(first, end));
+        [newest.keep, newest.stamp, newest.expired].map(|bits| PyBytes::new(py, &bits))
+    }
+
+    #[getter]
+    fn needed(&self) -> usize {
+        self.0.needed
+    }
+
+    #[getter]
+    fn keys(&self) -> usize {
+        self.0.keys()
+    }
+
+    #[getter]
+    fn next_hash_range(&self) -> Option<(u64, u64)> {
+        self.0.range().next().map(|next| (next.start, next.width))
+    }
+}
