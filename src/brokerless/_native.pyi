@@ -1669,8 +1669,8 @@ class CompactionRewrite:
                 and is dropped.
         """
 
-    def finish(self, output: SegmentOutput) -> None:
-        """End a segment of which nothing waits."""
+    def finish(self, output: SegmentOutput) -> bool:
+        """End a segment, as `SegmentConversion.finish` does."""
 
     @property
     def is_full(self) -> bool:

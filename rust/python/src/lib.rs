@@ -10,15 +10,13 @@ mod serve;
 mod state;
 mod write;
 
-use brokerless_core::{
-    BATCH_OVERHEAD, Compression, DEFAULT_MAX_BATCH_BYTES, FIRST_OWN_PRODUCER_ID,
-};
-use pyo3::prelude::*;
-use pyo3::types::PyTuple;
-
-#[pymodule(gil_used = false)]
+#[pyo3::pymodule(gil_used = false)]
 mod _native {
-    use super::*;
+    use brokerless_core::{
+        BATCH_OVERHEAD, Compression, DEFAULT_MAX_BATCH_BYTES, FIRST_OWN_PRODUCER_ID,
+    };
+    use pyo3::prelude::*;
+    use pyo3::types::PyTuple;
 
     #[pymodule_export]
     use crate::base::file::LocalFile;
@@ -45,14 +43,13 @@ mod _native {
     #[pymodule_export]
     use crate::read::{
         decoder::Decoder,
+        dump::{JsonDump, LogDump},
         end_offsets::EndOffsets,
         equal_batches::{BatchCursor, skip_equal},
         find_timestamp::find_timestamp,
         header_walk::HeaderWalk,
-        json_dump::JsonDump,
         json_lines::json_lines,
         key_sketch::KeySketch,
-        log_dump::LogDump,
         rows::row_schema,
         scan::{batch_schema, scan},
         segment_check::{PlainSegment, ProducerSequences, batch_offsets_at, check_segment},

@@ -2,15 +2,14 @@
 
 pub(crate) mod decoder;
 pub(crate) mod defect;
+pub(crate) mod dump;
 pub(crate) mod end_offsets;
 pub(crate) mod equal_batches;
 pub(crate) mod find_timestamp;
 pub(crate) mod hand_over;
 pub(crate) mod header_walk;
-pub(crate) mod json_dump;
 pub(crate) mod json_lines;
 pub(crate) mod key_sketch;
-pub(crate) mod log_dump;
 pub(crate) mod rows;
 pub(crate) mod scan;
 pub(crate) mod segment_check;

@@ -2,7 +2,7 @@
 
 use brokerless_core::{
     ActiveSegment, AppendInfo, AppendInfos, AppendOrigin, AppendRequest, Effects, Error,
-    LogAppender, LogConfig, NextBatch, SegmentIndexes, TimestampType, TransactionIndexEnd,
+    LogAppender, LogConfig, NextBatch, Refused, SegmentIndexes, TimestampType, TransactionIndexEnd,
     ValidationRules, next_batch, topic_codec,
 };
 use pyo3::prelude::*;
@@ -124,15 +124,14 @@ impl Appender {
             transaction_version,
             ..request(origin, leader_epoch, now)?
         };
-        let mut effects = Effects::default();
-        let length = data.as_slice().len();
+        let data = data.as_slice();
         if !may_be_cut {
-            check_whole(data.as_slice()).or_raise()?;
+            check_whole(data).or_raise()?;
         }
-        let info = py
-            .detach(|| self.0.append(data.as_slice(), request, &mut effects))
-            .or_raise()?;
-        Appended::new(py, combined(info, length), effects)
+        self.appended(py, |log, effects| {
+            let info = log.append(data, request, effects)?;
+            Ok(combined(info, data.len()))
+        })
     }
 
     #[pyo3(signature = (data, *, leader_epoch, now, origin="client", position=0, is_encoded_here=false))]
@@ -154,12 +153,13 @@ impl Appender {
             is_encoded_here,
             ..request(origin, leader_epoch, now)?
         };
-        let mut effects = Effects::default();
-        let mut infos = py.detach(|| self.0.append_each(data.as_slice(), request, &mut effects));
-        if let Some(refused) = &mut infos.refused {
-            refused.position = refused.position.wrapping_add(position);
-        }
-        Appended::new(py, infos, effects)
+        self.appended(py, |log, effects| {
+            let mut infos = log.append_each(data.as_slice(), request, effects);
+            if let Some(refused) = &mut infos.refused {
+                refused.position = refused.position.wrapping_add(position);
+            }
+            Ok(infos)
+        })
     }
 
     #[pyo3(signature = (headers, *, leader_epoch, now, origin="client"))]
@@ -175,20 +175,16 @@ impl Appender {
             is_encoded_here: true,
             ..request(origin, leader_epoch, now)?
         };
-        let mut effects = Effects::default();
-        let infos = py
-            .detach(|| {
-                self.0
-                    .append_in_place(headers.as_slice(), request, &mut effects)
-            })
-            .or_raise()?;
-        Appended::new(py, infos, effects)
+        self.appended(py, |log, effects| {
+            log.append_in_place(headers.as_slice(), request, effects)
+        })
     }
 
     fn roll(&mut self, py: Python<'_>, now: i64) -> PyResult<Appended> {
-        let mut effects = Effects::default();
-        self.0.roll(now, &mut effects).or_raise()?;
-        Appended::new(py, combined(AppendInfo::EMPTY, 0), effects)
+        self.appended(py, |log, effects| {
+            log.roll(now, effects)?;
+            Ok(combined(AppendInfo::EMPTY, 0))
+        })
     }
 
     fn close(&mut self, py: Python<'_>) -> PyResult<Closing> {
@@ -265,6 +261,18 @@ impl Appender {
     fn max_timestamp(&self) -> (i64, i64) {
         let found = self.0.segment().indexes.max_timestamp;
         (found.timestamp, found.offset)
+    }
+}
+
+impl Appender {
+    fn appended(
+        &mut self,
+        py: Python<'_>,
+        append: impl FnOnce(&mut LogAppender, &mut Effects) -> Result<AppendInfos, Refused> + Send,
+    ) -> PyResult<Appended> {
+        let mut effects = Effects::default();
+        let infos = py.detach(|| append(&mut self.0, &mut effects)).or_raise()?;
+        Appended::new(py, infos, effects)
     }
 }
 

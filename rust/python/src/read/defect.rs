@@ -6,8 +6,7 @@ use brokerless_core::Defect;
 use pyo3::prelude::*;
 
 /// The fields, in their order.
-#[derive(IntoPyObject)]
-pub(crate) struct DefectFields(
+pub(crate) type DefectFields = (
     Option<String>,
     u64,
     i64,
@@ -18,19 +17,17 @@ pub(crate) struct DefectFields(
     Option<u64>,
 );
 
-impl From<Defect> for DefectFields {
-    fn from(defect: Defect) -> Self {
-        Self(
-            defect.path,
-            defect.position,
-            defect.start_offset,
-            defect.end_offset,
-            defect.reason,
-            defect.code,
-            defect.base_offset,
-            defect.next_position,
-        )
-    }
+pub(crate) fn fields(defect: Defect) -> DefectFields {
+    (
+        defect.path,
+        defect.position,
+        defect.start_offset,
+        defect.end_offset,
+        defect.reason,
+        defect.code,
+        defect.base_offset,
+        defect.next_position,
+    )
 }
 
 /// A defect of Python.

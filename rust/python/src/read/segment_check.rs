@@ -32,78 +32,53 @@ impl ProducerSequences {
 }
 
 /// What the batches of a plain segment tell.
-#[pyclass(module = "brokerless._native", frozen)]
+#[pyclass(module = "brokerless._native", frozen, get_all)]
 #[derive(Debug)]
 pub(crate) struct PlainSegment {
-    summary: SegmentSummary,
+    next_offset: i64,
+    leader_epoch: i32,
+    epochs: Vec<(i32, i64, i64, i64)>,
+    offset_gaps: Vec<(u64, i64, i64)>,
+    sequence_gaps: Vec<(u64, i64, i64, i32, i32)>,
+    is_compacted: bool,
+    has_producers: bool,
+    has_transactions: bool,
     replays: bool,
 }
 
-#[pymethods]
 impl PlainSegment {
-    #[getter]
-    fn next_offset(&self) -> i64 {
-        self.summary.next_offset
-    }
-
-    #[getter]
-    fn leader_epoch(&self) -> i32 {
-        self.summary.leader_epoch
-    }
-
-    #[getter]
-    fn epochs(&self) -> Vec<(i32, i64, i64, i64)> {
-        let fields = |range: &EpochRange| {
+    fn new(found: SegmentSummary, replays: bool) -> Self {
+        let epoch = |range: EpochRange| {
             let EpochRange {
                 leader_epoch,
                 base_offset,
                 last_base_offset,
                 last_offset,
-            } = *range;
+            } = range;
             (leader_epoch, base_offset, last_base_offset, last_offset)
         };
-        self.summary.epochs.iter().map(fields).collect()
-    }
-
-    #[getter]
-    fn offset_gaps(&self) -> Vec<(u64, i64, i64)> {
-        let fields = |gap: &OffsetGap| (gap.position, gap.start_offset, gap.end_offset);
-        self.summary.offset_gaps.iter().map(fields).collect()
-    }
-
-    #[getter]
-    fn sequence_gaps(&self) -> Vec<(u64, i64, i64, i32, i32)> {
-        let fields = |gap: &SequenceGap| {
+        let sequence_gap = |gap: SequenceGap| {
             let SequenceGap {
                 position,
                 base_offset,
                 producer_id,
                 base_sequence,
                 expected,
-            } = *gap;
+            } = gap;
             (position, base_offset, producer_id, base_sequence, expected)
         };
-        self.summary.sequence_gaps.iter().map(fields).collect()
-    }
-
-    #[getter]
-    fn is_compacted(&self) -> bool {
-        self.summary.is_compacted
-    }
-
-    #[getter]
-    fn has_producers(&self) -> bool {
-        self.summary.has_producers
-    }
-
-    #[getter]
-    fn has_transactions(&self) -> bool {
-        self.summary.has_transactions
-    }
-
-    #[getter]
-    fn replays(&self) -> bool {
-        self.replays
+        let offset_gap = |gap: OffsetGap| (gap.position, gap.start_offset, gap.end_offset);
+        Self {
+            next_offset: found.next_offset,
+            leader_epoch: found.leader_epoch,
+            epochs: found.epochs.into_iter().map(epoch).collect(),
+            offset_gaps: found.offset_gaps.into_iter().map(offset_gap).collect(),
+            sequence_gaps: found.sequence_gaps.into_iter().map(sequence_gap).collect(),
+            is_compacted: found.is_compacted,
+            has_producers: found.has_producers,
+            has_transactions: found.has_transactions,
+            replays,
+        }
     }
 }
 
@@ -165,7 +140,7 @@ pub(crate) fn check_segment(
     }
     let checked = checked.or_raise()?;
     let replays = !matches!(replay.walk.ended, Some(WalkEnd::Failed(_)));
-    Ok(checked.map(|summary| PlainSegment { summary, replays }))
+    Ok(checked.map(|found| PlainSegment::new(found, replays)))
 }
 
 #[pyfunction]

@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use crate::base::error::{OrRaise as _, raised};
 use crate::base::file::AnyFile;
 use crate::read::decoder::{Decoder, MAX_ROWS};
-use crate::read::defect::{DefectFields, PyDefect};
+use crate::read::defect::{DefectFields, PyDefect, fields};
 use crate::read::hand_over::HandOver;
 use crate::read::rows::{Projection, RowBuilder};
 
@@ -78,14 +78,14 @@ impl SegmentFiles for Index {
 }
 
 #[derive(IntoPyObject)]
-enum RowsOrLost<'py> {
+enum PyRowsOrDefect<'py> {
     Rows(Bound<'py, PyAny>),
-    Lost(DefectFields),
+    Defect(DefectFields),
 }
 
 enum Found {
     Rows(RecordBatch),
-    Lost(DefectFields),
+    Lost(Defect),
     Missing(Defect),
 }
 
@@ -151,12 +151,12 @@ impl SplitReader {
         slf
     }
 
-    fn __next__<'py>(&mut self, py: Python<'py>) -> PyResult<Option<RowsOrLost<'py>>> {
+    fn __next__<'py>(&mut self, py: Python<'py>) -> PyResult<Option<PyRowsOrDefect<'py>>> {
         let found = py.detach(|| self.step()).or_raise()?;
         Ok(match found {
             None => None,
-            Some(Found::Rows(rows)) => Some(RowsOrLost::Rows(self.hand_over.rows(py, rows)?)),
-            Some(Found::Lost(lost)) => Some(RowsOrLost::Lost(lost)),
+            Some(Found::Rows(rows)) => Some(PyRowsOrDefect::Rows(self.hand_over.rows(py, rows)?)),
+            Some(Found::Lost(lost)) => Some(PyRowsOrDefect::Defect(fields(lost))),
             Some(Found::Missing(missing)) => {
                 return Err(raised("CorruptRecordError", missing.reason, |place| {
                     place.set_item("path", missing.path)?;
@@ -173,15 +173,9 @@ impl SplitReader {
             None => None,
             Some(Step::Rows) => self.rows.take(self.reader.columns())?.map(Found::Rows),
             Some(Step::Missing(missing)) => Some(Found::Missing(missing)),
-            Some(Step::Lost(lost)) => Some(Found::Lost(lost.into())),
+            Some(Step::Lost(lost)) => Some(Found::Lost(lost)),
         })
     }
-}
-
-#[derive(IntoPyObject)]
-enum PyRowsOrDefect<'py> {
-    Rows(Bound<'py, PyAny>),
-    Defect(DefectFields),
 }
 
 #[pyclass(module = "brokerless._native")]
@@ -227,7 +221,7 @@ impl RunReader {
         Ok(match found {
             None => None,
             Some(Ok(rows)) => Some(PyRowsOrDefect::Rows(decoder.hand_over.rows(py, rows)?)),
-            Some(Err(defect)) => Some(PyRowsOrDefect::Defect(defect.into())),
+            Some(Err(defect)) => Some(PyRowsOrDefect::Defect(fields(defect))),
         })
     }
 }

@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 
 use crate::base::error::OrRaise as _;
 use crate::base::file::AnyFile;
-use crate::read::defect::DefectFields;
+use crate::read::defect::{DefectFields, fields};
 
 /// Position, end position, first offset, next offset.
 type Run = (u64, u64, i64, i64);
@@ -24,7 +24,7 @@ impl From<Part> for AnyPart {
                 run.first_offset,
                 run.next_offset,
             )),
-            Part::Defect(defect) => Self::Defect(defect.into()),
+            Part::Defect(defect) => Self::Defect(fields(defect)),
         }
     }
 }

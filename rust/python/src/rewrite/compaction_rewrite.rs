@@ -13,8 +13,7 @@ use crate::rewrite::segment_output::SegmentOutput;
 #[derive(Debug)]
 pub(crate) struct CompactionRewrite(Rewrite);
 
-#[pymethods]
-impl CompactionRewrite {
+segment_rewrite!(CompactionRewrite, {
     #[new]
     #[pyo3(signature = (producers, *, end_offset, delete_horizon_ms, max_batch_bytes, threads=1))]
     fn new(
@@ -52,31 +51,6 @@ impl CompactionRewrite {
             .or_raise()
     }
 
-    fn feed(
-        &mut self,
-        py: Python<'_>,
-        data: Bytes,
-        position: u64,
-        output: &mut SegmentOutput,
-    ) -> PyResult<usize> {
-        py.detach(|| self.0.feed(data.as_slice(), position, &mut output.0))
-            .or_raise()
-    }
-
-    fn finish(&mut self, output: &mut SegmentOutput) -> PyResult<()> {
-        self.0.finish(&mut output.0).or_raise()
-    }
-
-    #[getter]
-    fn is_full(&self) -> bool {
-        self.0.is_full()
-    }
-
-    #[getter]
-    fn needed(&self) -> usize {
-        self.0.needed
-    }
-
     #[getter]
     fn records(&self) -> u64 {
         self.0.records
@@ -86,4 +60,4 @@ impl CompactionRewrite {
     fn kept(&self) -> u64 {
         self.0.kept
     }
-}
+});

@@ -1,9 +1,6 @@
 //! `CompactionScan` and `SegmentVerdicts`: decide which records of a log stay.
 
-use brokerless_core::{
-    CompactionScan as Scan, HashRange, Phase, ScanOptions, SegmentVerdicts as Verdicts,
-    TransactionIndex,
-};
+use brokerless_core::{CompactionScan as Scan, HashRange, Phase, ScanOptions, TransactionIndex};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -11,71 +8,21 @@ use pyo3::types::PyBytes;
 use crate::base::buffer::Bytes;
 use crate::base::error::OrRaise as _;
 
-#[pyclass(module = "brokerless._native", frozen)]
+#[pyclass(module = "brokerless._native", frozen, get_all)]
 #[derive(Debug)]
-pub(crate) struct SegmentVerdicts(Verdicts);
-
-#[pymethods]
-impl SegmentVerdicts {
-    #[getter]
-    fn first_number(&self) -> u64 {
-        self.0.first_number
-    }
-
-    #[getter]
-    fn keep<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
-        PyBytes::new(py, &self.0.keep)
-    }
-
-    #[getter]
-    fn stamp<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
-        PyBytes::new(py, &self.0.stamp)
-    }
-
-    #[getter]
-    fn txnindex<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
-        PyBytes::new(py, &self.0.txnindex)
-    }
-
-    #[getter]
-    fn records(&self) -> u64 {
-        self.0.records
-    }
-
-    #[getter]
-    fn aborted(&self) -> u64 {
-        self.0.counts.aborted
-    }
-
-    #[getter]
-    fn control(&self) -> u64 {
-        self.0.counts.control
-    }
-
-    #[getter]
-    fn discarded(&self) -> u64 {
-        self.0.counts.discarded
-    }
-
-    #[getter]
-    fn expired(&self) -> u64 {
-        self.0.expired
-    }
-
-    #[getter]
-    fn unkeyed(&self) -> u64 {
-        self.0.counts.unkeyed
-    }
-
-    #[getter]
-    fn first_unkeyed(&self) -> Option<i64> {
-        self.0.counts.first_unkeyed
-    }
-
-    #[getter]
-    fn tombstones(&self) -> u64 {
-        self.0.counts.tombstones
-    }
+pub(crate) struct SegmentVerdicts {
+    first_number: u64,
+    keep: Py<PyBytes>,
+    stamp: Py<PyBytes>,
+    txnindex: Py<PyBytes>,
+    records: u64,
+    aborted: u64,
+    control: u64,
+    discarded: u64,
+    expired: u64,
+    unkeyed: u64,
+    first_unkeyed: Option<i64>,
+    tombstones: u64,
 }
 
 #[pyclass(module = "brokerless._native")]
@@ -142,8 +89,22 @@ impl CompactionScan {
             .or_raise()
     }
 
-    fn finish(&mut self) -> SegmentVerdicts {
-        SegmentVerdicts(self.0.finish())
+    fn finish(&mut self, py: Python<'_>) -> SegmentVerdicts {
+        let found = self.0.finish();
+        SegmentVerdicts {
+            first_number: found.first_number,
+            keep: PyBytes::new(py, &found.keep).unbind(),
+            stamp: PyBytes::new(py, &found.stamp).unbind(),
+            txnindex: PyBytes::new(py, &found.txnindex).unbind(),
+            records: found.records,
+            aborted: found.counts.aborted,
+            control: found.counts.control,
+            discarded: found.counts.discarded,
+            expired: found.expired,
+            unkeyed: found.counts.unkeyed,
+            first_unkeyed: found.counts.first_unkeyed,
+            tombstones: found.counts.tombstones,
+        }
     }
 
     fn newest<'py>(&self, py: Python<'py>, first: u64, end: u64) -> [Bound<'py, PyBytes>; 3] {

@@ -1,7 +1,8 @@
 //! `ErasureScan` and `SegmentErasure`: find records to erase, and write segments without them.
 
 use brokerless_core::{
-    DEFAULT_MAX_BATCH_BYTES, Eraser, ErasureScan as Scan, RecordMatcher, Rewriter, TransactionIndex,
+    DEFAULT_MAX_BATCH_BYTES, Eraser, ErasureScan as Scan, RecordMatcher, Result, Rewriter,
+    SegmentOutput as Output, TransactionIndex,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -70,58 +71,51 @@ impl ErasureScan {
     }
 }
 
-#[pyclass(module = "brokerless._native")]
+/// An eraser and the segments that it rewrites.
 #[derive(Debug)]
-pub(crate) struct SegmentErasure {
+struct Erasure {
     eraser: Eraser,
     rewriter: Rewriter,
 }
 
-#[pymethods]
-impl SegmentErasure {
-    #[new]
-    #[pyo3(signature = (*, blank=false, max_batch_bytes=DEFAULT_MAX_BATCH_BYTES))]
-    fn new(blank: bool, max_batch_bytes: usize) -> Self {
-        Self {
-            eraser: Eraser::new(blank, max_batch_bytes),
-            rewriter: Rewriter::new(u64::MAX),
-        }
-    }
-
-    fn begin(&mut self, erased: Bytes, txnindex: Bytes, max_segment_bytes: u64) -> PyResult<()> {
-        self.eraser.begin(erased.as_slice());
-        self.rewriter = Rewriter::new(max_segment_bytes);
-        self.rewriter
-            .begin(&TransactionIndex::new(txnindex.as_slice(), 0))
-            .or_raise()
-    }
-
-    fn feed(
-        &mut self,
-        py: Python<'_>,
-        data: Bytes,
-        position: u64,
-        output: &mut SegmentOutput,
-    ) -> PyResult<usize> {
+impl Erasure {
+    fn feed(&mut self, data: &[u8], position: u64, output: &mut Output) -> Result<usize> {
         let Self { eraser, rewriter } = self;
-        let output = &mut output.0;
-        py.detach(|| rewriter.feed(eraser, data.as_slice(), position, output))
-            .or_raise()
+        rewriter.feed(eraser, data, position, output)
     }
 
-    fn finish(&mut self, py: Python<'_>, output: &mut SegmentOutput) -> PyResult<bool> {
-        let Self { eraser, rewriter } = self;
-        let output = &mut output.0;
-        py.detach(|| rewriter.finish(eraser, output)).or_raise()
+    fn finish(&mut self, output: &mut Output) -> Result<bool> {
+        self.rewriter.finish(&mut self.eraser, output)
     }
 
-    #[getter]
     fn needed(&self) -> usize {
         self.rewriter.needed
     }
 
-    #[getter]
     fn is_full(&self) -> bool {
         self.rewriter.is_full
     }
 }
+
+#[pyclass(module = "brokerless._native")]
+#[derive(Debug)]
+pub(crate) struct SegmentErasure(Erasure);
+
+segment_rewrite!(SegmentErasure, {
+    #[new]
+    #[pyo3(signature = (*, blank=false, max_batch_bytes=DEFAULT_MAX_BATCH_BYTES))]
+    fn new(blank: bool, max_batch_bytes: usize) -> Self {
+        Self(Erasure {
+            eraser: Eraser::new(blank, max_batch_bytes),
+            rewriter: Rewriter::new(u64::MAX),
+        })
+    }
+
+    fn begin(&mut self, erased: Bytes, txnindex: Bytes, max_segment_bytes: u64) -> PyResult<()> {
+        let Erasure { eraser, rewriter } = &mut self.0;
+        eraser.begin(erased.as_slice());
+        *rewriter = Rewriter::new(max_segment_bytes);
+        let aborted = TransactionIndex::new(txnindex.as_slice(), 0);
+        rewriter.begin(&aborted).or_raise()
+    }
+});

@@ -15,8 +15,7 @@ use crate::rewrite::segment_output::SegmentOutput;
 #[derive(Debug)]
 pub(crate) struct SegmentConversion(SegmentConverter);
 
-#[pymethods]
-impl SegmentConversion {
+segment_rewrite!(SegmentConversion, {
     #[new]
     #[pyo3(signature = (*, magic=None, compression=None, compression_level=None, recompress=false, batch_size=None,
         join_below=None, drop_headers=false, drop_producers=false, aborted=vec![], last_stable_offset=i64::MAX, log_end_offset=i64::MAX,
@@ -68,31 +67,6 @@ impl SegmentConversion {
         self.0.begin(&aborted, max_segment_bytes).or_raise()
     }
 
-    fn feed(
-        &mut self,
-        py: Python<'_>,
-        data: Bytes,
-        position: u64,
-        output: &mut SegmentOutput,
-    ) -> PyResult<usize> {
-        py.detach(|| self.0.feed(data.as_slice(), position, &mut output.0))
-            .or_raise()
-    }
-
-    fn finish(&mut self, py: Python<'_>, output: &mut SegmentOutput) -> PyResult<bool> {
-        py.detach(|| self.0.finish(&mut output.0)).or_raise()
-    }
-
-    #[getter]
-    fn needed(&self) -> usize {
-        self.0.needed()
-    }
-
-    #[getter]
-    fn is_full(&self) -> bool {
-        self.0.is_full()
-    }
-
     #[getter]
     fn changed(&self) -> u64 {
         self.0.converted().changed
@@ -127,7 +101,7 @@ impl SegmentConversion {
         }
         Ok(counts)
     }
-}
+});
 
 /// Returns the codec of a name and a level.
 fn codec(name: Option<&str>, level: Option<i32>) -> Result<Option<Codec>> {
