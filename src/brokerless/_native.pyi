@@ -1215,9 +1215,6 @@ class LeaderEpochs:
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
         """Return the greatest epoch not above `epoch`, and the offset after its last record; (-1, -1) if unknown."""
 
-    def epoch_for_offset(self, offset: int) -> int | None:
-        """Return the epoch in which the offset was written."""
-
 @final
 class Producers:
     """The producer state of a log (ProducerStateManager): sequences, epochs, open transactions."""

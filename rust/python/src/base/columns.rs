@@ -99,7 +99,7 @@ enum Places {
 }
 
 impl BytesColumn {
-    pub(crate) fn new(py: Python<'_>, name: &str, array: Option<&Array>) -> PyResult<Self> {
+    pub(crate) fn new(name: &str, array: Option<&Array>) -> PyResult<Self> {
         let mut column = Self {
             name: name.to_owned(),
             rows: array.map_or(0, |array| array.rows.len()),
@@ -119,7 +119,7 @@ impl BytesColumn {
             type_name => match (array.field(INDICES), array.field(DICTIONARY)) {
                 // Nothing creates a dictionary of dictionaries, and it could nest without end.
                 (Some(indices), Some(values)) if values.field(DICTIONARY).is_none() => {
-                    let values = Self::new(py, name, Some(values))?;
+                    let values = Self::new(name, Some(values))?;
                     column.nulls = indices.nulls()?;
                     column.places =
                         Places::Dictionary(Integers::new(name, indices)?, Box::new(values));
@@ -251,7 +251,7 @@ enum Offsets {
 }
 
 impl HeadersColumn {
-    pub(crate) fn new(py: Python<'_>, array: &Array) -> PyResult<Self> {
+    pub(crate) fn new(array: &Array) -> PyResult<Self> {
         const WANTED: &str = "list<struct<key: string, value: binary>>";
         let unfit = || exception(unfit("headers", array, WANTED));
         let offsets = match array.type_name.split_once('<') {
@@ -266,7 +266,7 @@ impl HeadersColumn {
         let entries = array.values().ok_or_else(unfit)?;
         let field = |name| {
             let field = entries.field(name).ok_or_else(unfit)?;
-            BytesColumn::new(py, &format!("headers.{name}"), Some(field))
+            BytesColumn::new(&format!("headers.{name}"), Some(field))
         };
         Ok(Self {
             nulls: array.nulls()?,

@@ -40,8 +40,4 @@ impl LeaderEpochs {
     fn end_offset_for(&self, epoch: i32, log_end_offset: i64) -> (i32, i64) {
         self.0.end_offset_for(epoch, log_end_offset)
     }
-
-    fn epoch_for_offset(&self, offset: i64) -> Option<i32> {
-        self.0.epoch_for_offset(offset)
-    }
 }

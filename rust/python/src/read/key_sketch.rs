@@ -32,7 +32,7 @@ impl KeySketch {
 
     fn push(&mut self, py: Python<'_>, keys: Bound<'_, PyAny>) -> PyResult<()> {
         let arrays: Vec<_> = Array::import(py, [keys])?.collect();
-        let keys = BytesColumn::new(py, "key", arrays.first())?;
+        let keys = BytesColumn::new("key", arrays.first())?;
         let rows = arrays.first().map_or(0, |array| array.rows.len());
         let sketch = &mut self.sketch;
         py.detach(|| {

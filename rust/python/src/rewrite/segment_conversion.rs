@@ -1,8 +1,8 @@
 //! `SegmentConversion`: converts old segments to another magic or codec.
 
 use brokerless_core::{
-    AbortedTransaction, Codec, Compression, Conversion, Converted, DEFAULT_MAX_BATCH_BYTES, Error,
-    Result, SegmentConverter, TransactionIndex,
+    AbortedTransaction, Codec, Compression, Conversion, DEFAULT_MAX_BATCH_BYTES, Error, Result,
+    SegmentConverter, TransactionIndex,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -74,29 +74,8 @@ segment_rewrite!(SegmentConversion, {
 
     #[getter(converted)]
     fn counts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let Converted {
-            batches,
-            changed,
-            apart,
-            headers,
-            timestamps,
-            producers,
-            control_batches,
-            aborted,
-            undecided,
-        } = self.0.converted();
         let counts = PyDict::new(py);
-        for (name, count) in [
-            ("batches", batches),
-            ("changed", changed),
-            ("apart", apart),
-            ("headers", headers),
-            ("timestamps", timestamps),
-            ("producers", producers),
-            ("control_batches", control_batches),
-            ("aborted", aborted),
-            ("undecided", undecided),
-        ] {
+        for (name, count) in self.0.converted().by_name() {
             counts.set_item(name, count)?;
         }
         Ok(counts)

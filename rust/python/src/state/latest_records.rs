@@ -54,8 +54,8 @@ impl LatestRecords {
             let text = "keys, values, offsets and timestamps are not of one length";
             return Err(exception(Error::invalid(text)));
         }
-        let keys = BytesColumn::new(py, "key", Some(keys))?;
-        let values = BytesColumn::new(py, "value", Some(values))?;
+        let keys = BytesColumn::new("key", Some(keys))?;
+        let values = BytesColumn::new("value", Some(values))?;
         let offsets = NumbersColumn::<i64>::named("offset", offsets, "int64")?;
         let timestamps = NumbersColumn::<i64>::named("timestamp", timestamps, "int64")?;
         let latest = &mut self.latest;

@@ -102,8 +102,8 @@ impl Records {
         }
         Ok(Self {
             rows: rows(&keys),
-            keys: BytesColumn::new(py, "key", keys.as_ref())?,
-            values: BytesColumn::new(py, "value", values.as_ref())?,
+            keys: BytesColumn::new("key", keys.as_ref())?,
+            values: BytesColumn::new("value", values.as_ref())?,
         })
     }
 }

@@ -143,7 +143,7 @@ impl Encoder {
             false => &CONTENT,
         };
         let columns = Columns::new(rows, wanted)?;
-        let records = Records::new(py, &columns, timestamp)?;
+        let records = Records::new(&columns, timestamp)?;
         let sources = match self.keep_offsets {
             true => Some(SourceColumns::new(&columns)?),
             false => None,
@@ -248,20 +248,18 @@ struct Records {
 }
 
 impl Records {
-    fn new(py: Python<'_>, columns: &Columns, timestamp: i64) -> PyResult<Self> {
+    fn new(columns: &Columns, timestamp: i64) -> PyResult<Self> {
         if columns.get("value").is_none() {
             return Err(exception(Error::invalid("there is no column value")));
         }
-        let bytes = |name| BytesColumn::new(py, name, columns.typed(name));
+        let bytes = |name| BytesColumn::new(name, columns.typed(name));
         let headers = columns.typed("headers");
         let times = columns.typed("timestamp");
         Ok(Self {
             rows: columns.rows,
             keys: bytes("key")?,
             values: bytes("value")?,
-            headers: headers
-                .map(|array| HeadersColumn::new(py, array))
-                .transpose()?,
+            headers: headers.map(HeadersColumn::new).transpose()?,
             times: times
                 .map(|array| TimeColumn::new("timestamp", array))
                 .transpose()?,

@@ -82,7 +82,7 @@ impl Columns {
         let rows = |array: &Option<Array>| array.as_ref().map_or(0, |array| array.rows.len());
         Ok(Self {
             rows: rows(&partitions).max(rows(&keys)),
-            keys: BytesColumn::new(py, "key", keys.as_ref())?,
+            keys: BytesColumn::new("key", keys.as_ref())?,
             partitions: match &partitions {
                 Some(array) => NumbersColumn::named("partition", array, "int32")?,
                 None => None,

@@ -168,16 +168,16 @@ impl Column {
     ) -> PyResult<(DataType, Self)> {
         match name {
             "key" | "value" => {
-                let column = BytesColumn::new(py, name, Some(array))?;
+                let column = BytesColumn::new(name, Some(array))?;
                 let shared = py.detach(|| column.array());
                 Ok((DataType::Binary, Self::Bytes(column, shared)))
             }
             "topic" => {
-                let column = BytesColumn::new(py, name, Some(array))?;
+                let column = BytesColumn::new(name, Some(array))?;
                 Ok((DataType::Utf8, Self::Text(column)))
             }
             "headers" => {
-                let column = HeadersColumn::new(py, array)?;
+                let column = HeadersColumn::new(array)?;
                 let shared = py
                     .detach(|| match shared(&column) {
                         Some(shared) if magic == 2 => Ok(Some(shared)),
