@@ -1215,9 +1215,6 @@ class LeaderEpochs:
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
         """Return the greatest epoch not above `epoch`, and the offset after its last record; (-1, -1) if unknown."""
 
-    def epoch_for_offset(self, offset: int) -> int | None:
-        """Return the epoch in which the offset was written."""
-
 @final
 class Producers:
     """The producer state of a log (ProducerStateManager): sequences, epochs, open transactions."""
@@ -1669,8 +1666,8 @@ class CompactionRewrite:
                 and is dropped.
         """
 
-    def finish(self, output: SegmentOutput) -> None:
-        """End a segment of which nothing waits."""
+    def finish(self, output: SegmentOutput) -> bool:
+        """End a segment, as `SegmentConversion.finish` does."""
 
     @property
     def is_full(self) -> bool:

@@ -43,7 +43,8 @@ pub use format::compression::{
 pub use format::control::{ControlType, control_type, coordinator_epoch};
 pub use format::find_batch::find_batch;
 pub use format::index::{
-    AbortedTxn, OffsetIndex, OffsetPosition, TimeIndex, TimestampOffset, TransactionIndex,
+    AbortedTxn, Index, IndexEntry, OffsetIndex, OffsetPosition, TimeIndex, TimestampOffset,
+    TransactionIndex,
 };
 pub use format::message::{Message, MessageSet, first_offset};
 pub use format::record::{Headers, HeadersBuffer, Record, payload};

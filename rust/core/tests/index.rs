@@ -100,7 +100,7 @@ fn upper_bound_is_the_first_entry_at_or_behind_the_read() {
 fn an_empty_offset_index_answers_with_the_segments_start() {
     let index = offset_index("", 45);
     assert!(index.is_empty());
-    assert_eq!(index.last_offset(), 45);
+    assert_eq!(index.last_entry().offset, 45);
     for offset in [0, 45, 50] {
         assert_eq!(
             index.lookup(offset),
@@ -117,13 +117,13 @@ fn an_empty_offset_index_answers_with_the_segments_start() {
 fn zeros_behind_the_entries_are_not_entries() {
     let padded = format!("0000000500000064{}", "0000000000000000".repeat(1000));
     let index = offset_index(&padded, 45);
-    assert_eq!((index.len(), index.last_offset()), (1, 50));
+    assert_eq!((index.len(), index.last_entry().offset), (1, 50));
     let raw = OffsetIndex::new(&hex(&padded), 45, true);
-    assert_eq!((raw.len(), raw.last_offset()), (1001, 45));
+    assert_eq!((raw.len(), raw.last_entry().offset), (1001, 45));
 
     // The first slot may stand for the base offset, and so may zeros alone.
     let index = offset_index("0000000000000000000000010000000a0000000000000000", 7);
-    assert_eq!((index.len(), index.last_offset()), (2, 8));
+    assert_eq!((index.len(), index.last_entry().offset), (2, 8));
     assert_eq!(offset_index(&"00".repeat(16), 45).len(), 1);
 
     let padded = format!("000000000000000a00000005{}", "00".repeat(24));
@@ -161,7 +161,9 @@ fn offset_sanity_is_kafkas() {
         ErrorKind::Corrupt
     );
     assert_eq!(
-        OffsetIndex::new(&hex("ffffffff00000064"), 45, true).last_offset(),
+        OffsetIndex::new(&hex("ffffffff00000064"), 45, true)
+            .last_entry()
+            .offset,
         44
     );
 }

@@ -126,7 +126,7 @@ fn compacted(log: &[u8], threads: usize, window: usize) -> Result<(Vec<u8>, u64)
     let mut output = SegmentOutput::new(0, 4096, 1 << 20);
     windows(log, window, |bytes, position| {
         let consumed = rewrite.feed(bytes, position, &mut output)?;
-        Ok((consumed, rewrite.needed))
+        Ok((consumed, rewrite.needed()))
     })?;
     rewrite.finish(&mut output)?;
     assert_eq!(rewrite.records, found.records);

@@ -35,7 +35,7 @@ pub(crate) fn offset_index(data: &[u8]) {
         }
     }
     assert_eq!(
-        index.last_offset(),
+        index.last_entry().offset,
         entries.last().map_or(base, |entry| entry.offset)
     );
 }

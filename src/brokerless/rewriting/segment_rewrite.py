@@ -1,12 +1,13 @@
 """Rewriting one old segment into new ones with a native rewriter, for converting and erasing.
 
-A native rewriter (`_native.SegmentConversion`, `_native.SegmentErasure`) takes whole batches and puts the rewritten
-ones into a `SegmentOutput`. If that is full, another output continues where it ends.
+A native rewriter takes whole batches and puts the rewritten ones into a `SegmentOutput`. If that is full, another
+output continues where it ends.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from brokerless import _native
 from brokerless.append.operation import Replacement
@@ -25,26 +26,10 @@ if TYPE_CHECKING:
     from brokerless.layout.topic_config import TopicConfig
     from brokerless.log.segment import Segment
 
+    Rewriter: TypeAlias = _native.CompactionRewrite | _native.SegmentConversion | _native.SegmentErasure
+
 # Sizes of batches and their positions in a segment have 32 bits.
 _MAX_SEGMENT = (1 << 31) - 1
-
-
-class Rewriter(Protocol):
-    """A native rewriter of one segment."""
-
-    @property
-    def needed(self) -> int:
-        """The size of the batch behind the last one consumed; 0 if it is unknown."""
-
-    @property
-    def is_full(self) -> bool:
-        """Whether the new segment is full. Continue with another one whose base offset is the end of this one."""
-
-    def feed(self, data: memoryview, position: int, output: _native.SegmentOutput) -> int:
-        """Consume whole batches of the old segment, and return the number of bytes consumed."""
-
-    def finish(self, output: _native.SegmentOutput) -> bool:
-        """Write waiting batches at the end of the old segment. Return False to be called with another output."""
 
 
 class Renewed(NamedTuple):
@@ -162,15 +147,8 @@ def feed_all(walk: Callable[[memoryview, int], int], needed: Callable[[], int], 
 
 
 def _feed(rewriter: Rewriter, new: NewSegments, segment: Segment, progress: Progress) -> None:
-    def walk(data: memoryview, position: int) -> int:
-        consumed = rewriter.feed(data, position, new.output)
-        while rewriter.is_full:
-            new.roll()
-            consumed += rewriter.feed(data[consumed:], position + consumed, new.output)
-        return consumed
-
     try:
-        for consumed in feed_all(walk, lambda: rewriter.needed, segment):
+        for consumed in feed_all(partial(new.feed, rewriter), lambda: rewriter.needed, segment):
             progress(consumed)
             new.write()
         with located(segment.path):
@@ -224,6 +202,14 @@ class NewSegments:
     def write(self, *, at_least: int = MAX_PENDING) -> None:
         """Write the pushed batches if they have `at_least` bytes or more."""
         self._all[-1].write(at_least=at_least)
+
+    def feed(self, rewriter: Rewriter, data: memoryview, position: int) -> int:
+        """Rewrite whole batches at the start of `data`, which lies at `position`, and return their size in bytes."""
+        consumed = rewriter.feed(data, position, self.output)
+        while rewriter.is_full:
+            self.roll()
+            consumed += rewriter.feed(data[consumed:], position + consumed, self.output)
+        return consumed
 
     def roll(self) -> None:
         """Finish the segment being written, and begin the next one where it ends."""

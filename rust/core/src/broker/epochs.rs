@@ -122,11 +122,4 @@ impl LeaderEpochs {
         let floor = above.checked_sub(1).and_then(|at| self.entries.get(at));
         (floor.map_or(requested, |&(epoch, _)| epoch), end)
     }
-
-    /// Returns the epoch in which `offset` was written; None before the first one.
-    pub fn epoch_for_offset(&self, offset: i64) -> Option<i32> {
-        let begun = self.entries.partition_point(|&(_, start)| start <= offset);
-        let last = begun.checked_sub(1).and_then(|at| self.entries.get(at));
-        last.map(|&(epoch, _)| epoch)
-    }
 }

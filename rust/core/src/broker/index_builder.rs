@@ -232,9 +232,11 @@ impl SegmentIndexes {
     /// such a file, the index is full. It is full here, too: no entry goes behind zeros.
     pub fn reopened(mut self, index: &OffsetIndex, timeindex: &TimeIndex) -> Self {
         let base_offset = self.offset.base_offset;
-        self.offset.last_offset = index.last_offset();
+        self.offset.last_offset = index.last_entry().offset;
         self.offset.entries = match index.len() {
-            entries if entries > 1 && index.last_offset() == base_offset => self.offset.max_entries,
+            entries if entries > 1 && index.last_entry().offset == base_offset => {
+                self.offset.max_entries
+            }
             entries => entries,
         };
         self.time.last = timeindex.last_entry();

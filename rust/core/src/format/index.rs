@@ -10,20 +10,10 @@
 //! They have no header and no checksum: an index is a hint, and only the log is proof. Relative offsets count from the
 //! segment's base offset.
 
+use std::marker::PhantomData;
+
 use crate::base::error::{Error, Result};
 use crate::base::primitives::Reader;
-
-/// Cuts off the zeros behind the entries of an offset or time index.
-///
-/// A running broker keeps the active segment's indexes at full length, with zeros behind the entries, and a crash
-/// leaves them so. A zero entry is valid only in the first slot, where it stands for the base offset.
-fn without_zero_tail<const N: usize>(
-    slots: &[[u8; N]],
-    relative: fn(&[u8; N]) -> i32,
-) -> &[[u8; N]] {
-    let end = slots.iter().skip(1).position(|slot| relative(slot) == 0);
-    end.and_then(|end| slots.get(..=end)).unwrap_or(slots)
-}
 
 fn check_length(what: &str, entry: usize, slots: usize, stray: usize) -> Result<()> {
     if stray == 0 {
@@ -46,6 +36,21 @@ fn check_base(what: &str, base_offset: i64, last_offset: i64, position: usize) -
     .at(position as u64, None))
 }
 
+/// An entry of an offset or time index, which takes `SIZE` bytes.
+pub trait IndexEntry<const SIZE: usize>: Copy {
+    /// The entry for the segment's start, which no file has.
+    const START: [u8; SIZE];
+
+    /// Reads an entry of the index of a segment.
+    fn parse(slot: [u8; SIZE], base_offset: i64) -> Self;
+
+    /// Offset in the log.
+    fn offset(self) -> i64;
+
+    /// What the entries are searched by.
+    fn key(self) -> i64;
+}
+
 /// An entry of an offset index: the batch with this last offset starts at this position. Every batch before the
 /// position ends below the offset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,114 +61,24 @@ pub struct OffsetPosition {
     pub position: i32,
 }
 
-impl OffsetPosition {
-    /// Reads an entry of the index of a segment.
-    pub fn parse(slot: [u8; 8], base_offset: i64) -> Self {
-        let [.., p0, p1, p2, p3] = slot;
+impl IndexEntry<8> for OffsetPosition {
+    const START: [u8; 8] = [0; 8];
+
+    fn parse(slot: [u8; 8], base_offset: i64) -> Self {
+        let [o0, o1, o2, o3, p0, p1, p2, p3] = slot;
         Self {
-            offset: base_offset.wrapping_add(i64::from(relative_offset(&slot))),
+            offset: absolute([o0, o1, o2, o3], base_offset),
             position: i32::from_be_bytes([p0, p1, p2, p3]),
         }
     }
-}
 
-/// A `.index` file.
-#[derive(Debug, Clone)]
-pub struct OffsetIndex {
-    base_offset: i64,
-    slots: Vec<[u8; 8]>,
-    length: (usize, usize),
-}
-
-impl OffsetIndex {
-    /// Reads `data`. With `raw`, a tail of zeros counts as entries, as for Kafka.
-    pub fn new(data: &[u8], base_offset: i64, raw: bool) -> Self {
-        let (slots, stray) = data.as_chunks();
-        let entries = if raw {
-            slots
-        } else {
-            without_zero_tail(slots, relative_offset)
-        };
-        Self {
-            base_offset,
-            slots: entries.to_vec(),
-            length: (slots.len(), stray.len()),
-        }
+    fn offset(self) -> i64 {
+        self.offset
     }
 
-    /// The number of entries.
-    pub fn len(&self) -> usize {
-        self.slots.len()
+    fn key(self) -> i64 {
+        self.offset
     }
-
-    /// Whether there is no entry.
-    pub fn is_empty(&self) -> bool {
-        self.slots.is_empty()
-    }
-
-    /// The entries in file order.
-    pub fn entries(&self) -> impl ExactSizeIterator<Item = OffsetPosition> + '_ {
-        self.slots.iter().map(|slot| self.entry(slot))
-    }
-
-    fn entry(&self, slot: &[u8; 8]) -> OffsetPosition {
-        OffsetPosition::parse(*slot, self.base_offset)
-    }
-
-    /// Returns the greatest entry not above `offset`, or the segment's start.
-    pub fn lookup(&self, offset: i64) -> OffsetPosition {
-        let above = self
-            .slots
-            .partition_point(|slot| self.entry(slot).offset <= offset);
-        match above.checked_sub(1).and_then(|last| self.slots.get(last)) {
-            Some(slot) => self.entry(slot),
-            None => OffsetPosition {
-                offset: self.base_offset,
-                position: 0,
-            },
-        }
-    }
-
-    /// Returns the offset of the first entry at or behind `position + size`. A read of `size` bytes from `position`
-    /// finds no record above it.
-    pub fn upper_bound(&self, position: i64, size: i64) -> Option<i64> {
-        let end = position.saturating_add(size);
-        let at = self
-            .slots
-            .partition_point(|slot| i64::from(self.entry(slot).position) < end);
-        self.slots.get(at).map(|slot| self.entry(slot).offset)
-    }
-
-    /// The offset of the last entry; the base offset if there is none.
-    pub fn last_offset(&self) -> i64 {
-        self.slots
-            .last()
-            .map_or(self.base_offset, |slot| self.entry(slot).offset)
-    }
-
-    /// Returns the length of the file without the entries from `offset` on.
-    pub fn length_below(&self, offset: i64) -> usize {
-        8 * self
-            .slots
-            .partition_point(|slot| self.entry(slot).offset < offset)
-    }
-
-    /// Applies Kafka's `sanityCheck`.
-    pub fn sanity_check(&self) -> Result<()> {
-        let (slots, stray) = self.length;
-        check_length("offset", 8, slots, stray)?;
-        check_base(
-            "offset",
-            self.base_offset,
-            self.last_offset(),
-            8 * self.len().saturating_sub(1),
-        )
-    }
-}
-
-fn relative_offset(slot: &[u8; 8]) -> i32 {
-    let [o0, o1, o2, o3, ..] = *slot;
-    i32::from_be_bytes([o0, o1, o2, o3])
 }
 
 /// An entry of a time index: the largest timestamp up to the batch with this last offset, which is included.
@@ -175,27 +90,64 @@ pub struct TimestampOffset {
     pub offset: i64,
 }
 
-/// A `.timeindex` file.
-#[derive(Debug, Clone)]
-pub struct TimeIndex {
-    base_offset: i64,
-    slots: Vec<[u8; 12]>,
-    length: (usize, usize),
+impl IndexEntry<12> for TimestampOffset {
+    /// Timestamp -1.
+    const START: [u8; 12] = [255, 255, 255, 255, 255, 255, 255, 255, 0, 0, 0, 0];
+
+    fn parse(slot: [u8; 12], base_offset: i64) -> Self {
+        let [t0, t1, t2, t3, t4, t5, t6, t7, offset @ ..] = slot;
+        Self {
+            timestamp: i64::from_be_bytes([t0, t1, t2, t3, t4, t5, t6, t7]),
+            offset: absolute(offset, base_offset),
+        }
+    }
+
+    fn offset(self) -> i64 {
+        self.offset
+    }
+
+    fn key(self) -> i64 {
+        self.timestamp
+    }
 }
 
-impl TimeIndex {
+fn absolute(relative: [u8; 4], base_offset: i64) -> i64 {
+    base_offset.wrapping_add(i64::from(i32::from_be_bytes(relative)))
+}
+
+/// An offset or time index.
+#[derive(Debug, Clone)]
+pub struct Index<E, const SIZE: usize> {
+    base_offset: i64,
+    slots: Vec<[u8; SIZE]>,
+    length: (usize, usize),
+    entry: PhantomData<E>,
+}
+
+/// A `.index` file.
+pub type OffsetIndex = Index<OffsetPosition, 8>;
+
+/// A `.timeindex` file.
+pub type TimeIndex = Index<TimestampOffset, 12>;
+
+impl<E: IndexEntry<SIZE>, const SIZE: usize> Index<E, SIZE> {
     /// Reads `data`. With `raw`, a tail of zeros counts as entries, as for Kafka.
+    ///
+    /// A running broker keeps the active segment's indexes at full length, with zeros behind the entries, and a crash
+    /// leaves them so. A zero entry is valid only in the first slot, where it stands for the base offset.
     pub fn new(data: &[u8], base_offset: i64, raw: bool) -> Self {
         let (slots, stray) = data.as_chunks();
-        let entries = if raw {
-            slots
-        } else {
-            without_zero_tail(slots, timed_relative_offset)
+        let is_zero = |slot: &[u8; SIZE]| E::parse(*slot, 0).offset() == 0;
+        let zeros = match raw {
+            true => None,
+            false => slots.iter().skip(1).position(is_zero),
         };
+        let entries = zeros.and_then(|end| slots.get(..=end)).unwrap_or(slots);
         Self {
             base_offset,
             slots: entries.to_vec(),
             length: (slots.len(), stray.len()),
+            entry: PhantomData,
         }
     }
 
@@ -210,55 +162,71 @@ impl TimeIndex {
     }
 
     /// The entries in file order.
-    pub fn entries(&self) -> impl ExactSizeIterator<Item = TimestampOffset> + '_ {
+    pub fn entries(&self) -> impl ExactSizeIterator<Item = E> + '_ {
         self.slots.iter().map(|slot| self.entry(slot))
     }
 
-    fn entry(&self, slot: &[u8; 12]) -> TimestampOffset {
-        let [t0, t1, t2, t3, t4, t5, t6, t7, ..] = *slot;
-        TimestampOffset {
-            timestamp: i64::from_be_bytes([t0, t1, t2, t3, t4, t5, t6, t7]),
-            offset: self
-                .base_offset
-                .wrapping_add(i64::from(timed_relative_offset(slot))),
-        }
+    fn entry(&self, slot: &[u8; SIZE]) -> E {
+        E::parse(*slot, self.base_offset)
     }
 
-    /// Returns the greatest entry not above `timestamp`, or timestamp -1 at the base offset.
-    pub fn lookup(&self, timestamp: i64) -> TimestampOffset {
-        let above = self
-            .slots
-            .partition_point(|slot| self.entry(slot).timestamp <= timestamp);
-        self.entry_or_none(above.checked_sub(1))
+    /// Returns the number of entries up to the first for which `is_before` is false.
+    fn count(&self, is_before: impl Fn(E) -> bool) -> usize {
+        self.slots
+            .partition_point(|slot| is_before(self.entry(slot)))
     }
 
-    /// The entry with the segment's largest timestamp, as far as the index knows it.
-    pub fn last_entry(&self) -> TimestampOffset {
-        self.entry_or_none(self.slots.len().checked_sub(1))
+    /// Returns the last of the first `count` entries, or the segment's start.
+    fn last_of(&self, count: usize) -> E {
+        let last = count.checked_sub(1).and_then(|last| self.slots.get(last));
+        self.entry(last.unwrap_or(&E::START))
+    }
+
+    /// Returns the greatest entry whose offset, or timestamp, is not above `key`; or the segment's start, which has
+    /// position 0, or timestamp -1.
+    pub fn lookup(&self, key: i64) -> E {
+        self.last_of(self.count(|entry| entry.key() <= key))
+    }
+
+    /// The last entry, or the segment's start. In a time index it has the segment's largest timestamp, as far as the
+    /// index knows it.
+    pub fn last_entry(&self) -> E {
+        self.last_of(self.len())
     }
 
     /// Returns the length of the file without the entries from `offset` on.
     pub fn length_below(&self, offset: i64) -> usize {
-        12 * self
-            .slots
-            .partition_point(|slot| self.entry(slot).offset < offset)
+        SIZE * self.count(|entry| entry.offset() < offset)
     }
 
-    fn entry_or_none(&self, at: Option<usize>) -> TimestampOffset {
-        match at.and_then(|at| self.slots.get(at)) {
-            Some(slot) => self.entry(slot),
-            None => TimestampOffset {
-                timestamp: -1,
-                offset: self.base_offset,
-            },
-        }
+    fn last_position(&self) -> usize {
+        SIZE * self.len().saturating_sub(1)
+    }
+}
+
+impl OffsetIndex {
+    /// Returns the offset of the first entry at or behind `position + size`. A read of `size` bytes from `position`
+    /// finds no record above it.
+    pub fn upper_bound(&self, position: i64, size: i64) -> Option<i64> {
+        let end = position.saturating_add(size);
+        let at = self.count(|entry| i64::from(entry.position) < end);
+        self.slots.get(at).map(|slot| self.entry(slot).offset)
     }
 
     /// Applies Kafka's `sanityCheck`.
     pub fn sanity_check(&self) -> Result<()> {
         let (slots, stray) = self.length;
-        let last = self.last_entry();
-        let position = 12 * self.len().saturating_sub(1);
+        check_length("offset", 8, slots, stray)?;
+        let last = self.last_entry().offset;
+        check_base("offset", self.base_offset, last, self.last_position())
+    }
+}
+
+impl TimeIndex {
+    /// Applies Kafka's `sanityCheck`.
+    pub fn sanity_check(&self) -> Result<()> {
+        let (slots, stray) = self.length;
+        let (last, position) = (self.last_entry(), self.last_position());
         if let Some(first) = self.entries().next()
             && last.timestamp < first.timestamp
         {
@@ -271,11 +239,6 @@ impl TimeIndex {
         check_base("time", self.base_offset, last.offset, position)?;
         check_length("time", 12, slots, stray)
     }
-}
-
-fn timed_relative_offset(slot: &[u8; 12]) -> i32 {
-    let [.., o0, o1, o2, o3] = *slot;
-    i32::from_be_bytes([o0, o1, o2, o3])
 }
 
 /// An entry of a transaction index: an aborted transaction whose marker lies in the segment.

@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use brokerless_core::{Header, OffsetPosition, ReadAt};
+use brokerless_core::{Header, IndexEntry as _, OffsetPosition, ReadAt};
 
 use crate::base::directory::{Directory, Partition};
 use crate::log::segment_file::{SegmentFile, invalid};

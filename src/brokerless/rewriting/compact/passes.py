@@ -355,9 +355,6 @@ def _feed(native: _Walk, segment: Segment, walk: Callable[[memoryview, int], int
 
 
 def _push(native: _native.CompactionRewrite, new: NewSegments, data: memoryview, position: int) -> int:
-    taken = native.feed(data, position, new.output)
-    while native.is_full:
-        new.roll()
-        taken += native.feed(data[taken:], position + taken, new.output)
+    taken = new.feed(native, data, position)
     new.write(at_least=_PENDING)
     return taken

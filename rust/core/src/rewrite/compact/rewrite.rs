@@ -91,8 +91,6 @@ pub struct CompactionRewrite {
     pub records: u64,
     /// Records among them that stayed.
     pub kept: u64,
-    /// Bytes that the batch after the consumed ones takes; 0 if unknown.
-    pub needed: usize,
 }
 
 impl CompactionRewrite {
@@ -112,7 +110,6 @@ impl CompactionRewrite {
             },
             records: 0,
             kept: 0,
-            needed: 0,
         })
     }
 
@@ -125,14 +122,23 @@ impl CompactionRewrite {
         self.rewriter.begin(aborted)
     }
 
+    /// Bytes that the batch after the consumed ones takes; 0 if unknown.
+    pub fn needed(&self) -> usize {
+        self.rewriter.needed
+    }
+
     /// Whether the new segment is full while batches wait: continue with another one, which is based where this one ends.
     pub fn is_full(&self) -> bool {
         self.rewriter.is_full
     }
 
-    /// Ends an old segment of which nothing waits.
-    pub fn finish(&mut self, output: &mut SegmentOutput) -> Result<()> {
-        self.rewriter.end(output)
+    /// Ends an old segment. False: the new segment is full, so call again with another one.
+    pub fn finish(&mut self, output: &mut SegmentOutput) -> Result<bool> {
+        if !self.rewriter.drain(output)? {
+            return Ok(false);
+        }
+        self.rewriter.end(output)?;
+        Ok(true)
     }
 
     /// Rewrites the whole batches that `data`, at `position` of the segment's file, starts with; returns how many bytes
@@ -177,7 +183,7 @@ impl CompactionRewrite {
             }
             Ok(())
         })?;
-        self.needed = needed;
+        self.rewriter.needed = needed;
         Ok((consumed, batches))
     }
 

@@ -53,50 +53,50 @@ impl Conversion {
     }
 }
 
-/// The counts of a conversion.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Converted {
-    /// Entries of the old segments.
-    pub batches: u64,
-    /// Entries among them that changed.
-    pub changed: u64,
-    /// Entries that were not joined, because another replica may end behind them.
-    pub apart: u64,
-    /// Records that lost their headers.
-    pub headers: u64,
-    /// Records that lost their timestamp: magic 0 has none.
-    pub timestamps: u64,
-    /// Batches that lost their producer.
-    pub producers: u64,
-    /// Dropped control batches.
-    pub control_batches: u64,
-    /// Dropped records of aborted transactions.
-    pub aborted: u64,
-    /// Dropped records of undecided transactions, and those after the first such transaction.
-    pub undecided: u64,
+/// Defines a struct of counts that can be added, and listed by name.
+macro_rules! counts {
+    ($(#[$about:meta])* $name:ident { $($(#[$what:meta])* $count:ident,)* }) => {
+        $(#[$about])*
+        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+        pub struct $name {
+            $($(#[$what])* pub $count: u64,)*
+        }
+
+        impl $name {
+            /// The counts by name.
+            pub fn by_name(self) -> impl Iterator<Item = (&'static str, u64)> {
+                [$((stringify!($count), self.$count)),*].into_iter()
+            }
+        }
+
+        impl AddAssign for $name {
+            fn add_assign(&mut self, other: Self) {
+                $(self.$count += other.$count;)*
+            }
+        }
+    };
 }
 
-impl AddAssign for Converted {
-    fn add_assign(&mut self, other: Self) {
-        let Self {
-            batches,
-            changed,
-            apart,
-            headers,
-            timestamps,
-            producers,
-            control_batches,
-            aborted,
-            undecided,
-        } = other;
-        self.batches += batches;
-        self.changed += changed;
-        self.apart += apart;
-        self.headers += headers;
-        self.timestamps += timestamps;
-        self.producers += producers;
-        self.control_batches += control_batches;
-        self.aborted += aborted;
-        self.undecided += undecided;
+counts! {
+    /// The counts of a conversion.
+    Converted {
+        /// Entries of the old segments.
+        batches,
+        /// Entries among them that changed.
+        changed,
+        /// Entries that were not joined, because another replica may end behind them.
+        apart,
+        /// Records that lost their headers.
+        headers,
+        /// Records that lost their timestamp: magic 0 has none.
+        timestamps,
+        /// Batches that lost their producer.
+        producers,
+        /// Dropped control batches.
+        control_batches,
+        /// Dropped records of aborted transactions.
+        aborted,
+        /// Dropped records of undecided transactions, and those after the first such transaction.
+        undecided,
     }
 }

@@ -1,0 +1,118 @@
+//! Files for the core to read: `LocalFile`, opened here, and any Python object with the methods of `Readable`.
+
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use brokerless_core::ReadAt;
+use pyo3::exceptions::PyOSError;
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+/// A regular file open for reading. The core reads it without a copy and without the interpreter.
+#[pyclass(module = "brokerless._native", frozen)]
+#[derive(Debug)]
+pub(crate) struct LocalFile(Arc<File>);
+
+#[pymethods]
+impl LocalFile {
+    #[new]
+    fn new(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
+        let opened = py.detach(|| {
+            // Without waiting for a named pipe's writer. The flag changes nothing for regular files.
+            let file = File::options()
+                .read(true)
+                .custom_flags(libc::O_NONBLOCK)
+                .open(&path)?;
+            file.metadata().map(|metadata| (file, metadata.file_type()))
+        });
+        let refused = |number, text| Err(PyOSError::new_err((number, text, path.clone())));
+        match opened {
+            Ok((file, kind)) if kind.is_file() => Ok(Self(Arc::new(file))),
+            Ok((_, kind)) if kind.is_dir() => refused(libc::EISDIR, "Is a directory"),
+            Ok(_) => refused(libc::EINVAL, "not a regular file"),
+            Err(error) => {
+                let number = error.raw_os_error();
+                let text = match number {
+                    Some(number) => py
+                        .import("os")?
+                        .call_method1("strerror", (number,))?
+                        .extract()?,
+                    None => error.to_string(),
+                };
+                // Python makes a FileNotFoundError, or another of its subclasses, of the number.
+                Err(PyOSError::new_err((number, text, path)))
+            }
+        }
+    }
+
+    /// The descriptor, closed with the last user of the file.
+    fn fileno(&self) -> i32 {
+        self.0.as_raw_fd()
+    }
+}
+
+/// A file from Python.
+#[derive(Debug, Clone)]
+pub(crate) enum AnyFile {
+    Local(Arc<File>),
+    Readable(Arc<Py<PyAny>>),
+}
+
+/// What is read of a file here at once is still in the cache of a core when its checksum is computed.
+const LOCAL_LENGTH: usize = 1 << 18;
+/// Elsewhere, each read is a request.
+const REMOTE_LENGTH: usize = 2 << 20;
+
+impl AnyFile {
+    /// The length of reads of a whole file.
+    pub(crate) fn read_length(&self) -> usize {
+        match self {
+            Self::Local(_) => LOCAL_LENGTH,
+            Self::Readable(_) => REMOTE_LENGTH,
+        }
+    }
+}
+
+impl<'py> FromPyObject<'_, 'py> for AnyFile {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let local = object.getattr_opt(intern!(object.py(), "local"))?;
+        Ok(match local {
+            Some(file) if !file.is_none() => Self::Local(file.cast::<LocalFile>()?.get().0.clone()),
+            _ => Self::Readable(Arc::new(object.to_owned().unbind())),
+        })
+    }
+}
+
+impl ReadAt for AnyFile {
+    type Error = PyErr;
+
+    fn size(&self) -> PyResult<u64> {
+        match self {
+            Self::Local(file) => Ok(file.metadata()?.len()),
+            Self::Readable(file) => {
+                Python::attach(|py| file.call_method0(py, intern!(py, "size"))?.extract(py))
+            }
+        }
+    }
+
+    fn read_at(&self, position: u64, buffer: &mut [u8]) -> PyResult<usize> {
+        match self {
+            Self::Local(file) => Ok(file.read_at(position, buffer)?),
+            Self::Readable(file) => Python::attach(|py| {
+                let read = file.call_method1(py, intern!(py, "read"), (position, buffer.len()))?;
+                let bytes = read.bind(py).cast::<PyBytes>()?.as_bytes();
+                let count = bytes.len().min(buffer.len());
+                for (into, from) in buffer.iter_mut().zip(bytes) {
+                    *into = *from;
+                }
+                Ok(count)
+            }),
+        }
+    }
+}

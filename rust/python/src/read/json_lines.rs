@@ -1,0 +1,159 @@
+//! `json_lines`: writes Arrow rows as JSON, one object a line, without a Python object for each value.
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Int8Type, Int16Type, Int32Type, Int64Type, TimestampMillisecondType};
+use arrow_array::{Array, BinaryArray, ListArray, RecordBatch, StringArray};
+use arrow_pyarrow::FromPyArrow;
+use arrow_schema::{DataType, TimeUnit};
+use brokerless_core::{BytesFormat, Error, Json, Result, TimestampType};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use crate::base::error::OrRaise as _;
+use crate::read::rows::TIMESTAMP_TYPE;
+
+#[pyfunction]
+#[pyo3(signature = (rows, bytes="utf8"))]
+pub(crate) fn json_lines<'py>(
+    py: Python<'py>,
+    rows: &Bound<'py, PyAny>,
+    bytes: &str,
+) -> PyResult<Bound<'py, PyBytes>> {
+    let rows = RecordBatch::from_pyarrow_bound(rows)?;
+    let text = py
+        .detach(|| lines(&rows, BytesFormat::from_name(bytes)?))
+        .or_raise()?;
+    Ok(PyBytes::new(py, &text))
+}
+
+fn lines(rows: &RecordBatch, format: BytesFormat) -> Result<Vec<u8>> {
+    let schema = rows.schema();
+    let columns = schema
+        .fields()
+        .iter()
+        .zip(rows.columns())
+        .map(|(field, array)| Ok((field.name().as_str(), Values::of(field.name(), array)?)))
+        .collect::<Result<Vec<_>>>()?;
+    let mut text = Vec::with_capacity(rows.get_array_memory_size() * 3 / 2);
+    for row in 0..rows.num_rows() {
+        let mut json = Json::new(&mut text);
+        json.begin_object();
+        for (name, values) in &columns {
+            json.key(name);
+            values.write(row, format, &mut json);
+        }
+        json.end_object();
+        text.push(b'\n');
+    }
+    Ok(text)
+}
+
+/// A column, whose type is determined once.
+enum Values<'a> {
+    Bytes(&'a BinaryArray),
+    Text(&'a StringArray),
+    Int8(&'a [i8]),
+    Int16(&'a [i16]),
+    Int32(&'a [i32]),
+    Int64(&'a [i64]),
+    TimestampType(&'a [i32]),
+    Bool(&'a arrow_array::BooleanArray),
+    Headers(&'a ListArray, &'a StringArray, &'a BinaryArray),
+    Nullable(&'a dyn Array, Box<Values<'a>>),
+}
+
+impl<'a> Values<'a> {
+    fn of(name: &str, array: &'a dyn Array) -> Result<Self> {
+        let unknown = || Error::invalid(format!("column {name:?} has type {}", array.data_type()));
+        let values = match array.data_type() {
+            DataType::Binary => Self::Bytes(array.as_binary()),
+            DataType::Utf8 => Self::Text(array.as_string()),
+            DataType::Int8 => Self::Int8(array.as_primitive::<Int8Type>().values()),
+            DataType::Int16 => Self::Int16(array.as_primitive::<Int16Type>().values()),
+            DataType::Int32 if name == TIMESTAMP_TYPE => {
+                Self::TimestampType(array.as_primitive::<Int32Type>().values())
+            }
+            DataType::Int32 => Self::Int32(array.as_primitive::<Int32Type>().values()),
+            DataType::Int64 => Self::Int64(array.as_primitive::<Int64Type>().values()),
+            DataType::Timestamp(TimeUnit::Millisecond, _) => {
+                Self::Int64(array.as_primitive::<TimestampMillisecondType>().values())
+            }
+            DataType::Boolean => Self::Bool(array.as_boolean()),
+            DataType::List(_) => {
+                let lists = array.as_list_opt::<i32>().ok_or_else(unknown)?;
+                let pairs = lists.values().as_struct_opt().ok_or_else(unknown)?;
+                match pairs.columns() {
+                    [keys, values] => Self::Headers(
+                        lists,
+                        keys.as_string_opt().ok_or_else(unknown)?,
+                        values.as_binary_opt().ok_or_else(unknown)?,
+                    ),
+                    _ => return Err(unknown()),
+                }
+            }
+            _ => return Err(unknown()),
+        };
+        Ok(if array.null_count() > 0 {
+            Self::Nullable(array, Box::new(values))
+        } else {
+            values
+        })
+    }
+
+    #[inline]
+    fn write(&self, row: usize, format: BytesFormat, json: &mut Json<'_>) {
+        match self {
+            Self::Bytes(values) => json.bytes(Some(values.value(row)), format),
+            Self::Text(values) => json.string(values.value(row)),
+            Self::Int8(values) => write_int(values, row, json),
+            Self::Int16(values) => write_int(values, row, json),
+            Self::Int32(values) => write_int(values, row, json),
+            Self::Int64(values) => write_int(values, row, json),
+            Self::TimestampType(values) => {
+                match values.get(row).copied().and_then(TimestampType::from_id) {
+                    Some(timestamp_type) => json.string(timestamp_type.name()),
+                    None => json.null(),
+                }
+            }
+            Self::Bool(values) => json.bool(values.value(row)),
+            Self::Headers(lists, keys, values) => {
+                json.begin_array();
+                for header in header_range(lists, row) {
+                    json.begin_array();
+                    json.string(keys.value(header));
+                    json.bytes(
+                        values.is_valid(header).then(|| values.value(header)),
+                        format,
+                    );
+                    json.end_array();
+                }
+                json.end_array();
+            }
+            // A row without headers has an empty list, even if Spark's null stands for it.
+            Self::Nullable(_, values) if matches!(**values, Self::Headers(..)) => {
+                values.write(row, format, json);
+            }
+            Self::Nullable(array, _) if array.is_null(row) => json.null(),
+            Self::Nullable(_, values) => values.write(row, format, json),
+        }
+    }
+}
+
+fn header_range(lists: &ListArray, row: usize) -> std::ops::Range<usize> {
+    match lists.value_offsets().get(row..row + 2) {
+        Some(&[start, end]) => start as usize..end as usize,
+        _ => 0..0,
+    }
+}
+
+#[inline]
+fn write_int<T: Copy + brokerless_core::JsonInteger>(
+    values: &[T],
+    row: usize,
+    json: &mut Json<'_>,
+) {
+    match values.get(row) {
+        Some(&value) => json.int(value),
+        None => json.null(),
+    }
+}
