@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 from rivals import CODECS, DATA, SHAPES, limit, log_file, median_ratio
 
 from brokerless import LogWriter, TopicConfig
-from brokerless.append.operation import perform
 from brokerless.rewriting.convert import Convert
 
 if TYPE_CHECKING:
@@ -71,7 +70,7 @@ def ours(directory: Path, codec: str) -> float:
     os.sync()
     start = time.perf_counter()
     with LogWriter.open(str(copy), config=SETTINGS, is_clean=True) as log:
-        report = perform(Convert(compression=codec), log)
+        report = log.run(Convert(compression=codec))
     seconds = time.perf_counter() - start
     assert report.changed_batches
     shutil.rmtree(copy)

@@ -12,8 +12,9 @@ from connector import TOPICS, log_dir, look_at_all, seconds
 from rivals import DATA
 from spark_source import session
 
+import brokerless as bl
 import brokerless.spark
-from brokerless.spark import check, compact, convert, export, profile, restore
+from brokerless.spark import check, export, profile, restore, rewrite
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,8 +58,11 @@ def jobs(spark: SparkSession, path: Path, scratch: Path, topic: Topic) -> dict[s
             lambda: restore(spark, str(exported), str(restored), compression=topic.codec),
             lambda: fresh(restored),
         ),
-        f"convert to {other}": (lambda: convert(spark, str(copy), topics=topics, compression=other), copied),
-        "compact": (lambda: compact(spark, str(copy), topics=topics, roll=True), copied),
+        f"convert to {other}": (
+            lambda: rewrite(spark, bl.Convert(compression=other), str(copy), topics=topics),
+            copied,
+        ),
+        "compact": (lambda: rewrite(spark, bl.Compact(roll=True), str(copy), topics=topics), copied),
     }
 
 
