@@ -8,16 +8,13 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     Face = Callable[[str, str | None], str]
     """Words an option, given by its name in Python, and perhaps its value."""
-
-
-_T = TypeVar("_T")
 
 
 def python(name: str, value: str | None = None) -> str:
@@ -63,16 +60,9 @@ def option(name: str, value: str | None = None) -> str:
     return _FACE.get()(name, value)
 
 
-class Worded(Generic[_T]):
-    """A function for another process, which words its messages there as this one does here."""
-
-    def __init__(self, function: Callable[..., _T]) -> None:
-        self._function, self._face = function, _FACE.get()
-
-    def __call__(self, *arguments: Any, **options: Any) -> _T:  # noqa: ANN401 - the function's own
-        """Call the function."""
-        with worded_for(self._face):
-            return self._function(*arguments, **options)
+def current_face() -> Face:
+    """Return the face through which the call came."""
+    return _FACE.get()
 
 
 class Remedy(NamedTuple):

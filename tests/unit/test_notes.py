@@ -6,9 +6,11 @@ import warnings
 import pytest
 
 import brokerless as bl
+from brokerless.io.processes import Processes
 from brokerless.io.runner import Threads
 from brokerless.layout.lock import Lock
 from brokerless.notes import collected, note, notes_to
+from brokerless.wording import option, spark, worded_for
 from support.damage import flip_bit
 from support.log_files import batch, write_segment
 
@@ -123,3 +125,14 @@ def test_results_have_the_notes_of_their_call(tmp_path):
         (done,) = bl.rewrite(bl.TruncateTo(offset=0), tmp_path / "data", topics=["t"], dry_run=True)
     lock.release()
     assert ["in use" in text for text in done.notes] == [True]
+
+
+def test_calls_in_other_processes_say_their_notes_here_in_the_words_of_the_caller():
+    """On a worker's stderr, nobody knows what they belong to."""
+    with worded_for(spark), Processes(2) as processes:
+        with collected() as notes:
+            assert list(processes.map(note, ["one", "two"])) == [None, None]
+            future = processes.start(note, "three")
+            processes.first_completed([future])
+        assert list(processes.map(option, ["sole_replica"])) == ["soleReplica"]
+    assert notes == ["one", "two", "three"]

@@ -11,8 +11,7 @@ from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from brokerless.io.runner import SECONDS, Runner, surviving
-from brokerless.wording import Worded
+from brokerless.io.runner import SECONDS, Remote, Runner, surviving
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -62,7 +61,9 @@ class Processes(Runner):
         if self.jobs == 1:
             return self._executor.submit(call, progress=partial(self._progress, name))
         with surviving():
-            return self._executor.submit(_remote, name, Worded(call))
+            # `first_completed` and `map` take the result out of it.
+            told: Any = self._executor.submit(_remote, name, Remote(call))
+        return told  # type: ignore[no-any-return]
 
 
 class _ThisThread(Executor):

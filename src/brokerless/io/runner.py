@@ -13,9 +13,11 @@ from contextlib import contextmanager
 from contextvars import copy_context
 from functools import partial
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, Self, TypeVar
 
 from brokerless.io.cores import cores
+from brokerless.notes import collected, note
+from brokerless.wording import current_face, worded_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
@@ -151,9 +153,36 @@ def _without_progress(
     return function(*arguments)
 
 
+class Told(NamedTuple, Generic[_T]):
+    """The result of a call in another process, and its notes."""
+
+    result: _T
+    notes: list[str]
+
+
+class Remote(Generic[_T]):
+    """A call for another process. It words messages for the caller, and its notes come back with its result."""
+
+    def __init__(self, function: Callable[..., _T]) -> None:
+        self._function, self._face = function, current_face()
+
+    def __call__(self, *arguments: Any, **options: Any) -> Told[_T]:  # noqa: ANN401 - the function's own
+        """Make the call."""
+        with worded_for(self._face), collected() as notes:
+            return Told(self._function(*arguments, **options), notes)
+
+
+def heard(told: Told[_T]) -> _T:
+    """Say the notes of a call that ran in another process, and return its result."""
+    for text in told.notes:
+        note(text)
+    return told.result
+
+
 def _result(future: Future[_T]) -> _T:
     with surviving():
-        return future.result()
+        result = future.result()
+    return heard(result) if isinstance(result, Told) else result
 
 
 @contextmanager

@@ -218,13 +218,6 @@ def compute(
     )
 
 
-def with_notes(call: Callable[[_T], _R], argument: _T) -> tuple[_R, list[str]]:
-    """Return the result of a call that runs in another process, with its notes."""
-    with collected() as notes:
-        result = call(argument)
-    return result, notes
-
-
 def _table(name: str, rows: list[dict[str, Any]]) -> pa.Table:
     return pa.Table.from_pylist(rows, SCHEMAS[name])
 

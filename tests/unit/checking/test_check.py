@@ -7,7 +7,10 @@ import struct
 import pytest
 
 import brokerless as bl
+from brokerless import _native
 from brokerless.checking.codes import CODES, LEVELS
+from brokerless.metadata.bootstrap import snapshot_records
+from brokerless.metadata.records import BROKER_RESOURCE, config_record
 from support import damage
 from support.broken_directories import BROKEN, SIZE, first, healthy
 from support.log_files import batch, write_snapshot
@@ -163,3 +166,14 @@ def test_metadata_that_end_in_damage_do_not_say_that_nothing_is_in_remote_storag
     assert ("records-missing" in codes) == (not is_damaged)
     repaired = bl.repair(data, dry_run=True)
     assert [one.start_offset for one in repaired.ranges if one.topic == "codec-mixed"] == ([] if is_damaged else [0])
+
+
+@pytest.mark.parametrize(("resource", "is_compacted"), [("", True), ("1", True), ("2", False)])
+def test_a_log_that_a_broker_setting_compacts_has_no_gap(data, resource, is_compacted):
+    """Of all brokers, of this one, of another one: a cleaner may have removed what a gap lacks."""
+    BROKEN["offset-gap"](data)
+    known = snapshot_records((data / "bootstrap.checkpoint").read_bytes())
+    setting = config_record(BROKER_RESOURCE, resource, "log.cleanup.policy", "compact")
+    (data / "bootstrap.checkpoint").write_bytes(_native.kraft_snapshot([*known, setting], 0))
+    assert codes(data) == ([] if is_compacted else ["offset-gap"])
+    assert codes(data, level="deep") == codes(data)

@@ -3,33 +3,18 @@
 from __future__ import annotations
 
 import os
-from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from brokerless.arguments import check_several
 from brokerless.io import storage
-from brokerless.notes import note
 from brokerless.reporting.report import Report, check_installed
-from brokerless.reporting.tables import compute, with_notes
+from brokerless.reporting.tables import compute
 from brokerless.spark.jobs.spark_tasks import SparkTasks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
+    from collections.abc import Collection
 
     from pyspark.sql import SparkSession
-
-_T = TypeVar("_T")
-_R = TypeVar("_R")
-
-
-class _Tasks(SparkTasks):
-    """Tasks whose notes reach the driver, which collects its own notes too."""
-
-    def map(self, function: Callable[[_T], _R], arguments: Iterable[_T], *, ahead: int | None = None) -> Iterator[_R]:
-        for result, notes in super().map(partial(with_notes, function), arguments, ahead=ahead):
-            for text in notes:
-                note(text)
-            yield result
 
 
 def report(spark: SparkSession, *paths: str | os.PathLike[str], topics: Collection[str] = ()) -> Report:
@@ -53,4 +38,4 @@ def report(spark: SparkSession, *paths: str | os.PathLike[str], topics: Collecti
 
     # Executors may have another working directory.
     absolute = tuple(storage.absolute(os.fspath(path)) for path in paths)
-    return Report(compute(absolute, topics or None, _Tasks(spark)))
+    return Report(compute(absolute, topics or None, SparkTasks(spark)))

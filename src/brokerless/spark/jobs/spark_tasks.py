@@ -9,9 +9,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from brokerless.errors import BrokerlessError
-from brokerless.io.runner import Runner
+from brokerless.io.runner import Remote, Runner, heard
 from brokerless.spark.source.concise_errors import hide_traceback
-from brokerless.wording import Worded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -64,14 +63,13 @@ class SparkTasks(Runner):
         """Call a function for each argument, in one job with a task for each; no `with` block is needed."""
         given = list(arguments)
         context: Any = self._context
-        return iter(
-            context.parallelize(given, len(given)).map(partial(_called, Worded(function))).collect() if given else ()
-        )
+        called = partial(_called, Remote(function))
+        return map(heard, context.parallelize(given, len(given)).map(called).collect() if given else ())
 
     def _run(self, name: str, call: Call[_T]) -> _T:
         self._context.addJobTag(self._tag)
         self._context.setJobDescription(f"brokerless: {name}")
-        made: Any = self._context.parallelize([Worded(call)], 1).map(_made).collect()[0]
+        made: Any = self._context.parallelize([Remote(call)], 1).map(_made).collect()[0]
         result, error, count = made
         if error is not None:
             raise error
