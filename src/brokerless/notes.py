@@ -26,7 +26,7 @@ _TAKE: ContextVar[Callable[[str], None] | None] = ContextVar("brokerless.notes",
 
 
 def note(text: str) -> None:
-    """Say something beside the result of the call that is running.
+    """Tell the caller what the result of the call does not say.
 
     >>> with collected() as notes:
     ...     note("orders-0: offsets 3 to 4 may be missing")
@@ -51,18 +51,18 @@ def notes_to(take: Callable[[str], None] | None) -> Iterator[None]:
 
 
 @contextmanager
-def collected(*, hands_on: bool = False) -> Iterator[list[str]]:
+def collected(*, forwards: bool = False) -> Iterator[list[str]]:
     """Collect the notes of the `with` block. There must be no `yield` in it: the block ends in the same call.
 
     Args:
-        hands_on: say each note outside of the block too.
+        forwards: say each note outside of the block, too.
     """
     notes: list[str] = []
     outer = _TAKE.get()
 
     def take(text: str) -> None:
         notes.append(text)
-        if hands_on:
+        if forwards:
             with notes_to(outer):
                 note(text)
 

@@ -31,14 +31,14 @@ def test_the_nearest_collector_has_a_note_alone():
         note("before")
         with collected() as inner:
             note("inside")
-        with collected(hands_on=True) as both:
+        with collected(forwards=True) as both:
             note("for both")
         note("after")
     assert (outer, inner, both) == (["before", "for both", "after"], ["inside"], ["for both"])
 
 
 def test_a_note_that_is_handed_on_by_the_outermost_collector_is_a_warning():
-    with pytest.warns(UserWarning, match="said") as warned, collected(hands_on=True) as notes:
+    with pytest.warns(UserWarning, match="said") as warned, collected(forwards=True) as notes:
         note("said")
     assert notes == ["said"]
     assert [warning.filename for warning in warned] == [__file__]

@@ -38,7 +38,7 @@ class Code(NamedTuple):
         broker: its effect on a broker that starts on the directory, or runs on it.
         reader: its effect on a consumer, and on a read by brokerless.
         cure: what to do.
-        of: what the fault is of.
+        subject: what the fault is of.
         loses_records: whether the offsets of such a finding are lost to readers.
         is_cured: whether `brokerless repair` cures it.
         stops_broker: whether a broker does not start on the directory, or on the log.
@@ -50,7 +50,7 @@ class Code(NamedTuple):
     broker: str
     reader: str
     cure: str
-    of: Subject = "other"
+    subject: Subject = "other"
     loses_records: bool = False
     is_cured: bool = False
     stops_broker: bool = False
@@ -79,7 +79,7 @@ CODES: dict[str, Code] = {
         _CUT_HERE,
         _ENDS_HERE,
         f"{_REPLICA}. {_SKIP}. {_RECOVERS}",
-        of="batch",
+        subject="batch",
         loses_records=True,
         is_cured=True,
     ),
@@ -89,7 +89,7 @@ CODES: dict[str, Code] = {
         _CUT_HERE,
         _ENDS_HERE,
         f"{_REPLICA}. {_SKIP}. {_RECOVERS}",
-        of="batch",
+        subject="batch",
         loses_records=True,
         is_cured=True,
         level="quick",
@@ -100,7 +100,7 @@ CODES: dict[str, Code] = {
         _CUT_HERE,
         _ENDS_HERE,
         f"look for lost writes of the disk or the file system. {_REPLICA}. {_SKIP}. {_RECOVERS}",
-        of="batch",
+        subject="batch",
         loses_records=True,
         is_cured=True,
     ),
@@ -110,7 +110,7 @@ CODES: dict[str, Code] = {
         "It starts. A fetch that reaches this place fails.",
         _ENDS_HERE,
         f"{_REPLICA}. {_SKIP}. {_RECOVERS}",
-        of="batch",
+        subject="batch",
         loses_records=True,
         is_cured=True,
     ),
@@ -120,7 +120,7 @@ CODES: dict[str, Code] = {
         "It serves the batch: it decompresses none. Compaction of the log fails.",
         _ENDS_HERE,
         f"{_WRITTEN_SO}. {_SKIP}. {_REPLICA}, if it has another batch",
-        of="batch",
+        subject="batch",
         loses_records=True,
         is_cured=True,
         level="deep",
@@ -131,7 +131,7 @@ CODES: dict[str, Code] = {
         "It serves the batch. Compaction of the log fails.",
         _ENDS_HERE,
         f"{_WRITTEN_SO}. {_SKIP}. {_REPLICA}, if it has another batch",
-        of="batch",
+        subject="batch",
         loses_records=True,
         is_cured=True,
         level="deep",
@@ -143,7 +143,7 @@ CODES: dict[str, Code] = {
         "A consumer gets offsets in a wrong order, or none. A read raises an error, and can skip as few batches as "
         "possible.",
         f"{_REPLICA}. {_RECOVERS}",
-        of="batch",
+        subject="batch",
         loses_records=True,
         is_cured=True,
     ),
@@ -177,7 +177,7 @@ CODES: dict[str, Code] = {
         "It truncates them when it starts, after an unclean shutdown.",
         "A consumer does not get them. A read returns everything before them, and raises an error.",
         "`brokerless recover` truncates them as a broker does",
-        of="batch",
+        subject="batch",
         loses_records=True,
         is_cured=True,
     ),
@@ -197,7 +197,7 @@ CODES: dict[str, Code] = {
         "It starts, deletes the indexes, and serves the log without these records.",
         "A consumer skips these offsets without an error. A read raises an error there.",
         f"put the file back before a broker starts. {_REPLICA}",
-        of="records",
+        subject="records",
         loses_records=True,
         is_cured=True,
     ),
@@ -207,7 +207,7 @@ CODES: dict[str, Code] = {
         "It starts, and serves the log without these records.",
         "A consumer skips these offsets without an error. A read raises an error there.",
         f"put the whole file back. {_REPLICA}",
-        of="records",
+        subject="records",
         loses_records=True,
         is_cured=True,
     ),
@@ -236,7 +236,7 @@ CODES: dict[str, Code] = {
         "It starts, serves the log without these records, and gives their offsets to new ones.",
         "A consumer does not get these records. A read raises an error at the end.",
         f"put back what was removed or cut, before a broker starts. {_REPLICA}",
-        of="records",
+        subject="records",
         loses_records=True,
         is_cured=True,
     ),
@@ -246,7 +246,7 @@ CODES: dict[str, Code] = {
         "It serves the log as it is.",
         "A consumer and a read skip these offsets without an error.",
         f"compare it with another replica, or with the producer's own count. {_REPLICA}, if it has them",
-        of="records",
+        subject="records",
         is_cured=True,
     ),
     "epoch-order": Code(
@@ -263,7 +263,7 @@ CODES: dict[str, Code] = {
         "It does not start on the log: remove the file first, and it goes on with the epochs of the batches.",
         "None.",
         _REBUILD,
-        of="state",
+        subject="state",
         is_cured=True,
         stops_broker=True,
     ),
@@ -273,7 +273,7 @@ CODES: dict[str, Code] = {
         "As a leader it tells followers wrong ends of epochs: they may truncate too much or too little.",
         "None.",
         _REBUILD,
-        of="state",
+        subject="state",
         is_cured=True,
     ),
     "offset-index": Code(
@@ -283,7 +283,7 @@ CODES: dict[str, Code] = {
         "the log, it starts with the end of the segment before, and gives the offsets behind it to new records.",
         _SLOW,
         _REBUILD,
-        of="index",
+        subject="index",
         is_cured=True,
     ),
     "offset-index-missing": Code(
@@ -293,7 +293,7 @@ CODES: dict[str, Code] = {
         "Reads take longer.",
         "none is needed: a broker rebuilds a missing file when it starts, and so does `brokerless recover`; "
         "`brokerless repair` makes either again",
-        of="index",
+        subject="index",
         is_cured=True,
     ),
     "time-index": Code(
@@ -302,7 +302,7 @@ CODES: dict[str, Code] = {
         "Searches by time return wrong offsets, and retention by time deletes too early or too late.",
         _SLOW,
         _REBUILD,
-        of="index",
+        subject="index",
         is_cured=True,
     ),
     "time-index-missing": Code(
@@ -311,7 +311,7 @@ CODES: dict[str, Code] = {
         "It rebuilds the file when it starts.",
         "Searches by time take longer.",
         "none is needed: a broker rebuilds it when it starts, and so does `brokerless recover`",
-        of="index",
+        subject="index",
         is_cured=True,
     ),
     "transaction-index": Code(
@@ -321,7 +321,7 @@ CODES: dict[str, Code] = {
         "A consumer with read_committed gets aborted records, or misses committed ones. Reads of brokerless use the "
         "markers.",
         _REBUILD,
-        of="index",
+        subject="index",
         is_cured=True,
     ),
     "snapshot-damaged": Code(
@@ -330,7 +330,7 @@ CODES: dict[str, Code] = {
         "It skips the file, and reads the log from the snapshot before it.",
         "None.",
         "remove the file",
-        of="state",
+        subject="state",
         is_cured=True,
     ),
     "snapshot-differs": Code(
@@ -339,7 +339,7 @@ CODES: dict[str, Code] = {
         "It accepts or refuses batches of these producers wrongly: duplicates, or out-of-order errors.",
         "None.",
         "remove the file: a broker reads the log from the snapshot before it",
-        of="state",
+        subject="state",
         is_cured=True,
     ),
     "snapshot-incomplete": Code(
@@ -349,7 +349,7 @@ CODES: dict[str, Code] = {
         "duplicates are accepted.",
         "Reads of brokerless with read_committed may give records of open transactions, too.",
         "`brokerless repair` makes the snapshot again",
-        of="state",
+        subject="state",
         is_cured=True,
     ),
     "sequence-gap": Code(

@@ -73,7 +73,7 @@ def form_of(form: str, file_form: str | None, output: str | None) -> str:
 @contextmanager
 def telling() -> Iterator[None]:
     """Show progress, and end with the exit code of damage if a note said what is not known."""
-    with Progress(prints=True) as progress, collected(hands_on=True) as notes:
+    with Progress(prints=True) as progress, collected(forwards=True) as notes:
         progress("reading")
         yield
     if notes:

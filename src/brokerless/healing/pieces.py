@@ -79,7 +79,7 @@ def is_damage(finding: Finding) -> bool:
         # No release of Kafka has written another magic, and recovery cuts the log there.
         with storage.File(finding.path) as file:
             return file.read(finding.position + _MAGIC_AT, 1) not in (b"\0", b"\1", b"\2")
-    return finding.kind.of == "batch"
+    return finding.kind.subject == "batch"
 
 
 def sound_pieces(log: Log, findings: Iterable[Finding], gaps: Gaps) -> list[Piece]:

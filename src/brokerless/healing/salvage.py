@@ -89,7 +89,8 @@ class Salvage:
     def has_damaged_batches(self) -> bool:
         """Whether batches are damaged or missing, or have wrong leader epochs."""
         return any(
-            found.kind.of == "records" or found.code == "epoch-order" or is_damage(found) for found in self.findings
+            found.kind.subject == "records" or found.code == "epoch-order" or is_damage(found)
+            for found in self.findings
         )
 
     @property
@@ -339,7 +340,7 @@ def _ranges(
 
     One is empty where a batch is dropped whose offsets another one has: another replica may tell which one is right.
     """
-    bad = [one for one in findings if one.kind.of == "records" or one.code == "checkpoint-ahead" or is_damage(one)]
+    bad = [one for one in findings if one.kind.subject == "records" or one.code == "checkpoint-ahead" or is_damage(one)]
     ranges = [
         DamagedRange.of(log, one, "lost", start_offset=one.start_offset or 0, end_offset=one.end_offset)
         for one in bad
@@ -518,7 +519,7 @@ def replaced_files(log: Log) -> list[str]:
 def dropped_files(found: Salvage) -> list[str]:
     """Return the files beside the batches that are made again."""
     paths = dict.fromkeys(
-        one.path for one in found.findings if one.kind.of in ("index", "state") or one.code == "topic-id-damaged"
+        one.path for one in found.findings if one.kind.subject in ("index", "state") or one.code == "topic-id-damaged"
     )
     if found.keeps_epochs_file is not None:
         path = f"{found.log.path}/{checkpoints.LEADER_EPOCHS}"

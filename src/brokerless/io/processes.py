@@ -62,8 +62,8 @@ class Processes(Runner):
             return self._executor.submit(call, progress=partial(self._progress, name))
         with surviving():
             # `first_completed` and `map` take the result out of it.
-            told: Any = self._executor.submit(_remote, name, Remote(call))
-        return told  # type: ignore[no-any-return]
+            noted: Any = self._executor.submit(_remote, name, Remote(call))
+        return noted  # type: ignore[no-any-return]
 
 
 class _ThisThread(Executor):

@@ -153,7 +153,7 @@ def _without_progress(
     return function(*arguments)
 
 
-class Told(NamedTuple, Generic[_T]):
+class NotedResult(NamedTuple, Generic[_T]):
     """The result of a call in another process, and its notes."""
 
     result: _T
@@ -166,23 +166,23 @@ class Remote(Generic[_T]):
     def __init__(self, function: Callable[..., _T]) -> None:
         self._function, self._face = function, current_face()
 
-    def __call__(self, *arguments: Any, **options: Any) -> Told[_T]:  # noqa: ANN401 - the function's own
+    def __call__(self, *arguments: Any, **options: Any) -> NotedResult[_T]:  # noqa: ANN401 - the function's own
         """Make the call."""
         with worded_for(self._face), collected() as notes:
-            return Told(self._function(*arguments, **options), notes)
+            return NotedResult(self._function(*arguments, **options), notes)
 
 
-def heard(told: Told[_T]) -> _T:
+def say_notes(noted: NotedResult[_T]) -> _T:
     """Say the notes of a call that ran in another process, and return its result."""
-    for text in told.notes:
+    for text in noted.notes:
         note(text)
-    return told.result
+    return noted.result
 
 
 def _result(future: Future[_T]) -> _T:
     with surviving():
         result = future.result()
-    return heard(result) if isinstance(result, Told) else result
+    return say_notes(result) if isinstance(result, NotedResult) else result
 
 
 @contextmanager

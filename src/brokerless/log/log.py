@@ -334,7 +334,7 @@ class Log:
         >>> sum(rows.num_rows for rows in log.read(start_offset=100, columns=["offset", "value"]))
         50
         """
-        with collected(hands_on=True) as notes:
+        with collected(forwards=True) as notes:
             splits = self.plan(
                 start_offset,
                 end_offset,

@@ -127,7 +127,7 @@ class Reader:
         remaining = iter(splits)
         while True:
             # They may be planned as late as here.
-            with collected(hands_on=True) as notes:
+            with collected(forwards=True) as notes:
                 split = next(remaining, None)
             self.notes += notes
             if split is None:

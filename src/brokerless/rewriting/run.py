@@ -200,7 +200,7 @@ def rewrite_each(
     ]
     if dry_run and to is not None:
         raise ValueError(f"{option('dry_run')} writes nothing: it does not go with {option('to')}")
-    with collected(hands_on=True) as notes:
+    with collected(forwards=True) as notes:
         for source in sources:
             source.check(operation)
             if dry_run and source.selection.root.is_locked:

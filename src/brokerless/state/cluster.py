@@ -204,7 +204,7 @@ def cluster(
         raise ValueError("at and at_offset are two points: give one")
     until = None if at is None else to_ms("at", at)
     image = MetadataImage(secrets=secrets)
-    with collected(hands_on=True) as notes:
+    with collected(forwards=True) as notes:
         path = _replay_directories(LogDirs(*paths), image, until, at_offset, paths)
     return ClusterState(path, image, notes)
 

@@ -97,7 +97,7 @@ def test_a_repair_cures_what_its_code_says(data, code, tmp_path):
 def test_what_a_code_says_of_a_broker_is_what_its_text_says():
     for name, code in CODES.items():
         assert code.stops_broker == ("not start" in code.broker), name
-        assert code.loses_records <= (code.of in ("batch", "records") or name == "batch-unsupported"), name
+        assert code.loses_records <= (code.subject in ("batch", "records") or name == "batch-unsupported"), name
 
 
 def test_a_check_of_one_topic_leaves_the_rest_out(data):

@@ -128,7 +128,7 @@ def export(
         compression=compression or known[0],
         check_crcs=read.check_crcs,
     )
-    with collected(hands_on=True) as notes:
+    with collected(forwards=True) as notes:
         exported = _export(spark, writer, read)
     return replace(exported, notes=tuple(notes))
 

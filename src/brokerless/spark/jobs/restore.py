@@ -111,7 +111,7 @@ def restore(
     check_several("topics", topics)
     directory = ExportDirectory(storage.absolute(local(exported)))
     plan = _plan(directory, local(path), tuple(topics), dict(topic_ids or {}))
-    with collected(hands_on=True) as notes:
+    with collected(forwards=True) as notes:
         restored = _restore(spark, directory, plan, compression, batch_size, sole_replica=sole_replica)
     return replace(restored, notes=tuple(notes))
 

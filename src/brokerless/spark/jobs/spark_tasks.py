@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from brokerless.errors import BrokerlessError
-from brokerless.io.runner import Remote, Runner, heard
+from brokerless.io.runner import Remote, Runner, say_notes
 from brokerless.spark.source.concise_errors import hide_traceback
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class SparkTasks(Runner):
         given = list(arguments)
         context: Any = self._context
         called = partial(_called, Remote(function))
-        return map(heard, context.parallelize(given, len(given)).map(called).collect() if given else ())
+        return map(say_notes, context.parallelize(given, len(given)).map(called).collect() if given else ())
 
     def _run(self, name: str, call: Call[_T]) -> _T:
         self._context.addJobTag(self._tag)
