@@ -21,8 +21,9 @@ from brokerless.checking.compare import compare as compare
 from brokerless.checking.comparison import Comparison as Comparison
 from brokerless.checking.finding import Finding as Finding
 from brokerless.healing.damaged_range import DamagedRange as DamagedRange
-from brokerless.healing.repair import Repair as Repair, repair as repair
-from brokerless.healing.rescue import MissingPartition as MissingPartition, Rescue as Rescue, rescue as rescue
+from brokerless.healing.repair import repair as repair
+from brokerless.healing.report import MissingPartition as MissingPartition, Repair as Repair, Rescue as Rescue
+from brokerless.healing.rescue import rescue as rescue
 from brokerless.layout.log_dir_files import LogDirFiles as LogDirFiles
 from brokerless.log.segment import Segment as Segment
 from brokerless.layout.topic_config import TopicConfig as TopicConfig

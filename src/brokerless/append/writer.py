@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from brokerless.append.operation import Commit, Outcome, PlanT, Replacement, Report, ReportT, RewriteOperation
     from brokerless.layout.replication import Replication
     from brokerless.layout.topic_config import TopicConfig
-    from brokerless.log.expected_records import ExpectedEnd
+    from brokerless.log.expected_end import ExpectedEnd
     from brokerless.recovery.load_result import Loaded
     from brokerless.recovery.lost_batches import Cut
 

@@ -11,7 +11,7 @@ import click
 
 from brokerless.cli.exit_codes import DAMAGE, WARNINGS
 from brokerless.cli.findings import Printer, levels
-from brokerless.cli.options import Progress, as_json, existing_path
+from brokerless.cli.options import BytesProgress, Progress, as_json, existing_path
 
 
 @click.command(short_help="Find every fault, with its effect and its cure.")
@@ -60,16 +60,9 @@ def check(
     from brokerless.checking.check import check as of_logs
 
     printer = Printer(form, shows_notes=shows_notes)
-    done = 0
     wanted: Any = level or "default"
-    with Progress(prints=True) as show:
-
-        def progress(size: int) -> None:
-            nonlocal done
-            done += size
-            show(f"checked {done:,} bytes")
-
-        for finding in of_logs(*paths, topics=topics or None, level=wanted, progress=progress):
+    with BytesProgress("checked") as progress:
+        for finding in of_logs(*paths, topics=topics or None, level=wanted, progress=progress.add):
             printer.add(finding)
     printer.end()
 

@@ -226,6 +226,19 @@ class Progress:
         self._width = len(text)
 
 
+class BytesProgress(Progress):
+    """Progress in bytes: "checked 1,234 bytes". Threads may call `add`."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(prints=True)
+        self._what, self._done = what, 0
+
+    def add(self, size: int) -> None:
+        """Show that so many more bytes are done."""
+        self._done += size
+        self(f"{self._what} {self._done:,} bytes")
+
+
 def note_missing(log: Log) -> None:
     """Print a note about offsets that belong to a log but are not here, if there are any."""
     if log.missing_offsets:

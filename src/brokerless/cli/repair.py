@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 import click
 
-from brokerless.cli.exit_codes import DAMAGE, WARNINGS
-from brokerless.cli.findings import finding_line
-from brokerless.cli.options import Progress, as_json, existing_path
+from brokerless.cli.healing_report import print_left, print_reports
+from brokerless.cli.options import BytesProgress, as_json, existing_path
 
 if TYPE_CHECKING:
-    from brokerless.healing.repair import Repair
+    from brokerless.healing.report import Repair
 
 
 @click.command(short_help="Keep every sound batch, on both sides of damage.")
@@ -89,14 +87,7 @@ def repair(
         raise click.UsageError("give --to with a new directory, or --in-place, or --dry-run")
     from brokerless.healing.repair import repair as of_path
 
-    done = 0
-    with Progress(prints=True) as told:
-
-        def progress(size: int) -> None:
-            nonlocal done
-            done += size
-            told(f"checked and wrote {done:,} bytes")
-
+    with BytesProgress("checked and wrote") as progress:
         found = of_path(
             path,
             to,
@@ -107,56 +98,32 @@ def repair(
             indexes_only=indexes_only,
             lost_path=lost_path,
             dry_run=dry_run,
-            progress=progress,
+            progress=progress.add,
         )
-    print_repairs([found], form, is_dry=dry_run)
-
-
-def print_repairs(repairs: list[Repair], form: str, *, is_dry: bool) -> None:
-    """Print what repairs did, or would do. Exit with the code of the worst; return if nothing is lost or left."""
-    for one in repairs:
-        if form == "json":
-            click.echo(json.dumps(one.to_dict(), separators=(",", ":")))
-        else:
-            show(one, is_dry=is_dry)
-    if any(finding.severity == "error" for one in repairs for finding in one.left):
-        raise SystemExit(DAMAGE)
-    in_doubt = any(found.state != "recovered" for one in repairs for found in one.ranges)
-    if in_doubt or any(one.doubts or not one.is_clean for one in repairs):
-        raise SystemExit(WARNINGS)
-
-
-def _show_mended(found: Repair) -> int:
-    """Print what else was mended in each partition, and return in how many."""
-    from brokerless.healing.repair import RECOVERED
-
-    told = {*map(str, found.ranges), *(f"not known: {doubt}" for doubt in found.doubts)}
-    for name, lines in found.repaired.items():
-        for line in lines:
-            doubt = f"not known: {name}: {line.removeprefix('not known: ')}"
-            if line != RECOVERED and line not in told and doubt not in told:
-                click.echo(f"{name}: {line}")
-    return sum(lines != [RECOVERED] for lines in found.repaired.values())
+    print_reports([found], form, lambda report: show(report, is_dry=dry_run))
 
 
 def show(found: Repair, *, is_dry: bool) -> None:
     """Print what a repair did, or would do."""
+    from brokerless.healing.report import RECOVERED
+
     for one in found.ranges:
         click.echo(str(one))
     for doubt in found.doubts:
         click.echo(f"not known: {doubt}")
-    count = _show_mended(found)
-    for finding in found.left:
-        if finding.severity != "note":
-            click.echo(f"{'would be left' if is_dry else 'left'}: {finding_line(finding)}")
+    for name, done in found.repaired.items():
+        for step in done if name not in found.recovered else ():
+            click.echo(f"{name}: {step}")
+    print_left(found, is_dry=is_dry)
+    count = len(found.repaired) - len(found.recovered)
     what = "would be repaired" if is_dry else "repaired"
     states = [one.state for one in found.ranges]
     ranges = ", ".join(
         f"{states.count(state)} {state}" for state in ("lost", "recovered", "suspect") if state in states
     )
     said = f"{count} of {found.partitions} partitions {what}"
-    if count < len(found.repaired):
-        said += f", and {len(found.repaired) - count} recovered as by a broker that starts"
+    if found.recovered:
+        said += f", and {len(found.recovered)} {RECOVERED}"
     said += f"; damaged ranges: {ranges or 'none'}"
     if not is_dry:
         said += f"; the result is {found.to}"

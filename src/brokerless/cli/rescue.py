@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 import click
 
-from brokerless.cli.exit_codes import DAMAGE, WARNINGS
-from brokerless.cli.findings import finding_line
-from brokerless.cli.options import Progress, as_json, existing_path, int_from, known_release, moment
+from brokerless.cli.healing_report import print_left, print_reports
+from brokerless.cli.options import BytesProgress, as_json, existing_path, int_from, known_release, moment
 
 if TYPE_CHECKING:
-    from brokerless.healing.rescue import Rescue
+    from brokerless.healing.report import Rescue
 
 
 @click.command(short_help="Make a cluster that starts, from any disks that are left.")
@@ -97,14 +95,7 @@ def rescue(
     pairs = dict(_pair(one) for one in renames)
     from brokerless.healing.rescue import rescue as of_disks
 
-    done = 0
-    with Progress(prints=True) as show:
-
-        def progress(size: int) -> None:
-            nonlocal done
-            done += size
-            show(f"checked and wrote {done:,} bytes")
-
+    with BytesProgress("checked and wrote") as progress:
         found = of_disks(
             *disks,
             to=to,
@@ -118,16 +109,9 @@ def rescue(
             convert=convert,
             lost_path=lost_path,
             dry_run=dry_run,
-            progress=progress,
+            progress=progress.add,
         )
-    if form == "json":
-        click.echo(json.dumps(found.to_dict(), separators=(",", ":")))
-    else:
-        _print(found, is_dry=dry_run)
-    if any(one.severity == "error" for one in found.left):
-        raise SystemExit(DAMAGE)
-    if not found.is_whole:
-        raise SystemExit(WARNINGS)
+    print_reports([found], form, lambda report: _show(report, is_dry=dry_run))
 
 
 def _pair(text: str) -> tuple[str, str]:
@@ -137,7 +121,7 @@ def _pair(text: str) -> tuple[str, str]:
     return old, new
 
 
-def _print(found: Rescue, *, is_dry: bool) -> None:
+def _show(found: Rescue, *, is_dry: bool) -> None:
     for note in found.notes:
         click.echo(f"note: {note}")
     for doubt in found.doubts:
@@ -147,8 +131,7 @@ def _print(found: Rescue, *, is_dry: bool) -> None:
         click.echo(f"{what}: {missing.topic}-{missing.partition}: {missing.reason}")
     for one in found.ranges:
         click.echo(str(one))
-    for finding in found.left:
-        click.echo(f"{'would be left' if is_dry else 'left'}: {finding_line(finding)}")
+    print_left(found, is_dry=is_dry)
     count = sum(found.topics.values())
     what = "there will be" if is_dry else "there are"
     topics = f"{len(found.topics)} topic{'s' * (len(found.topics) != 1)} with {count} partition{'s' * (count != 1)}"

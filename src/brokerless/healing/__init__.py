@@ -2,20 +2,24 @@
 
 Modules:
     rescue.py                  a cluster that starts, from whatever disks are left
+    rescue_plan.py             the nodes of the new cluster, and what each partition is made of
     surviving_metadata.py      the newest metadata of a cluster on any of them
     found_topics.py            the topics that they have, and the replicas of each partition
     partition_counts.py        how many partitions Kafka's own topics have, if no metadata tell
     producer_ids.py            the highest producer id that partitions know
     new_cluster.py             the metadata that the new cluster starts with
     repair.py                  a log directory repaired: beside the damaged one, or in its place
-    salvage.py                 what can be kept of a log
-    partition_files.py         a partition's directory, written from what can be kept
+    repair_plan.py             what is done for each log of a directory, and then done
+    salvage.py                 the plan of one log: what can be kept of it
+    log_repair.py              such a plan, and its steps
+    write_partition.py         a partition's directory, written by these steps
     pieces.py                  whole batches of a file, between damage
     other_replicas.py          what a log lacks, from another replica
     lone_claims.py             a last batch that nothing but its own offset backs
     epochs.py                  leader epochs that contradict each other
     markers.py                 lost markers of aborted transactions
     suspects.py                batches with a wrong checksum whose records can be decoded
+    report.py                  what a repair or a rescue did
     lost_directory.py          the bytes that a result lacks, and the report
     damaged_range.py           offsets that damage hit, and what became of them
 """

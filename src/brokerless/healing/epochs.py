@@ -38,7 +38,6 @@ class Epochs(NamedTuple):
     Attributes:
         pieces: those to keep.
         dropped: those that are not believed.
-        changed: how many batches get another epoch.
         by_file: whether the file of leader epochs decided: it is right.
         known: the offsets from which on an epoch holds, ascending, each with the epoch; -1: it is not known.
         doubts: the batches of which it is not known which epoch is right, a sentence each.
@@ -46,7 +45,6 @@ class Epochs(NamedTuple):
 
     pieces: list[Piece]
     dropped: list[Piece]
-    changed: int
     by_file: bool
     known: list[tuple[int, int]]
     doubts: list[str]
@@ -68,7 +66,6 @@ def with_epochs(log: Log, pieces: list[Piece], others: Sequence[Log] = ()) -> Ep
         of_piece.setdefault(run.piece, []).append((run, epoch))
     kept: list[Piece] = []
     dropped: list[Piece] = []
-    count = 0
     for at, piece in enumerate(pieces):
         patches = list(piece.patches)
         rest: Piece | None = piece
@@ -85,11 +82,10 @@ def with_epochs(log: Log, pieces: list[Piece], others: Sequence[Log] = ()) -> Ep
                 continue
             is_behind_damage = False
             if epoch != run.epoch:
-                count += run.batches
                 patches += [(at + _EPOCH_AT, struct.pack(">i", epoch)) for at in _positions(piece.path, run)]
         if rest is not None:
             kept.append(rest._replace(patches=tuple(patches)))
-    return Epochs(kept, dropped, count, by_file, list(_known(runs, expected)), doubts)
+    return Epochs(kept, dropped, by_file, list(_known(runs, expected)), doubts)
 
 
 def _is_behind_damage(pieces: Sequence[Piece], at: int) -> bool:

@@ -6,7 +6,7 @@ A transaction index tells where the marker was, and that it aborted. Nothing bes
 from __future__ import annotations
 
 from bisect import bisect_right
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from brokerless import _native
 from brokerless.healing.pieces import Piece, last_batch
@@ -20,30 +20,16 @@ if TYPE_CHECKING:
     from brokerless.log.log import Log
 
 
-class Markers(NamedTuple):
-    """Pieces with the markers that could be told.
-
-    Attributes:
-        pieces: the pieces, with a marker in each lost range that had one.
-        added: how many markers were added.
-        doubts: the transactions of which it is not known whether they were committed, a sentence each.
-    """
-
-    pieces: list[Piece]
-    added: int
-    doubts: list[str]
-
-
-def with_markers(log: Log, pieces: Sequence[Piece], ranges: Sequence[DamagedRange]) -> Markers:
-    """Add ABORT markers in place of lost ones.
+def with_markers(log: Log, pieces: Sequence[Piece], ranges: Sequence[DamagedRange]) -> tuple[list[Piece], list[str]]:
+    """Add ABORT markers in place of lost ones. Return the pieces, and the doubts: see `LogRepair`.
 
     The end of a log is not made up: a replica that ends there would not ask its leader for what is missing.
     """
     lost = [(one.start_offset, one.end_offset) for one in ranges if one.state == "lost"]
     if not lost:
-        return Markers(list(pieces), 0, [])
+        return list(pieces), []
     found = transactions(log.files, log.log_start_offset, log.log_end_offset, verify=True)
-    kept, added = list(pieces), 0
+    kept = list(pieces)
     doubts = []
     for producer, first, last in found.aborted:
         if any(start <= last and end is not None and last < end for start, end in lost):
@@ -55,14 +41,13 @@ def with_markers(log: Log, pieces: Sequence[Piece], ranges: Sequence[DamagedRang
                     "transaction index says so, which has no checksum"
                 )
                 kept.insert(place, _marker(producer, last, begun, kept[place - 1]))
-                added += 1
     doubts += [
         f"{doubt.reason}. Without its marker, consumers with read_committed stop at offset {doubt.first_offset}, until "
         "the producer's next transaction ends: its records then count as that one's"
         for doubt in found.doubts
         if any(start < (doubt.end_offset or NO_END) and doubt.first_offset < (end or NO_END) for start, end in lost)
     ]
-    return Markers(kept, added, list(dict.fromkeys(doubts)))
+    return kept, list(dict.fromkeys(doubts))
 
 
 def _marker(producer: int, offset: int, begun: dict[str, Any], before: Piece) -> Piece:
@@ -77,7 +62,7 @@ def _marker(producer: int, offset: int, begun: dict[str, Any], before: Piece) ->
         if neighbour is None
         else neighbour["partition_leader_epoch"],
     )
-    return Piece("", 0, len(content), offset, offset + 1, content=content)
+    return Piece("", 0, len(content), offset, offset + 1, content=content, verb="mark")
 
 
 def _batch_at(log: Log, offset: int) -> dict[str, Any] | None:

@@ -38,6 +38,8 @@ class Piece(NamedTuple):
         next_offset: the offset after the last one.
         patches: bytes to overwrite, each with its position in the file; those elsewhere are of other pieces.
         content: the bytes themselves, if they are not those in the file.
+        verb: "keep"; "fill" (from another replica), "reseal" (with a new checksum), "trim" (made anew, without records
+            that another batch has) or "mark" (a lost marker of an aborted transaction, written again).
     """
 
     path: str
@@ -47,6 +49,27 @@ class Piece(NamedTuple):
     next_offset: int
     patches: tuple[tuple[int, bytes], ...] = ()
     content: bytes = b""
+    verb: str = "keep"
+
+    def __str__(self) -> str:
+        last = self.next_offset - 1
+        offsets = f"offsets {self.first_offset} to {last}" if last > self.first_offset else f"offset {last}"
+        source = f" from {self.path}" if self.verb == "fill" else ""
+        # A new checksum is a patch, too.
+        epochs = len(self.own_patches) - (self.verb == "reseal")
+        restamped = f" with another leader epoch in {epochs} batch{'es' * (epochs > 1)}" if epochs else ""
+        return f"{self.verb} {offsets}{source}{restamped}"
+
+    @property
+    def own_patches(self) -> list[tuple[int, bytes]]:
+        """The patches to bytes of the piece."""
+        return [patch for patch in self.patches if self.position <= patch[0] < self.end_position]
+
+    @property
+    def is_file(self) -> bool:
+        """Whether it is all of a file, unchanged."""
+        is_plain = not (self.patches or self.content) and self.position == 0
+        return is_plain and self.end_position == storage.size(self.path)
 
 
 class Gaps:
@@ -121,7 +144,7 @@ def _without_overlap(piece: Piece, path: str, position: int, offset: int) -> Ite
     end, next_offset = position + batch["size"], batch["last_offset"] + 1
     if position > piece.position:
         yield piece._replace(end_position=position, next_offset=offset)
-    yield Piece(path, position, end, offset, next_offset, content=_made_anew(path, batch, offset))
+    yield Piece(path, position, end, offset, next_offset, content=_made_anew(path, batch, offset), verb="trim")
     if end < piece.end_position:
         yield piece._replace(position=end, first_offset=next_offset)
 
@@ -234,7 +257,7 @@ def divided(piece: Piece, offsets: Sequence[int]) -> Iterator[Piece]:
 
 
 def spans(path: str, batches: pa.RecordBatch, gaps: Gaps) -> Iterator[Piece]:
-    """Yield a piece for each stretch of adjacent batches: see `joined`."""
+    """Yield a piece of another replica for each stretch of adjacent batches: see `joined`."""
     columns: list[list[Any]] = [
         batches[name].to_pylist() for name in ("position", "size", "base_offset", "last_offset")
     ]
@@ -242,7 +265,7 @@ def spans(path: str, batches: pa.RecordBatch, gaps: Gaps) -> Iterator[Piece]:
     for position, size, first, last in zip(*columns, strict=True):
         # A wrapper has its first offset inside.
         known = (pieces[-1].next_offset if pieces else last) if first is None else first
-        pieces.append(Piece(path, position, position + size, known, last + 1))
+        pieces.append(Piece(path, position, position + size, known, last + 1, verb="fill"))
     yield from joined(pieces, gaps)
 
 

@@ -1,7 +1,7 @@
 """What can be kept of a log: its sound batches on both sides of damage, and what other replicas have of the rest.
 
-Nothing is changed here. The findings of a deep check say which bytes of which segment are no sound batches; everything
-else is kept, with its offsets.
+Nothing is changed here: the result is a plan. The findings of a deep check say which bytes of which segment are no
+sound batches; everything else is kept, with its offsets.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from bisect import bisect_right
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,7 @@ from brokerless.checking.logs import LogCheck
 from brokerless.errors import BrokerlessError, CorruptRecordError
 from brokerless.healing.damaged_range import DamagedRange
 from brokerless.healing.epochs import with_epochs
+from brokerless.healing.log_repair import LogRepair, Step
 from brokerless.healing.lone_claims import lone_claim
 from brokerless.healing.markers import with_markers
 from brokerless.healing.other_replicas import OtherReplica
@@ -27,6 +28,7 @@ from brokerless.io import storage
 from brokerless.layout import checkpoints, file_names, lost_offsets
 from brokerless.log.log import Log
 from brokerless.log.segment import NO_END, whole_batches
+from brokerless.recovery.file_changes import Slice
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -41,75 +43,6 @@ _BLOCK = 1 << 20
 _LOG = ".log"
 
 
-@dataclass
-class Salvage:
-    """What can be kept of a log.
-
-    Attributes:
-        log: the log.
-        findings: what a deep check found.
-        segments: by base offset, the pieces of each segment of the repaired log; none if it can be taken as it is.
-        ranges: the damaged ranges of offsets, and what became of them.
-        left: the findings that a repair does not cure.
-        epochs: how many batches get another leader epoch.
-        markers: how many markers of aborted transactions are written again.
-        doubts: the transactions of which it is not known whether they were committed, a sentence each.
-        known: the ranges of offsets that the repaired log lacks, ascending, but for its end.
-        log_start_offset: records below it are deleted; None: no checkpoint tells.
-        snapshots_from: snapshots of producers above this offset know of other batches than the repaired log has.
-        keeps_epochs_file: whether the file of leader epochs is right, although batches contradict it; None: as found.
-        unusable: why the log can only be copied as it is; "": it can be repaired.
-    """
-
-    log: Log
-    findings: list[Finding] = field(default_factory=list)
-    segments: dict[int, list[Piece]] = field(default_factory=dict)
-    ranges: list[DamagedRange] = field(default_factory=list)
-    left: list[Finding] = field(default_factory=list)
-    epochs: int = 0
-    keeps_epochs_file: bool | None = None
-    markers: int = 0
-    doubts: list[str] = field(default_factory=list)
-    known: list[tuple[int, int]] = field(default_factory=list)
-    log_start_offset: int | None = None
-    snapshots_from: int = NO_END
-    unusable: str = ""
-
-    @property
-    def is_changed(self) -> bool:
-        """Whether the repaired log is another one."""
-        return bool(self.segments) and not self.unusable
-
-    @property
-    def is_sound(self) -> bool:
-        """Whether nothing was found."""
-        return all(found.code == "file-unknown" for found in self.findings)
-
-    @property
-    def has_damaged_batches(self) -> bool:
-        """Whether batches are damaged or missing, or have wrong leader epochs."""
-        return any(
-            found.kind.subject == "records" or found.code == "epoch-order" or is_damage(found)
-            for found in self.findings
-        )
-
-    @property
-    def lost(self) -> list[DamagedRange]:
-        """The ranges that are lost."""
-        return [one for one in self.ranges if one.state == "lost"]
-
-    @property
-    def end_offset(self) -> int:
-        """The offset after the last batch that is kept."""
-        pieces = [piece for of_segment in self.segments.values() for piece in of_segment]
-        return pieces[-1].next_offset if pieces else self.log.log_end_offset
-
-    @property
-    def is_left(self) -> bool:
-        """Whether the log can be taken as it is: nothing was found, and a broker closed it."""
-        return self.is_sound and self.log.root.is_clean
-
-
 def salvage(
     log: Log,
     others: Sequence[Log] = (),
@@ -118,8 +51,8 @@ def salvage(
     log_start_offset: int | None = None,
     keeps_suspect: bool = False,
     progress: Callable[[int], None] = lambda _: None,
-) -> Salvage:
-    """Find what can be kept of a log.
+) -> LogRepair:
+    """Plan what a repair does for a log.
 
     Args:
         log: the log, freshly listed.
@@ -130,83 +63,95 @@ def salvage(
         progress: gets the bytes of each segment that was checked.
     """
     check = LogCheck(log, "deep", progress)
-    found = Salvage(log, [*check.of_segments(), *check.of_log(config)])
-    found.log_start_offset = log_start_offset
-    found.left = [
-        one for one in found.findings if not one.kind.is_cured and one.code != "file-unknown" and not is_damage(one)
-    ]
-    known = _recorded(found)
-    if found.unusable:
-        return found
+    findings = [*check.of_segments(), *check.of_log(config)]
+    left = [one for one in findings if not one.kind.is_cured and one.code != "file-unknown" and not is_damage(one)]
+    repair = LogRepair(log=log, findings=findings, left=left, log_start_offset=log_start_offset)
+    known, unusable = _recorded(log, findings)
+    if unusable:
+        return repair.left_alone(unusable)
     claim = lone_claim(log)
-    if found.is_left and claim is None and not (known and others):
-        return found
+    if _is_sound(log, findings) and claim is None and not (known and others):
+        return repair
     if claim is not None and claim.expected_end is not None:
-        found.findings, claim = _with_moved(log, found.findings, claim, claim.expected_end), None
+        findings, claim = _with_moved(log, findings, claim, claim.expected_end), None
     # In a compacted log a gap tells nothing, unless a batch that is not believed claims its offsets.
-    claimed = [*_claimed(found.findings), *([] if claim is None else [(claim.end_offset, claim.base_offset)])]
+    claimed = [*_claimed(findings), *([] if claim is None else [(claim.end_offset, claim.base_offset)])]
     gaps = lost_offsets.merged([*known, *claimed]) if check.is_compacted else None
-    pieces = sound_pieces(log, found.findings, Gaps(gaps))
-    start = _start(found)
-    ranges = _ranges(log, start, pieces, found.findings, known, is_compacted=check.is_compacted)
+    pieces = sound_pieces(log, findings, Gaps(gaps))
+    start = _start(log, findings, log_start_offset)
+    ranges = _ranges(log, start, pieces, findings, known, is_compacted=check.is_compacted)
     if claim is not None and not any(one.meets(claim.end_offset, claim.base_offset) for one in ranges):
         message = f"only the last batch itself says that it begins at offset {claim.base_offset}"
         path, offsets = log.segments[-1].path, (claim.end_offset, claim.base_offset)
         ranges.append(DamagedRange.lost(log, "offset-gap", message, path, None, offsets))
         ranges.sort(key=lambda one: one.start_offset)
     doubted = ("epoch-order", "epochs-differ", "epochs-damaged")
-    trusts_epochs = all(one.code not in doubted for one in found.findings)
+    trusts_epochs = all(one.code not in doubted for one in findings)
     # Segments that a swap replaces are of the same log.
-    others = [*others, *(Log(path) for path in replaced_files(log) if path.endswith(_LOG))]
+    replaced = replaced_files(log)
+    others = [*others, *(Log(path) for path in replaced if path.endswith(_LOG))]
     pieces, ranges = _filled(log, others, pieces, ranges, trusts_epochs=trusts_epochs, is_compacted=check.is_compacted)
+    doubts: list[str] = []
     if claim is not None and check.is_compacted:
-        ranges = _without_claim(found, claim, ranges)
-    ranges = _with_ends(log, ranges, pieces, found.findings)
+        ranges = _without_claim(claim, ranges, doubts)
+    ranges = _with_ends(log, ranges, pieces, findings)
     # A sound batch of another replica is better than a suspect one.
     if keeps_suspect:
-        pieces, ranges = with_suspects(pieces, ranges, found.findings)
+        pieces, ranges = with_suspects(pieces, ranges, findings)
     # No checksum covers epochs, those of other replicas neither. A batch that is made anew may begin later.
-    is_anew = any(one.code == "offset-overlap" for one in found.findings)
+    is_anew = any(one.code == "offset-overlap" for one in findings)
+    is_epochs_file_right = None
     if not trusts_epochs or is_anew or any(one.state == "recovered" for one in ranges):
         epochs = with_epochs(log, pieces, others)
-        found.doubts += epochs.doubts
-        pieces, found.epochs, found.keeps_epochs_file = epochs.pieces, epochs.changed, epochs.by_file
+        doubts += epochs.doubts
+        pieces, is_epochs_file_right = epochs.pieces, epochs.by_file
         ranges += [_not_believed(log, piece) for piece in epochs.dropped]
         ranges.sort(key=lambda one: one.start_offset)
     # Nothing is made up at the end of the log, also where the end is known.
     last = pieces[-1].next_offset if pieces else 0
-    markers = with_markers(
-        log, pieces, [replace(one, end_offset=None) if one.start_offset >= last else one for one in ranges]
-    )
-    pieces, found.markers = markers.pieces, markers.added
-    found.doubts += markers.doubts
+    open_ended = [replace(one, end_offset=None) if one.start_offset >= last else one for one in ranges]
+    pieces, of_markers = with_markers(log, pieces, open_ended)
+    doubts += of_markers
     # What an earlier repair lost is not lost again.
-    found.ranges = [one for one in ranges if one.state != "lost" or not _is_known(one, known)]
+    ranges = [one for one in ranges if one.state != "lost" or not _is_known(one, known)]
+    lost = [one for one in ranges if one.state == "lost"]
     end = pieces[-1].next_offset if pieces else log.log_start_offset
     still = lost_offsets.without(known, [(piece.first_offset, piece.next_offset) for piece in pieces])
-    lost = [(one.start_offset, one.end_offset) for one in found.lost if one.end_offset is not None]
-    found.known = [(low, high) for low, high in (*still, *lost) if high <= end]
-    # Producers in later snapshots do not know of what came back, or know of what is gone.
-    if found.lost:
+    now = [(one.start_offset, one.end_offset) for one in lost if one.end_offset is not None]
+    gone = [*_rebuilt(log, findings, is_epochs_file_right), *_dropped(findings, ranges)]
+    if lost:
         # A producer's sequences may skip what is lost: a check of the result asks that again.
-        found.left = [one for one in found.left if one.code != "sequence-gap"]
-    changed = [one.start_offset for one in found.ranges if one.state == "lost" or _is_known(one, known)]
-    found.snapshots_from = min(changed, default=NO_END)
-    if found.ranges or not found.is_left:
-        found.segments = _segments(found, others, pieces)
-    return found
+        left = [one for one in left if one.code != "sequence-gap"]
+        gone += [_without("replace", path, "a swap has its batches in another segment") for path in replaced]
+    segments = _segments(log, others, pieces, log_start_offset=log_start_offset or 0, lost=lost)
+    return replace(
+        repair,
+        findings=findings,
+        segments=segments if ranges or not _is_sound(log, findings) else {},
+        ranges=ranges,
+        left=left,
+        doubts=doubts,
+        recorded=[(low, high) for low, high in (*still, *now) if high <= end],
+        # Producers in later snapshots do not know of what came back, or know of what is gone.
+        snapshots_from=min(
+            (one.start_offset for one in ranges if one.state == "lost" or _is_known(one, known)), default=NO_END
+        ),
+        gone=gone,
+    )
 
 
-def _recorded(found: Salvage) -> list[tuple[int, int]]:
-    """Return what earlier repairs of a log have lost. Say so if the log can only be copied as it is."""
-    for one in found.findings:
-        if one.code == "batch-unsupported" and not is_damage(one):
-            found.unusable = one.message
+def _is_sound(log: Log, findings: Iterable[Finding]) -> bool:
+    """Return whether a log can be taken as it is: nothing was found, and a broker closed it."""
+    return log.root.is_clean and all(found.code == "file-unknown" for found in findings)
+
+
+def _recorded(log: Log, findings: Iterable[Finding]) -> tuple[list[tuple[int, int]], str]:
+    """Return what earlier repairs of a log have lost; and why it can only be copied as it is, or ""."""
+    unusable = [one.message for one in findings if one.code == "batch-unsupported" and not is_damage(one)]
     try:
-        return [] if found.log.files.is_file else lost_offsets.recorded(found.log.path)
+        return [] if log.files.is_file else lost_offsets.recorded(log.path), unusable[-1] if unusable else ""
     except CorruptRecordError as error:
-        found.unusable = f"{error}: move the file away, and what it recorded counts as lost anew"
-        return []
+        return [], f"{error}: move the file away, and what it recorded counts as lost anew"
 
 
 def _with_moved(log: Log, findings: Iterable[Finding], claim: LoneClaim, expected: int) -> list[Finding]:
@@ -223,12 +168,12 @@ def _with_moved(log: Log, findings: Iterable[Finding], claim: LoneClaim, expecte
     return [*(one for one in findings if (one.code, one.start_offset) != ("offset-gap", claim.end_offset)), moved]
 
 
-def _without_claim(found: Salvage, claim: LoneClaim, ranges: Sequence[DamagedRange]) -> list[DamagedRange]:
+def _without_claim(claim: LoneClaim, ranges: Sequence[DamagedRange], doubts: list[str]) -> list[DamagedRange]:
     """Take the gap before the last batch of a compacted log out of the ranges: a cleaner may have made it."""
     gap = ("lost", claim.end_offset, claim.base_offset)
     left = [one for one in ranges if (one.state, one.start_offset, one.end_offset) != gap]
     if len(left) < len(ranges):
-        found.doubts.append(f"whether the last batch begins at offset {claim.base_offset}: only the batch says so")
+        doubts.append(f"whether the last batch begins at offset {claim.base_offset}: only the batch says so")
     return left
 
 
@@ -305,9 +250,9 @@ def _damaged_bytes(since: DamagedRange, own: Mapping[str, int], findings: Iterab
     """Return how many bytes of the log are damaged from a range on."""
     first = own.get(since.path, -1), since.position or 0
     return sum(
-        _content_end(path, start, end) - start
-        for path, start, end in _damaged(findings)
-        if (own.get(path, -1), start) >= first
+        _content_end(*content) - content.start
+        for _, content in _damaged(findings)
+        if (own.get(content.path, -1), content.start) >= first
     )
 
 
@@ -432,13 +377,12 @@ def start_of_epochs(log: Log) -> int | None:
     return None
 
 
-def _start(found: Salvage) -> int:
+def _start(log: Log, findings: Iterable[Finding], log_start_offset: int | None) -> int:
     """Return the log start offset, also where the first segment is gone, whose name would say it."""
-    log = found.log
-    gone = (one.start_offset or 0 for one in found.findings if one.code in ("segment-missing", "records-missing"))
+    gone = (one.start_offset or 0 for one in findings if one.code in ("segment-missing", "records-missing"))
     # What is below the first segment of a tiered log is in remote storage.
     first = log.segments[0].base_offset if log.segments else 0
-    return max(min((first, *gone)), found.log_start_offset or 0)
+    return max(min((first, *gone)), log_start_offset or 0)
 
 
 def _not_believed(log: Log, piece: Piece) -> DamagedRange:
@@ -447,9 +391,10 @@ def _not_believed(log: Log, piece: Piece) -> DamagedRange:
     return DamagedRange.lost(log, "epoch-order", message, piece.path, piece.position, offsets)
 
 
-def _segments(found: Salvage, others: Iterable[Log], pieces: Sequence[Piece]) -> dict[int, list[Piece]]:
+def _segments(
+    log: Log, others: Iterable[Log], pieces: Sequence[Piece], *, log_start_offset: int, lost: Iterable[DamagedRange]
+) -> dict[int, list[Piece]]:
     """Divide the pieces into segments: those of the log, and of other replicas where their batches are taken."""
-    log = found.log
     bases = {segment.path: segment.base_offset for one in (log, *others) for segment in one.segments}
     own = {segment.path for segment in log.segments}
     own_bases = [segment.base_offset for segment in log.segments]
@@ -470,31 +415,30 @@ def _segments(found: Salvage, others: Iterable[Log], pieces: Sequence[Piece]) ->
         segments.setdefault(start, []).append(piece)
         base, end = start, piece.next_offset
     last = log.segments[-1].base_offset if log.segments else log.log_start_offset
-    if not pieces or (last > base and pieces[-1].path in own and not _is_cut(found, end, last)):
+    if not pieces or (last > base and pieces[-1].path in own and not _is_cut(lost, end, last, log_start_offset)):
         # The end of the log stays where it was, although nothing is left of the last segment.
         segments.setdefault(last, [])
     return segments
 
 
-def _is_cut(found: Salvage, end: int, last: int) -> bool:
+def _is_cut(lost: Iterable[DamagedRange], end: int, last: int, log_start_offset: int) -> bool:
     """Return whether offsets before the last segment, which is empty, are lost: a consumer would wait for them there.
 
     As after a recovery of Kafka's, the log then ends with its last batch.
     """
-    is_deleted = (found.log_start_offset or 0) >= last
-    return not is_deleted and any(end <= one.start_offset < last for one in found.lost)
+    return log_start_offset < last and any(end <= one.start_offset < last for one in lost)
 
 
-def damaged_bytes(found: Salvage) -> Iterator[tuple[str, int, int]]:
-    """Yield the bytes that are not kept, but for zeros: the file, and where they begin and end."""
-    suspect = {(one.path, one.position) for one in found.ranges if one.state == "suspect"}
-    for path, start, end in _damaged(found.findings):
-        if (path, start) not in suspect and start < _content_end(path, start, end):
-            yield path, start, end
+def _dropped(findings: Iterable[Finding], ranges: Iterable[DamagedRange]) -> Iterator[Step]:
+    """Yield the bytes that are not kept, unless they are zeros."""
+    suspect = {(one.path, one.position) for one in ranges if one.state == "suspect"}
+    for one, content in _damaged(findings):
+        if (content.path, content.start) not in suspect and content.start < _content_end(*content):
+            yield Step("drop", f"{os.path.basename(content.path)}:{content.start}", content, one.code)
 
 
-def _damaged(findings: Iterable[Finding]) -> Iterator[tuple[str, int, int]]:
-    """Yield the bytes that are no sound batches: the file, and where they begin and end."""
+def _damaged(findings: Iterable[Finding]) -> Iterator[tuple[Finding, Slice]]:
+    """Yield the bytes that are no sound batches, with what was found there."""
     done: set[tuple[str, int]] = set()
     for one in findings:
         if is_damage(one) and one.position is not None:
@@ -503,7 +447,7 @@ def _damaged(findings: Iterable[Finding]) -> Iterator[tuple[str, int, int]]:
             # Several findings may begin at one place.
             if start < end and (one.path, start) not in done:
                 done.add((one.path, start))
-                yield one.path, start, end
+                yield one, Slice(one.path, start, end)
 
 
 def replaced_files(log: Log) -> list[str]:
@@ -516,16 +460,31 @@ def replaced_files(log: Log) -> list[str]:
     return [path for path in paths if storage.is_file(path)]
 
 
-def dropped_files(found: Salvage) -> list[str]:
-    """Return the files beside the batches that are made again."""
-    paths = dict.fromkeys(
-        one.path for one in found.findings if one.kind.subject in ("index", "state") or one.code == "topic-id-damaged"
-    )
-    if found.keeps_epochs_file is not None:
-        path = f"{found.log.path}/{checkpoints.LEADER_EPOCHS}"
-        paths.pop(path, None)
-        paths |= {} if found.keeps_epochs_file else {path: None}
-    return [path for path in paths if storage.exists(path)]
+def _rebuilt(log: Log, findings: Iterable[Finding], is_epochs_file_right: bool | None) -> list[Step]:
+    """Return the files beside the batches that are made again.
+
+    Args:
+        log: the log.
+        findings: what was found.
+        is_epochs_file_right: whether the file of leader epochs is, although batches contradict it; None: as found.
+    """
+    paths = {
+        one.path: one.code
+        for one in findings
+        if one.kind.subject in ("index", "state") or one.code == "topic-id-damaged"
+    }
+    if is_epochs_file_right is not None:
+        path = f"{log.path}/{checkpoints.LEADER_EPOCHS}"
+        code = paths.pop(path, "epochs-differ")
+        paths |= {} if is_epochs_file_right else {path: code}
+    # The topic's id is not in the batches.
+    verbs = {"topic-id-damaged": "replace"}
+    return [_without(verbs.get(why, "rebuild"), path, why) for path, why in paths.items() if storage.exists(path)]
+
+
+def _without(verb: str, path: str, why: str) -> Step:
+    """Return the step for a file that goes as a whole."""
+    return Step(verb, os.path.basename(path), Slice(path, 0, storage.size(path)), why)
 
 
 def _content_end(path: str, start: int, end: int) -> int:

@@ -71,4 +71,4 @@ def _suspect(finding: Finding) -> Piece | None:
         return None
     seal = struct.pack(">I", _native.crc32c(content[_CRC_FROM:]))
     patches = ((position + _CRC_AT, seal),)
-    return Piece(finding.path, position, end, batch["base_offset"], batch["last_offset"] + 1, patches)
+    return Piece(finding.path, position, end, batch["base_offset"], batch["last_offset"] + 1, patches, verb="reseal")

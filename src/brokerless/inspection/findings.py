@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 from brokerless import _native
 from brokerless.log.damage import Run, cut_short, is_lost, rows_and_defects, survey
 from brokerless.log.defect import Defect
-from brokerless.log.expected_records import LOST
+from brokerless.log.expected_end import LOST
 from brokerless.log.partition_files import PartitionFiles
 from brokerless.log.segment import NO_END, Segment, whole_batches
 

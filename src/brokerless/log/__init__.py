@@ -12,5 +12,5 @@ Modules:
     aborted_transactions.py    aborted and open transactions, found by their markers
     defect.py                  what is wrong at one place of a log, and which offsets it costs
     damage.py                  sound and damaged ranges of a segment, and the offsets lost between them
-    expected_records.py        records that a log should have according to the files around it
+    expected_end.py            where a log should end according to the files around it
 """

@@ -17,7 +17,7 @@ from brokerless.errors import located
 from brokerless.io import storage
 from brokerless.layout import file_names
 from brokerless.log.defect import Defect
-from brokerless.log.expected_records import cut_short_in_words
+from brokerless.log.expected_end import cut_short_in_words
 from brokerless.log.segment import whole_batches
 
 if TYPE_CHECKING:

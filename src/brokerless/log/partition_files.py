@@ -12,7 +12,7 @@ The segments, the checkpoints, the producer snapshots and the indexes each know 
 | `corroborated_end` | the end offset on which the recovery point and the newest snapshot agree after a clean shutdown |
 | `exceeded_end` | `corroborated_end`, if the last batch reaches beyond it: its base offset was changed |
 
-For what the other files are worth after a clean shutdown and after a crash, see expected_records.py.
+For what the other files are worth after a clean shutdown and after a crash, see expected_end.py.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from brokerless.layout.log_dir_files import LogDirFiles
 from brokerless.layout.tiering import log_start_offset
 from brokerless.log.damage import cut_short, is_lost, survey
 from brokerless.log.defect import Defect
-from brokerless.log.expected_records import LOST, EndEvidence
+from brokerless.log.expected_end import LOST, EndEvidence
 from brokerless.log.segment import Extent, Segment, cut_batch, walk_headers, walk_whole_batches
 from brokerless.notes import note
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from brokerless.layout.checkpoints import LeaderEpoch
-    from brokerless.log.expected_records import ExpectedEnd
+    from brokerless.log.expected_end import ExpectedEnd
 
 
 class PartitionFiles:

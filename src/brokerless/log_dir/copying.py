@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Self
 
 from brokerless.errors import LogInUseError, located
 from brokerless.io import disk, storage
+from brokerless.io.remote import is_remote
 from brokerless.layout import checkpoints, file_names, streaming_epochs
 from brokerless.layout.log_dir_files import LogDirFiles, check_outside
 from brokerless.log_dir import transactional_ids
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
 _METADATA = f"{file_names.METADATA_TOPIC}-0"
 _ROOT_FILES = (
@@ -155,6 +156,41 @@ class StagedCopy:
             raise FileExistsError(errno.EEXIST, "exists meanwhile: the copy is not published", self._to)
         disk.rename(self.path, self._to)
         disk.sync_directory(os.path.dirname(self._to))
+
+
+class FilesAtRest:
+    """The files of log directories and their partitions, which nobody may change meanwhile.
+
+    Args:
+        paths: the log directories; one in remote storage does not change.
+    """
+
+    def __init__(self, paths: Iterable[str]) -> None:
+        self._sizes = {path: _sizes(path) for path in paths}
+
+    def check(self) -> None:
+        """Refuse to go on if a file was changed.
+
+        Raises:
+            LogInUseError: a file is new or gone, or has another size or time.
+        """
+        for path, before in self._sizes.items():
+            if _sizes(path) != before:
+                raise LogInUseError(f"changed meanwhile: {path}; stop what writes there, and start again")
+
+
+def _sizes(path: str) -> dict[str, tuple[int, int]]:
+    """Return the size and the time of each file; nothing of a directory that cannot be listed."""
+    found: dict[str, tuple[int, int]] = {}
+    if is_remote(path):
+        return found
+    with contextlib.suppress(OSError):
+        for directory in (path, *(f"{path}/{name}" for name in storage.list_subdirectories(path))):
+            for name in storage.list_directory(directory):
+                file = f"{directory}/{name}"
+                if name != checkpoints.LOCK and storage.is_file(file):
+                    found[file] = storage.size(file), storage.modified_ns(file)
+    return found
 
 
 def check_at_rest(root: LogDirFiles) -> None:

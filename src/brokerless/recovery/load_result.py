@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from brokerless import _native
     from brokerless.layout.topic_config import TopicConfig
-    from brokerless.log.expected_records import ExpectedEnd
+    from brokerless.log.expected_end import ExpectedEnd
     from brokerless.recovery.file_changes import Changes
     from brokerless.recovery.lost_batches import Cut
 

@@ -18,7 +18,7 @@ from brokerless.errors import CorruptRecordError, UnsupportedFormatError, locate
 from brokerless.io.file_window import is_zero_from
 from brokerless.layout import checkpoints, file_names
 from brokerless.layout.tiering import log_start_offset
-from brokerless.log.expected_records import EndEvidence, above_in_words, cut_short_in_words, lost_in_words
+from brokerless.log.expected_end import EndEvidence, above_in_words, cut_short_in_words, lost_in_words
 from brokerless.log.segment import last_entry, limit_of
 from brokerless.recovery.file_changes import Changes
 from brokerless.recovery.load_result import Loaded

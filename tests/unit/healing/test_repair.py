@@ -12,9 +12,9 @@ import pytest
 import brokerless as bl
 from brokerless.errors import CorruptRecordError, LogInUseError
 from brokerless.healing import epochs as healing_epochs
-from brokerless.healing import partition_files
-from brokerless.healing import repair as repairing
+from brokerless.healing import write_partition
 from brokerless.healing.lost_directory import lost_files
+from brokerless.healing.repair_plan import RepairPlan
 from brokerless.layout import checkpoints, lost_offsets
 from brokerless.log_dir.recover import recovered
 from support import damage
@@ -596,29 +596,30 @@ def test_in_place_only_damaged_partitions_are_replaced(data, tmp_path):
 
 def test_a_directory_that_changes_meanwhile_is_not_replaced(data, monkeypatch):
     damage.flip_bit(first(data), SIZE * 5 + 100)
-    planned = repairing._Job.__init__
+    planned = RepairPlan.of
 
     def plan(*args, **options):
-        planned(*args, **options)
+        found = planned(*args, **options)
         damage.append(last(data), batch(40, [VALUE], timestamp=NOW + 40))
+        return found
 
-    monkeypatch.setattr(repairing._Job, "__init__", plan)
+    monkeypatch.setattr(RepairPlan, "of", plan)
     before = content(data)
-    with pytest.raises(LogInUseError, match="changed while it was checked"):
+    with pytest.raises(LogInUseError, match="changed meanwhile"):
         bl.repair(data, in_place=True)
     assert {**content(data), "t-0/00000000000000000020.log": b""} == {**before, "t-0/00000000000000000020.log": b""}
 
 
 def test_a_directory_that_changes_meanwhile_is_not_copied(data, tmp_path, monkeypatch):
     damage.flip_bit(first(data), SIZE * 5 + 100)
-    verify = repairing._Job._verify
+    verify = RepairPlan._verify
 
     def change(*args, **options):
         verify(*args, **options)
         damage.append(last(data), batch(40, [VALUE], timestamp=NOW + 40))
 
-    monkeypatch.setattr(repairing._Job, "_verify", change)
-    with pytest.raises(LogInUseError, match="changed while it was checked"):
+    monkeypatch.setattr(RepairPlan, "_verify", change)
+    with pytest.raises(LogInUseError, match="changed meanwhile"):
         bl.repair(data, tmp_path / "to")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["data"]
 
@@ -626,14 +627,14 @@ def test_a_directory_that_changes_meanwhile_is_not_copied(data, tmp_path, monkey
 @pytest.mark.parametrize("options", [{"to": "to"}, {"in_place": True}])
 def test_a_result_with_a_fault_is_not_published(data, tmp_path, monkeypatch, options):
     damage.flip_bit(first(data), SIZE * 5 + 100)
-    load = partition_files.load
+    load = write_partition.load
 
     def harm(directory, *args, **fields):
         loaded = load(directory, *args, **fields)
         damage.flip_bit(f"{directory}/00000000000000000020.log", 100)
         return loaded
 
-    monkeypatch.setattr(partition_files, "load", harm)
+    monkeypatch.setattr(write_partition, "load", harm)
     before = content(data)
     with pytest.raises(CorruptRecordError, match="would have a fault"):
         bl.repair(data, **{name: tmp_path / value if name == "to" else value for name, value in options.items()})
@@ -647,7 +648,7 @@ def test_what_was_left_out_goes_if_the_result_is_not_published(data, tmp_path, m
     def fail(*_, **__):
         raise OSError("no space left")
 
-    monkeypatch.setattr(repairing.commit_journal, "commit", fail)
+    monkeypatch.setattr("brokerless.layout.commit_journal.commit", fail)
     with pytest.raises(OSError, match="no space"):
         bl.repair(data, in_place=True)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["data"]

@@ -546,7 +546,7 @@ def test_the_metadata_of_a_pending_commit_count(disks, tmp_path):
 
 
 def test_the_place_of_the_report_is_looked_at_first(disks, tmp_path, monkeypatch):
-    monkeypatch.setattr("brokerless.healing.rescue.find_topics", lambda *_: pytest.fail("work before"))
+    monkeypatch.setattr("brokerless.healing.rescue_plan.find_topics", lambda *_: pytest.fail("work before"))
     (tmp_path / "there").mkdir()
     with pytest.raises(FileExistsError, match="need a new path"):
         bl.rescue(*disks, to=tmp_path / "new", lost_path=tmp_path / "there")
@@ -914,7 +914,7 @@ def test_a_replica_that_fails_amid_its_bytes_mends_no_other(disks, monkeypatch):
             raise OSError(5, "Input/output error")
         return salvage(log, others, **options)
 
-    monkeypatch.setattr("brokerless.healing.rescue.salvage", failing)
+    monkeypatch.setattr("brokerless.healing.rescue_plan.salvage", failing)
     rescued = bl.rescue(*disks, dry_run=True)
     assert rescued.chosen["orders-0"] == str(disks[0] / "orders-0")
     assert any(str(disks[1] / "orders-0") in doubt and "cannot be read" in doubt for doubt in rescued.doubts)

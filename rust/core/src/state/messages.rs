@@ -19,7 +19,7 @@ const REGISTER_BROKER_RECORD_BROKER_FEATURE_FIELDS: &[Field] = &[
     field("maxSupportedVersion", Int16, since(0)),
 ];
 
-const REGISTER_BROKER_RECORD_FIELDS: &[Field] = &[
+pub(crate) static REGISTER_BROKER_RECORD: Schema = schema("RegisterBrokerRecord", between(0, 4), since(0), &[
     field("brokerId", Int32, since(0)),
     field("isMigratingZkBroker", Bool, since(2)),
     field("incarnationId", Uuid, since(0)),
@@ -31,9 +31,7 @@ const REGISTER_BROKER_RECORD_FIELDS: &[Field] = &[
     field("inControlledShutdown", Bool, since(1)),
     field("logDirs", Array(&Uuid), since(3)).tagged(0, since(3), "[]"),
     field("cordonedLogDirs", Array(&Uuid), since(4)).nullable(since(4)).tagged(1, since(4), "null"),
-];
-
-pub(crate) static REGISTER_BROKER_RECORD: Schema = schema("RegisterBrokerRecord", between(0, 4), since(0), REGISTER_BROKER_RECORD_FIELDS);
+]);
 
 const UNREGISTER_BROKER_RECORD_FIELDS: &[Field] = &[
     field("brokerId", Int32, since(0)),
@@ -49,7 +47,7 @@ const TOPIC_RECORD_FIELDS: &[Field] = &[
 
 pub(crate) static TOPIC_RECORD: Schema = schema("TopicRecord", between(0, 0), since(0), TOPIC_RECORD_FIELDS);
 
-const PARTITION_RECORD_FIELDS: &[Field] = &[
+pub(crate) static PARTITION_RECORD: Schema = schema("PartitionRecord", between(0, 2), since(0), &[
     field("partitionId", Int32, since(0)),
     field("topicId", Uuid, since(0)),
     field("replicas", Array(&Int32), since(0)),
@@ -63,20 +61,16 @@ const PARTITION_RECORD_FIELDS: &[Field] = &[
     field("directories", Array(&Uuid), since(1)),
     field("eligibleLeaderReplicas", Array(&Int32), since(2)).nullable(since(2)).tagged(1, since(2), "null"),
     field("lastKnownElr", Array(&Int32), since(2)).nullable(since(2)).tagged(2, since(2), "null"),
-];
+]);
 
-pub(crate) static PARTITION_RECORD: Schema = schema("PartitionRecord", between(0, 2), since(0), PARTITION_RECORD_FIELDS);
-
-const CONFIG_RECORD_FIELDS: &[Field] = &[
+pub(crate) static CONFIG_RECORD: Schema = schema("ConfigRecord", between(0, 0), since(0), &[
     field("resourceType", Int8, since(0)),
     field("resourceName", String, since(0)),
     field("name", String, since(0)),
     field("value", String, since(0)).nullable(since(0)),
-];
+]);
 
-pub(crate) static CONFIG_RECORD: Schema = schema("ConfigRecord", between(0, 0), since(0), CONFIG_RECORD_FIELDS);
-
-const PARTITION_CHANGE_RECORD_FIELDS: &[Field] = &[
+pub(crate) static PARTITION_CHANGE_RECORD: Schema = schema("PartitionChangeRecord", between(0, 2), since(0), &[
     field("partitionId", Int32, since(0)),
     field("topicId", Uuid, since(0)),
     field("isr", Array(&Int32), since(0)).nullable(since(0)).tagged(0, since(0), "null"),
@@ -88,11 +82,9 @@ const PARTITION_CHANGE_RECORD_FIELDS: &[Field] = &[
     field("directories", Array(&Uuid), since(1)).nullable(since(1)).tagged(8, since(1), "null"),
     field("eligibleLeaderReplicas", Array(&Int32), since(2)).nullable(since(2)).tagged(6, since(2), "null"),
     field("lastKnownElr", Array(&Int32), since(2)).nullable(since(2)).tagged(7, since(2), "null"),
-];
+]);
 
-pub(crate) static PARTITION_CHANGE_RECORD: Schema = schema("PartitionChangeRecord", between(0, 2), since(0), PARTITION_CHANGE_RECORD_FIELDS);
-
-const ACCESS_CONTROL_RECORD_FIELDS: &[Field] = &[
+pub(crate) static ACCESS_CONTROL_RECORD: Schema = schema("AccessControlRecord", between(0, 0), since(0), &[
     field("resourceType", Int8, since(0)),
     field("resourceName", String, since(0)).nullable(since(0)),
     field("patternType", Int8, since(0)),
@@ -100,9 +92,7 @@ const ACCESS_CONTROL_RECORD_FIELDS: &[Field] = &[
     field("host", String, since(0)),
     field("operation", Int8, since(0)),
     field("permissionType", Int8, since(0)),
-];
-
-pub(crate) static ACCESS_CONTROL_RECORD: Schema = schema("AccessControlRecord", between(0, 0), since(0), ACCESS_CONTROL_RECORD_FIELDS);
+]);
 
 const FENCE_BROKER_RECORD_FIELDS: &[Field] = &[
     field("id", Int32, since(0)),
@@ -119,7 +109,7 @@ const REMOVE_TOPIC_RECORD_FIELDS: &[Field] = &[
 
 pub(crate) static REMOVE_TOPIC_RECORD: Schema = schema("RemoveTopicRecord", between(0, 0), since(0), REMOVE_TOPIC_RECORD_FIELDS);
 
-const DELEGATION_TOKEN_RECORD_FIELDS: &[Field] = &[
+pub(crate) static DELEGATION_TOKEN_RECORD: Schema = schema("DelegationTokenRecord", between(0, 0), since(0), &[
     field("owner", String, since(0)),
     field("requester", String, since(0)),
     field("renewers", Array(&String), since(0)),
@@ -127,27 +117,21 @@ const DELEGATION_TOKEN_RECORD_FIELDS: &[Field] = &[
     field("maxTimestamp", Int64, since(0)),
     field("expirationTimestamp", Int64, since(0)),
     field("tokenId", String, since(0)),
-];
+]);
 
-pub(crate) static DELEGATION_TOKEN_RECORD: Schema = schema("DelegationTokenRecord", between(0, 0), since(0), DELEGATION_TOKEN_RECORD_FIELDS);
-
-const USER_SCRAM_CREDENTIAL_RECORD_FIELDS: &[Field] = &[
+pub(crate) static USER_SCRAM_CREDENTIAL_RECORD: Schema = schema("UserScramCredentialRecord", between(0, 0), since(0), &[
     field("name", String, since(0)),
     field("mechanism", Int8, since(0)),
     field("salt", Bytes, since(0)),
     field("storedKey", Bytes, since(0)),
     field("serverKey", Bytes, since(0)),
     field("iterations", Int32, since(0)),
-];
+]);
 
-pub(crate) static USER_SCRAM_CREDENTIAL_RECORD: Schema = schema("UserScramCredentialRecord", between(0, 0), since(0), USER_SCRAM_CREDENTIAL_RECORD_FIELDS);
-
-const FEATURE_LEVEL_RECORD_FIELDS: &[Field] = &[
+pub(crate) static FEATURE_LEVEL_RECORD: Schema = schema("FeatureLevelRecord", between(0, 0), since(0), &[
     field("name", String, since(0)),
     field("featureLevel", Int16, since(0)),
-];
-
-pub(crate) static FEATURE_LEVEL_RECORD: Schema = schema("FeatureLevelRecord", between(0, 0), since(0), FEATURE_LEVEL_RECORD_FIELDS);
+]);
 
 const CLIENT_QUOTA_RECORD_ENTITY_DATA_FIELDS: &[Field] = &[
     field("entityType", String, since(0)),
@@ -163,32 +147,26 @@ const CLIENT_QUOTA_RECORD_FIELDS: &[Field] = &[
 
 pub(crate) static CLIENT_QUOTA_RECORD: Schema = schema("ClientQuotaRecord", between(0, 0), since(0), CLIENT_QUOTA_RECORD_FIELDS);
 
-const PRODUCER_IDS_RECORD_FIELDS: &[Field] = &[
+pub(crate) static PRODUCER_IDS_RECORD: Schema = schema("ProducerIdsRecord", between(0, 0), since(0), &[
     field("brokerId", Int32, since(0)),
     field("brokerEpoch", Int64, since(0)),
     field("nextProducerId", Int64, since(0)),
-];
+]);
 
-pub(crate) static PRODUCER_IDS_RECORD: Schema = schema("ProducerIdsRecord", between(0, 0), since(0), PRODUCER_IDS_RECORD_FIELDS);
-
-const REMOVE_FEATURE_LEVEL_RECORD_FIELDS: &[Field] = &[
+pub(crate) static REMOVE_FEATURE_LEVEL_RECORD: Schema = schema("RemoveFeatureLevelRecord", between(0, 0), since(0), &[
     field("name", String, since(0)),
-];
+]);
 
-pub(crate) static REMOVE_FEATURE_LEVEL_RECORD: Schema = schema("RemoveFeatureLevelRecord", between(0, 0), since(0), REMOVE_FEATURE_LEVEL_RECORD_FIELDS);
-
-const BROKER_REGISTRATION_CHANGE_RECORD_FIELDS: &[Field] = &[
+pub(crate) static BROKER_REGISTRATION_CHANGE_RECORD: Schema = schema("BrokerRegistrationChangeRecord", between(0, 3), since(0), &[
     field("brokerId", Int32, since(0)),
     field("brokerEpoch", Int64, since(0)),
     field("fenced", Int8, since(0)).tagged(0, since(0), "0"),
     field("inControlledShutdown", Int8, since(1)).tagged(1, since(1), "0"),
     field("logDirs", Array(&Uuid), since(2)).tagged(2, since(2), "[]"),
     field("cordonedLogDirs", Array(&Uuid), since(3)).nullable(since(3)).tagged(3, since(3), "null"),
-];
+]);
 
-pub(crate) static BROKER_REGISTRATION_CHANGE_RECORD: Schema = schema("BrokerRegistrationChangeRecord", between(0, 3), since(0), BROKER_REGISTRATION_CHANGE_RECORD_FIELDS);
-
-const ACCESS_CONTROL_ENTRY_RECORD_FIELDS: &[Field] = &[
+pub(crate) static ACCESS_CONTROL_ENTRY_RECORD: Schema = schema("AccessControlEntryRecord", between(0, 0), since(0), &[
     field("id", Uuid, since(0)),
     field("resourceType", Int8, since(0)),
     field("resourceName", String, since(0)),
@@ -197,15 +175,11 @@ const ACCESS_CONTROL_ENTRY_RECORD_FIELDS: &[Field] = &[
     field("host", String, since(0)),
     field("operation", Int8, since(0)),
     field("permissionType", Int8, since(0)),
-];
+]);
 
-pub(crate) static ACCESS_CONTROL_ENTRY_RECORD: Schema = schema("AccessControlEntryRecord", between(0, 0), since(0), ACCESS_CONTROL_ENTRY_RECORD_FIELDS);
-
-const REMOVE_ACCESS_CONTROL_ENTRY_RECORD_FIELDS: &[Field] = &[
+pub(crate) static REMOVE_ACCESS_CONTROL_ENTRY_RECORD: Schema = schema("RemoveAccessControlEntryRecord", between(0, 0), since(0), &[
     field("id", Uuid, since(0)),
-];
-
-pub(crate) static REMOVE_ACCESS_CONTROL_ENTRY_RECORD: Schema = schema("RemoveAccessControlEntryRecord", between(0, 0), since(0), REMOVE_ACCESS_CONTROL_ENTRY_RECORD_FIELDS);
+]);
 
 const NO_OP_RECORD_FIELDS: &[Field] = &[
 
@@ -213,77 +187,59 @@ const NO_OP_RECORD_FIELDS: &[Field] = &[
 
 pub(crate) static NO_OP_RECORD: Schema = schema("NoOpRecord", between(0, 0), since(0), NO_OP_RECORD_FIELDS);
 
-const ZK_MIGRATION_STATE_RECORD_FIELDS: &[Field] = &[
+pub(crate) static ZK_MIGRATION_STATE_RECORD: Schema = schema("ZkMigrationStateRecord", between(0, 0), since(0), &[
     field("zkMigrationState", Int8, since(0)),
-];
+]);
 
-pub(crate) static ZK_MIGRATION_STATE_RECORD: Schema = schema("ZkMigrationStateRecord", between(0, 0), since(0), ZK_MIGRATION_STATE_RECORD_FIELDS);
-
-const REMOVE_USER_SCRAM_CREDENTIAL_RECORD_FIELDS: &[Field] = &[
+pub(crate) static REMOVE_USER_SCRAM_CREDENTIAL_RECORD: Schema = schema("RemoveUserScramCredentialRecord", between(0, 0), since(0), &[
     field("name", String, since(0)),
     field("mechanism", Int8, since(0)),
-];
+]);
 
-pub(crate) static REMOVE_USER_SCRAM_CREDENTIAL_RECORD: Schema = schema("RemoveUserScramCredentialRecord", between(0, 0), since(0), REMOVE_USER_SCRAM_CREDENTIAL_RECORD_FIELDS);
-
-const BEGIN_TRANSACTION_RECORD_FIELDS: &[Field] = &[
+pub(crate) static BEGIN_TRANSACTION_RECORD: Schema = schema("BeginTransactionRecord", between(0, 0), since(0), &[
     field("name", String, since(0)).nullable(since(0)).tagged(0, since(0), "null"),
-];
-
-pub(crate) static BEGIN_TRANSACTION_RECORD: Schema = schema("BeginTransactionRecord", between(0, 0), since(0), BEGIN_TRANSACTION_RECORD_FIELDS);
+]);
 
 pub(crate) static END_TRANSACTION_RECORD: Schema = schema("EndTransactionRecord", between(0, 0), since(0), NO_OP_RECORD_FIELDS);
 
-const ABORT_TRANSACTION_RECORD_FIELDS: &[Field] = &[
+pub(crate) static ABORT_TRANSACTION_RECORD: Schema = schema("AbortTransactionRecord", between(0, 0), since(0), &[
     field("reason", String, since(0)).nullable(since(0)).tagged(0, since(0), "null"),
-];
+]);
 
-pub(crate) static ABORT_TRANSACTION_RECORD: Schema = schema("AbortTransactionRecord", between(0, 0), since(0), ABORT_TRANSACTION_RECORD_FIELDS);
-
-const REMOVE_DELEGATION_TOKEN_RECORD_FIELDS: &[Field] = &[
+pub(crate) static REMOVE_DELEGATION_TOKEN_RECORD: Schema = schema("RemoveDelegationTokenRecord", between(0, 0), since(0), &[
     field("tokenId", String, since(0)),
-];
+]);
 
-pub(crate) static REMOVE_DELEGATION_TOKEN_RECORD: Schema = schema("RemoveDelegationTokenRecord", between(0, 0), since(0), REMOVE_DELEGATION_TOKEN_RECORD_FIELDS);
-
-const REGISTER_CONTROLLER_RECORD_FIELDS: &[Field] = &[
+pub(crate) static REGISTER_CONTROLLER_RECORD: Schema = schema("RegisterControllerRecord", between(0, 0), since(0), &[
     field("controllerId", Int32, since(0)),
     field("incarnationId", Uuid, since(0)),
     field("zkMigrationReady", Bool, since(0)),
     field("endPoints", Array(&Struct(REGISTER_BROKER_RECORD_BROKER_ENDPOINT_FIELDS)), since(0)),
     field("features", Array(&Struct(REGISTER_BROKER_RECORD_BROKER_FEATURE_FIELDS)), since(0)),
-];
+]);
 
-pub(crate) static REGISTER_CONTROLLER_RECORD: Schema = schema("RegisterControllerRecord", between(0, 0), since(0), REGISTER_CONTROLLER_RECORD_FIELDS);
-
-const CLEAR_ELR_RECORD_FIELDS: &[Field] = &[
+pub(crate) static CLEAR_ELR_RECORD: Schema = schema("ClearElrRecord", between(0, 0), since(0), &[
     field("topicName", String, since(0)),
-];
+]);
 
-pub(crate) static CLEAR_ELR_RECORD: Schema = schema("ClearElrRecord", between(0, 0), since(0), CLEAR_ELR_RECORD_FIELDS);
-
-const UNREGISTER_CONTROLLER_RECORD_FIELDS: &[Field] = &[
+pub(crate) static UNREGISTER_CONTROLLER_RECORD: Schema = schema("UnregisterControllerRecord", between(0, 0), since(0), &[
     field("controllerId", Int32, since(0)),
-];
+]);
 
-pub(crate) static UNREGISTER_CONTROLLER_RECORD: Schema = schema("UnregisterControllerRecord", between(0, 0), since(0), UNREGISTER_CONTROLLER_RECORD_FIELDS);
-
-const REGISTER_BROKER_RECORD_2_8_FIELDS: &[Field] = &[
+pub(crate) static REGISTER_BROKER_RECORD_2_8: Schema = schema("RegisterBrokerRecord", between(0, 0), NONE, &[
     field("brokerId", Int32, since(0)),
     field("incarnationId", Uuid, since(0)),
     field("brokerEpoch", Int64, since(0)),
     field("endPoints", Array(&Struct(REGISTER_BROKER_RECORD_BROKER_ENDPOINT_FIELDS)), since(0)),
     field("features", Array(&Struct(REGISTER_BROKER_RECORD_BROKER_FEATURE_FIELDS)), since(0)),
     field("rack", String, since(0)).nullable(since(0)),
-];
-
-pub(crate) static REGISTER_BROKER_RECORD_2_8: Schema = schema("RegisterBrokerRecord", between(0, 0), NONE, REGISTER_BROKER_RECORD_2_8_FIELDS);
+]);
 
 pub(crate) static UNREGISTER_BROKER_RECORD_2_8: Schema = schema("UnregisterBrokerRecord", between(0, 0), NONE, UNREGISTER_BROKER_RECORD_FIELDS);
 
 pub(crate) static TOPIC_RECORD_2_8: Schema = schema("TopicRecord", between(0, 0), NONE, TOPIC_RECORD_FIELDS);
 
-const PARTITION_RECORD_2_8_FIELDS: &[Field] = &[
+pub(crate) static PARTITION_RECORD_2_8: Schema = schema("PartitionRecord", between(0, 0), NONE, &[
     field("partitionId", Int32, since(0)),
     field("topicId", Uuid, since(0)),
     field("replicas", Array(&Int32), since(0)),
@@ -293,27 +249,21 @@ const PARTITION_RECORD_2_8_FIELDS: &[Field] = &[
     field("leader", Int32, since(0)),
     field("leaderEpoch", Int32, since(0)),
     field("partitionEpoch", Int32, since(0)),
-];
+]);
 
-pub(crate) static PARTITION_RECORD_2_8: Schema = schema("PartitionRecord", between(0, 0), NONE, PARTITION_RECORD_2_8_FIELDS);
-
-const CONFIG_RECORD_2_8_FIELDS: &[Field] = &[
+pub(crate) static CONFIG_RECORD_2_8: Schema = schema("ConfigRecord", between(0, 0), NONE, &[
     field("resourceType", Int8, since(0)),
     field("resourceName", String, since(0)),
     field("name", String, since(0)),
     field("value", String, since(0)),
-];
+]);
 
-pub(crate) static CONFIG_RECORD_2_8: Schema = schema("ConfigRecord", between(0, 0), NONE, CONFIG_RECORD_2_8_FIELDS);
-
-const PARTITION_CHANGE_RECORD_2_8_FIELDS: &[Field] = &[
+pub(crate) static PARTITION_CHANGE_RECORD_2_8: Schema = schema("PartitionChangeRecord", between(0, 0), since(0), &[
     field("partitionId", Int32, since(0)),
     field("topicId", Uuid, since(0)),
     field("isr", Array(&Int32), since(0)).nullable(since(0)).tagged(0, since(0), "null"),
     field("leader", Int32, since(0)).tagged(1, since(0), "-2"),
-];
-
-pub(crate) static PARTITION_CHANGE_RECORD_2_8: Schema = schema("PartitionChangeRecord", between(0, 0), since(0), PARTITION_CHANGE_RECORD_2_8_FIELDS);
+]);
 
 pub(crate) static FENCE_BROKER_RECORD_2_8: Schema = schema("FenceBrokerRecord", between(0, 0), NONE, FENCE_BROKER_RECORD_FIELDS);
 
@@ -321,16 +271,14 @@ pub(crate) static UNFENCE_BROKER_RECORD_2_8: Schema = schema("UnfenceBrokerRecor
 
 pub(crate) static REMOVE_TOPIC_RECORD_2_8: Schema = schema("RemoveTopicRecord", between(0, 0), NONE, REMOVE_TOPIC_RECORD_FIELDS);
 
-const DELEGATION_TOKEN_RECORD_2_8_FIELDS: &[Field] = &[
+pub(crate) static DELEGATION_TOKEN_RECORD_2_8: Schema = schema("DelegationTokenRecord", between(0, 0), NONE, &[
     field("owner", String, since(0)),
     field("renewers", Array(&String), since(0)),
     field("issueTimestamp", Int64, since(0)),
     field("maxTimestamp", Int64, since(0)),
     field("expirationTimestamp", Int64, since(0)),
     field("tokenId", String, since(0)),
-];
-
-pub(crate) static DELEGATION_TOKEN_RECORD_2_8: Schema = schema("DelegationTokenRecord", between(0, 0), NONE, DELEGATION_TOKEN_RECORD_2_8_FIELDS);
+]);
 
 const USER_SCRAM_CREDENTIAL_RECORD_2_8_CREDENTIAL_INFO_FIELDS: &[Field] = &[
     field("mechanism", Int8, since(0)),
@@ -339,20 +287,16 @@ const USER_SCRAM_CREDENTIAL_RECORD_2_8_CREDENTIAL_INFO_FIELDS: &[Field] = &[
     field("iterations", Int32, since(0)),
 ];
 
-const USER_SCRAM_CREDENTIAL_RECORD_2_8_FIELDS: &[Field] = &[
+pub(crate) static USER_SCRAM_CREDENTIAL_RECORD_2_8: Schema = schema("UserScramCredentialRecord", between(0, 0), NONE, &[
     field("name", String, since(0)),
     field("credentialInfos", Array(&Struct(USER_SCRAM_CREDENTIAL_RECORD_2_8_CREDENTIAL_INFO_FIELDS)), since(0)),
-];
+]);
 
-pub(crate) static USER_SCRAM_CREDENTIAL_RECORD_2_8: Schema = schema("UserScramCredentialRecord", between(0, 0), NONE, USER_SCRAM_CREDENTIAL_RECORD_2_8_FIELDS);
-
-const FEATURE_LEVEL_RECORD_2_8_FIELDS: &[Field] = &[
+pub(crate) static FEATURE_LEVEL_RECORD_2_8: Schema = schema("FeatureLevelRecord", between(0, 0), NONE, &[
     field("name", String, since(0)),
     field("minFeatureLevel", Int16, since(0)),
     field("maxFeatureLevel", Int16, since(0)),
-];
-
-pub(crate) static FEATURE_LEVEL_RECORD_2_8: Schema = schema("FeatureLevelRecord", between(0, 0), NONE, FEATURE_LEVEL_RECORD_2_8_FIELDS);
+]);
 
 pub(crate) static QUOTA_RECORD: Schema = schema("QuotaRecord", between(0, 0), NONE, CLIENT_QUOTA_RECORD_FIELDS);
 
@@ -372,7 +316,7 @@ const REMOTE_LOG_SEGMENT_METADATA_RECORD_SEGMENT_LEADER_EPOCH_ENTRY_FIELDS: &[Fi
     field("offset", Int64, since(0)),
 ];
 
-const REMOTE_LOG_SEGMENT_METADATA_RECORD_FIELDS: &[Field] = &[
+pub(crate) static REMOTE_LOG_SEGMENT_METADATA_RECORD: Schema = schema("RemoteLogSegmentMetadataRecord", between(0, 0), since(0), &[
     field("remoteLogSegmentId", Struct(REMOTE_LOG_SEGMENT_METADATA_RECORD_REMOTE_LOG_SEGMENT_ID_ENTRY_FIELDS), since(0)),
     field("startOffset", Int64, since(0)),
     field("endOffset", Int64, since(0)),
@@ -384,30 +328,24 @@ const REMOTE_LOG_SEGMENT_METADATA_RECORD_FIELDS: &[Field] = &[
     field("customMetadata", Bytes, since(0)).nullable(since(0)),
     field("remoteLogSegmentState", Int8, since(0)),
     field("txnIndexEmpty", Bool, since(0)).tagged(0, since(0), "false"),
-];
+]);
 
-pub(crate) static REMOTE_LOG_SEGMENT_METADATA_RECORD: Schema = schema("RemoteLogSegmentMetadataRecord", between(0, 0), since(0), REMOTE_LOG_SEGMENT_METADATA_RECORD_FIELDS);
-
-const REMOTE_LOG_SEGMENT_METADATA_UPDATE_RECORD_FIELDS: &[Field] = &[
+pub(crate) static REMOTE_LOG_SEGMENT_METADATA_UPDATE_RECORD: Schema = schema("RemoteLogSegmentMetadataUpdateRecord", between(0, 0), since(0), &[
     field("remoteLogSegmentId", Struct(REMOTE_LOG_SEGMENT_METADATA_RECORD_REMOTE_LOG_SEGMENT_ID_ENTRY_FIELDS), since(0)),
     field("brokerId", Int32, since(0)),
     field("eventTimestampMs", Int64, since(0)),
     field("customMetadata", Bytes, since(0)).nullable(since(0)),
     field("remoteLogSegmentState", Int8, since(0)),
-];
+]);
 
-pub(crate) static REMOTE_LOG_SEGMENT_METADATA_UPDATE_RECORD: Schema = schema("RemoteLogSegmentMetadataUpdateRecord", between(0, 0), since(0), REMOTE_LOG_SEGMENT_METADATA_UPDATE_RECORD_FIELDS);
-
-const REMOTE_PARTITION_DELETE_METADATA_RECORD_FIELDS: &[Field] = &[
+pub(crate) static REMOTE_PARTITION_DELETE_METADATA_RECORD: Schema = schema("RemotePartitionDeleteMetadataRecord", between(0, 0), since(0), &[
     field("topicIdPartition", Struct(REMOTE_LOG_SEGMENT_METADATA_RECORD_REMOTE_LOG_SEGMENT_ID_ENTRY_TOPIC_ID_PARTITION_ENTRY_FIELDS), since(0)),
     field("brokerId", Int32, since(0)),
     field("eventTimestampMs", Int64, since(0)),
     field("remotePartitionDeleteState", Int8, since(0)),
-];
+]);
 
-pub(crate) static REMOTE_PARTITION_DELETE_METADATA_RECORD: Schema = schema("RemotePartitionDeleteMetadataRecord", between(0, 0), since(0), REMOTE_PARTITION_DELETE_METADATA_RECORD_FIELDS);
-
-const REMOTE_LOG_SEGMENT_METADATA_SNAPSHOT_RECORD_FIELDS: &[Field] = &[
+pub(crate) static REMOTE_LOG_SEGMENT_METADATA_SNAPSHOT_RECORD: Schema = schema("RemoteLogSegmentMetadataSnapshotRecord", between(0, 0), since(0), &[
     field("segmentId", Uuid, since(0)),
     field("startOffset", Int64, since(0)),
     field("endOffset", Int64, since(0)),
@@ -419,9 +357,7 @@ const REMOTE_LOG_SEGMENT_METADATA_SNAPSHOT_RECORD_FIELDS: &[Field] = &[
     field("customMetadata", Bytes, since(0)).nullable(since(0)),
     field("remoteLogSegmentState", Int8, since(0)),
     field("txnIndexEmpty", Bool, since(0)).tagged(0, since(0), "false"),
-];
-
-pub(crate) static REMOTE_LOG_SEGMENT_METADATA_SNAPSHOT_RECORD: Schema = schema("RemoteLogSegmentMetadataSnapshotRecord", between(0, 0), since(0), REMOTE_LOG_SEGMENT_METADATA_SNAPSHOT_RECORD_FIELDS);
+]);
 
 const LEGACY_OFFSET_COMMIT_KEY_FIELDS: &[Field] = &[
     field("group", String, between(0, 0)),
@@ -431,32 +367,26 @@ const LEGACY_OFFSET_COMMIT_KEY_FIELDS: &[Field] = &[
 
 pub(crate) static LEGACY_OFFSET_COMMIT_KEY: Schema = schema("LegacyOffsetCommitKey", between(0, 0), NONE, LEGACY_OFFSET_COMMIT_KEY_FIELDS);
 
-const LEGACY_OFFSET_COMMIT_VALUE_FIELDS: &[Field] = &[
+pub(crate) static LEGACY_OFFSET_COMMIT_VALUE: Schema = schema("LegacyOffsetCommitValue", between(0, 0), NONE, &[
     field("offset", Int64, between(0, 0)),
     field("metadata", String, between(0, 0)),
     field("commitTimestamp", Int64, between(0, 0)),
-];
+]);
 
-pub(crate) static LEGACY_OFFSET_COMMIT_VALUE: Schema = schema("LegacyOffsetCommitValue", between(0, 0), NONE, LEGACY_OFFSET_COMMIT_VALUE_FIELDS);
-
-const OFFSET_COMMIT_VALUE_FIELDS: &[Field] = &[
+pub(crate) static OFFSET_COMMIT_VALUE: Schema = schema("OffsetCommitValue", between(0, 4), since(4), &[
     field("offset", Int64, since(0)),
     field("leaderEpoch", Int32, since(3)),
     field("metadata", String, since(0)),
     field("commitTimestamp", Int64, since(0)),
     field("expireTimestamp", Int64, between(1, 1)),
     field("topicId", Uuid, since(4)).tagged(0, since(4), "\"AAAAAAAAAAAAAAAAAAAAAA\""),
-];
-
-pub(crate) static OFFSET_COMMIT_VALUE: Schema = schema("OffsetCommitValue", between(0, 4), since(4), OFFSET_COMMIT_VALUE_FIELDS);
+]);
 
 pub(crate) static OFFSET_COMMIT_KEY: Schema = schema("OffsetCommitKey", between(0, 0), NONE, LEGACY_OFFSET_COMMIT_KEY_FIELDS);
 
-const GROUP_METADATA_KEY_FIELDS: &[Field] = &[
+pub(crate) static GROUP_METADATA_KEY: Schema = schema("GroupMetadataKey", between(0, 0), NONE, &[
     field("group", String, between(0, 0)),
-];
-
-pub(crate) static GROUP_METADATA_KEY: Schema = schema("GroupMetadataKey", between(0, 0), NONE, GROUP_METADATA_KEY_FIELDS);
+]);
 
 const GROUP_METADATA_VALUE_MEMBER_METADATA_FIELDS: &[Field] = &[
     field("memberId", String, since(0)),
@@ -469,16 +399,14 @@ const GROUP_METADATA_VALUE_MEMBER_METADATA_FIELDS: &[Field] = &[
     field("assignment", Bytes, since(0)),
 ];
 
-const GROUP_METADATA_VALUE_FIELDS: &[Field] = &[
+pub(crate) static GROUP_METADATA_VALUE: Schema = schema("GroupMetadataValue", between(0, 4), since(4), &[
     field("protocolType", String, since(0)),
     field("generation", Int32, since(0)),
     field("protocol", String, since(0)).nullable(since(0)),
     field("leader", String, since(0)).nullable(since(0)),
     field("currentStateTimestamp", Int64, since(2)),
     field("members", Array(&Struct(GROUP_METADATA_VALUE_MEMBER_METADATA_FIELDS)), since(0)),
-];
-
-pub(crate) static GROUP_METADATA_VALUE: Schema = schema("GroupMetadataValue", between(0, 4), since(4), GROUP_METADATA_VALUE_FIELDS);
+]);
 
 const CONSUMER_GROUP_METADATA_KEY_FIELDS: &[Field] = &[
     field("groupId", String, between(0, 0)),
@@ -486,12 +414,10 @@ const CONSUMER_GROUP_METADATA_KEY_FIELDS: &[Field] = &[
 
 pub(crate) static CONSUMER_GROUP_METADATA_KEY: Schema = schema("ConsumerGroupMetadataKey", between(0, 0), NONE, CONSUMER_GROUP_METADATA_KEY_FIELDS);
 
-const CONSUMER_GROUP_METADATA_VALUE_FIELDS: &[Field] = &[
+pub(crate) static CONSUMER_GROUP_METADATA_VALUE: Schema = schema("ConsumerGroupMetadataValue", between(0, 0), since(0), &[
     field("epoch", Int32, since(0)),
     field("metadataHash", Int64, since(0)).tagged(0, since(0), "0"),
-];
-
-pub(crate) static CONSUMER_GROUP_METADATA_VALUE: Schema = schema("ConsumerGroupMetadataValue", between(0, 0), since(0), CONSUMER_GROUP_METADATA_VALUE_FIELDS);
+]);
 
 pub(crate) static CONSUMER_GROUP_PARTITION_METADATA_KEY: Schema = schema("ConsumerGroupPartitionMetadataKey", between(0, 0), NONE, CONSUMER_GROUP_METADATA_KEY_FIELDS);
 
@@ -530,7 +456,7 @@ const CONSUMER_GROUP_MEMBER_METADATA_VALUE_CLASSIC_MEMBER_METADATA_FIELDS: &[Fie
     field("supportedProtocols", Array(&Struct(CONSUMER_GROUP_MEMBER_METADATA_VALUE_CLASSIC_MEMBER_METADATA_CLASSIC_PROTOCOL_FIELDS)), since(0)),
 ];
 
-const CONSUMER_GROUP_MEMBER_METADATA_VALUE_FIELDS: &[Field] = &[
+pub(crate) static CONSUMER_GROUP_MEMBER_METADATA_VALUE: Schema = schema("ConsumerGroupMemberMetadataValue", between(0, 0), since(0), &[
     field("instanceId", String, since(0)).nullable(since(0)),
     field("rackId", String, since(0)).nullable(since(0)),
     field("clientId", String, since(0)),
@@ -540,9 +466,7 @@ const CONSUMER_GROUP_MEMBER_METADATA_VALUE_FIELDS: &[Field] = &[
     field("rebalanceTimeoutMs", Int32, since(0)),
     field("serverAssignor", String, since(0)).nullable(since(0)),
     field("classicMemberMetadata", Struct(CONSUMER_GROUP_MEMBER_METADATA_VALUE_CLASSIC_MEMBER_METADATA_FIELDS), since(0)).nullable(since(0)).tagged(0, since(0), "{\"sessionTimeoutMs\":0,\"supportedProtocols\":[]}"),
-];
-
-pub(crate) static CONSUMER_GROUP_MEMBER_METADATA_VALUE: Schema = schema("ConsumerGroupMemberMetadataValue", between(0, 0), since(0), CONSUMER_GROUP_MEMBER_METADATA_VALUE_FIELDS);
+]);
 
 pub(crate) static CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA_KEY: Schema = schema("ConsumerGroupTargetAssignmentMetadataKey", between(0, 0), NONE, CONSUMER_GROUP_METADATA_KEY_FIELDS);
 
@@ -574,43 +498,35 @@ const CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT_VALUE_TOPIC_PARTITIONS_FIELDS: &[
     field("assignmentEpochs", Array(&Int32), since(0)).nullable(since(0)).tagged(0, since(0), "[]"),
 ];
 
-const CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT_VALUE_FIELDS: &[Field] = &[
+pub(crate) static CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT_VALUE: Schema = schema("ConsumerGroupCurrentMemberAssignmentValue", between(0, 0), since(0), &[
     field("memberEpoch", Int32, since(0)),
     field("previousMemberEpoch", Int32, since(0)),
     field("state", Int8, since(0)),
     field("assignedPartitions", Array(&Struct(CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT_VALUE_TOPIC_PARTITIONS_FIELDS)), since(0)),
     field("partitionsPendingRevocation", Array(&Struct(CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT_VALUE_TOPIC_PARTITIONS_FIELDS)), since(0)),
-];
+]);
 
-pub(crate) static CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT_VALUE: Schema = schema("ConsumerGroupCurrentMemberAssignmentValue", between(0, 0), since(0), CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT_VALUE_FIELDS);
-
-const SHARE_GROUP_PARTITION_METADATA_KEY_FIELDS: &[Field] = &[
+pub(crate) static SHARE_GROUP_PARTITION_METADATA_KEY: Schema = schema("ShareGroupPartitionMetadataKey", between(9, 9), NONE, &[
     field("groupId", String, between(9, 9)),
-];
-
-pub(crate) static SHARE_GROUP_PARTITION_METADATA_KEY: Schema = schema("ShareGroupPartitionMetadataKey", between(9, 9), NONE, SHARE_GROUP_PARTITION_METADATA_KEY_FIELDS);
+]);
 
 pub(crate) static SHARE_GROUP_PARTITION_METADATA_VALUE: Schema = schema("ShareGroupPartitionMetadataValue", between(0, 0), since(0), CONSUMER_GROUP_PARTITION_METADATA_VALUE_FIELDS);
 
 pub(crate) static SHARE_GROUP_MEMBER_METADATA_KEY: Schema = schema("ShareGroupMemberMetadataKey", between(0, 0), NONE, CONSUMER_GROUP_MEMBER_METADATA_KEY_FIELDS);
 
-const SHARE_GROUP_MEMBER_METADATA_VALUE_FIELDS: &[Field] = &[
+pub(crate) static SHARE_GROUP_MEMBER_METADATA_VALUE: Schema = schema("ShareGroupMemberMetadataValue", between(0, 0), since(0), &[
     field("rackId", String, since(0)).nullable(since(0)),
     field("clientId", String, since(0)),
     field("clientHost", String, since(0)),
     field("subscribedTopicNames", Array(&String), since(0)),
-];
-
-pub(crate) static SHARE_GROUP_MEMBER_METADATA_VALUE: Schema = schema("ShareGroupMemberMetadataValue", between(0, 0), since(0), SHARE_GROUP_MEMBER_METADATA_VALUE_FIELDS);
+]);
 
 pub(crate) static SHARE_GROUP_METADATA_KEY: Schema = schema("ShareGroupMetadataKey", between(0, 0), NONE, CONSUMER_GROUP_METADATA_KEY_FIELDS);
 
-const SHARE_GROUP_METADATA_VALUE_FIELDS: &[Field] = &[
+pub(crate) static SHARE_GROUP_METADATA_VALUE: Schema = schema("ShareGroupMetadataValue", between(0, 0), since(0), &[
     field("epoch", Int32, since(0)),
     field("metadataHash", Int64, since(0)),
-];
-
-pub(crate) static SHARE_GROUP_METADATA_VALUE: Schema = schema("ShareGroupMetadataValue", between(0, 0), since(0), SHARE_GROUP_METADATA_VALUE_FIELDS);
+]);
 
 pub(crate) static SHARE_GROUP_TARGET_ASSIGNMENT_METADATA_KEY: Schema = schema("ShareGroupTargetAssignmentMetadataKey", between(0, 0), NONE, CONSUMER_GROUP_METADATA_KEY_FIELDS);
 
@@ -622,14 +538,12 @@ pub(crate) static SHARE_GROUP_TARGET_ASSIGNMENT_MEMBER_VALUE: Schema = schema("S
 
 pub(crate) static SHARE_GROUP_CURRENT_MEMBER_ASSIGNMENT_KEY: Schema = schema("ShareGroupCurrentMemberAssignmentKey", between(0, 0), NONE, CONSUMER_GROUP_MEMBER_METADATA_KEY_FIELDS);
 
-const SHARE_GROUP_CURRENT_MEMBER_ASSIGNMENT_VALUE_FIELDS: &[Field] = &[
+pub(crate) static SHARE_GROUP_CURRENT_MEMBER_ASSIGNMENT_VALUE: Schema = schema("ShareGroupCurrentMemberAssignmentValue", between(0, 0), since(0), &[
     field("memberEpoch", Int32, since(0)),
     field("previousMemberEpoch", Int32, since(0)),
     field("state", Int8, since(0)),
     field("assignedPartitions", Array(&Struct(CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER_VALUE_TOPIC_PARTITION_FIELDS)), since(0)),
-];
-
-pub(crate) static SHARE_GROUP_CURRENT_MEMBER_ASSIGNMENT_VALUE: Schema = schema("ShareGroupCurrentMemberAssignmentValue", between(0, 0), since(0), SHARE_GROUP_CURRENT_MEMBER_ASSIGNMENT_VALUE_FIELDS);
+]);
 
 pub(crate) static SHARE_GROUP_STATE_PARTITION_METADATA_KEY: Schema = schema("ShareGroupStatePartitionMetadataKey", between(0, 0), NONE, CONSUMER_GROUP_METADATA_KEY_FIELDS);
 
@@ -644,28 +558,22 @@ const SHARE_GROUP_STATE_PARTITION_METADATA_VALUE_TOPIC_INFO_FIELDS: &[Field] = &
     field("topicName", String, since(0)),
 ];
 
-const SHARE_GROUP_STATE_PARTITION_METADATA_VALUE_FIELDS: &[Field] = &[
+pub(crate) static SHARE_GROUP_STATE_PARTITION_METADATA_VALUE: Schema = schema("ShareGroupStatePartitionMetadataValue", between(0, 0), since(0), &[
     field("initializingTopics", Array(&Struct(SHARE_GROUP_STATE_PARTITION_METADATA_VALUE_TOPIC_PARTITIONS_INFO_FIELDS)), since(0)),
     field("initializedTopics", Array(&Struct(SHARE_GROUP_STATE_PARTITION_METADATA_VALUE_TOPIC_PARTITIONS_INFO_FIELDS)), since(0)),
     field("deletingTopics", Array(&Struct(SHARE_GROUP_STATE_PARTITION_METADATA_VALUE_TOPIC_INFO_FIELDS)), since(0)),
-];
+]);
 
-pub(crate) static SHARE_GROUP_STATE_PARTITION_METADATA_VALUE: Schema = schema("ShareGroupStatePartitionMetadataValue", between(0, 0), since(0), SHARE_GROUP_STATE_PARTITION_METADATA_VALUE_FIELDS);
-
-const CONSUMER_GROUP_REGULAR_EXPRESSION_KEY_FIELDS: &[Field] = &[
+pub(crate) static CONSUMER_GROUP_REGULAR_EXPRESSION_KEY: Schema = schema("ConsumerGroupRegularExpressionKey", between(0, 0), NONE, &[
     field("groupId", String, between(0, 0)),
     field("regularExpression", String, between(0, 0)),
-];
+]);
 
-pub(crate) static CONSUMER_GROUP_REGULAR_EXPRESSION_KEY: Schema = schema("ConsumerGroupRegularExpressionKey", between(0, 0), NONE, CONSUMER_GROUP_REGULAR_EXPRESSION_KEY_FIELDS);
-
-const CONSUMER_GROUP_REGULAR_EXPRESSION_VALUE_FIELDS: &[Field] = &[
+pub(crate) static CONSUMER_GROUP_REGULAR_EXPRESSION_VALUE: Schema = schema("ConsumerGroupRegularExpressionValue", between(0, 0), since(0), &[
     field("topics", Array(&String), since(0)),
     field("version", Int64, since(0)),
     field("timestamp", Int64, since(0)),
-];
-
-pub(crate) static CONSUMER_GROUP_REGULAR_EXPRESSION_VALUE: Schema = schema("ConsumerGroupRegularExpressionValue", between(0, 0), since(0), CONSUMER_GROUP_REGULAR_EXPRESSION_VALUE_FIELDS);
+]);
 
 pub(crate) static STREAMS_GROUP_METADATA_KEY: Schema = schema("StreamsGroupMetadataKey", between(0, 0), NONE, CONSUMER_GROUP_METADATA_KEY_FIELDS);
 
@@ -674,16 +582,14 @@ const STREAMS_GROUP_METADATA_VALUE_LAST_ASSIGNMENT_CONFIG_FIELDS: &[Field] = &[
     field("value", String, since(0)),
 ];
 
-const STREAMS_GROUP_METADATA_VALUE_FIELDS: &[Field] = &[
+pub(crate) static STREAMS_GROUP_METADATA_VALUE: Schema = schema("StreamsGroupMetadataValue", between(0, 0), since(0), &[
     field("epoch", Int32, since(0)),
     field("metadataHash", Int64, since(0)),
     field("validatedTopologyEpoch", Int32, since(0)).tagged(0, since(0), "-1"),
     field("lastAssignmentConfigs", Array(&Struct(STREAMS_GROUP_METADATA_VALUE_LAST_ASSIGNMENT_CONFIG_FIELDS)), since(0)).nullable(since(0)).tagged(1, since(0), "[]"),
     field("storedDescriptionTopologyEpoch", Int32, since(0)).tagged(2, since(0), "-1"),
     field("failedDescriptionTopologyEpoch", Int32, since(0)).tagged(3, since(0), "-1"),
-];
-
-pub(crate) static STREAMS_GROUP_METADATA_VALUE: Schema = schema("StreamsGroupMetadataValue", between(0, 0), since(0), STREAMS_GROUP_METADATA_VALUE_FIELDS);
+]);
 
 pub(crate) static STREAMS_GROUP_MEMBER_METADATA_KEY: Schema = schema("StreamsGroupMemberMetadataKey", between(0, 0), NONE, CONSUMER_GROUP_MEMBER_METADATA_KEY_FIELDS);
 
@@ -692,7 +598,7 @@ const STREAMS_GROUP_MEMBER_METADATA_VALUE_ENDPOINT_FIELDS: &[Field] = &[
     field("port", Uint16, since(0)),
 ];
 
-const STREAMS_GROUP_MEMBER_METADATA_VALUE_FIELDS: &[Field] = &[
+pub(crate) static STREAMS_GROUP_MEMBER_METADATA_VALUE: Schema = schema("StreamsGroupMemberMetadataValue", between(0, 0), since(0), &[
     field("instanceId", String, since(0)).nullable(since(0)),
     field("rackId", String, since(0)).nullable(since(0)),
     field("clientId", String, since(0)),
@@ -702,9 +608,7 @@ const STREAMS_GROUP_MEMBER_METADATA_VALUE_FIELDS: &[Field] = &[
     field("processId", String, since(0)),
     field("userEndpoint", Struct(STREAMS_GROUP_MEMBER_METADATA_VALUE_ENDPOINT_FIELDS), since(0)).nullable(since(0)),
     field("clientTags", Array(&Struct(STREAMS_GROUP_METADATA_VALUE_LAST_ASSIGNMENT_CONFIG_FIELDS)), since(0)),
-];
-
-pub(crate) static STREAMS_GROUP_MEMBER_METADATA_VALUE: Schema = schema("StreamsGroupMemberMetadataValue", between(0, 0), since(0), STREAMS_GROUP_MEMBER_METADATA_VALUE_FIELDS);
+]);
 
 pub(crate) static STREAMS_GROUP_TARGET_ASSIGNMENT_METADATA_KEY: Schema = schema("StreamsGroupTargetAssignmentMetadataKey", between(0, 0), NONE, CONSUMER_GROUP_METADATA_KEY_FIELDS);
 
@@ -717,13 +621,11 @@ const STREAMS_GROUP_TARGET_ASSIGNMENT_MEMBER_VALUE_TASK_IDS_FIELDS: &[Field] = &
     field("partitions", Array(&Int32), since(0)),
 ];
 
-const STREAMS_GROUP_TARGET_ASSIGNMENT_MEMBER_VALUE_FIELDS: &[Field] = &[
+pub(crate) static STREAMS_GROUP_TARGET_ASSIGNMENT_MEMBER_VALUE: Schema = schema("StreamsGroupTargetAssignmentMemberValue", between(0, 0), since(0), &[
     field("activeTasks", Array(&Struct(STREAMS_GROUP_TARGET_ASSIGNMENT_MEMBER_VALUE_TASK_IDS_FIELDS)), since(0)),
     field("standbyTasks", Array(&Struct(STREAMS_GROUP_TARGET_ASSIGNMENT_MEMBER_VALUE_TASK_IDS_FIELDS)), since(0)),
     field("warmupTasks", Array(&Struct(STREAMS_GROUP_TARGET_ASSIGNMENT_MEMBER_VALUE_TASK_IDS_FIELDS)), since(0)),
-];
-
-pub(crate) static STREAMS_GROUP_TARGET_ASSIGNMENT_MEMBER_VALUE: Schema = schema("StreamsGroupTargetAssignmentMemberValue", between(0, 0), since(0), STREAMS_GROUP_TARGET_ASSIGNMENT_MEMBER_VALUE_FIELDS);
+]);
 
 pub(crate) static STREAMS_GROUP_CURRENT_MEMBER_ASSIGNMENT_KEY: Schema = schema("StreamsGroupCurrentMemberAssignmentKey", between(0, 0), NONE, CONSUMER_GROUP_MEMBER_METADATA_KEY_FIELDS);
 
@@ -733,7 +635,7 @@ const STREAMS_GROUP_CURRENT_MEMBER_ASSIGNMENT_VALUE_TASK_IDS_FIELDS: &[Field] = 
     field("assignmentEpochs", Array(&Int32), since(0)).nullable(since(0)).tagged(0, since(0), "[]"),
 ];
 
-const STREAMS_GROUP_CURRENT_MEMBER_ASSIGNMENT_VALUE_FIELDS: &[Field] = &[
+pub(crate) static STREAMS_GROUP_CURRENT_MEMBER_ASSIGNMENT_VALUE: Schema = schema("StreamsGroupCurrentMemberAssignmentValue", between(0, 0), since(0), &[
     field("memberEpoch", Int32, since(0)),
     field("previousMemberEpoch", Int32, since(0)),
     field("state", Int8, since(0)),
@@ -743,9 +645,7 @@ const STREAMS_GROUP_CURRENT_MEMBER_ASSIGNMENT_VALUE_FIELDS: &[Field] = &[
     field("activeTasksPendingRevocation", Array(&Struct(STREAMS_GROUP_CURRENT_MEMBER_ASSIGNMENT_VALUE_TASK_IDS_FIELDS)), since(0)),
     field("standbyTasksPendingRevocation", Array(&Struct(STREAMS_GROUP_CURRENT_MEMBER_ASSIGNMENT_VALUE_TASK_IDS_FIELDS)), since(0)),
     field("warmupTasksPendingRevocation", Array(&Struct(STREAMS_GROUP_CURRENT_MEMBER_ASSIGNMENT_VALUE_TASK_IDS_FIELDS)), since(0)),
-];
-
-pub(crate) static STREAMS_GROUP_CURRENT_MEMBER_ASSIGNMENT_VALUE: Schema = schema("StreamsGroupCurrentMemberAssignmentValue", between(0, 0), since(0), STREAMS_GROUP_CURRENT_MEMBER_ASSIGNMENT_VALUE_FIELDS);
+]);
 
 pub(crate) static STREAMS_GROUP_TOPOLOGY_KEY: Schema = schema("StreamsGroupTopologyKey", between(0, 0), NONE, CONSUMER_GROUP_METADATA_KEY_FIELDS);
 
@@ -772,25 +672,21 @@ const STREAMS_GROUP_TOPOLOGY_VALUE_SUBTOPOLOGY_FIELDS: &[Field] = &[
     field("copartitionGroups", Array(&Struct(STREAMS_GROUP_TOPOLOGY_VALUE_SUBTOPOLOGY_COPARTITION_GROUP_FIELDS)), since(0)),
 ];
 
-const STREAMS_GROUP_TOPOLOGY_VALUE_FIELDS: &[Field] = &[
+pub(crate) static STREAMS_GROUP_TOPOLOGY_VALUE: Schema = schema("StreamsGroupTopologyValue", between(0, 0), since(0), &[
     field("epoch", Int32, since(0)),
     field("subtopologies", Array(&Struct(STREAMS_GROUP_TOPOLOGY_VALUE_SUBTOPOLOGY_FIELDS)), since(0)),
-];
+]);
 
-pub(crate) static STREAMS_GROUP_TOPOLOGY_VALUE: Schema = schema("StreamsGroupTopologyValue", between(0, 0), since(0), STREAMS_GROUP_TOPOLOGY_VALUE_FIELDS);
-
-const TRANSACTION_LOG_KEY_FIELDS: &[Field] = &[
+pub(crate) static TRANSACTION_LOG_KEY: Schema = schema("TransactionLogKey", between(0, 0), NONE, &[
     field("transactionalId", String, between(0, 0)),
-];
-
-pub(crate) static TRANSACTION_LOG_KEY: Schema = schema("TransactionLogKey", between(0, 0), NONE, TRANSACTION_LOG_KEY_FIELDS);
+]);
 
 const TRANSACTION_LOG_VALUE_PARTITIONS_SCHEMA_FIELDS: &[Field] = &[
     field("topic", String, since(0)),
     field("partitionIds", Array(&Int32), since(0)),
 ];
 
-const TRANSACTION_LOG_VALUE_FIELDS: &[Field] = &[
+pub(crate) static TRANSACTION_LOG_VALUE: Schema = schema("TransactionLogValue", between(0, 1), since(1), &[
     field("producerId", Int64, since(0)),
     field("previousProducerId", Int64, since(1)).tagged(0, since(1), "-1"),
     field("nextProducerId", Int64, since(1)).tagged(1, since(1), "-1"),
@@ -802,9 +698,7 @@ const TRANSACTION_LOG_VALUE_FIELDS: &[Field] = &[
     field("transactionLastUpdateTimestampMs", Int64, since(0)),
     field("transactionStartTimestampMs", Int64, since(0)),
     field("clientTransactionVersion", Int16, since(1)).tagged(2, since(1), "0"),
-];
-
-pub(crate) static TRANSACTION_LOG_VALUE: Schema = schema("TransactionLogValue", between(0, 1), since(1), TRANSACTION_LOG_VALUE_FIELDS);
+]);
 
 const SHARE_SNAPSHOT_KEY_FIELDS: &[Field] = &[
     field("groupId", String, between(0, 0)),
@@ -821,7 +715,7 @@ const SHARE_SNAPSHOT_VALUE_STATE_BATCH_FIELDS: &[Field] = &[
     field("deliveryCount", Int16, since(0)),
 ];
 
-const SHARE_SNAPSHOT_VALUE_FIELDS: &[Field] = &[
+pub(crate) static SHARE_SNAPSHOT_VALUE: Schema = schema("ShareSnapshotValue", between(0, 0), since(0), &[
     field("snapshotEpoch", Int32, since(0)),
     field("stateEpoch", Int32, since(0)),
     field("leaderEpoch", Int32, since(0)),
@@ -830,82 +724,66 @@ const SHARE_SNAPSHOT_VALUE_FIELDS: &[Field] = &[
     field("createTimestamp", Int64, since(0)),
     field("writeTimestamp", Int64, since(0)),
     field("stateBatches", Array(&Struct(SHARE_SNAPSHOT_VALUE_STATE_BATCH_FIELDS)), since(0)),
-];
-
-pub(crate) static SHARE_SNAPSHOT_VALUE: Schema = schema("ShareSnapshotValue", between(0, 0), since(0), SHARE_SNAPSHOT_VALUE_FIELDS);
+]);
 
 pub(crate) static SHARE_UPDATE_KEY: Schema = schema("ShareUpdateKey", between(0, 0), NONE, SHARE_SNAPSHOT_KEY_FIELDS);
 
-const SHARE_UPDATE_VALUE_FIELDS: &[Field] = &[
+pub(crate) static SHARE_UPDATE_VALUE: Schema = schema("ShareUpdateValue", between(0, 0), since(0), &[
     field("snapshotEpoch", Int32, since(0)),
     field("leaderEpoch", Int32, since(0)),
     field("startOffset", Int64, since(0)),
     field("deliveryCompleteCount", Int32, since(0)).tagged(0, since(0), "-1"),
     field("stateBatches", Array(&Struct(SHARE_SNAPSHOT_VALUE_STATE_BATCH_FIELDS)), since(0)),
-];
-
-pub(crate) static SHARE_UPDATE_VALUE: Schema = schema("ShareUpdateValue", between(0, 0), since(0), SHARE_UPDATE_VALUE_FIELDS);
+]);
 
 const CONSUMER_PROTOCOL_ASSIGNMENT_TOPIC_PARTITION_FIELDS: &[Field] = &[
     field("topic", String, since(0)),
     field("partitions", Array(&Int32), since(0)),
 ];
 
-const CONSUMER_PROTOCOL_ASSIGNMENT_FIELDS: &[Field] = &[
+pub(crate) static CONSUMER_PROTOCOL_ASSIGNMENT: Schema = schema("ConsumerProtocolAssignment", between(0, 3), NONE, &[
     field("assignedPartitions", Array(&Struct(CONSUMER_PROTOCOL_ASSIGNMENT_TOPIC_PARTITION_FIELDS)), since(0)),
     field("userData", Bytes, since(0)).nullable(since(0)),
-];
-
-pub(crate) static CONSUMER_PROTOCOL_ASSIGNMENT: Schema = schema("ConsumerProtocolAssignment", between(0, 3), NONE, CONSUMER_PROTOCOL_ASSIGNMENT_FIELDS);
+]);
 
 const CONSUMER_PROTOCOL_SUBSCRIPTION_TOPIC_PARTITION_FIELDS: &[Field] = &[
     field("topic", String, since(1)),
     field("partitions", Array(&Int32), since(1)),
 ];
 
-const CONSUMER_PROTOCOL_SUBSCRIPTION_FIELDS: &[Field] = &[
+pub(crate) static CONSUMER_PROTOCOL_SUBSCRIPTION: Schema = schema("ConsumerProtocolSubscription", between(0, 3), NONE, &[
     field("topics", Array(&String), since(0)),
     field("userData", Bytes, since(0)).nullable(since(0)),
     field("ownedPartitions", Array(&Struct(CONSUMER_PROTOCOL_SUBSCRIPTION_TOPIC_PARTITION_FIELDS)), since(1)),
     field("generationId", Int32, since(2)),
     field("rackId", String, since(3)).nullable(since(3)),
-];
-
-pub(crate) static CONSUMER_PROTOCOL_SUBSCRIPTION: Schema = schema("ConsumerProtocolSubscription", between(0, 3), NONE, CONSUMER_PROTOCOL_SUBSCRIPTION_FIELDS);
+]);
 
 const LEADER_CHANGE_MESSAGE_VOTER_FIELDS: &[Field] = &[
     field("voterId", Int32, since(0)),
     field("voterDirectoryId", Uuid, since(1)),
 ];
 
-const LEADER_CHANGE_MESSAGE_FIELDS: &[Field] = &[
+pub(crate) static LEADER_CHANGE_MESSAGE: Schema = schema("LeaderChangeMessage", between(0, 1), since(0), &[
     field("version", Int16, since(0)),
     field("leaderId", Int32, since(0)),
     field("voters", Array(&Struct(LEADER_CHANGE_MESSAGE_VOTER_FIELDS)), since(0)),
     field("grantingVoters", Array(&Struct(LEADER_CHANGE_MESSAGE_VOTER_FIELDS)), since(0)),
-];
+]);
 
-pub(crate) static LEADER_CHANGE_MESSAGE: Schema = schema("LeaderChangeMessage", between(0, 1), since(0), LEADER_CHANGE_MESSAGE_FIELDS);
-
-const SNAPSHOT_HEADER_RECORD_FIELDS: &[Field] = &[
+pub(crate) static SNAPSHOT_HEADER_RECORD: Schema = schema("SnapshotHeaderRecord", between(0, 0), since(0), &[
     field("version", Int16, since(0)),
     field("lastContainedLogTimestamp", Int64, since(0)),
-];
+]);
 
-pub(crate) static SNAPSHOT_HEADER_RECORD: Schema = schema("SnapshotHeaderRecord", between(0, 0), since(0), SNAPSHOT_HEADER_RECORD_FIELDS);
-
-const SNAPSHOT_FOOTER_RECORD_FIELDS: &[Field] = &[
+pub(crate) static SNAPSHOT_FOOTER_RECORD: Schema = schema("SnapshotFooterRecord", between(0, 0), since(0), &[
     field("version", Int16, since(0)),
-];
+]);
 
-pub(crate) static SNAPSHOT_FOOTER_RECORD: Schema = schema("SnapshotFooterRecord", between(0, 0), since(0), SNAPSHOT_FOOTER_RECORD_FIELDS);
-
-const KRAFT_VERSION_RECORD_FIELDS: &[Field] = &[
+pub(crate) static KRAFT_VERSION_RECORD: Schema = schema("KRaftVersionRecord", between(0, 0), since(0), &[
     field("version", Int16, since(0)),
     field("kRaftVersion", Int16, since(0)),
-];
-
-pub(crate) static KRAFT_VERSION_RECORD: Schema = schema("KRaftVersionRecord", between(0, 0), since(0), KRAFT_VERSION_RECORD_FIELDS);
+]);
 
 const VOTERS_RECORD_VOTER_ENDPOINT_FIELDS: &[Field] = &[
     field("name", String, since(0)),
@@ -925,12 +803,10 @@ const VOTERS_RECORD_VOTER_FIELDS: &[Field] = &[
     field("kRaftVersionFeature", Struct(VOTERS_RECORD_VOTER_KRAFT_VERSION_FEATURE_FIELDS), since(0)),
 ];
 
-const VOTERS_RECORD_FIELDS: &[Field] = &[
+pub(crate) static VOTERS_RECORD: Schema = schema("VotersRecord", between(0, 0), since(0), &[
     field("version", Int16, since(0)),
     field("voters", Array(&Struct(VOTERS_RECORD_VOTER_FIELDS)), since(0)),
-];
-
-pub(crate) static VOTERS_RECORD: Schema = schema("VotersRecord", between(0, 0), since(0), VOTERS_RECORD_FIELDS);
+]);
 
 
 /// By type, the records of `__cluster_metadata`.

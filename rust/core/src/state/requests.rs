@@ -17,14 +17,12 @@ const PRODUCE_REQUEST_TOPIC_PRODUCE_DATA_FIELDS: &[Field] = &[
     field("partitionData", Array(&Struct(PRODUCE_REQUEST_TOPIC_PRODUCE_DATA_PARTITION_PRODUCE_DATA_FIELDS)), since(0)),
 ];
 
-const PRODUCE_REQUEST_FIELDS: &[Field] = &[
+pub(crate) static PRODUCE_REQUEST: Schema = schema("ProduceRequest", between(3, 13), since(9), &[
     field("transactionalId", String, since(3)).nullable(since(3)),
     field("acks", Int16, since(0)),
     field("timeoutMs", Int32, since(0)),
     field("topicData", Array(&Struct(PRODUCE_REQUEST_TOPIC_PRODUCE_DATA_FIELDS)), since(0)),
-];
-
-pub(crate) static PRODUCE_REQUEST: Schema = schema("ProduceRequest", between(3, 13), since(9), PRODUCE_REQUEST_FIELDS);
+]);
 
 const FETCH_REQUEST_REPLICA_STATE_FIELDS: &[Field] = &[
     field("replicaId", Int32, since(15)),
@@ -54,7 +52,7 @@ const FETCH_REQUEST_FORGOTTEN_TOPIC_FIELDS: &[Field] = &[
     field("partitions", Array(&Int32), since(7)),
 ];
 
-const FETCH_REQUEST_FIELDS: &[Field] = &[
+pub(crate) static FETCH_REQUEST: Schema = schema("FetchRequest", between(4, 18), since(12), &[
     field("clusterId", String, since(12)).nullable(since(12)).tagged(0, since(12), "null"),
     field("replicaId", Int32, between(0, 14)),
     field("replicaState", Struct(FETCH_REQUEST_REPLICA_STATE_FIELDS), since(15)).tagged(1, since(15), "{\"replicaId\":-1,\"replicaEpoch\":-1}"),
@@ -67,9 +65,7 @@ const FETCH_REQUEST_FIELDS: &[Field] = &[
     field("topics", Array(&Struct(FETCH_REQUEST_FETCH_TOPIC_FIELDS)), since(0)),
     field("forgottenTopicsData", Array(&Struct(FETCH_REQUEST_FORGOTTEN_TOPIC_FIELDS)), since(7)),
     field("rackId", String, since(11)),
-];
-
-pub(crate) static FETCH_REQUEST: Schema = schema("FetchRequest", between(4, 18), since(12), FETCH_REQUEST_FIELDS);
+]);
 
 const LIST_OFFSETS_REQUEST_LIST_OFFSETS_TOPIC_LIST_OFFSETS_PARTITION_FIELDS: &[Field] = &[
     field("partitionIndex", Int32, since(0)),
@@ -82,28 +78,24 @@ const LIST_OFFSETS_REQUEST_LIST_OFFSETS_TOPIC_FIELDS: &[Field] = &[
     field("partitions", Array(&Struct(LIST_OFFSETS_REQUEST_LIST_OFFSETS_TOPIC_LIST_OFFSETS_PARTITION_FIELDS)), since(0)),
 ];
 
-const LIST_OFFSETS_REQUEST_FIELDS: &[Field] = &[
+pub(crate) static LIST_OFFSETS_REQUEST: Schema = schema("ListOffsetsRequest", between(1, 11), since(6), &[
     field("replicaId", Int32, since(0)),
     field("isolationLevel", Int8, since(2)),
     field("topics", Array(&Struct(LIST_OFFSETS_REQUEST_LIST_OFFSETS_TOPIC_FIELDS)), since(0)),
     field("timeoutMs", Int32, since(10)),
-];
-
-pub(crate) static LIST_OFFSETS_REQUEST: Schema = schema("ListOffsetsRequest", between(1, 11), since(6), LIST_OFFSETS_REQUEST_FIELDS);
+]);
 
 const METADATA_REQUEST_METADATA_REQUEST_TOPIC_FIELDS: &[Field] = &[
     field("topicId", Uuid, since(10)),
     field("name", String, since(0)).nullable(since(10)),
 ];
 
-const METADATA_REQUEST_FIELDS: &[Field] = &[
+pub(crate) static METADATA_REQUEST: Schema = schema("MetadataRequest", between(0, 13), since(9), &[
     field("topics", Array(&Struct(METADATA_REQUEST_METADATA_REQUEST_TOPIC_FIELDS)), since(0)).nullable(since(1)),
     field("allowAutoTopicCreation", Bool, since(4)),
     field("includeClusterAuthorizedOperations", Bool, between(8, 10)),
     field("includeTopicAuthorizedOperations", Bool, since(8)),
-];
-
-pub(crate) static METADATA_REQUEST: Schema = schema("MetadataRequest", between(0, 13), since(9), METADATA_REQUEST_FIELDS);
+]);
 
 const OFFSET_COMMIT_REQUEST_OFFSET_COMMIT_REQUEST_TOPIC_OFFSET_COMMIT_REQUEST_PARTITION_FIELDS: &[Field] = &[
     field("partitionIndex", Int32, since(0)),
@@ -118,16 +110,14 @@ const OFFSET_COMMIT_REQUEST_OFFSET_COMMIT_REQUEST_TOPIC_FIELDS: &[Field] = &[
     field("partitions", Array(&Struct(OFFSET_COMMIT_REQUEST_OFFSET_COMMIT_REQUEST_TOPIC_OFFSET_COMMIT_REQUEST_PARTITION_FIELDS)), since(0)),
 ];
 
-const OFFSET_COMMIT_REQUEST_FIELDS: &[Field] = &[
+pub(crate) static OFFSET_COMMIT_REQUEST: Schema = schema("OffsetCommitRequest", between(2, 10), since(8), &[
     field("groupId", String, since(0)),
     field("generationIdOrMemberEpoch", Int32, since(1)),
     field("memberId", String, since(1)),
     field("groupInstanceId", String, since(7)).nullable(since(7)),
     field("retentionTimeMs", Int64, between(2, 4)),
     field("topics", Array(&Struct(OFFSET_COMMIT_REQUEST_OFFSET_COMMIT_REQUEST_TOPIC_FIELDS)), since(0)),
-];
-
-pub(crate) static OFFSET_COMMIT_REQUEST: Schema = schema("OffsetCommitRequest", between(2, 10), since(8), OFFSET_COMMIT_REQUEST_FIELDS);
+]);
 
 const OFFSET_FETCH_REQUEST_OFFSET_FETCH_REQUEST_TOPIC_FIELDS: &[Field] = &[
     field("name", String, between(0, 7)),
@@ -147,29 +137,25 @@ const OFFSET_FETCH_REQUEST_OFFSET_FETCH_REQUEST_GROUP_FIELDS: &[Field] = &[
     field("topics", Array(&Struct(OFFSET_FETCH_REQUEST_OFFSET_FETCH_REQUEST_GROUP_OFFSET_FETCH_REQUEST_TOPICS_FIELDS)), since(8)).nullable(since(8)),
 ];
 
-const OFFSET_FETCH_REQUEST_FIELDS: &[Field] = &[
+pub(crate) static OFFSET_FETCH_REQUEST: Schema = schema("OffsetFetchRequest", between(1, 10), since(6), &[
     field("groupId", String, between(0, 7)),
     field("topics", Array(&Struct(OFFSET_FETCH_REQUEST_OFFSET_FETCH_REQUEST_TOPIC_FIELDS)), between(0, 7)).nullable(between(2, 7)),
     field("groups", Array(&Struct(OFFSET_FETCH_REQUEST_OFFSET_FETCH_REQUEST_GROUP_FIELDS)), since(8)),
     field("requireStable", Bool, since(7)),
-];
+]);
 
-pub(crate) static OFFSET_FETCH_REQUEST: Schema = schema("OffsetFetchRequest", between(1, 10), since(6), OFFSET_FETCH_REQUEST_FIELDS);
-
-const FIND_COORDINATOR_REQUEST_FIELDS: &[Field] = &[
+pub(crate) static FIND_COORDINATOR_REQUEST: Schema = schema("FindCoordinatorRequest", between(0, 6), since(3), &[
     field("key", String, between(0, 3)),
     field("keyType", Int8, since(1)),
     field("coordinatorKeys", Array(&String), since(4)),
-];
-
-pub(crate) static FIND_COORDINATOR_REQUEST: Schema = schema("FindCoordinatorRequest", between(0, 6), since(3), FIND_COORDINATOR_REQUEST_FIELDS);
+]);
 
 const JOIN_GROUP_REQUEST_JOIN_GROUP_REQUEST_PROTOCOL_FIELDS: &[Field] = &[
     field("name", String, since(0)),
     field("metadata", Bytes, since(0)),
 ];
 
-const JOIN_GROUP_REQUEST_FIELDS: &[Field] = &[
+pub(crate) static JOIN_GROUP_REQUEST: Schema = schema("JoinGroupRequest", between(0, 9), since(6), &[
     field("groupId", String, since(0)),
     field("sessionTimeoutMs", Int32, since(0)),
     field("rebalanceTimeoutMs", Int32, since(1)),
@@ -178,18 +164,14 @@ const JOIN_GROUP_REQUEST_FIELDS: &[Field] = &[
     field("protocolType", String, since(0)),
     field("protocols", Array(&Struct(JOIN_GROUP_REQUEST_JOIN_GROUP_REQUEST_PROTOCOL_FIELDS)), since(0)),
     field("reason", String, since(8)).nullable(since(8)),
-];
+]);
 
-pub(crate) static JOIN_GROUP_REQUEST: Schema = schema("JoinGroupRequest", between(0, 9), since(6), JOIN_GROUP_REQUEST_FIELDS);
-
-const HEARTBEAT_REQUEST_FIELDS: &[Field] = &[
+pub(crate) static HEARTBEAT_REQUEST: Schema = schema("HeartbeatRequest", between(0, 4), since(4), &[
     field("groupId", String, since(0)),
     field("generationId", Int32, since(0)),
     field("memberId", String, since(0)),
     field("groupInstanceId", String, since(3)).nullable(since(3)),
-];
-
-pub(crate) static HEARTBEAT_REQUEST: Schema = schema("HeartbeatRequest", between(0, 4), since(4), HEARTBEAT_REQUEST_FIELDS);
+]);
 
 const LEAVE_GROUP_REQUEST_MEMBER_IDENTITY_FIELDS: &[Field] = &[
     field("memberId", String, since(3)),
@@ -197,20 +179,18 @@ const LEAVE_GROUP_REQUEST_MEMBER_IDENTITY_FIELDS: &[Field] = &[
     field("reason", String, since(5)).nullable(since(5)),
 ];
 
-const LEAVE_GROUP_REQUEST_FIELDS: &[Field] = &[
+pub(crate) static LEAVE_GROUP_REQUEST: Schema = schema("LeaveGroupRequest", between(0, 5), since(4), &[
     field("groupId", String, since(0)),
     field("memberId", String, between(0, 2)),
     field("members", Array(&Struct(LEAVE_GROUP_REQUEST_MEMBER_IDENTITY_FIELDS)), since(3)),
-];
-
-pub(crate) static LEAVE_GROUP_REQUEST: Schema = schema("LeaveGroupRequest", between(0, 5), since(4), LEAVE_GROUP_REQUEST_FIELDS);
+]);
 
 const SYNC_GROUP_REQUEST_SYNC_GROUP_REQUEST_ASSIGNMENT_FIELDS: &[Field] = &[
     field("memberId", String, since(0)),
     field("assignment", Bytes, since(0)),
 ];
 
-const SYNC_GROUP_REQUEST_FIELDS: &[Field] = &[
+pub(crate) static SYNC_GROUP_REQUEST: Schema = schema("SyncGroupRequest", between(0, 5), since(4), &[
     field("groupId", String, since(0)),
     field("generationId", Int32, since(0)),
     field("memberId", String, since(0)),
@@ -218,38 +198,28 @@ const SYNC_GROUP_REQUEST_FIELDS: &[Field] = &[
     field("protocolType", String, since(5)).nullable(since(5)),
     field("protocolName", String, since(5)).nullable(since(5)),
     field("assignments", Array(&Struct(SYNC_GROUP_REQUEST_SYNC_GROUP_REQUEST_ASSIGNMENT_FIELDS)), since(0)),
-];
+]);
 
-pub(crate) static SYNC_GROUP_REQUEST: Schema = schema("SyncGroupRequest", between(0, 5), since(4), SYNC_GROUP_REQUEST_FIELDS);
-
-const DESCRIBE_GROUPS_REQUEST_FIELDS: &[Field] = &[
+pub(crate) static DESCRIBE_GROUPS_REQUEST: Schema = schema("DescribeGroupsRequest", between(0, 6), since(5), &[
     field("groups", Array(&String), since(0)),
     field("includeAuthorizedOperations", Bool, since(3)),
-];
+]);
 
-pub(crate) static DESCRIBE_GROUPS_REQUEST: Schema = schema("DescribeGroupsRequest", between(0, 6), since(5), DESCRIBE_GROUPS_REQUEST_FIELDS);
-
-const LIST_GROUPS_REQUEST_FIELDS: &[Field] = &[
+pub(crate) static LIST_GROUPS_REQUEST: Schema = schema("ListGroupsRequest", between(0, 5), since(3), &[
     field("statesFilter", Array(&String), since(4)),
     field("typesFilter", Array(&String), since(5)),
-];
+]);
 
-pub(crate) static LIST_GROUPS_REQUEST: Schema = schema("ListGroupsRequest", between(0, 5), since(3), LIST_GROUPS_REQUEST_FIELDS);
-
-const SASL_HANDSHAKE_REQUEST_FIELDS: &[Field] = &[
+pub(crate) static SASL_HANDSHAKE_REQUEST: Schema = schema("SaslHandshakeRequest", between(0, 1), NONE, &[
     field("mechanism", String, since(0)),
-];
+]);
 
-pub(crate) static SASL_HANDSHAKE_REQUEST: Schema = schema("SaslHandshakeRequest", between(0, 1), NONE, SASL_HANDSHAKE_REQUEST_FIELDS);
-
-const API_VERSIONS_REQUEST_FIELDS: &[Field] = &[
+pub(crate) static API_VERSIONS_REQUEST: Schema = schema("ApiVersionsRequest", between(0, 5), since(3), &[
     field("clientSoftwareName", String, since(3)),
     field("clientSoftwareVersion", String, since(3)),
     field("clusterId", String, since(5)).nullable(since(5)),
     field("nodeId", Int32, since(5)),
-];
-
-pub(crate) static API_VERSIONS_REQUEST: Schema = schema("ApiVersionsRequest", between(0, 5), since(3), API_VERSIONS_REQUEST_FIELDS);
+]);
 
 const CREATE_TOPICS_REQUEST_CREATABLE_TOPIC_CREATABLE_REPLICA_ASSIGNMENT_FIELDS: &[Field] = &[
     field("partitionIndex", Int32, since(0)),
@@ -269,26 +239,22 @@ const CREATE_TOPICS_REQUEST_CREATABLE_TOPIC_FIELDS: &[Field] = &[
     field("configs", Array(&Struct(CREATE_TOPICS_REQUEST_CREATABLE_TOPIC_CREATABLE_TOPIC_CONFIG_FIELDS)), since(0)),
 ];
 
-const CREATE_TOPICS_REQUEST_FIELDS: &[Field] = &[
+pub(crate) static CREATE_TOPICS_REQUEST: Schema = schema("CreateTopicsRequest", between(2, 7), since(5), &[
     field("topics", Array(&Struct(CREATE_TOPICS_REQUEST_CREATABLE_TOPIC_FIELDS)), since(0)),
     field("timeoutMs", Int32, since(0)),
     field("validateOnly", Bool, since(1)),
-];
-
-pub(crate) static CREATE_TOPICS_REQUEST: Schema = schema("CreateTopicsRequest", between(2, 7), since(5), CREATE_TOPICS_REQUEST_FIELDS);
+]);
 
 const DELETE_TOPICS_REQUEST_DELETE_TOPIC_STATE_FIELDS: &[Field] = &[
     field("name", String, since(6)).nullable(since(6)),
     field("topicId", Uuid, since(6)),
 ];
 
-const DELETE_TOPICS_REQUEST_FIELDS: &[Field] = &[
+pub(crate) static DELETE_TOPICS_REQUEST: Schema = schema("DeleteTopicsRequest", between(1, 6), since(4), &[
     field("topics", Array(&Struct(DELETE_TOPICS_REQUEST_DELETE_TOPIC_STATE_FIELDS)), since(6)),
     field("topicNames", Array(&String), between(0, 5)),
     field("timeoutMs", Int32, since(0)),
-];
-
-pub(crate) static DELETE_TOPICS_REQUEST: Schema = schema("DeleteTopicsRequest", between(1, 6), since(4), DELETE_TOPICS_REQUEST_FIELDS);
+]);
 
 const DELETE_RECORDS_REQUEST_DELETE_RECORDS_TOPIC_DELETE_RECORDS_PARTITION_FIELDS: &[Field] = &[
     field("partitionIndex", Int32, since(0)),
@@ -300,23 +266,19 @@ const DELETE_RECORDS_REQUEST_DELETE_RECORDS_TOPIC_FIELDS: &[Field] = &[
     field("partitions", Array(&Struct(DELETE_RECORDS_REQUEST_DELETE_RECORDS_TOPIC_DELETE_RECORDS_PARTITION_FIELDS)), since(0)),
 ];
 
-const DELETE_RECORDS_REQUEST_FIELDS: &[Field] = &[
+pub(crate) static DELETE_RECORDS_REQUEST: Schema = schema("DeleteRecordsRequest", between(0, 2), since(2), &[
     field("topics", Array(&Struct(DELETE_RECORDS_REQUEST_DELETE_RECORDS_TOPIC_FIELDS)), since(0)),
     field("timeoutMs", Int32, since(0)),
-];
+]);
 
-pub(crate) static DELETE_RECORDS_REQUEST: Schema = schema("DeleteRecordsRequest", between(0, 2), since(2), DELETE_RECORDS_REQUEST_FIELDS);
-
-const INIT_PRODUCER_ID_REQUEST_FIELDS: &[Field] = &[
+pub(crate) static INIT_PRODUCER_ID_REQUEST: Schema = schema("InitProducerIdRequest", between(0, 6), since(2), &[
     field("transactionalId", String, since(0)).nullable(since(0)),
     field("transactionTimeoutMs", Int32, since(0)),
     field("producerId", Int64, since(3)),
     field("producerEpoch", Int16, since(3)),
     field("enable2Pc", Bool, since(6)),
     field("keepPreparedTxn", Bool, since(6)),
-];
-
-pub(crate) static INIT_PRODUCER_ID_REQUEST: Schema = schema("InitProducerIdRequest", between(0, 6), since(2), INIT_PRODUCER_ID_REQUEST_FIELDS);
+]);
 
 const OFFSET_FOR_LEADER_EPOCH_REQUEST_OFFSET_FOR_LEADER_TOPIC_OFFSET_FOR_LEADER_PARTITION_FIELDS: &[Field] = &[
     field("partition", Int32, since(0)),
@@ -329,12 +291,10 @@ const OFFSET_FOR_LEADER_EPOCH_REQUEST_OFFSET_FOR_LEADER_TOPIC_FIELDS: &[Field] =
     field("partitions", Array(&Struct(OFFSET_FOR_LEADER_EPOCH_REQUEST_OFFSET_FOR_LEADER_TOPIC_OFFSET_FOR_LEADER_PARTITION_FIELDS)), since(0)),
 ];
 
-const OFFSET_FOR_LEADER_EPOCH_REQUEST_FIELDS: &[Field] = &[
+pub(crate) static OFFSET_FOR_LEADER_EPOCH_REQUEST: Schema = schema("OffsetForLeaderEpochRequest", between(2, 4), since(4), &[
     field("replicaId", Int32, since(3)),
     field("topics", Array(&Struct(OFFSET_FOR_LEADER_EPOCH_REQUEST_OFFSET_FOR_LEADER_TOPIC_FIELDS)), since(0)),
-];
-
-pub(crate) static OFFSET_FOR_LEADER_EPOCH_REQUEST: Schema = schema("OffsetForLeaderEpochRequest", between(2, 4), since(4), OFFSET_FOR_LEADER_EPOCH_REQUEST_FIELDS);
+]);
 
 const ADD_PARTITIONS_TO_TXN_REQUEST_ADD_PARTITIONS_TO_TXN_TRANSACTION_ADD_PARTITIONS_TO_TXN_TOPIC_FIELDS: &[Field] = &[
     field("name", String, since(0)),
@@ -349,33 +309,27 @@ const ADD_PARTITIONS_TO_TXN_REQUEST_ADD_PARTITIONS_TO_TXN_TRANSACTION_FIELDS: &[
     field("topics", Array(&Struct(ADD_PARTITIONS_TO_TXN_REQUEST_ADD_PARTITIONS_TO_TXN_TRANSACTION_ADD_PARTITIONS_TO_TXN_TOPIC_FIELDS)), since(4)),
 ];
 
-const ADD_PARTITIONS_TO_TXN_REQUEST_FIELDS: &[Field] = &[
+pub(crate) static ADD_PARTITIONS_TO_TXN_REQUEST: Schema = schema("AddPartitionsToTxnRequest", between(0, 5), since(3), &[
     field("transactions", Array(&Struct(ADD_PARTITIONS_TO_TXN_REQUEST_ADD_PARTITIONS_TO_TXN_TRANSACTION_FIELDS)), since(4)),
     field("v3AndBelowTransactionalId", String, between(0, 3)),
     field("v3AndBelowProducerId", Int64, between(0, 3)),
     field("v3AndBelowProducerEpoch", Int16, between(0, 3)),
     field("v3AndBelowTopics", Array(&Struct(ADD_PARTITIONS_TO_TXN_REQUEST_ADD_PARTITIONS_TO_TXN_TRANSACTION_ADD_PARTITIONS_TO_TXN_TOPIC_FIELDS)), between(0, 3)),
-];
+]);
 
-pub(crate) static ADD_PARTITIONS_TO_TXN_REQUEST: Schema = schema("AddPartitionsToTxnRequest", between(0, 5), since(3), ADD_PARTITIONS_TO_TXN_REQUEST_FIELDS);
-
-const ADD_OFFSETS_TO_TXN_REQUEST_FIELDS: &[Field] = &[
+pub(crate) static ADD_OFFSETS_TO_TXN_REQUEST: Schema = schema("AddOffsetsToTxnRequest", between(0, 4), since(3), &[
     field("transactionalId", String, since(0)),
     field("producerId", Int64, since(0)),
     field("producerEpoch", Int16, since(0)),
     field("groupId", String, since(0)),
-];
+]);
 
-pub(crate) static ADD_OFFSETS_TO_TXN_REQUEST: Schema = schema("AddOffsetsToTxnRequest", between(0, 4), since(3), ADD_OFFSETS_TO_TXN_REQUEST_FIELDS);
-
-const END_TXN_REQUEST_FIELDS: &[Field] = &[
+pub(crate) static END_TXN_REQUEST: Schema = schema("EndTxnRequest", between(0, 5), since(3), &[
     field("transactionalId", String, since(0)),
     field("producerId", Int64, since(0)),
     field("producerEpoch", Int16, since(0)),
     field("committed", Bool, since(0)),
-];
-
-pub(crate) static END_TXN_REQUEST: Schema = schema("EndTxnRequest", between(0, 5), since(3), END_TXN_REQUEST_FIELDS);
+]);
 
 const TXN_OFFSET_COMMIT_REQUEST_TXN_OFFSET_COMMIT_REQUEST_TOPIC_TXN_OFFSET_COMMIT_REQUEST_PARTITION_FIELDS: &[Field] = &[
     field("partitionIndex", Int32, since(0)),
@@ -390,7 +344,7 @@ const TXN_OFFSET_COMMIT_REQUEST_TXN_OFFSET_COMMIT_REQUEST_TOPIC_FIELDS: &[Field]
     field("partitions", Array(&Struct(TXN_OFFSET_COMMIT_REQUEST_TXN_OFFSET_COMMIT_REQUEST_TOPIC_TXN_OFFSET_COMMIT_REQUEST_PARTITION_FIELDS)), since(0)),
 ];
 
-const TXN_OFFSET_COMMIT_REQUEST_FIELDS: &[Field] = &[
+pub(crate) static TXN_OFFSET_COMMIT_REQUEST: Schema = schema("TxnOffsetCommitRequest", between(0, 6), since(3), &[
     field("transactionalId", String, since(0)),
     field("groupId", String, since(0)),
     field("producerId", Int64, since(0)),
@@ -399,9 +353,7 @@ const TXN_OFFSET_COMMIT_REQUEST_FIELDS: &[Field] = &[
     field("memberId", String, since(3)),
     field("groupInstanceId", String, since(3)).nullable(since(3)),
     field("topics", Array(&Struct(TXN_OFFSET_COMMIT_REQUEST_TXN_OFFSET_COMMIT_REQUEST_TOPIC_FIELDS)), since(0)),
-];
-
-pub(crate) static TXN_OFFSET_COMMIT_REQUEST: Schema = schema("TxnOffsetCommitRequest", between(0, 6), since(3), TXN_OFFSET_COMMIT_REQUEST_FIELDS);
+]);
 
 const CREATE_ACLS_REQUEST_ACL_CREATION_FIELDS: &[Field] = &[
     field("resourceType", Int8, since(0)),
@@ -413,11 +365,9 @@ const CREATE_ACLS_REQUEST_ACL_CREATION_FIELDS: &[Field] = &[
     field("permissionType", Int8, since(0)),
 ];
 
-const CREATE_ACLS_REQUEST_FIELDS: &[Field] = &[
+pub(crate) static CREATE_ACLS_REQUEST: Schema = schema("CreateAclsRequest", between(1, 3), since(2), &[
     field("creations", Array(&Struct(CREATE_ACLS_REQUEST_ACL_CREATION_FIELDS)), since(0)),
-];
-
-pub(crate) static CREATE_ACLS_REQUEST: Schema = schema("CreateAclsRequest", between(1, 3), since(2), CREATE_ACLS_REQUEST_FIELDS);
+]);
 
 const DELETE_ACLS_REQUEST_DELETE_ACLS_FILTER_FIELDS: &[Field] = &[
     field("resourceTypeFilter", Int8, since(0)),
@@ -429,11 +379,9 @@ const DELETE_ACLS_REQUEST_DELETE_ACLS_FILTER_FIELDS: &[Field] = &[
     field("permissionType", Int8, since(0)),
 ];
 
-const DELETE_ACLS_REQUEST_FIELDS: &[Field] = &[
+pub(crate) static DELETE_ACLS_REQUEST: Schema = schema("DeleteAclsRequest", between(1, 3), since(2), &[
     field("filters", Array(&Struct(DELETE_ACLS_REQUEST_DELETE_ACLS_FILTER_FIELDS)), since(0)),
-];
-
-pub(crate) static DELETE_ACLS_REQUEST: Schema = schema("DeleteAclsRequest", between(1, 3), since(2), DELETE_ACLS_REQUEST_FIELDS);
+]);
 
 const DESCRIBE_CONFIGS_REQUEST_DESCRIBE_CONFIGS_RESOURCE_FIELDS: &[Field] = &[
     field("resourceType", Int8, since(0)),
@@ -441,13 +389,11 @@ const DESCRIBE_CONFIGS_REQUEST_DESCRIBE_CONFIGS_RESOURCE_FIELDS: &[Field] = &[
     field("configurationKeys", Array(&String), since(0)).nullable(since(0)),
 ];
 
-const DESCRIBE_CONFIGS_REQUEST_FIELDS: &[Field] = &[
+pub(crate) static DESCRIBE_CONFIGS_REQUEST: Schema = schema("DescribeConfigsRequest", between(1, 4), since(4), &[
     field("resources", Array(&Struct(DESCRIBE_CONFIGS_REQUEST_DESCRIBE_CONFIGS_RESOURCE_FIELDS)), since(0)),
     field("includeSynonyms", Bool, since(1)),
     field("includeDocumentation", Bool, since(3)),
-];
-
-pub(crate) static DESCRIBE_CONFIGS_REQUEST: Schema = schema("DescribeConfigsRequest", between(1, 4), since(4), DESCRIBE_CONFIGS_REQUEST_FIELDS);
+]);
 
 const ALTER_CONFIGS_REQUEST_ALTER_CONFIGS_RESOURCE_FIELDS: &[Field] = &[
     field("resourceType", Int8, since(0)),
@@ -455,18 +401,14 @@ const ALTER_CONFIGS_REQUEST_ALTER_CONFIGS_RESOURCE_FIELDS: &[Field] = &[
     field("configs", Array(&Struct(CREATE_TOPICS_REQUEST_CREATABLE_TOPIC_CREATABLE_TOPIC_CONFIG_FIELDS)), since(0)),
 ];
 
-const ALTER_CONFIGS_REQUEST_FIELDS: &[Field] = &[
+pub(crate) static ALTER_CONFIGS_REQUEST: Schema = schema("AlterConfigsRequest", between(0, 2), since(2), &[
     field("resources", Array(&Struct(ALTER_CONFIGS_REQUEST_ALTER_CONFIGS_RESOURCE_FIELDS)), since(0)),
     field("validateOnly", Bool, since(0)),
-];
+]);
 
-pub(crate) static ALTER_CONFIGS_REQUEST: Schema = schema("AlterConfigsRequest", between(0, 2), since(2), ALTER_CONFIGS_REQUEST_FIELDS);
-
-const SASL_AUTHENTICATE_REQUEST_FIELDS: &[Field] = &[
+pub(crate) static SASL_AUTHENTICATE_REQUEST: Schema = schema("SaslAuthenticateRequest", between(0, 2), since(2), &[
     field("authBytes", Bytes, since(0)),
-];
-
-pub(crate) static SASL_AUTHENTICATE_REQUEST: Schema = schema("SaslAuthenticateRequest", between(0, 2), since(2), SASL_AUTHENTICATE_REQUEST_FIELDS);
+]);
 
 const CREATE_PARTITIONS_REQUEST_CREATE_PARTITIONS_TOPIC_CREATE_PARTITIONS_ASSIGNMENT_FIELDS: &[Field] = &[
     field("brokerIds", Array(&Int32), since(0)),
@@ -478,19 +420,15 @@ const CREATE_PARTITIONS_REQUEST_CREATE_PARTITIONS_TOPIC_FIELDS: &[Field] = &[
     field("assignments", Array(&Struct(CREATE_PARTITIONS_REQUEST_CREATE_PARTITIONS_TOPIC_CREATE_PARTITIONS_ASSIGNMENT_FIELDS)), since(0)).nullable(since(0)),
 ];
 
-const CREATE_PARTITIONS_REQUEST_FIELDS: &[Field] = &[
+pub(crate) static CREATE_PARTITIONS_REQUEST: Schema = schema("CreatePartitionsRequest", between(0, 3), since(2), &[
     field("topics", Array(&Struct(CREATE_PARTITIONS_REQUEST_CREATE_PARTITIONS_TOPIC_FIELDS)), since(0)),
     field("timeoutMs", Int32, since(0)),
     field("validateOnly", Bool, since(0)),
-];
+]);
 
-pub(crate) static CREATE_PARTITIONS_REQUEST: Schema = schema("CreatePartitionsRequest", between(0, 3), since(2), CREATE_PARTITIONS_REQUEST_FIELDS);
-
-const DELETE_GROUPS_REQUEST_FIELDS: &[Field] = &[
+pub(crate) static DELETE_GROUPS_REQUEST: Schema = schema("DeleteGroupsRequest", between(0, 3), since(2), &[
     field("groupsNames", Array(&String), since(0)),
-];
-
-pub(crate) static DELETE_GROUPS_REQUEST: Schema = schema("DeleteGroupsRequest", between(0, 3), since(2), DELETE_GROUPS_REQUEST_FIELDS);
+]);
 
 const INCREMENTAL_ALTER_CONFIGS_REQUEST_ALTER_CONFIGS_RESOURCE_ALTERABLE_CONFIG_FIELDS: &[Field] = &[
     field("name", String, since(0)),
@@ -504,12 +442,10 @@ const INCREMENTAL_ALTER_CONFIGS_REQUEST_ALTER_CONFIGS_RESOURCE_FIELDS: &[Field] 
     field("configs", Array(&Struct(INCREMENTAL_ALTER_CONFIGS_REQUEST_ALTER_CONFIGS_RESOURCE_ALTERABLE_CONFIG_FIELDS)), since(0)),
 ];
 
-const INCREMENTAL_ALTER_CONFIGS_REQUEST_FIELDS: &[Field] = &[
+pub(crate) static INCREMENTAL_ALTER_CONFIGS_REQUEST: Schema = schema("IncrementalAlterConfigsRequest", between(0, 1), since(1), &[
     field("resources", Array(&Struct(INCREMENTAL_ALTER_CONFIGS_REQUEST_ALTER_CONFIGS_RESOURCE_FIELDS)), since(0)),
     field("validateOnly", Bool, since(0)),
-];
-
-pub(crate) static INCREMENTAL_ALTER_CONFIGS_REQUEST: Schema = schema("IncrementalAlterConfigsRequest", between(0, 1), since(1), INCREMENTAL_ALTER_CONFIGS_REQUEST_FIELDS);
+]);
 
 const OFFSET_DELETE_REQUEST_OFFSET_DELETE_REQUEST_TOPIC_OFFSET_DELETE_REQUEST_PARTITION_FIELDS: &[Field] = &[
     field("partitionIndex", Int32, since(0)),
@@ -520,27 +456,23 @@ const OFFSET_DELETE_REQUEST_OFFSET_DELETE_REQUEST_TOPIC_FIELDS: &[Field] = &[
     field("partitions", Array(&Struct(OFFSET_DELETE_REQUEST_OFFSET_DELETE_REQUEST_TOPIC_OFFSET_DELETE_REQUEST_PARTITION_FIELDS)), since(0)),
 ];
 
-const OFFSET_DELETE_REQUEST_FIELDS: &[Field] = &[
+pub(crate) static OFFSET_DELETE_REQUEST: Schema = schema("OffsetDeleteRequest", between(0, 0), NONE, &[
     field("groupId", String, since(0)),
     field("topics", Array(&Struct(OFFSET_DELETE_REQUEST_OFFSET_DELETE_REQUEST_TOPIC_FIELDS)), since(0)),
-];
+]);
 
-pub(crate) static OFFSET_DELETE_REQUEST: Schema = schema("OffsetDeleteRequest", between(0, 0), NONE, OFFSET_DELETE_REQUEST_FIELDS);
-
-const DESCRIBE_CLUSTER_REQUEST_FIELDS: &[Field] = &[
+pub(crate) static DESCRIBE_CLUSTER_REQUEST: Schema = schema("DescribeClusterRequest", between(0, 2), since(0), &[
     field("includeClusterAuthorizedOperations", Bool, since(0)),
     field("endpointType", Int8, since(1)),
     field("includeFencedBrokers", Bool, since(2)),
-];
-
-pub(crate) static DESCRIBE_CLUSTER_REQUEST: Schema = schema("DescribeClusterRequest", between(0, 2), since(0), DESCRIBE_CLUSTER_REQUEST_FIELDS);
+]);
 
 const CONSUMER_GROUP_HEARTBEAT_REQUEST_TOPIC_PARTITIONS_FIELDS: &[Field] = &[
     field("topicId", Uuid, since(0)),
     field("partitions", Array(&Int32), since(0)),
 ];
 
-const CONSUMER_GROUP_HEARTBEAT_REQUEST_FIELDS: &[Field] = &[
+pub(crate) static CONSUMER_GROUP_HEARTBEAT_REQUEST: Schema = schema("ConsumerGroupHeartbeatRequest", between(0, 1), since(0), &[
     field("groupId", String, since(0)),
     field("memberId", String, since(0)),
     field("memberEpoch", Int32, since(0)),
@@ -551,16 +483,12 @@ const CONSUMER_GROUP_HEARTBEAT_REQUEST_FIELDS: &[Field] = &[
     field("subscribedTopicRegex", String, since(1)).nullable(since(1)),
     field("serverAssignor", String, since(0)).nullable(since(0)),
     field("topicPartitions", Array(&Struct(CONSUMER_GROUP_HEARTBEAT_REQUEST_TOPIC_PARTITIONS_FIELDS)), since(0)).nullable(since(0)),
-];
+]);
 
-pub(crate) static CONSUMER_GROUP_HEARTBEAT_REQUEST: Schema = schema("ConsumerGroupHeartbeatRequest", between(0, 1), since(0), CONSUMER_GROUP_HEARTBEAT_REQUEST_FIELDS);
-
-const CONSUMER_GROUP_DESCRIBE_REQUEST_FIELDS: &[Field] = &[
+pub(crate) static CONSUMER_GROUP_DESCRIBE_REQUEST: Schema = schema("ConsumerGroupDescribeRequest", between(0, 1), since(0), &[
     field("groupIds", Array(&String), since(0)),
     field("includeAuthorizedOperations", Bool, since(0)),
-];
-
-pub(crate) static CONSUMER_GROUP_DESCRIBE_REQUEST: Schema = schema("ConsumerGroupDescribeRequest", between(0, 1), since(0), CONSUMER_GROUP_DESCRIBE_REQUEST_FIELDS);
+]);
 
 const DESCRIBE_TOPIC_PARTITIONS_REQUEST_TOPIC_REQUEST_FIELDS: &[Field] = &[
     field("name", String, since(0)),
@@ -571,13 +499,11 @@ const DESCRIBE_TOPIC_PARTITIONS_REQUEST_CURSOR_FIELDS: &[Field] = &[
     field("partitionIndex", Int32, since(0)),
 ];
 
-const DESCRIBE_TOPIC_PARTITIONS_REQUEST_FIELDS: &[Field] = &[
+pub(crate) static DESCRIBE_TOPIC_PARTITIONS_REQUEST: Schema = schema("DescribeTopicPartitionsRequest", between(0, 0), since(0), &[
     field("topics", Array(&Struct(DESCRIBE_TOPIC_PARTITIONS_REQUEST_TOPIC_REQUEST_FIELDS)), since(0)),
     field("responsePartitionLimit", Int32, since(0)),
     field("cursor", Struct(DESCRIBE_TOPIC_PARTITIONS_REQUEST_CURSOR_FIELDS), since(0)).nullable(since(0)),
-];
-
-pub(crate) static DESCRIBE_TOPIC_PARTITIONS_REQUEST: Schema = schema("DescribeTopicPartitionsRequest", between(0, 0), since(0), DESCRIBE_TOPIC_PARTITIONS_REQUEST_FIELDS);
+]);
 
 
 /// By API key, the requests that a server of a directory understands.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from brokerless.cli import repair as verb
+from brokerless.cli.healing_report import print_reports
 from brokerless.cli.options import existing_path
 from brokerless.cli.spark.session import on_spark, shared, task_progress
 
@@ -58,4 +59,4 @@ def repair(
             indexes_only=indexes_only,
             dry_run=dry_run,
         )
-    verb.print_repairs(found, form, is_dry=dry_run)
+    print_reports(found, form, lambda report: verb.show(report, is_dry=dry_run))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from brokerless.healing.repair import Repair
+    from brokerless.healing.report import Repair
 
 
 def repair(

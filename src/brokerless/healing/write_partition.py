@@ -1,4 +1,4 @@
-"""A partition's directory, written from what can be kept of a log, as a broker's recovery leaves it."""
+"""A partition's directory, written by the steps of a repair, as a broker's recovery leaves it."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import contextlib
 from typing import TYPE_CHECKING
 
 from brokerless.errors import CorruptRecordError
-from brokerless.healing.salvage import dropped_files
+from brokerless.healing.pieces import Piece
 from brokerless.io import disk, storage
 from brokerless.io.clock import now_ms
-from brokerless.layout import checkpoints, file_names, lost_offsets
+from brokerless.layout import file_names
 from brokerless.log_dir.copying import copy_file
+from brokerless.recovery.file_changes import Slice
 from brokerless.recovery.loader import load
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from brokerless.healing.pieces import Piece
-    from brokerless.healing.salvage import Salvage
+    from brokerless.healing.log_repair import LogRepair, Step
     from brokerless.layout.topic_config import TopicConfig
     from brokerless.log.log import Log
     from brokerless.recovery.load_result import Loaded
@@ -26,7 +26,7 @@ _BLOCK = 4 << 20
 
 
 def write_partition(
-    found: Salvage,
+    repair: LogRepair,
     directory: str,
     *,
     config: TopicConfig,
@@ -40,7 +40,7 @@ def write_partition(
     """Write a partition's directory, durably.
 
     Args:
-        found: what can be kept of the log.
+        repair: the plan.
         directory: the new directory; it may exist, and be empty.
         config: the topic's settings.
         topic_id: the topic's id, for a log that has none; None: not known.
@@ -53,23 +53,16 @@ def write_partition(
     Raises:
         CorruptRecordError: a broker would cut off some of the batches.
     """
-    log = found.log
     if not storage.exists(directory):
         disk.make_directory(directory)
-    _write_segments(found, directory, links=links, progress=progress)
-    dropped = set(dropped_files(found))
-    for name in sorted(storage.list_directory(log.path)):
-        path = f"{log.path}/{name}"
-        if path not in dropped and storage.is_file(path) and _is_kept(name, found.snapshots_from):
-            copy_file(path, f"{directory}/{name}")
-    metadata = f"{directory}/{checkpoints.PARTITION_METADATA}"
-    if topic_id is not None and not storage.exists(metadata):
-        disk.atomic_write(metadata, checkpoints.format_partition_metadata(topic_id))
-    if found.known:
-        disk.atomic_write(f"{directory}/{lost_offsets.FILE}", lost_offsets.content(found.known))
+    # A recovery may cut the last segment, and then both names of a link.
+    last = file_names.segment_file(max(repair.segments, default=0), file_names.LOG)
+    for step in repair.steps(topic_id):
+        may_link = links and step.name.endswith(".log") and step.name != last
+        _take(step, f"{directory}/{step.name}", repair.log, progress, links=may_link)
     if config.remote_storage_enable is False:
         # Nothing is before the first segment: the leader epochs begin there, as behind a deletion of a broker's.
-        log_start_offset = max(log_start_offset or 0, min(found.segments, default=0))
+        log_start_offset = max(log_start_offset or 0, min(repair.segments, default=0))
     loaded = load(
         directory,
         config,
@@ -82,37 +75,28 @@ def write_partition(
     )
     for cut in loaded.cuts:
         if cut.batches:
-            raise CorruptRecordError(f"a broker would cut off sound batches: {cut}; nothing was changed", path=log.path)
+            what = f"a broker would cut off sound batches: {cut}; nothing was changed"
+            raise CorruptRecordError(what, path=repair.log.path)
     loaded.changes.apply()
     disk.sync_directory(directory)
     return loaded
 
 
-def _write_segments(found: Salvage, directory: str, *, links: bool, progress: Callable[[int], None]) -> None:
-    for number, (base_offset, pieces) in enumerate(found.segments.items()):
-        path = f"{directory}/{file_names.segment_file(base_offset, file_names.LOG)}"
-        is_last = number == len(found.segments) - 1
-        is_whole = len(pieces) == 1 and not (pieces[0].patches or pieces[0].content) and pieces[0].position == 0
-        if is_whole and pieces[0].end_position == storage.size(pieces[0].path):
-            # A recovery may cut the last segment, and then both names of a link.
-            _take(pieces[0].path, path, progress, links=links and not is_last)
-        else:
-            _write_pieces(pieces, path, found.log, progress)
+def _take(step: Step, to: str, log: Log, progress: Callable[[int], None], *, links: bool) -> None:
+    match step.to:
+        case Slice():
+            pass
+        case bytes(content):
+            disk.atomic_write(to, content)
+        case str(path):
+            _copy_file(path, to, progress, links=links)
+        case [Piece(is_file=True) as piece]:
+            _copy_file(piece.path, to, progress, links=links)
+        case pieces:
+            _write_pieces(pieces, to, log, progress)
 
 
-def _is_kept(name: str, snapshots_from: int) -> bool:
-    """Return whether a file beside the batches is copied. What is not copied is made again."""
-    if name.endswith((*file_names.STATES, ".tmp")) or name.startswith(file_names.SET_ASIDE):
-        return False
-    if name == lost_offsets.FILE or file_names.is_fatal(name):
-        return False
-    offset = file_names.live_base_offset(name)
-    if offset is None:
-        return True
-    return name.endswith(".snapshot") and offset <= snapshots_from
-
-
-def _take(path: str, to: str, progress: Callable[[int], None], *, links: bool) -> None:
+def _copy_file(path: str, to: str, progress: Callable[[int], None], *, links: bool) -> None:
     if links:
         # Not every file system has links.
         with contextlib.suppress(OSError):
@@ -144,8 +128,7 @@ def _write_pieces(pieces: Sequence[Piece], path: str, log: Log, progress: Callab
                 output.append(piece.content)
             else:
                 _copy(piece, output, progress)
-            own = [one for one in piece.patches if piece.position <= one[0] < piece.end_position]
-            output.write_each((begin + at - piece.position, patch) for at, patch in own)
+            output.write_each((begin + at - piece.position, patch) for at, patch in piece.own_patches)
         times = [storage.modified_ns(piece.path) for piece in pieces if not piece.content] or [
             storage.modified_ns(segment.path) for segment in log.segments[-1:]
         ]

@@ -1,0 +1,36 @@
+"""What `repair` and `rescue` print of a report, and the exit codes."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from brokerless.cli.exit_codes import DAMAGE, WARNINGS
+from brokerless.cli.findings import finding_line
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from brokerless.healing.report import HealingReport
+
+
+def print_reports(reports: Sequence[HealingReport], form: str, show: Callable[[Any], None]) -> None:
+    """Print reports as JSON, or with `show`. Exit with the code of the worst; return if nothing is lost or left."""
+    for report in reports:
+        if form == "json":
+            click.echo(json.dumps(report.to_dict(), separators=(",", ":")))
+        else:
+            show(report)
+    if any(finding.severity == "error" for report in reports for finding in report.left):
+        raise SystemExit(DAMAGE)
+    if not all(report.is_whole for report in reports):
+        raise SystemExit(WARNINGS)
+
+
+def print_left(report: HealingReport, *, is_dry: bool) -> None:
+    """Print the findings that are left."""
+    for finding in report.left:
+        if finding.severity != "note":
+            click.echo(f"{'would be left' if is_dry else 'left'}: {finding_line(finding)}")

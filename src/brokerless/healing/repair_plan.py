@@ -1,0 +1,471 @@
+"""`RepairPlan`: what a repair of a log directory will do, and how it is done: beside the directory, or in its place."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import uuid
+from dataclasses import dataclass
+from dataclasses import replace as with_fields
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from brokerless.checking.check import DirectoriesToCheck, check, check_directories, topic_configs
+from brokerless.checking.directories import known_cluster
+from brokerless.checking.logs import LogCheck
+from brokerless.errors import BrokerlessError, CorruptRecordError
+from brokerless.healing.log_repair import Step
+from brokerless.healing.lost_directory import lost_files
+from brokerless.healing.report import RECOVERED, Repair
+from brokerless.healing.salvage import known_start, salvage
+from brokerless.healing.write_partition import write_partition
+from brokerless.io import disk, storage
+from brokerless.io.runner import Threads
+from brokerless.layout import checkpoints, commit_journal, file_names, restored_topics, streaming_epochs
+from brokerless.layout.topic_config import TopicConfig
+from brokerless.log_dir import transactional_ids
+from brokerless.log_dir.copying import FilesAtRest, StagedCopy, copy_file
+from brokerless.log_dir.log_dirs import LogDirs
+from brokerless.notes import collected
+from brokerless.recovery.file_changes import Slice
+from brokerless.wording import option
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from brokerless.checking.check import Known
+    from brokerless.checking.finding import Finding
+    from brokerless.healing.log_repair import LogRepair
+    from brokerless.layout.log_dir_files import LogDirFiles
+    from brokerless.log.log import Log
+    from brokerless.recovery.load_result import Loaded
+
+_ROOT_FILES = (
+    checkpoints.META_PROPERTIES,
+    checkpoints.BOOTSTRAP,
+    transactional_ids.FILE,
+    streaming_epochs.FILE,
+    restored_topics.FILE,
+)
+_BLOCK = 4 << 20
+# With another one, a controller would count a broker that lost records as in sync (KIP-966).
+_NO_EPOCH = checkpoints.format_clean_shutdown(None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RepairPlan:
+    """What a repair will do. Printed, it has a line for each step.
+
+    Attributes:
+        path: the log directory, or the partition's directory.
+        root: the log directory.
+        logs: what is done for each log.
+        moving: the damaged replicas that are on their way here, by their directories: they would take the place of
+            the present ones, and are left out.
+        topics: the topics that are repaired; None: all.
+        configs: the settings of topics.
+        topic_ids: the ids of topics.
+        at_rest: the files that nobody may change meanwhile: the plan holds only for these.
+        progress: called with the bytes that were checked, and with those that were written.
+
+    >>> plan = RepairPlan.of(SAMPLE_DIR)
+    >>> sorted({step.verb for _, step in plan.steps()}), plan.report("repaired").lost
+    (['keep'], [])
+    """
+
+    path: str
+    root: LogDirFiles
+    logs: Sequence[LogRepair]
+    moving: Mapping[str, Sequence[Finding]]
+    topics: Iterable[str] | None
+    configs: Mapping[str, TopicConfig]
+    topic_ids: Mapping[str, str]
+    at_rest: FilesAtRest
+    progress: Callable[[int], None]
+
+    @classmethod
+    def of(
+        cls,
+        path: str,
+        sources: Iterable[str | os.PathLike[str]] = (),
+        topics: Iterable[str] | None = None,
+        *,
+        keep_suspect: bool = False,
+        indexes_only: bool = False,
+        progress: Callable[[int], None] = lambda _: None,
+    ) -> RepairPlan:
+        """Check a directory, and plan its repair. The arguments are those of `repair`."""
+        at_rest = FilesAtRest([path])
+        with collected(), Threads() as threads:
+            found = LogDirs(path)
+            logs, moving = found.logs(topics, all_replicas=True), found.moving(topics)
+            root = found.roots[0]
+            known = known_cluster([path]) if root.is_there else ValueError("a partition alone")
+            configs = topic_configs(known, [root])
+            others = _others(sources)
+
+            def planned(log: Log) -> LogRepair:
+                donors = [other for other in others.get(_key(log), ()) if _is_same_topic(log, other)]
+                repair = salvage(
+                    log,
+                    donors,
+                    config=configs.get(str(log.topic)),
+                    log_start_offset=_start_of(log, donors),
+                    keeps_suspect=keep_suspect,
+                    progress=progress,
+                )
+                if repair.unusable:
+                    return repair
+                if log.topic == file_names.METADATA_TOPIC and repair.lost:
+                    return repair.left_alone(
+                        "the cluster's metadata log lacks records: `brokerless rescue` makes a cluster of it"
+                    )
+                is_left = indexes_only and repair.has_damaged_batches
+                return repair.left_alone("its batches are damaged") if is_left else repair
+
+            def faults(log: Log) -> list[Finding]:
+                check = LogCheck(log, "deep", progress)
+                found = [*check.of_segments(), *check.of_log(configs.get(str(log.topic)))]
+                return [one for one in found if one.severity == "error"]
+
+            repairs = list(threads.map(planned, logs))
+            of_moving = {
+                os.path.basename(log.path): findings
+                for log, findings in zip(moving, threads.map(faults, moving), strict=True)
+            }
+            return cls(
+                path=path,
+                root=root,
+                logs=repairs,
+                moving={name: errors for name, errors in of_moving.items() if errors},
+                topics=topics,
+                configs=configs,
+                topic_ids=_topic_ids(known, found.logs(all_replicas=True)),
+                at_rest=at_rest,
+                progress=progress,
+            )
+
+    def steps(self) -> Iterator[tuple[str, Step]]:
+        """Yield the steps, each with the name of its partition's directory; "" for the log directory's own files."""
+        for repair in self.logs:
+            yield from ((repair.log.name, step) for step in repair.steps(self.topic_ids.get(_key(repair.log)[0])))
+        for name, errors in self.moving.items():
+            why = f"a replica on its way here is damaged, {errors[0]}; the present one stays: move it again"
+            yield name, Step("drop", name, "", why)
+        damaged = {os.path.basename(path) for path in self._damaged_checkpoints()}
+        for name, content in self._checkpoints(self.path, {}) if damaged or self._changed else ():
+            yield "", Step("write", name, content, "it cannot be read" if name in damaged else "the logs have changed")
+
+    def __str__(self) -> str:
+        return "\n".join(f"{name}: {step}" if name else str(step) for name, step in self.steps())
+
+    def report(self, to: str) -> Repair:
+        """Return the report: what will have been done, and what is left of the findings."""
+        result = Repair(path=self.path, to=to, partitions=len(self.logs))
+        for repair in self.logs:
+            if repair.is_changed:
+                result.repaired[repair.log.name] = [] if repair.ranges or repair.doubts else [RECOVERED]
+            result.ranges += repair.ranges
+            result.left += repair.left
+            result.doubts += [f"{repair.log.name}: {doubt}" for doubt in repair.doubts]
+            result.doubts += _doubts_on_start(repair)
+        for name, step in self.steps():
+            if name and step.why and (step.verb != "drop" or name in self.moving):
+                told = [line for line in result.repaired.get(name, []) if line != RECOVERED]
+                result.repaired[name] = [*told, str(step)]
+        for finding in [*(one for repair in self.logs for one in repair.findings), *chain(*self.moving.values())]:
+            result.findings[finding.code] = result.findings.get(finding.code, 0) + 1
+        return result
+
+    @property
+    def _changed(self) -> list[LogRepair]:
+        return [one for one in self.logs if one.is_changed]
+
+    @property
+    def _root_path(self) -> str:
+        return os.path.abspath(self.root.path)
+
+    def copy(self, to: str, lost_to: str, *, is_partition: bool) -> Repair:
+        """Write the repaired directory to a new place."""
+        result = self.report(to)
+        disk.check_local(to)
+        with StagedCopy(to, is_partition=is_partition) as copy:
+            ends: dict[tuple[str, int], Loaded] = {}
+            for one in self.logs:
+                name = os.path.basename(os.path.abspath(one.log.path))
+                directory = copy.path if is_partition else f"{copy.path}/{name}"
+                if one.is_changed:
+                    ends[_key(one.log)] = self._write(one, directory, links=False)
+                else:
+                    copy.add_partition(one.log.path, directory, self.progress)
+            if not is_partition:
+                self._copy_root(result, copy.path, ends)
+            self._verify(result, copy.path, is_partition=is_partition)
+            self.at_rest.check()
+            with self._lost_files(result, lost_to, copy.path):
+                copy.publish()
+        return result
+
+    def replace(self, lost_to: str) -> Repair:
+        """Put the repaired partitions in the place of the damaged ones. The caller holds the lock."""
+        root, changed = self._root_path, self._changed
+        result = self.report(root)
+        self.at_rest.check()
+        for one in changed:
+            if storage.is_link(one.log.path):
+                raise ValueError(
+                    f"{one.log.path} is a link, which would be replaced: repair to a new directory ({option('to')})"
+                )
+        damaged_files = self._damaged_checkpoints()
+        if not changed and not damaged_files and not self.moving:
+            return result
+        unique = uuid.uuid4().hex
+        staging = file_names.leftover_directory_name("brokerless", 0, "delete", unique)
+        directory = f"{root}/{staging}"
+        disk.make_directory(directory)
+        marker = f"{root}/{checkpoints.CLEAN_SHUTDOWN}"
+        was_clean = storage.exists(marker)
+        try:
+            ends = {}
+            for one in changed:
+                name = os.path.basename(os.path.abspath(one.log.path))
+                ends[_key(one.log)] = self._write(one, f"{directory}/{name}", links=True)
+            for name, content in self._checkpoints(root, ends):
+                disk.atomic_write(f"{directory}/{name}", content)
+            disk.sync_directory(directory)
+            with self._lost_files(result, lost_to, directory):
+                if was_clean and result.lost:
+                    disk.atomic_write(marker, _NO_EPOCH)
+                commit_journal.commit(root, staging, unique=unique, gone=list(self.moving))
+        except BaseException:
+            if storage.exists(directory):
+                disk.remove_tree(directory)
+            raise
+        commit_journal.roll_forward(root)
+        if not was_clean and self.topics is None and not self._has_unusable:
+            disk.atomic_write(marker, _NO_EPOCH)
+        return result
+
+    def foreseen(self, to: str) -> Repair:
+        """Return what would be done, with what a check of the result would still find around the logs."""
+        result = self.report(to)
+        if self.topics is None and self.root.is_there:
+            with contextlib.suppress(BrokerlessError, OSError):
+                for one in check_directories(DirectoriesToCheck((self.path,))):
+                    name = f"{one.topic}-{one.partition}"
+                    if one.severity != "note" and not one.kind.is_cured and name not in self.moving:
+                        result.left.append(one)
+        return result
+
+    def verified(self, result: Repair) -> Repair:
+        """Check what is in place now, and return the result."""
+        self._verify(result, self._root_path, is_partition=False)
+        return result
+
+    def _write(self, one: LogRepair, directory: str, *, links: bool) -> Loaded:
+        key = _key(one.log)
+        loaded = write_partition(
+            one,
+            directory,
+            config=self.configs.get(key[0]) or TopicConfig(),
+            topic_id=self.topic_ids.get(key[0]),
+            log_start_offset=one.log_start_offset,
+            high_watermark=self.root.high_watermarks.get(key),
+            first_dirty_offset=self.root.first_dirty_offsets.get(key),
+            links=links,
+            progress=self.progress,
+        )
+        expected = {found.code for found in one.left}
+        for found in check(directory):
+            if found.severity == "error" and found.code not in expected:
+                raise CorruptRecordError(f"the repaired partition would have a fault: {found}; nothing is changed")
+        return loaded
+
+    def _copy_root(self, result: Repair, to: str, ends: dict[tuple[str, int], Loaded]) -> None:
+        """Copy the log directory's own files, and partitions that are being moved or have no topic."""
+        names = set(storage.list_directory(self._root_path))
+        for name in _ROOT_FILES:
+            if name in names:
+                copy_file(f"{self._root_path}/{name}", f"{to}/{name}")
+        for name in sorted(storage.list_subdirectories(self._root_path)) if self.topics is None else ():
+            with contextlib.suppress(ValueError):
+                is_kept = file_names.parse_directory_name(name).leftover in ("stray", "future")
+                if is_kept and name not in self.moving:
+                    disk.make_directory(f"{to}/{name}")
+                    for file in sorted(storage.list_directory(f"{self._root_path}/{name}")):
+                        if storage.is_file(f"{self._root_path}/{name}/{file}"):
+                            copy_file(f"{self._root_path}/{name}/{file}", f"{to}/{name}/{file}")
+                    disk.sync_directory(f"{to}/{name}")
+        for name, content in self._checkpoints(result.to, ends):
+            disk.atomic_write(f"{to}/{name}", content)
+        marker = f"{self._root_path}/{checkpoints.CLEAN_SHUTDOWN}"
+        if storage.exists(marker) and not result.lost:
+            copy_file(marker, f"{to}/{checkpoints.CLEAN_SHUTDOWN}")
+        elif storage.exists(marker) or not self._has_unusable:
+            disk.atomic_write(f"{to}/{checkpoints.CLEAN_SHUTDOWN}", _NO_EPOCH)
+
+    @property
+    def _has_unusable(self) -> bool:
+        """Whether a log is left as it is: after a crash, a broker has to recover it.
+
+        So is a replica that is being moved here. Without a recovery, zeros in its preallocated indexes make its
+        segments ages old, and retention deletes them.
+        """
+        names = set(storage.list_subdirectories(self._root_path)).difference(self.moving)
+        if any(name.endswith("-future") for name in names):
+            return True
+        return any(one.unusable and one.log.topic != file_names.METADATA_TOPIC for one in self.logs)
+
+    def _checkpoints(self, to: str, ends: Mapping[tuple[str, int], Loaded]) -> Iterator[tuple[str, bytes]]:
+        """Yield the name and the content of each checkpoint of the result, with the offsets of the repaired logs."""
+        root = self.root
+        with collected():
+            points, starts = dict(root.recovery_points), dict(root.log_start_offsets)
+            watermarks, dirty = dict(root.high_watermarks), dict(root.first_dirty_offsets)
+        for one in self.logs:
+            if one.log_start_offset is not None and one.log_start_offset > one.log.local_log_start_offset:
+                starts[_key(one.log)] = one.log_start_offset
+        for key, loaded in ends.items():
+            if key[0] == file_names.METADATA_TOPIC:
+                continue
+            end = loaded.log_end_offset
+            points[key] = end
+            # An entry that says what the first segment's name says is left out, as in LogManager.
+            starts.pop(key, None)
+            if loaded.log_start_offset != loaded.base_offsets[0]:
+                starts[key] = loaded.log_start_offset
+            for offsets in (watermarks, dirty):
+                if key in offsets:
+                    offsets[key] = min(offsets[key], end)
+        # A copy of some topics has no entries of others.
+        kept = {(one.log.topic, one.log.partition) for one in self.logs}
+        is_part = self.topics is not None and self._root_path != to
+        for name, known in (
+            (checkpoints.RECOVERY_POINTS, points),
+            (checkpoints.LOG_START_OFFSETS, starts),
+            (checkpoints.HIGH_WATERMARKS, watermarks),
+            (checkpoints.FIRST_DIRTY_OFFSETS, dirty),
+        ):
+            offsets = {key: offset for key, offset in known.items() if key in kept or not is_part}
+            if offsets or storage.exists(f"{self._root_path}/{name}"):
+                yield name, checkpoints.format_offset_checkpoint(offsets)
+
+    def _damaged_checkpoints(self) -> list[str]:
+        """Return the checkpoints that cannot be read."""
+        damaged = []
+        for name in checkpoints.OFFSET_CHECKPOINTS:
+            path = f"{self._root_path}/{name}"
+            if storage.exists(path):
+                try:
+                    checkpoints.parse_offset_checkpoint(storage.read_all(path))
+                except CorruptRecordError:
+                    damaged.append(path)
+        return damaged
+
+    def _verify(self, result: Repair, built: str, *, is_partition: bool) -> None:
+        """Check the result, and keep what is still found."""
+        found = [
+            with_fields(one, path=one.path.replace(built, result.to, 1), message=one.message.replace(built, result.to))
+            for one in check(built, topics=None if is_partition else self.topics)
+        ]
+        known = {(one.code, one.topic, one.partition) for one in found}
+        result.left = [
+            *found,
+            *(
+                one
+                for one in result.left
+                if (one.code, one.topic, one.partition) not in known and one.kind.level == "deep"
+            ),
+        ]
+
+    @contextlib.contextmanager
+    def _lost_files(self, result: Repair, to: str, staged: str) -> Iterator[None]:
+        """Write the bytes that are left out, and the report, before a block that publishes the result."""
+        gone = [
+            (step.to, step.verb == "drop") for one in self._changed for step in one.gone if isinstance(step.to, Slice)
+        ]
+        files = self._damaged_checkpoints()
+        if self._root_path == result.to:
+            moving = [f"{self._root_path}/{name}" for name in self.moving]
+            inside = [f"{path}/{name}" for path in moving for name in sorted(storage.list_directory(path))]
+            files += [path for path in inside if storage.is_file(path)]
+        gone += [(Slice(path, 0, storage.size(path)), False) for path in files]
+        if not gone and not result.ranges:
+            yield
+            return
+
+        def fill(directory: str) -> None:
+            directories = {self._around(content.path) for content, _ in gone} - {""}
+            for name in sorted(directories):
+                disk.make_directory(f"{directory}/{name}")
+            for content, is_part in gone:
+                name = f"{os.path.basename(content.path)}{f'@{content.start}' if is_part else ''}"
+                _save(content, f"{directory}/{self._around(content.path)}/{name}")
+            for name in ("", *directories):
+                disk.sync_directory(f"{directory}/{name}")
+
+        result.lost_path = to
+        with lost_files(to, result.to_dict(), staged, fill):
+            yield
+
+    def _around(self, path: str) -> str:
+        """Return the name of the directory around a file; "" for the log directory's own files."""
+        around = os.path.dirname(os.path.abspath(path))
+        return "" if around == self._root_path else os.path.basename(around)
+
+
+def _save(content: Slice, to: str) -> None:
+    with storage.File(content.path) as source, disk.create(to) as output:
+        for position in range(content.start, content.end, _BLOCK):
+            output.append(source.read(position, min(_BLOCK, content.end - position)))
+        output.sync()
+
+
+def _key(log: Log) -> tuple[str, int]:
+    return log.topic or "", log.partition or 0
+
+
+def _others(sources: Iterable[str | os.PathLike[str]]) -> dict[tuple[str, int], list[Log]]:
+    others: dict[tuple[str, int], list[Log]] = {}
+    for source in sources:
+        for log in LogDirs(source).logs(all_replicas=True):
+            others.setdefault(_key(log), []).append(log)
+    return others
+
+
+def _is_same_topic(log: Log, other: Log) -> bool:
+    """Return whether two logs are of the same topic: one that was created again has another id."""
+    try:
+        return None in (log.topic_id, other.topic_id) or log.topic_id == other.topic_id
+    except CorruptRecordError:
+        return True
+
+
+def _start_of(log: Log, donors: Iterable[Log]) -> int | None:
+    """Return the log start offset; where no checkpoint of the directory tells, also by the other replicas."""
+    start = known_start(log)
+    if log.root.has_log_start_offsets or not log.root.is_there:
+        return start
+    others = (known_start(one) or 0 for one in donors)
+    highest = max((one for one in others if one <= log.files.extent.next_offset), default=0)
+    return highest if highest > (start or log.local_log_start_offset) else start
+
+
+def _doubts_on_start(one: LogRepair) -> list[str]:
+    """Return what is not known of deleted records, if the directory's checkpoint does not tell."""
+    root, start = one.log.root, one.log_start_offset
+    if start is None or root.has_log_start_offsets or start <= one.log.local_log_start_offset:
+        return []
+    why = f"{checkpoints.LOG_START_OFFSETS} does not tell, and the leader epochs, or another replica, begin there"
+    what = f"whether the records below offset {start} were deleted"
+    return [f"{one.log.name}: {what}: {why}. They stay in the file, and are not shown"]
+
+
+def _topic_ids(known: Known, logs: Iterable[Log]) -> dict[str, str]:
+    """Return the topic ids: by the cluster's metadata, or by the partitions that have one."""
+    ids = {} if isinstance(known, Exception) else {row["topic"]: row["topic_id"] for row in known.rows("topics")}
+    for log in logs:
+        with contextlib.suppress(CorruptRecordError):
+            if log.topic not in (None, file_names.METADATA_TOPIC) and log.topic_id is not None:
+                ids.setdefault(log.topic, log.topic_id)
+    return ids

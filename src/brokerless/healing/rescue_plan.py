@@ -1,0 +1,478 @@
+"""`RescuePlan`: the nodes of a new cluster, and what each partition of theirs is made of."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass, field
+from dataclasses import replace as with_fields
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from brokerless.arguments import listed_few, unknown
+from brokerless.errors import BrokerlessError, CorruptRecordError
+from brokerless.healing.damaged_range import DamagedRange
+from brokerless.healing.found_topics import (
+    damaged_checkpoints,
+    find_topics,
+    last_epoch,
+    node_ids,
+    open_disks,
+    ranked,
+    same_cluster,
+)
+from brokerless.healing.log_repair import Step
+from brokerless.healing.new_cluster import NewCluster
+from brokerless.healing.report import MissingPartition, Rescue
+from brokerless.healing.salvage import known_start, salvage
+from brokerless.healing.surviving_metadata import surviving_metadata
+from brokerless.io import storage
+from brokerless.io.runner import Threads
+from brokerless.layout import checkpoints, file_names, lost_offsets
+from brokerless.log_dir.copying import FilesAtRest
+from brokerless.state.internal_topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from brokerless.wording import option
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from brokerless.healing.found_topics import FoundTopic, Replica
+    from brokerless.healing.log_repair import LogRepair
+    from brokerless.layout.log_dir_files import LogDirFiles
+    from brokerless.layout.release import Release
+    from brokerless.layout.topic_config import TopicConfig
+    from brokerless.log.log import Log
+
+
+class KeptReplica(NamedTuple):
+    """What is kept of a partition.
+
+    Attributes:
+        replica: the best replica that can be used.
+        repair: what can be kept of it.
+        epoch: the leader epoch of its last batch.
+    """
+
+    replica: Replica
+    repair: LogRepair
+    epoch: int
+
+
+@dataclass
+class RescuedPartition:
+    """A partition of the new cluster: its topic as it was, its nodes, and what is kept of it, if anything.
+
+    Attributes:
+        topic: its topic.
+        number: its number.
+        replicas: its nodes.
+        log_start_offset: the highest start in a checkpoint of any replica: records below it are deleted.
+        kept: what is kept of it; None: nothing is.
+        unread: the replicas that cannot be read, and why, a sentence each.
+        hidden: the replicas that had more than is kept, a sentence each.
+        live: the nodes of the replicas that can be read up to their end.
+        doubts: what is not known, a sentence each.
+    """
+
+    topic: FoundTopic
+    number: int
+    replicas: list[int]
+    log_start_offset: int = 0
+    kept: KeptReplica | None = None
+    unread: list[str] = field(default_factory=list)
+    hidden: list[str] = field(default_factory=list)
+    live: set[int | None] = field(default_factory=set)
+    doubts: list[str] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        return f"{self.topic.name}-{self.number}"
+
+    @property
+    def known(self) -> dict[str, Any]:
+        return self.topic.partitions.get(self.number, {})
+
+
+def _check_readable(log: Log) -> None:
+    """Open each segment.
+
+    Raises:
+        OSError: one cannot be opened, or read.
+    """
+    for segment in log.segments:
+        with segment.open() as file:
+            file.read(0, 1)
+
+
+def _hidden(log: Log, kept: Log | None, end: int) -> str:
+    """Return what tells that a replica had records behind those that are kept; "": nothing does.
+
+    Args:
+        log: the replica.
+        kept: the log that is taken; None: it is this one.
+        end: the offset after the last record that is kept.
+    """
+    expected = log.files.expected_end
+    if expected is not None and expected.offset > end:
+        return f"{log.path} went on to offset {expected.offset} ({', '.join(expected.sources)}), and not all is there"
+    damaged = log.files.damage_at_end
+    if kept is None or damaged is None:
+        return ""
+    # A log that a broker closed says where it ended: below that, nothing is hidden.
+    known_end = log.recovery_point if log.root.is_clean else None
+    if known_end is not None and known_end <= end:
+        return ""
+    # After a crash, damage may be the torn end of what others have as a whole. It was more if the file is longer.
+    mine, other = log.segments[-1], kept.segments[-1] if kept.segments else None
+    is_torn = not log.root.is_clean and other is not None and mine.base_offset <= other.base_offset
+    if is_torn and other is not None and (mine.base_offset < other.base_offset or mine.size <= other.size):
+        return ""
+    return f"{log.path} is damaged from offset {damaged.start_offset} on, and where it ended is not known"
+
+
+def _lost_before(repair: LogRepair) -> list[DamagedRange]:
+    """Return what an earlier repair lost of a log, and no other replica has either."""
+    log = repair.log
+    known: list[tuple[int, int]] = []
+    with contextlib.suppress(CorruptRecordError, OSError):
+        known = lost_offsets.recorded(log.path)
+    now = [(one.start_offset, one.end_offset) for one in repair.ranges]
+    start_of_log = log.local_log_start_offset
+    path, message = f"{log.path}/{lost_offsets.FILE}", "lost before: an earlier repair recorded it"
+    return [
+        DamagedRange.lost(log, "offset-gap", message, path, None, (max(start, start_of_log), end))
+        for start, end in lost_offsets.without(known, [(low, high) for low, high in now if high is not None])
+        if end > start_of_log
+    ]
+
+
+def _check_names(rename: Mapping[str, str], topics: Mapping[str, FoundTopic]) -> None:
+    """Refuse new names that topics cannot have."""
+    staying = topics.keys() - rename.keys()
+    file_names.check_topic_names(rename.values(), present=staying)
+    for topic, name in rename.items():
+        if topic not in topics:
+            raise unknown("topic", topic, topics)
+        if name in staying or list(rename.values()).count(name) > 1:
+            raise ValueError(f"topic {topic!r} cannot be renamed to {name!r}: there is one of that name")
+
+
+@dataclass(kw_only=True)
+class RescuePlan:
+    """What a rescue will do. Printed, it has a line for each step.
+
+    Attributes:
+        report: what will have been done.
+        roots: the disks.
+        at_rest: the files that nobody may change meanwhile: the plan holds only for these.
+        nodes: the nodes that there will be.
+        voters: the controllers among them that the metadata log names, each with its host and port.
+        rename: new names of topics.
+        until: the moment to cut the records at, in ms since the epoch; None: nothing is cut.
+        topics: the topics of the new cluster, by their old names.
+        partitions: their partitions.
+        cluster: the metadata of the new cluster.
+        progress: called with the bytes that were checked, and with those that were written.
+    """
+
+    report: Rescue
+    roots: Sequence[LogDirFiles]
+    at_rest: FilesAtRest
+    nodes: Sequence[int]
+    voters: Mapping[int, tuple[str, int]]
+    rename: Mapping[str, str]
+    until: int | None
+    topics: Mapping[str, FoundTopic]
+    partitions: Sequence[RescuedPartition]
+    cluster: NewCluster
+    progress: Callable[[int], None]
+
+    @classmethod
+    def of(
+        cls,
+        disks: Sequence[str],
+        to: str,
+        *,
+        nodes: Sequence[int] | None = None,
+        voters: Mapping[int, tuple[str, int]] | None = None,
+        cluster_id: str | None = None,
+        release: Release | None = None,
+        topics: set[str] | None = None,
+        rename: Mapping[str, str] | None = None,
+        until: int | None = None,
+        progress: Callable[[int], None] = lambda _: None,
+    ) -> RescuePlan:
+        """Read the disks, and plan the new cluster. The arguments are those of `rescue`."""
+        roots, rename = open_disks(disks), dict(rename or {})
+        at_rest = FilesAtRest(root.path for root in roots)
+        result = Rescue(to=to, doubts=damaged_checkpoints(roots))
+        old_id = same_cluster(roots)
+        result.cluster_id = cluster_id or old_id or checkpoints.random_id()
+        nodes = sorted(nodes if nodes is not None else list(node_ids(roots))[:1] or [1])
+        if len(set(nodes)) < len(nodes) or not all(0 <= node < 1 << 31 for node in nodes):
+            raise ValueError(f"not nodes: {nodes}; different numbers from 0 on expected")
+        voters = voters or {}
+        if not voters.keys() <= set(nodes):
+            raise ValueError(f"voters {sorted(voters)} are not among the nodes {nodes}")
+        result.nodes = {node: to if len(nodes) == 1 else f"{to}/node-{node}" for node in nodes}
+        if old_id is None and cluster_id is None:
+            result.notes.append("no disk tells the cluster's id: the cluster gets a new one")
+        elif result.cluster_id == old_id:
+            result.notes.append(
+                f"the cluster keeps its id, {old_id}: the old nodes must be down before its nodes start, and stay down"
+            )
+        metadata = surviving_metadata(roots, result.doubts)
+        if metadata is None:
+            result.notes.append(
+                "no disk has the cluster's metadata: topics are known by their directories only. Their settings, "
+                "access rights, quotas and users are lost. So that nothing is deleted, all get retention.ms=-1"
+            )
+        else:
+            result.metadata = metadata.path
+            result.doubts += metadata.doubts
+            result.notes += metadata.notes
+        cluster = NewCluster(nodes, metadata, release=release, is_fork=result.cluster_id != old_id, rename=rename)
+        image = None if metadata is None else metadata.image
+        found, others = find_topics(roots, image, topics, result.notes)
+        _check_names(rename, found)
+        cluster.find_tiered(found.values(), {*found, *others})
+        partitions = []
+        for turn, topic in enumerate(found.values()):
+            result.topics[rename.get(topic.name, topic.name)] = topic.count
+            partitions += [
+                RescuedPartition(topic, number, cluster.nodes_of(topic, number, turn + number))
+                for number in range(topic.count)
+            ]
+        plan = cls(
+            report=result,
+            roots=roots,
+            at_rest=at_rest,
+            nodes=nodes,
+            voters=voters,
+            rename=rename,
+            until=until,
+            topics=found,
+            partitions=partitions,
+            cluster=cluster,
+            progress=progress,
+        )
+        plan._note_fork(others)
+        with Threads() as threads:
+            list(threads.map(plan._examine, partitions))
+        # By disk and node: the partitions that have batches of its, although the metadata do not name it.
+        unassigned: dict[tuple[str, int], list[str]] = {}
+        for one in partitions:
+            plan._report(one)
+            for disk in plan._unassigned_sources(one):
+                unassigned.setdefault(disk, []).append(one.name)
+        for (path, node), names in unassigned.items():
+            result.notes.append(
+                f"batches come from {path}, of node {node}, for {listed_few(names)}: the metadata name other nodes"
+            )
+        result.notes += cluster.finish_notes()
+        return plan
+
+    def new_name(self, topic: FoundTopic) -> str:
+        """Return the name of a topic in the new cluster."""
+        return self.rename.get(topic.name, topic.name)
+
+    def steps(self) -> Iterator[tuple[str, Step]]:
+        """Yield the steps, each with the directory that it is for."""
+        for node, directory in self.report.nodes.items():
+            for one in self.partitions:
+                name = f"{self.new_name(one.topic)}-{one.number}"
+                if node not in one.replicas:
+                    continue
+                if one.kept is None:
+                    yield directory, Step("write", name, b"", "empty: no disk has it")
+                elif one.kept.repair.is_changed:
+                    yield from ((f"{directory}/{name}", step) for step in one.kept.repair.steps(one.topic.topic_id))
+                else:
+                    path = one.kept.repair.log.path
+                    yield directory, Step("keep", name, path, f"as it is in {path}")
+            for file in (checkpoints.BOOTSTRAP, checkpoints.META_PROPERTIES, checkpoints.CLEAN_SHUTDOWN):
+                yield directory, Step("write", file, b"", "the new cluster starts with it")
+
+    def __str__(self) -> str:
+        return "\n".join(f"{directory}: {step}" for directory, step in self.steps())
+
+    def _note_fork(self, others: set[str]) -> None:
+        """Note what a copy of some topics lacks, or one under other names."""
+        notes = self.report.notes
+        if OFFSETS_TOPIC in others:
+            notes.append(f"groups start anew: {OFFSETS_TOPIC} is not among the topics")
+        elif self.rename and OFFSETS_TOPIC in self.topics:
+            notes.append(f"groups start anew on {', '.join(self.rename.values())}: they know the old names")
+        if self.until is None and (TRANSACTIONS_TOPIC in others or self.rename):
+            which = "" if TRANSACTIONS_TOPIC in others else f" of {', '.join(self.rename.values())}"
+            notes.append(
+                f"open transactions{which} stay open, for no coordinator knows them: read_committed consumers stop "
+                f"there. A cut ({option('until')}) aborts them"
+            )
+
+    def _examine(self, one: RescuedPartition) -> None:
+        """Find what can be kept of a partition: of the best replica that can be used, with the help of the others."""
+        replicas = []
+        config = self.cluster.config_of(one.topic)
+        for replica in ranked(one.topic.replicas.get(one.number, ()), one.known):
+            try:
+                _check_readable(replica.log)
+                replicas.append(replica)
+            except (OSError, BrokerlessError) as error:
+                one.unread.append(f"{replica.log.path} cannot be read: {error}")
+        has_id = any(replica.topic_id is not None for replica in replicas)
+        one.log_start_offset = max(
+            (
+                known_start(replica.log) or 0
+                for replica in replicas
+                if replica.state != "stray" and (replica.topic_id is not None or not has_id)
+            ),
+            default=0,
+        )
+        passed: list[KeptReplica] = []
+        for replica in replicas:
+            # What does not tell its topic's id may be of an older topic.
+            others = [
+                other.log
+                for other in replicas
+                if other is not replica and (other.topic_id is not None or replica.topic_id is None)
+            ]
+            try:
+                found = self._salvage(one, replica, others, config)
+                kept = KeptReplica(replica, found, last_epoch(replica.log, one.known.get("leader_epoch")))
+            except (OSError, BrokerlessError) as error:
+                one.unread.append(f"{replica.log.path} cannot be read: {error}")
+                continue
+            if not found.unusable:
+                one.kept = kept
+                break
+            passed.append(kept)
+        why = "; ".join(f"{kept.repair.log.path}: {kept.repair.unusable}" for kept in passed)
+        if one.kept is None and passed:
+            one.kept = passed[0]
+            one.doubts.append(f"{one.name} is copied as it is, and may be damaged: {why}")
+        elif one.kept is not None and passed:
+            one.doubts.append(
+                f"{one.name} comes from {one.kept.replica.log.path}, up to offset {one.kept.repair.end_offset}. A "
+                f"replica that goes further, or is of a later leader, cannot be used: {why}"
+            )
+        if one.kept is not None:
+            self._compare(one, one.kept, replicas)
+
+    def _salvage(self, one: RescuedPartition, replica: Replica, others: list[Log], config: TopicConfig) -> LogRepair:
+        """Find what can be kept of a replica, without the help of those that cannot be read."""
+        log = replica.log
+        known = None if replica.state == "stray" else known_start(log)
+        first = log.segments[0].base_offset if log.segments else 0
+        # Of no entry in a checkpoint, the first segment tells the start.
+        start = known if one.log_start_offset <= max(known or 0, first) else one.log_start_offset
+        if self.cluster.loses_remote(one.topic):
+            config = with_fields(config, remote_storage_enable=None)
+        find = partial(salvage, log, config=config, log_start_offset=start, progress=self.progress)
+        try:
+            return find(others)
+        except (OSError, BrokerlessError):
+            if not others:
+                raise
+        # Which one cannot be read is not known.
+        find()
+        readable = []
+        for other in others:
+            try:
+                find([other])
+                readable.append(other)
+            except (OSError, BrokerlessError) as error:
+                one.unread.append(f"{other.path} cannot be read: {error}")
+        return find(readable)
+
+    def _compare(self, one: RescuedPartition, kept: KeptReplica, replicas: Iterable[Replica]) -> None:
+        """Find the replicas that had more than is kept, as far as their files tell, and those that are whole."""
+        end = kept.repair.end_offset
+        if kept.replica.topic_id is None and one.topic.has_id:
+            one.doubts.append(
+                f"{one.name} comes from {kept.replica.log.path}, which does not tell its topic's id: it may be of an "
+                "older topic of that name"
+            )
+        for replica in replicas:
+            is_kept = replica is kept.replica
+            if replica.topic_id is None and kept.replica.topic_id is not None:
+                continue
+            is_said = is_kept and any(
+                of_end.end_offset is None or of_end.end_offset >= end for of_end in kept.repair.lost
+            )
+            hidden = ""
+            if not is_said:
+                try:
+                    hidden = _hidden(replica.log, None if is_kept else kept.repair.log, end)
+                except (OSError, BrokerlessError) as error:
+                    one.unread.append(f"{replica.log.path} cannot be read: {error}")
+                    continue
+            if hidden:
+                one.hidden.append(hidden)
+            elif not replica.state:
+                one.live.add(replica.node_id)
+
+    def _report(self, one: RescuedPartition) -> None:
+        """Add a partition to the report: its source, its damaged ranges and its missing records."""
+        result = self.report
+        if one.kept is None:
+            why, is_gone = "no disk has it: it starts empty at offset 0", True
+            if one.unread:
+                why = (
+                    f"it starts empty at offset 0, for no replica can be used: {'; '.join(one.unread)}. A file that "
+                    "is no .log may be moved away: then the records can be read"
+                )
+            elif deleted := self._to_be_deleted(one):
+                why += f". A broker was to delete {', '.join(deleted)}: renamed to {one.name}, it is a replica again"
+            result.missing.append(MissingPartition(one.topic.name, one.number, why, is_gone))
+            return
+        found, replica = one.kept.repair, one.kept.replica
+        result.chosen[one.name] = found.log.path
+        result.ranges += found.ranges
+        result.ranges += _lost_before(found)
+        unread = [f"a replica of {one.name} is not used: {why}" for why in one.unread]
+        result.doubts += [*one.doubts, *unread, *(f"{one.name}: {doubt}" for doubt in found.doubts)]
+        if replica.state == "future":
+            result.notes.append(f"{one.name} comes from {found.log.path}: a replica that was moved to another disk")
+        if replica.topic_id is not None:
+            without_id = [other.log.path for other in one.topic.replicas[one.number] if other.topic_id is None]
+            if without_id:
+                result.notes.append(
+                    f"not used: {listed_few(without_id)}: what does not tell its topic's id may be of an older topic"
+                )
+        result.missing += [MissingPartition(one.topic.name, one.number, why, False) for why in one.hidden]
+        live = one.live
+        in_sync, leader = set(one.known.get("isr") or one.known.get("elr") or ()), one.known.get("leader", -1)
+        reason = ""
+        if in_sync and not in_sync & live:
+            reason = (
+                f"none of the disks has a whole replica that was in sync ({sorted(in_sync)}): records that were "
+                f"committed may be missing behind offset {found.end_offset}"
+            )
+        elif leader >= 0 and leader not in live:
+            reason = (
+                f"no disk has the whole replica of its leader, node {leader}: what was not replicated yet is missing "
+                f"behind offset {found.end_offset}"
+            )
+        if reason:
+            result.missing.append(MissingPartition(one.topic.name, one.number, reason, False))
+
+    def _to_be_deleted(self, one: RescuedPartition) -> list[str]:
+        """Return the directories of a partition that a broker has renamed, and not deleted yet."""
+        found = []
+        for root in self.roots:
+            for name in storage.list_subdirectories(root.path):
+                with contextlib.suppress(ValueError):
+                    parsed = file_names.parse_directory_name(name)
+                    if parsed == file_names.DirectoryName(one.topic.name, one.number, "delete"):
+                        found.append(f"{root.path}/{name}")
+        return found
+
+    def _unassigned_sources(self, one: RescuedPartition) -> Iterator[tuple[str, int]]:
+        """Yield the disk and the node of each replica that is used although the metadata do not name it."""
+        assigned: Sequence[int] = one.known.get("replicas", ())
+        if one.kept is None or not assigned:
+            return
+        used = {one.kept.repair.log.path, *(of_range.source for of_range in one.kept.repair.ranges)}
+        for other in one.topic.replicas[one.number]:
+            if other.log.path in used and other.node_id is not None and other.node_id not in assigned:
+                yield other.log.root.path, other.node_id

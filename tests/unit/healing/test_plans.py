@@ -1,0 +1,159 @@
+"""A repair is a plan of steps: what a dry run prints is what a run does, and nothing is done while it is planned."""
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+import brokerless as bl
+from brokerless.healing.pieces import Piece
+from brokerless.healing.repair_plan import RepairPlan
+from brokerless.healing.rescue_plan import RescuePlan
+from support import damage
+from support.broken_directories import BROKEN, SIZE, first, healthy, last
+
+LOG = "00000000000000000000.log"
+LAST = "00000000000000000020.log"
+RESTAMPED = " with another leader epoch in 1 batch"
+# What the recovery of the result makes of the batches.
+MADE = (".index", ".timeindex", ".txnindex", ".snapshot", "leader-epoch-checkpoint")
+
+
+@pytest.fixture
+def data(tmp_path):
+    return healthy(tmp_path / "data")
+
+
+def content(root):
+    return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+
+
+def lines(path, *sources, **options):
+    """The steps of a partition that change something."""
+    plan = RepairPlan.of(str(path), [str(source) for source in sources], **options)
+    return [str(step) for name, step in plan.steps() if name == "t-0" and step.why]
+
+
+def test_a_sound_directory_needs_no_step(data):
+    assert str(RepairPlan.of(str(data))) == ""
+
+
+def test_damage_is_dropped_and_what_is_sound_is_kept(data):
+    damage.flip_bit(first(data), SIZE * 5 + 100)
+    kept = f"write {LOG}: keep offsets 0 to 4, keep offsets 6 to 19"
+    assert lines(data) == [kept, f"drop {LOG}:{SIZE * 5}: batch-crc"]
+    assert str(RepairPlan.of(str(data))).splitlines()[:2] == [f"t-0: {kept}", f"t-0: keep {LAST}"]
+
+
+def test_another_replica_fills_a_loss(data, tmp_path):
+    shutil.copytree(data, tmp_path / "other")
+    damage.flip_bit(first(data), SIZE * 5 + 100)
+    source = first(tmp_path / "other")
+    filled = f"write {LOG}: keep offsets 0 to 4, fill offset 5 from {source}, keep offsets 6 to 19"
+    assert lines(data, tmp_path / "other")[0] == filled
+
+
+def test_a_suspect_batch_is_sealed_again(data):
+    damage.flip_bit(first(data), SIZE * 5 + 100)
+    kept = f"write {LOG}: keep offsets 0 to 4, reseal offset 5, keep offsets 6 to 19"
+    assert lines(data, keep_suspect=True) == [kept]
+
+
+def test_a_batch_that_begins_amid_another_one_is_trimmed(data):
+    BROKEN["offset-overlap"](data)
+    assert any(re.search(rf"write {LOG}: .*trim offset", line) for line in lines(data))
+
+
+def test_a_wrong_leader_epoch_is_told_with_its_batches(data):
+    BROKEN["epoch-order"](data)
+    assert any(re.search(r"keep offsets .* with another leader epoch in \d+ batch", line) for line in lines(data))
+
+
+@pytest.mark.parametrize(
+    ("verb", "fields", "expected"),
+    [
+        ("keep", {}, "keep offsets 3 to 8"),
+        ("fill", {}, "fill offsets 3 to 8 from /r/0.log"),
+        ("mark", {"content": b"x", "next_offset": 4}, "mark offset 3"),
+        (
+            "keep",
+            {"patches": ((12, b"1234"), (212, b"else"))},
+            f"keep offsets 3 to 8{RESTAMPED}",
+        ),
+        ("reseal", {"patches": ((17, b"1234"),)}, "reseal offsets 3 to 8"),
+        (
+            "reseal",
+            {"patches": ((17, b"seal"), (12, b"1"))},
+            f"reseal offsets 3 to 8{RESTAMPED}",
+        ),
+    ],
+)
+def test_the_words_for_batches(verb, fields, expected):
+    piece = Piece("/r/0.log", 0, 100, 3, 9, verb=verb)
+    assert str(piece._replace(**fields)) == expected
+
+
+def test_files_that_are_made_again_name_the_finding(data):
+    (data / "t-0/leader-epoch-checkpoint").write_text("x")
+    assert lines(data) == ["rebuild leader-epoch-checkpoint: epochs-damaged"]
+    assert bl.repair(data, dry_run=True).repaired == {"t-0": ["rebuild leader-epoch-checkpoint: epochs-damaged"]}
+
+
+def test_a_checkpoint_of_the_directory_that_cannot_be_read_is_a_step(data):
+    (data / "recovery-point-offset-checkpoint").write_text("x")
+    assert "write recovery-point-offset-checkpoint: it cannot be read" in str(RepairPlan.of(str(data)))
+
+
+def test_replaced_segments_are_told_if_something_is_lost(data):
+    """A crash amid a cleaning leaves the old segments beside the new one."""
+    (data / ".kafka_cleanshutdown").unlink()
+    swap = bytearray(first(data).read_bytes() + last(data).read_bytes())
+    swap[SIZE * 25 + 100] ^= 1
+    (data / f"t-0/{LOG}.swap").write_bytes(swap)
+    for path in [*(data / "t-0").glob("*.log"), *(data / "t-0").glob("*index")]:
+        path.rename(f"{path}.deleted")
+    assert f"replace {LOG}.deleted: a swap has its batches in another segment" in lines(data)
+
+
+@pytest.mark.parametrize("code", sorted(BROKEN))
+def test_a_run_does_what_its_dry_run_says(data, tmp_path, code):
+    BROKEN[code](data)
+    before = content(tmp_path)
+    would = bl.repair(data, dry_run=True)
+    plan = RepairPlan.of(str(data))
+    assert str(plan) == str(RepairPlan.of(str(data)))
+    assert content(tmp_path) == before
+    done = bl.repair(data, tmp_path / "to")
+    assert (would.repaired, would.ranges, would.doubts) == (done.repaired, done.ranges, done.doubts)
+    for repair in plan.logs:
+        steps = {step.name: step for step in repair.steps(plan.topic_ids.get("t")) if step.verb in ("keep", "write")}
+        names = {path.name for path in (tmp_path / "to" / repair.log.name).iterdir()} if steps else set()
+        made = {name for name in names if name.endswith(MADE) or (code == "offset-overflow" and name.endswith(".log"))}
+        assert names - made <= set(steps)
+        for name in names - made:
+            if steps[name].verb == "keep":
+                assert (tmp_path / "to" / repair.log.name / name).read_bytes() == Path(steps[name].to).read_bytes()
+
+
+def test_a_rescue_is_planned_partition_by_partition(data, tmp_path):
+    shutil.copytree(data, tmp_path / "other")
+    damage.flip_bit(first(data), SIZE * 5 + 100)
+    before = content(tmp_path)
+    plan = RescuePlan.of([str(data)], str(tmp_path / "new"), nodes=[1, 2])
+    printed = str(plan).splitlines()
+    for node in (1, 2):
+        to = tmp_path / f"new/node-{node}"
+        assert (f"{to}/t-0: write {LOG}: keep offsets 0 to 4, keep offsets 6 to 19" in printed) == (node == 1)
+        assert f"{to}: write meta.properties: the new cluster starts with it" in printed
+    assert content(tmp_path) == before
+    done = bl.rescue(data, to=tmp_path / "new", nodes=[1, 2])
+    assert (done.ranges, done.nodes) == (plan.report.ranges, plan.report.nodes)
+    written = {str(path.parent) for path in (tmp_path / "new").glob("*/meta.properties")}
+    assert written == set(done.nodes.values())
+
+
+def test_a_partition_that_no_disk_has_is_planned_empty(data):
+    shutil.rmtree(data / "t-0")
+    plan = RescuePlan.of([str(data)], str(data) + "-new")
+    assert f"{data}-new: write t-0: empty: no disk has it" in str(plan).splitlines()
