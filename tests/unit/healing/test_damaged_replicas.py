@@ -114,10 +114,10 @@ def hunt(seeds, directory):
 
 
 @pytest.mark.parametrize("chunk", range(-(-CASES // SEEDS)))
-def test_what_is_sound_on_one_replica_is_kept(tmp_path, chunk):
+def test_batches_that_are_sound_on_any_replica_are_kept(tmp_path, chunk):
     first = FIRST + chunk * SEEDS
     assert hunt(range(first, min(first + SEEDS, FIRST + CASES)), tmp_path)
 
 
-def test_what_was_found_stays_mended(tmp_path):
+def test_seeds_that_once_failed_stay_mended(tmp_path):
     assert hunt(FOUND, tmp_path)

@@ -86,14 +86,14 @@ def test_a_repaired_directory_is_repaired_already(data, tmp_path):
     assert (again.repaired, again.lost_path, again.ranges) == ({}, None, [])
 
 
-def test_without_its_record_a_gap_is_found(data, tmp_path):
+def test_a_gap_is_found_once_the_record_of_the_repair_is_gone(data, tmp_path):
     damage.flip_bit(first(data), SIZE * 5 + 100)
     bl.repair(data, tmp_path / "to")
     (tmp_path / "to/t-0" / lost_offsets.FILE).unlink()
     assert found(tmp_path / "to") == ["offset-gap"]
 
 
-def test_another_gap_than_the_recorded_one_is_found(data, tmp_path):
+def test_a_gap_beside_the_recorded_one_is_found(data, tmp_path):
     damage.flip_bit(first(data), SIZE * 5 + 100)
     bl.repair(data, tmp_path / "to")
     (tmp_path / "to/t-0" / lost_offsets.FILE).write_bytes(lost_offsets.content([(4, 5)]))
@@ -215,7 +215,7 @@ def test_a_record_that_cannot_be_read_is_not_replaced(data, tmp_path):
     assert content(tmp_path / "to/t-0") == content(data / "t-0")
 
 
-def test_a_place_that_is_taken_meanwhile_stays(tmp_path):
+def test_a_lost_directory_that_appears_meanwhile_is_not_replaced(tmp_path):
     def take(_):
         (tmp_path / "lost").mkdir()
         (tmp_path / "lost/of-another").write_text("x")
@@ -276,7 +276,7 @@ def test_several_losses_in_one_gap_of_a_compacted_log_come_back_at_once(tmp_path
     assert ranges(repaired) == [("recovered", 5, 6), ("recovered", 10, 11)]
 
 
-def test_of_a_tiered_log_only_local_offsets_are_lost(tmp_path):
+def test_offsets_in_remote_storage_are_not_told_as_lost(tmp_path):
     with bl.create_log_dir(tmp_path / "data") as log_dir:
         log_dir.create_topic("t", remote_storage_enable=True)
         for at in range(40):
@@ -292,7 +292,7 @@ def test_of_a_tiered_log_only_local_offsets_are_lost(tmp_path):
     assert ranges(bl.repair(data, dry_run=True)) == [("lost", 20, 21)]
 
 
-def test_a_replica_that_rolled_elsewhere(data, tmp_path):
+def test_batches_of_a_replica_that_rolled_at_other_offsets_fill_a_loss(data, tmp_path):
     with bl.create_log_dir(tmp_path / "other") as log_dir:
         log_dir.create_topic("t", retention_ms=-1)
         log = log_dir.log("t", 0)
@@ -665,7 +665,7 @@ def test_a_linked_partition_is_not_replaced(data, tmp_path):
     assert content(tmp_path / "elsewhere") == before
 
 
-def test_what_several_repairs_left_out_stays(data, tmp_path):
+def test_a_second_repair_does_not_write_over_the_lost_bytes_of_the_first(data, tmp_path):
     for at in (5, 7):
         damage.flip_bit(first(data), SIZE * at + 100 - (SIZE if at == 7 else 0))
         bl.repair(data, in_place=True)
@@ -681,13 +681,13 @@ def test_a_metadata_log_that_lacks_records_is_left(data, tmp_path):
     assert content(data / "__cluster_metadata-0") == content(tmp_path / "to/__cluster_metadata-0")
 
 
-def test_one_partition_alone(data, tmp_path):
+def test_a_partitions_directory_alone_is_repaired_without_a_log_directory(data, tmp_path):
     damage.flip_bit(first(data), SIZE * 5 + 100)
     bl.repair(data / "t-0", tmp_path / "t-0")
     assert offsets(tmp_path) == [at for at in range(40) if at != 5]
 
 
-def test_only_the_topics_named(data, tmp_path):
+def test_other_topics_than_those_named_are_not_repaired_or_copied(data, tmp_path):
     with bl.open_log_dir(data, sole_replica=True) as log_dir:
         log_dir.create_topic("u")
     bl.repair(data, tmp_path / "to", topics=["t"])
@@ -709,7 +709,7 @@ def test_a_directory_in_use_is_refused(data, tmp_path):
         bl.repair(data, tmp_path / "to")
 
 
-def test_what_is_there_is_not_written_over(data, tmp_path):
+def test_an_existing_result_or_lost_directory_is_refused(data, tmp_path):
     damage.flip_bit(first(data), SIZE * 5 + 100)
     (tmp_path / "there").mkdir()
     with pytest.raises(FileExistsError):

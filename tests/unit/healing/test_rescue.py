@@ -204,7 +204,7 @@ def test_several_nodes_get_a_directory_each(disks, tmp_path):
     assert [bl.LogDirFiles(path).node_id for path in rescued.nodes.values()] == [1, 2, 3]
 
 
-def test_a_fork_of_one_topic_under_another_name(disks, tmp_path):
+def test_a_topic_forked_under_another_name_gets_a_new_id_and_keeps_its_records(disks, tmp_path):
     rescued = bl.rescue(
         disks[0], to=tmp_path / "new", topics=["orders"], rename={"orders": "copy"}, cluster_id="laptop", until=NOW + 6
     )
@@ -466,7 +466,7 @@ def test_a_partition_that_is_being_moved_does_not_get_twice_the_replicas(disks, 
 
 
 @pytest.mark.parametrize("value", ["2", "two", "9" * 5000, "-1", "\u0663", "", " 3 "])
-def test_any_text_may_be_in_a_setting(disks, tmp_path, value):
+def test_a_setting_that_is_no_number_is_kept_as_it_is(disks, tmp_path, value):
     """Nobody could write with acks=all if more replicas had to be in sync than there are."""
     for one in disks:
         configs = [config_record(TOPIC_RESOURCE, "orders", "min.insync.replicas", value)]
@@ -531,7 +531,7 @@ def test_a_stray_replica_is_not_taken_if_there_is_another(disks, tmp_path):
     assert any(f"not used: {disks[0]}/orders-0" in note for note in rescued.notes)
 
 
-def test_the_metadata_of_a_pending_commit_count(disks, tmp_path):
+def test_metadata_of_a_commit_that_is_in_force_but_not_moved_are_read(disks, tmp_path):
     """The partitions of the write are in the journal, and its topics in the journal's metadata only."""
     journal = disks[0] / JOURNAL
     journal.mkdir()
@@ -545,7 +545,7 @@ def test_the_metadata_of_a_pending_commit_count(disks, tmp_path):
     assert offsets(tmp_path / "new") == list(range(10))
 
 
-def test_the_place_of_the_report_is_looked_at_first(disks, tmp_path, monkeypatch):
+def test_a_report_that_cannot_be_written_is_refused_before_any_work(disks, tmp_path, monkeypatch):
     monkeypatch.setattr("brokerless.healing.rescue_plan.find_topics", lambda *_: pytest.fail("work before"))
     (tmp_path / "there").mkdir()
     with pytest.raises(FileExistsError, match="need a new path"):
@@ -558,21 +558,21 @@ def test_the_place_of_the_report_is_looked_at_first(disks, tmp_path, monkeypatch
         bl.rescue(*disks, to=tmp_path / "new", lost_path=tmp_path / "new")
 
 
-def test_the_report_goes_where_it_is_wanted(disks, tmp_path):
+def test_lost_path_chooses_the_directory_of_the_report(disks, tmp_path):
     rescued = bl.rescue(*disks, to=tmp_path / "new", lost_path=tmp_path / "report")
     assert rescued.lost_path == str(tmp_path / "report")
     assert json.loads((tmp_path / "report/report.json").read_text())["doubts"] == []
     assert not (tmp_path / "new.lost").exists()
 
 
-def test_an_earlier_report_stays(disks, tmp_path):
+def test_a_second_rescue_does_not_write_over_the_report_of_the_first(disks, tmp_path):
     (tmp_path / "new.lost").mkdir()
     rescued = bl.rescue(*disks, to=tmp_path / "new")
     assert rescued.lost_path == str(tmp_path / "new.lost-2")
     assert list((tmp_path / "new.lost").iterdir()) == []
 
 
-def test_a_copy_that_keeps_the_id_says_so(disks, tmp_path):
+def test_a_note_warns_of_the_old_nodes_where_the_cluster_keeps_its_id(disks, tmp_path):
     assert any("the old nodes must be down" in note for note in bl.rescue(*disks, dry_run=True).notes)
     assert not any("old nodes" in note for note in bl.rescue(*disks, dry_run=True, cluster_id="laptop").notes)
 
@@ -647,7 +647,7 @@ def test_a_copy_does_not_use_the_remote_segments_of_the_old_cluster(tiered, tmp_
     assert rescued.left == []
 
 
-def test_a_copy_of_a_tiered_topic_can_be_cut(tiered, tmp_path):
+def test_a_cut_of_a_forked_tiered_topic_is_not_refused(tiered, tmp_path):
     bl.rescue(tiered, to=tmp_path / "new", cluster_id="laptop", until=NOW + 6)
     assert offsets(tmp_path / "new", "t") == [4, 5]
 
@@ -695,7 +695,7 @@ def table(path):
     return [row for batches in bl.Log(path / "old-0").scan() for row in batches.to_pylist()]
 
 
-def test_several_nodes_are_cut_at_a_time(disks, tmp_path):
+def test_a_cut_at_a_time_is_the_same_on_all_nodes(disks, tmp_path):
     """With replicas of a partition on both."""
     for one in disks:
         metadata_of(one, topic_record("orders", OTHER_ID), partition_record(0, OTHER_ID, [1, 2], 0, [DIRECTORY_ID] * 2))
@@ -872,7 +872,7 @@ def test_a_replica_without_a_topic_id_gives_way(disks, tmp_path):
     assert any(str(disks[1] / "orders-0") in doubt and "topic's id" in doubt for doubt in rescued.doubts)
 
 
-def test_a_topic_without_an_id_is_in_no_doubt(disks):
+def test_no_doubt_is_told_of_a_topic_that_never_had_an_id(disks):
     """Brokers before 2.8 have none."""
     without_metadata(*disks)
     for one in disks:

@@ -67,7 +67,7 @@ def test_all_metadata_of_a_sole_controller_are_committed(broker):
     assert found.image.table("partitions") == bl.cluster(broker).partitions
 
 
-def test_no_metadata(tmp_path, golden):
+def test_disks_without_metadata_have_no_surviving_metadata(tmp_path, golden):
     assert surviving() is None
     assert surviving(golden / "logs/kafka-2.8-mixed") is None
 
@@ -123,7 +123,7 @@ def test_damage_ends_a_copy_and_another_one_is_read(broker, tmp_path):
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_no_cut_and_no_flipped_bit_is_an_error(broker, copied, seed):
+def test_metadata_cut_or_flipped_anywhere_raise_no_error(broker, copied, seed):
     """Up to the damage, the metadata are those that the undamaged log had there."""
     chosen = random.Random(seed)
     directory = copied("kafka-4.1", METADATA)
@@ -191,7 +191,7 @@ def test_records_behind_a_gap_do_not_count(tmp_path):
         ({1: 8, 9: 7}, [1], None),
     ],
 )
-def test_most_controllers_leave_no_doubt(tmp_path, ends, voters, expected):
+def test_a_doubt_is_told_unless_most_controllers_have_the_same_end(tmp_path, ends, voters, expected):
     """What was committed is on one of them, and so in the copy that goes furthest."""
     for node_id, end in ends.items():
         path = root(tmp_path / str(node_id), node_id, voters)
@@ -232,7 +232,7 @@ def test_a_snapshot_without_its_header_or_footer_is_damaged(tmp_path, at):
     assert any(str(file) in note and "it has no" in note for note in found.notes)
 
 
-def test_a_copy_of_nothing_does_not_count_more_than_a_log(tmp_path):
+def test_an_empty_copy_of_the_metadata_does_not_win_over_a_log(tmp_path):
     empty = root(tmp_path / "1", 1, [1])
     snapshot_of(empty, 10, 1, ["q"]).write_bytes(b"")
     other = root(tmp_path / "2", 2, [1])
@@ -322,7 +322,7 @@ def test_a_name_with_a_number_that_no_snapshot_has_does_not_count(tmp_path):
         "\0",
     ],
 )
-def test_anything_may_be_in_the_quorum_state(tmp_path, content):
+def test_a_hostile_quorum_state_raises_no_error(tmp_path, content):
     path = root(tmp_path / "1")
     (path / METADATA / "quorum-state").write_text(content)
     log_of(path, [(1, ["a"])])
@@ -336,7 +336,7 @@ def test_a_lost_or_damaged_meta_properties_hides_no_metadata(tmp_path):
     assert names(surviving(path)) == ["a"]
 
 
-def test_what_formatting_wrote_to_a_second_disk_says_nothing(tmp_path):
+def test_a_disk_that_was_only_formatted_has_no_surviving_metadata(tmp_path):
     """Its broker ran, and had the metadata log on another disk."""
     with bl.create_log_dir(tmp_path / "d") as log_dir:
         log_dir.create_topic("t")

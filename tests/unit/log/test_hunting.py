@@ -36,6 +36,6 @@ def test_no_damage_loses_rows_without_a_word(golden, tmp_path, originals, chunk)
     assert not failed, f"{len(failed)} of {CHUNK}:\n\n" + "\n\n".join(failed[:10])
 
 
-def test_what_was_found_stays_mended(golden, tmp_path, originals):
+def test_seeds_that_once_failed_stay_mended(golden, tmp_path, originals):
     for seed in FOUND:
         hunt(seed, golden, tmp_path, originals)

@@ -165,7 +165,7 @@ def test_damage_leaves_what_comes_before_it(broker, copied, place):
         assert (state.offset, state.diff(expected).num_rows) == (expected.offset, 0)
 
 
-def test_no_metadata(tmp_path, golden):
+def test_a_directory_without_metadata_is_refused(tmp_path, golden):
     with pytest.raises(ValueError, match=r"no __cluster_metadata-0 in .*ZooKeeper has none"):
         bl.cluster(golden / "logs/kafka-2.8-mixed")
     with pytest.raises(ValueError, match="two points: give one"):
