@@ -576,7 +576,7 @@ class RunReader:
 
     Args:
         file: the open `.log`.
-        run: a `brokerless.log.damage.Run`.
+        run: a `brokerless.log.survey.Run`.
         decoder: decodes the rows, and keeps its place for the next run.
     """
 
@@ -656,7 +656,7 @@ def survey(
     is_clean: bool = True,
     limit_offset: int | None = None,
 ) -> tuple[list[tuple[Any, ...]], int]:
-    """Survey a segment for `brokerless.log.damage.survey`, whose arguments these are.
+    """Survey a segment for `brokerless.log.survey.survey`, whose arguments these are.
 
     Returns:
         The fields of `Run` and of `Defect` (whose path is None), in the order of the file; the offset after the last

@@ -4,7 +4,7 @@ import pytest
 from kafka import Broker, complaints
 
 import brokerless as bl
-from brokerless.layout.broker_settings import SYNONYMS
+from brokerless.layout.setting_layers import SYNONYMS
 from brokerless.layout.topic_config import parse_setting
 from brokerless.log_dir.recover import forecast
 from brokerless.metadata.topic_settings import Cluster

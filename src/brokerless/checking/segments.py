@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from brokerless.checking.finding import Finding
 from brokerless.errors import CorruptRecordError, UnsupportedFormatError
 from brokerless.inspection.findings import exceeded_end, findings, missing_records
-from brokerless.log.damage import Run, Survey
+from brokerless.log.survey import Run, Survey
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

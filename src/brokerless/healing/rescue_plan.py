@@ -14,14 +14,13 @@ from brokerless.healing.damaged_range import DamagedRange
 from brokerless.healing.found_topics import (
     damaged_checkpoints,
     find_topics,
-    last_epoch,
     node_ids,
     open_disks,
-    ranked,
     same_cluster,
 )
 from brokerless.healing.log_repair import Step
 from brokerless.healing.new_cluster import NewCluster
+from brokerless.healing.replica_ranking import last_epoch, ranked
 from brokerless.healing.report import MissingPartition, Rescue
 from brokerless.healing.salvage import known_start, salvage
 from brokerless.healing.surviving_metadata import surviving_metadata
@@ -35,8 +34,9 @@ from brokerless.wording import option
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from brokerless.healing.found_topics import FoundTopic, Replica
+    from brokerless.healing.found_topics import FoundTopic
     from brokerless.healing.log_repair import LogRepair
+    from brokerless.healing.replica_ranking import Replica
     from brokerless.layout.log_dir_files import LogDirFiles
     from brokerless.layout.release import Release
     from brokerless.layout.topic_config import TopicConfig

@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING
 from brokerless.checking.finding import Finding
 from brokerless.checking.logs import LogCheck
 from brokerless.errors import BrokerlessError, CorruptRecordError
+from brokerless.healing.abort_markers import with_markers
 from brokerless.healing.damaged_range import DamagedRange
-from brokerless.healing.epochs import with_epochs
+from brokerless.healing.leader_epochs import with_epochs
 from brokerless.healing.log_repair import LogRepair, Step
 from brokerless.healing.lone_claims import lone_claim
-from brokerless.healing.markers import with_markers
-from brokerless.healing.other_replicas import OtherReplica
 from brokerless.healing.pieces import Gaps, divided, is_damage, sound_pieces, without_overlaps
-from brokerless.healing.suspects import with_suspects
+from brokerless.healing.replica_fill import OtherReplica
+from brokerless.healing.suspect_batches import with_suspects
 from brokerless.io import storage
 from brokerless.layout import checkpoints, file_names, lost_offsets
 from brokerless.log.log import Log

@@ -11,11 +11,11 @@ import os
 from typing import TYPE_CHECKING, Protocol
 
 from brokerless import _native
-from brokerless.log.damage import Run, cut_short, is_lost, rows_and_defects, survey
 from brokerless.log.defect import Defect
 from brokerless.log.expected_end import LOST
 from brokerless.log.partition_files import PartitionFiles
 from brokerless.log.segment import NO_END, Segment, whole_batches
+from brokerless.log.survey import Run, cut_short, is_lost, rows_and_defects, survey
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from brokerless.io.storage import File
-    from brokerless.log.damage import Survey
     from brokerless.log.log import Log
+    from brokerless.log.survey import Survey
 
 # Headers are validated only if they are decoded. Keys and values need not be copied.
 _COLUMNS = ("offset", "position", "headers")

@@ -5,7 +5,7 @@ Modules:
     checkpoints.py             the small text files: checkpoints, properties, markers
     log_dir_files.py, lock.py  a log directory's own files; its lock, held as Kafka holds it
     topic_config.py            a topic's settings, each with its source
-    broker_settings.py         the settings that a topic inherits from its broker, layer by layer
+    setting_layers.py          the settings that a topic inherits from its broker, layer by layer
     release.py                 releases of Kafka and their rules
     commit_journal.py          an atomic commit of several partitions
     streaming_epochs.py        the last committed epoch of each streaming query

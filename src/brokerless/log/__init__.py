@@ -11,6 +11,6 @@ Modules:
     end_offsets.py             the log end offset at past times
     aborted_transactions.py    aborted and open transactions, found by their markers
     defect.py                  what is wrong at one place of a log, and which offsets it costs
-    damage.py                  sound and damaged ranges of a segment, and the offsets lost between them
+    survey.py                  sound and damaged ranges of a segment, and the offsets lost between them
     expected_end.py            where a log should end according to the files around it
 """

@@ -19,9 +19,9 @@ from brokerless.errors import BrokerlessError, CorruptRecordError, UnsupportedFo
 from brokerless.io import storage
 from brokerless.io.file_window import MAX_BATCH, batch_at
 from brokerless.layout import file_names
-from brokerless.log.damage import Run, by_offset, position_in, survey, tuples
 from brokerless.log.defect import Defect
 from brokerless.log.segment import NO_END, transaction_index, walk_headers, walk_whole_batches
+from brokerless.log.survey import Run, by_offset, position_in, survey, tuples
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from brokerless import _native
 from brokerless.errors import CorruptRecordError, UnsupportedFormatError, located
-from brokerless.log.damage import by_offset, survey
 from brokerless.log.defect import Defect
 from brokerless.log.segment import NO_END, index_entry, sound_batches, time_index, walk_headers
+from brokerless.log.survey import by_offset, survey
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -31,10 +31,10 @@ from brokerless.io.remote import is_remote
 from brokerless.layout import checkpoints, commit_journal, file_names
 from brokerless.layout.log_dir_files import LogDirFiles
 from brokerless.layout.tiering import log_start_offset
-from brokerless.log.damage import cut_short, is_lost, survey
 from brokerless.log.defect import Defect
 from brokerless.log.expected_end import LOST, EndEvidence
 from brokerless.log.segment import Extent, Segment, cut_batch, walk_headers, walk_whole_batches
+from brokerless.log.survey import cut_short, is_lost, survey
 from brokerless.notes import note
 
 if TYPE_CHECKING:

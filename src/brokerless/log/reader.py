@@ -13,9 +13,9 @@ from brokerless.arguments import check_number, check_several, unknown
 from brokerless.errors import located
 from brokerless.io import storage
 from brokerless.layout import commit_journal, file_names
-from brokerless.log.damage import cut_short
 from brokerless.log.defect import Defect
 from brokerless.log.segment import NO_END, Segment, open_log
+from brokerless.log.survey import cut_short
 from brokerless.notes import collected, note
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 
-from brokerless.layout.broker_settings import dynamic_layers, layered
+from brokerless.layout.setting_layers import dynamic_layers, layered
 from brokerless.metadata.records import BROKER_RESOURCE, TOPIC_RESOURCE
 from brokerless.metadata.schema import schema, structs
 

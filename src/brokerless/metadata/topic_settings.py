@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from brokerless.io import storage
 from brokerless.layout import checkpoints, file_names
-from brokerless.layout.broker_settings import SYNONYMS, BrokerConfig, dynamic_layers, layered
 from brokerless.layout.log_dir_files import LogDirFiles
 from brokerless.layout.replication import SOLE, Replication
+from brokerless.layout.setting_layers import SYNONYMS, BrokerConfig, dynamic_layers, layered
 from brokerless.layout.topic_config import UNKNOWN
 from brokerless.metadata.bootstrap import bootstrap
 from brokerless.metadata.directory import has_metadata_log, metadata_directory
@@ -24,7 +24,7 @@ from brokerless.wording import option
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from brokerless.layout.broker_settings import Layer
+    from brokerless.layout.setting_layers import Layer
     from brokerless.layout.topic_config import TopicConfig
     from brokerless.metadata.bootstrap import Bootstrap, Topic
     from brokerless.metadata.image import MetadataImage

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from brokerless.io.file_window import is_zero_from
-from brokerless.log.damage import Run, survey
 from brokerless.log.segment import whole_batches
+from brokerless.log.survey import Run, survey
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

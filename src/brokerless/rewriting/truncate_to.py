@@ -13,7 +13,7 @@ from brokerless.append.operation import Outcome, PlainOperation
 from brokerless.arguments import check_number, listed_few, to_ms
 from brokerless.errors import CorruptRecordError, LogInUseError
 from brokerless.io.runner import Threads
-from brokerless.log.damage import tuples
+from brokerless.log.survey import tuples
 from brokerless.recovery.truncate import truncate
 from brokerless.rewriting.retain import largest_timestamp
 from brokerless.rewriting.whole_transactions import Cut, keep_whole

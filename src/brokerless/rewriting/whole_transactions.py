@@ -24,9 +24,9 @@ from brokerless import _native
 from brokerless.append.operation import Commit
 from brokerless.errors import located
 from brokerless.io.runner import Threads
-from brokerless.log.damage import tuples
 from brokerless.log.log import Log
 from brokerless.log.segment import NO_END, whole_batches
+from brokerless.log.survey import tuples
 from brokerless.rewriting.retain import largest_timestamp
 from brokerless.state.internal_topic import TRANSACTIONS_TOPIC
 from brokerless.state.transactions import states_in

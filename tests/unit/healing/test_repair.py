@@ -11,7 +11,7 @@ import pytest
 
 import brokerless as bl
 from brokerless.errors import CorruptRecordError, LogInUseError
-from brokerless.healing import epochs as healing_epochs
+from brokerless.healing import leader_epochs as healing_epochs
 from brokerless.healing import write_partition
 from brokerless.healing.lost_directory import lost_files
 from brokerless.healing.repair_plan import RepairPlan

@@ -10,7 +10,7 @@ import pytest
 import brokerless as bl
 from brokerless import _native
 from brokerless.inspection.findings import findings
-from brokerless.log.damage import survey
+from brokerless.log.survey import survey
 from support import damage
 from support.log_files import NOW, batch
 from support.reference_decoder import crc32c

@@ -6,9 +6,9 @@
 //! both behind when it refuses.
 
 mod analyse;
-mod check;
 mod config;
 mod in_place;
+mod request_checks;
 mod roll;
 mod state;
 

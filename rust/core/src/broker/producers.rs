@@ -5,6 +5,7 @@
 //! verify.
 
 mod producer;
+mod sequences;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -243,28 +244,6 @@ impl Producers {
         });
         removed.sort_unstable();
         removed
-    }
-
-    /// Returns the stored batch, if this is one of the producer's last five.
-    pub fn duplicate(&self, header: &Header) -> Option<DuplicateBatch> {
-        let producer = self.producers.get(&header.producer_id)?;
-        if producer.epoch != header.producer_epoch {
-            return None;
-        }
-        let (first, last) = (header.base_sequence, header.last_sequence());
-        let same =
-            |batch: &&BatchMetadata| batch.first_sequence() == first && batch.last_sequence == last;
-        producer
-            .recent
-            .iter()
-            .find(same)
-            .map(|batch| DuplicateBatch {
-                first_offset: batch
-                    .last_offset
-                    .wrapping_sub(i64::from(batch.offset_delta)),
-                last_offset: batch.last_offset,
-                timestamp: batch.timestamp,
-            })
     }
 
     /// Checks the next batch of an append and adds its effects to `update`. `entry` is the whole batch; it is read for

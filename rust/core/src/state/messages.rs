@@ -133,13 +133,11 @@ pub(crate) static FEATURE_LEVEL_RECORD: Schema = schema("FeatureLevelRecord", be
     field("featureLevel", Int16, since(0)),
 ]);
 
-const CLIENT_QUOTA_RECORD_ENTITY_DATA_FIELDS: &[Field] = &[
-    field("entityType", String, since(0)),
-    field("entityName", String, since(0)).nullable(since(0)),
-];
-
 const CLIENT_QUOTA_RECORD_FIELDS: &[Field] = &[
-    field("entity", Array(&Struct(CLIENT_QUOTA_RECORD_ENTITY_DATA_FIELDS)), since(0)),
+    field("entity", Array(&Struct(&[
+        field("entityType", String, since(0)),
+        field("entityName", String, since(0)).nullable(since(0)),
+    ])), since(0)),
     field("key", String, since(0)),
     field("value", Float64, since(0)),
     field("remove", Bool, since(0)),
@@ -280,16 +278,14 @@ pub(crate) static DELEGATION_TOKEN_RECORD_2_8: Schema = schema("DelegationTokenR
     field("tokenId", String, since(0)),
 ]);
 
-const USER_SCRAM_CREDENTIAL_RECORD_2_8_CREDENTIAL_INFO_FIELDS: &[Field] = &[
-    field("mechanism", Int8, since(0)),
-    field("salt", Bytes, since(0)),
-    field("saltedPassword", Bytes, since(0)),
-    field("iterations", Int32, since(0)),
-];
-
 pub(crate) static USER_SCRAM_CREDENTIAL_RECORD_2_8: Schema = schema("UserScramCredentialRecord", between(0, 0), NONE, &[
     field("name", String, since(0)),
-    field("credentialInfos", Array(&Struct(USER_SCRAM_CREDENTIAL_RECORD_2_8_CREDENTIAL_INFO_FIELDS)), since(0)),
+    field("credentialInfos", Array(&Struct(&[
+        field("mechanism", Int8, since(0)),
+        field("salt", Bytes, since(0)),
+        field("saltedPassword", Bytes, since(0)),
+        field("iterations", Int32, since(0)),
+    ])), since(0)),
 ]);
 
 pub(crate) static FEATURE_LEVEL_RECORD_2_8: Schema = schema("FeatureLevelRecord", between(0, 0), NONE, &[
@@ -388,24 +384,22 @@ pub(crate) static GROUP_METADATA_KEY: Schema = schema("GroupMetadataKey", betwee
     field("group", String, between(0, 0)),
 ]);
 
-const GROUP_METADATA_VALUE_MEMBER_METADATA_FIELDS: &[Field] = &[
-    field("memberId", String, since(0)),
-    field("groupInstanceId", String, since(3)).nullable(since(3)),
-    field("clientId", String, since(0)),
-    field("clientHost", String, since(0)),
-    field("rebalanceTimeout", Int32, since(1)),
-    field("sessionTimeout", Int32, since(0)),
-    field("subscription", Bytes, since(0)),
-    field("assignment", Bytes, since(0)),
-];
-
 pub(crate) static GROUP_METADATA_VALUE: Schema = schema("GroupMetadataValue", between(0, 4), since(4), &[
     field("protocolType", String, since(0)),
     field("generation", Int32, since(0)),
     field("protocol", String, since(0)).nullable(since(0)),
     field("leader", String, since(0)).nullable(since(0)),
     field("currentStateTimestamp", Int64, since(2)),
-    field("members", Array(&Struct(GROUP_METADATA_VALUE_MEMBER_METADATA_FIELDS)), since(0)),
+    field("members", Array(&Struct(&[
+        field("memberId", String, since(0)),
+        field("groupInstanceId", String, since(3)).nullable(since(3)),
+        field("clientId", String, since(0)),
+        field("clientHost", String, since(0)),
+        field("rebalanceTimeout", Int32, since(1)),
+        field("sessionTimeout", Int32, since(0)),
+        field("subscription", Bytes, since(0)),
+        field("assignment", Bytes, since(0)),
+    ])), since(0)),
 ]);
 
 const CONSUMER_GROUP_METADATA_KEY_FIELDS: &[Field] = &[
@@ -421,20 +415,16 @@ pub(crate) static CONSUMER_GROUP_METADATA_VALUE: Schema = schema("ConsumerGroupM
 
 pub(crate) static CONSUMER_GROUP_PARTITION_METADATA_KEY: Schema = schema("ConsumerGroupPartitionMetadataKey", between(0, 0), NONE, CONSUMER_GROUP_METADATA_KEY_FIELDS);
 
-const CONSUMER_GROUP_PARTITION_METADATA_VALUE_TOPIC_METADATA_PARTITION_METADATA_FIELDS: &[Field] = &[
-    field("partition", Int32, since(0)),
-    field("racks", Array(&String), since(0)),
-];
-
-const CONSUMER_GROUP_PARTITION_METADATA_VALUE_TOPIC_METADATA_FIELDS: &[Field] = &[
-    field("topicId", Uuid, since(0)),
-    field("topicName", String, since(0)),
-    field("numPartitions", Int32, since(0)),
-    field("partitionMetadata", Array(&Struct(CONSUMER_GROUP_PARTITION_METADATA_VALUE_TOPIC_METADATA_PARTITION_METADATA_FIELDS)), since(0)),
-];
-
 const CONSUMER_GROUP_PARTITION_METADATA_VALUE_FIELDS: &[Field] = &[
-    field("topics", Array(&Struct(CONSUMER_GROUP_PARTITION_METADATA_VALUE_TOPIC_METADATA_FIELDS)), since(0)),
+    field("topics", Array(&Struct(&[
+        field("topicId", Uuid, since(0)),
+        field("topicName", String, since(0)),
+        field("numPartitions", Int32, since(0)),
+        field("partitionMetadata", Array(&Struct(&[
+            field("partition", Int32, since(0)),
+            field("racks", Array(&String), since(0)),
+        ])), since(0)),
+    ])), since(0)),
 ];
 
 pub(crate) static CONSUMER_GROUP_PARTITION_METADATA_VALUE: Schema = schema("ConsumerGroupPartitionMetadataValue", between(0, 0), since(0), CONSUMER_GROUP_PARTITION_METADATA_VALUE_FIELDS);
@@ -446,16 +436,6 @@ const CONSUMER_GROUP_MEMBER_METADATA_KEY_FIELDS: &[Field] = &[
 
 pub(crate) static CONSUMER_GROUP_MEMBER_METADATA_KEY: Schema = schema("ConsumerGroupMemberMetadataKey", between(0, 0), NONE, CONSUMER_GROUP_MEMBER_METADATA_KEY_FIELDS);
 
-const CONSUMER_GROUP_MEMBER_METADATA_VALUE_CLASSIC_MEMBER_METADATA_CLASSIC_PROTOCOL_FIELDS: &[Field] = &[
-    field("name", String, since(0)),
-    field("metadata", Bytes, since(0)),
-];
-
-const CONSUMER_GROUP_MEMBER_METADATA_VALUE_CLASSIC_MEMBER_METADATA_FIELDS: &[Field] = &[
-    field("sessionTimeoutMs", Int32, since(0)),
-    field("supportedProtocols", Array(&Struct(CONSUMER_GROUP_MEMBER_METADATA_VALUE_CLASSIC_MEMBER_METADATA_CLASSIC_PROTOCOL_FIELDS)), since(0)),
-];
-
 pub(crate) static CONSUMER_GROUP_MEMBER_METADATA_VALUE: Schema = schema("ConsumerGroupMemberMetadataValue", between(0, 0), since(0), &[
     field("instanceId", String, since(0)).nullable(since(0)),
     field("rackId", String, since(0)).nullable(since(0)),
@@ -465,7 +445,13 @@ pub(crate) static CONSUMER_GROUP_MEMBER_METADATA_VALUE: Schema = schema("Consume
     field("subscribedTopicRegex", String, since(0)).nullable(since(0)),
     field("rebalanceTimeoutMs", Int32, since(0)),
     field("serverAssignor", String, since(0)).nullable(since(0)),
-    field("classicMemberMetadata", Struct(CONSUMER_GROUP_MEMBER_METADATA_VALUE_CLASSIC_MEMBER_METADATA_FIELDS), since(0)).nullable(since(0)).tagged(0, since(0), "{\"sessionTimeoutMs\":0,\"supportedProtocols\":[]}"),
+    field("classicMemberMetadata", Struct(&[
+        field("sessionTimeoutMs", Int32, since(0)),
+        field("supportedProtocols", Array(&Struct(&[
+            field("name", String, since(0)),
+            field("metadata", Bytes, since(0)),
+        ])), since(0)),
+    ]), since(0)).nullable(since(0)).tagged(0, since(0), "{\"sessionTimeoutMs\":0,\"supportedProtocols\":[]}"),
 ]);
 
 pub(crate) static CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA_KEY: Schema = schema("ConsumerGroupTargetAssignmentMetadataKey", between(0, 0), NONE, CONSUMER_GROUP_METADATA_KEY_FIELDS);
@@ -553,15 +539,13 @@ const SHARE_GROUP_STATE_PARTITION_METADATA_VALUE_TOPIC_PARTITIONS_INFO_FIELDS: &
     field("partitions", Array(&Int32), since(0)),
 ];
 
-const SHARE_GROUP_STATE_PARTITION_METADATA_VALUE_TOPIC_INFO_FIELDS: &[Field] = &[
-    field("topicId", Uuid, since(0)),
-    field("topicName", String, since(0)),
-];
-
 pub(crate) static SHARE_GROUP_STATE_PARTITION_METADATA_VALUE: Schema = schema("ShareGroupStatePartitionMetadataValue", between(0, 0), since(0), &[
     field("initializingTopics", Array(&Struct(SHARE_GROUP_STATE_PARTITION_METADATA_VALUE_TOPIC_PARTITIONS_INFO_FIELDS)), since(0)),
     field("initializedTopics", Array(&Struct(SHARE_GROUP_STATE_PARTITION_METADATA_VALUE_TOPIC_PARTITIONS_INFO_FIELDS)), since(0)),
-    field("deletingTopics", Array(&Struct(SHARE_GROUP_STATE_PARTITION_METADATA_VALUE_TOPIC_INFO_FIELDS)), since(0)),
+    field("deletingTopics", Array(&Struct(&[
+        field("topicId", Uuid, since(0)),
+        field("topicName", String, since(0)),
+    ])), since(0)),
 ]);
 
 pub(crate) static CONSUMER_GROUP_REGULAR_EXPRESSION_KEY: Schema = schema("ConsumerGroupRegularExpressionKey", between(0, 0), NONE, &[
@@ -593,11 +577,6 @@ pub(crate) static STREAMS_GROUP_METADATA_VALUE: Schema = schema("StreamsGroupMet
 
 pub(crate) static STREAMS_GROUP_MEMBER_METADATA_KEY: Schema = schema("StreamsGroupMemberMetadataKey", between(0, 0), NONE, CONSUMER_GROUP_MEMBER_METADATA_KEY_FIELDS);
 
-const STREAMS_GROUP_MEMBER_METADATA_VALUE_ENDPOINT_FIELDS: &[Field] = &[
-    field("host", String, since(0)),
-    field("port", Uint16, since(0)),
-];
-
 pub(crate) static STREAMS_GROUP_MEMBER_METADATA_VALUE: Schema = schema("StreamsGroupMemberMetadataValue", between(0, 0), since(0), &[
     field("instanceId", String, since(0)).nullable(since(0)),
     field("rackId", String, since(0)).nullable(since(0)),
@@ -606,7 +585,10 @@ pub(crate) static STREAMS_GROUP_MEMBER_METADATA_VALUE: Schema = schema("StreamsG
     field("rebalanceTimeoutMs", Int32, since(0)),
     field("topologyEpoch", Int32, since(0)),
     field("processId", String, since(0)),
-    field("userEndpoint", Struct(STREAMS_GROUP_MEMBER_METADATA_VALUE_ENDPOINT_FIELDS), since(0)).nullable(since(0)),
+    field("userEndpoint", Struct(&[
+        field("host", String, since(0)),
+        field("port", Uint16, since(0)),
+    ]), since(0)).nullable(since(0)),
     field("clientTags", Array(&Struct(STREAMS_GROUP_METADATA_VALUE_LAST_ASSIGNMENT_CONFIG_FIELDS)), since(0)),
 ]);
 
@@ -656,35 +638,26 @@ const STREAMS_GROUP_TOPOLOGY_VALUE_SUBTOPOLOGY_TOPIC_INFO_FIELDS: &[Field] = &[
     field("topicConfigs", Array(&Struct(STREAMS_GROUP_METADATA_VALUE_LAST_ASSIGNMENT_CONFIG_FIELDS)), since(0)),
 ];
 
-const STREAMS_GROUP_TOPOLOGY_VALUE_SUBTOPOLOGY_COPARTITION_GROUP_FIELDS: &[Field] = &[
-    field("sourceTopics", Array(&Int16), since(0)),
-    field("sourceTopicRegex", Array(&Int16), since(0)),
-    field("repartitionSourceTopics", Array(&Int16), since(0)),
-];
-
-const STREAMS_GROUP_TOPOLOGY_VALUE_SUBTOPOLOGY_FIELDS: &[Field] = &[
-    field("subtopologyId", String, since(0)),
-    field("sourceTopics", Array(&String), since(0)),
-    field("sourceTopicRegex", Array(&String), since(0)),
-    field("stateChangelogTopics", Array(&Struct(STREAMS_GROUP_TOPOLOGY_VALUE_SUBTOPOLOGY_TOPIC_INFO_FIELDS)), since(0)),
-    field("repartitionSinkTopics", Array(&String), since(0)),
-    field("repartitionSourceTopics", Array(&Struct(STREAMS_GROUP_TOPOLOGY_VALUE_SUBTOPOLOGY_TOPIC_INFO_FIELDS)), since(0)),
-    field("copartitionGroups", Array(&Struct(STREAMS_GROUP_TOPOLOGY_VALUE_SUBTOPOLOGY_COPARTITION_GROUP_FIELDS)), since(0)),
-];
-
 pub(crate) static STREAMS_GROUP_TOPOLOGY_VALUE: Schema = schema("StreamsGroupTopologyValue", between(0, 0), since(0), &[
     field("epoch", Int32, since(0)),
-    field("subtopologies", Array(&Struct(STREAMS_GROUP_TOPOLOGY_VALUE_SUBTOPOLOGY_FIELDS)), since(0)),
+    field("subtopologies", Array(&Struct(&[
+        field("subtopologyId", String, since(0)),
+        field("sourceTopics", Array(&String), since(0)),
+        field("sourceTopicRegex", Array(&String), since(0)),
+        field("stateChangelogTopics", Array(&Struct(STREAMS_GROUP_TOPOLOGY_VALUE_SUBTOPOLOGY_TOPIC_INFO_FIELDS)), since(0)),
+        field("repartitionSinkTopics", Array(&String), since(0)),
+        field("repartitionSourceTopics", Array(&Struct(STREAMS_GROUP_TOPOLOGY_VALUE_SUBTOPOLOGY_TOPIC_INFO_FIELDS)), since(0)),
+        field("copartitionGroups", Array(&Struct(&[
+            field("sourceTopics", Array(&Int16), since(0)),
+            field("sourceTopicRegex", Array(&Int16), since(0)),
+            field("repartitionSourceTopics", Array(&Int16), since(0)),
+        ])), since(0)),
+    ])), since(0)),
 ]);
 
 pub(crate) static TRANSACTION_LOG_KEY: Schema = schema("TransactionLogKey", between(0, 0), NONE, &[
     field("transactionalId", String, between(0, 0)),
 ]);
-
-const TRANSACTION_LOG_VALUE_PARTITIONS_SCHEMA_FIELDS: &[Field] = &[
-    field("topic", String, since(0)),
-    field("partitionIds", Array(&Int32), since(0)),
-];
 
 pub(crate) static TRANSACTION_LOG_VALUE: Schema = schema("TransactionLogValue", between(0, 1), since(1), &[
     field("producerId", Int64, since(0)),
@@ -694,7 +667,10 @@ pub(crate) static TRANSACTION_LOG_VALUE: Schema = schema("TransactionLogValue", 
     field("nextProducerEpoch", Int16, since(1)).tagged(3, since(1), "-1"),
     field("transactionTimeoutMs", Int32, since(0)),
     field("transactionStatus", Int8, since(0)),
-    field("transactionPartitions", Array(&Struct(TRANSACTION_LOG_VALUE_PARTITIONS_SCHEMA_FIELDS)), since(0)).nullable(since(0)),
+    field("transactionPartitions", Array(&Struct(&[
+        field("topic", String, since(0)),
+        field("partitionIds", Array(&Int32), since(0)),
+    ])), since(0)).nullable(since(0)),
     field("transactionLastUpdateTimestampMs", Int64, since(0)),
     field("transactionStartTimestampMs", Int64, since(0)),
     field("clientTransactionVersion", Int16, since(1)).tagged(2, since(1), "0"),
@@ -736,25 +712,21 @@ pub(crate) static SHARE_UPDATE_VALUE: Schema = schema("ShareUpdateValue", betwee
     field("stateBatches", Array(&Struct(SHARE_SNAPSHOT_VALUE_STATE_BATCH_FIELDS)), since(0)),
 ]);
 
-const CONSUMER_PROTOCOL_ASSIGNMENT_TOPIC_PARTITION_FIELDS: &[Field] = &[
-    field("topic", String, since(0)),
-    field("partitions", Array(&Int32), since(0)),
-];
-
 pub(crate) static CONSUMER_PROTOCOL_ASSIGNMENT: Schema = schema("ConsumerProtocolAssignment", between(0, 3), NONE, &[
-    field("assignedPartitions", Array(&Struct(CONSUMER_PROTOCOL_ASSIGNMENT_TOPIC_PARTITION_FIELDS)), since(0)),
+    field("assignedPartitions", Array(&Struct(&[
+        field("topic", String, since(0)),
+        field("partitions", Array(&Int32), since(0)),
+    ])), since(0)),
     field("userData", Bytes, since(0)).nullable(since(0)),
 ]);
-
-const CONSUMER_PROTOCOL_SUBSCRIPTION_TOPIC_PARTITION_FIELDS: &[Field] = &[
-    field("topic", String, since(1)),
-    field("partitions", Array(&Int32), since(1)),
-];
 
 pub(crate) static CONSUMER_PROTOCOL_SUBSCRIPTION: Schema = schema("ConsumerProtocolSubscription", between(0, 3), NONE, &[
     field("topics", Array(&String), since(0)),
     field("userData", Bytes, since(0)).nullable(since(0)),
-    field("ownedPartitions", Array(&Struct(CONSUMER_PROTOCOL_SUBSCRIPTION_TOPIC_PARTITION_FIELDS)), since(1)),
+    field("ownedPartitions", Array(&Struct(&[
+        field("topic", String, since(1)),
+        field("partitions", Array(&Int32), since(1)),
+    ])), since(1)),
     field("generationId", Int32, since(2)),
     field("rackId", String, since(3)).nullable(since(3)),
 ]);
@@ -785,27 +757,21 @@ pub(crate) static KRAFT_VERSION_RECORD: Schema = schema("KRaftVersionRecord", be
     field("kRaftVersion", Int16, since(0)),
 ]);
 
-const VOTERS_RECORD_VOTER_ENDPOINT_FIELDS: &[Field] = &[
-    field("name", String, since(0)),
-    field("host", String, since(0)),
-    field("port", Uint16, since(0)),
-];
-
-const VOTERS_RECORD_VOTER_KRAFT_VERSION_FEATURE_FIELDS: &[Field] = &[
-    field("minSupportedVersion", Int16, since(0)),
-    field("maxSupportedVersion", Int16, since(0)),
-];
-
-const VOTERS_RECORD_VOTER_FIELDS: &[Field] = &[
-    field("voterId", Int32, since(0)),
-    field("voterDirectoryId", Uuid, since(0)),
-    field("endpoints", Array(&Struct(VOTERS_RECORD_VOTER_ENDPOINT_FIELDS)), since(0)),
-    field("kRaftVersionFeature", Struct(VOTERS_RECORD_VOTER_KRAFT_VERSION_FEATURE_FIELDS), since(0)),
-];
-
 pub(crate) static VOTERS_RECORD: Schema = schema("VotersRecord", between(0, 0), since(0), &[
     field("version", Int16, since(0)),
-    field("voters", Array(&Struct(VOTERS_RECORD_VOTER_FIELDS)), since(0)),
+    field("voters", Array(&Struct(&[
+        field("voterId", Int32, since(0)),
+        field("voterDirectoryId", Uuid, since(0)),
+        field("endpoints", Array(&Struct(&[
+            field("name", String, since(0)),
+            field("host", String, since(0)),
+            field("port", Uint16, since(0)),
+        ])), since(0)),
+        field("kRaftVersionFeature", Struct(&[
+            field("minSupportedVersion", Int16, since(0)),
+            field("maxSupportedVersion", Int16, since(0)),
+        ]), since(0)),
+    ])), since(0)),
 ]);
 
 

@@ -6,109 +6,78 @@
 use crate::state::schema::Kind::{Array, Bool, Bytes, Int16, Int32, Int64, Int8, String, Struct, Uuid};
 use crate::state::schema::{Field, NONE, Schema, between, field, schema, since};
 
-const PRODUCE_REQUEST_TOPIC_PRODUCE_DATA_PARTITION_PRODUCE_DATA_FIELDS: &[Field] = &[
-    field("index", Int32, since(0)),
-    field("records", Bytes, since(0)).nullable(since(0)),
-];
-
-const PRODUCE_REQUEST_TOPIC_PRODUCE_DATA_FIELDS: &[Field] = &[
-    field("name", String, between(0, 12)),
-    field("topicId", Uuid, since(13)),
-    field("partitionData", Array(&Struct(PRODUCE_REQUEST_TOPIC_PRODUCE_DATA_PARTITION_PRODUCE_DATA_FIELDS)), since(0)),
-];
-
 pub(crate) static PRODUCE_REQUEST: Schema = schema("ProduceRequest", between(3, 13), since(9), &[
     field("transactionalId", String, since(3)).nullable(since(3)),
     field("acks", Int16, since(0)),
     field("timeoutMs", Int32, since(0)),
-    field("topicData", Array(&Struct(PRODUCE_REQUEST_TOPIC_PRODUCE_DATA_FIELDS)), since(0)),
+    field("topicData", Array(&Struct(&[
+        field("name", String, between(0, 12)),
+        field("topicId", Uuid, since(13)),
+        field("partitionData", Array(&Struct(&[
+            field("index", Int32, since(0)),
+            field("records", Bytes, since(0)).nullable(since(0)),
+        ])), since(0)),
+    ])), since(0)),
 ]);
-
-const FETCH_REQUEST_REPLICA_STATE_FIELDS: &[Field] = &[
-    field("replicaId", Int32, since(15)),
-    field("replicaEpoch", Int64, since(15)),
-];
-
-const FETCH_REQUEST_FETCH_TOPIC_FETCH_PARTITION_FIELDS: &[Field] = &[
-    field("partition", Int32, since(0)),
-    field("currentLeaderEpoch", Int32, since(9)),
-    field("fetchOffset", Int64, since(0)),
-    field("lastFetchedEpoch", Int32, since(12)),
-    field("logStartOffset", Int64, since(5)),
-    field("partitionMaxBytes", Int32, since(0)),
-    field("replicaDirectoryId", Uuid, since(17)).tagged(0, since(17), "\"AAAAAAAAAAAAAAAAAAAAAA\""),
-    field("highWatermark", Int64, since(18)).tagged(1, since(18), "9223372036854775807"),
-];
-
-const FETCH_REQUEST_FETCH_TOPIC_FIELDS: &[Field] = &[
-    field("topic", String, between(0, 12)),
-    field("topicId", Uuid, since(13)),
-    field("partitions", Array(&Struct(FETCH_REQUEST_FETCH_TOPIC_FETCH_PARTITION_FIELDS)), since(0)),
-];
-
-const FETCH_REQUEST_FORGOTTEN_TOPIC_FIELDS: &[Field] = &[
-    field("topic", String, between(7, 12)),
-    field("topicId", Uuid, since(13)),
-    field("partitions", Array(&Int32), since(7)),
-];
 
 pub(crate) static FETCH_REQUEST: Schema = schema("FetchRequest", between(4, 18), since(12), &[
     field("clusterId", String, since(12)).nullable(since(12)).tagged(0, since(12), "null"),
     field("replicaId", Int32, between(0, 14)),
-    field("replicaState", Struct(FETCH_REQUEST_REPLICA_STATE_FIELDS), since(15)).tagged(1, since(15), "{\"replicaId\":-1,\"replicaEpoch\":-1}"),
+    field("replicaState", Struct(&[
+        field("replicaId", Int32, since(15)),
+        field("replicaEpoch", Int64, since(15)),
+    ]), since(15)).tagged(1, since(15), "{\"replicaId\":-1,\"replicaEpoch\":-1}"),
     field("maxWaitMs", Int32, since(0)),
     field("minBytes", Int32, since(0)),
     field("maxBytes", Int32, since(3)),
     field("isolationLevel", Int8, since(4)),
     field("sessionId", Int32, since(7)),
     field("sessionEpoch", Int32, since(7)),
-    field("topics", Array(&Struct(FETCH_REQUEST_FETCH_TOPIC_FIELDS)), since(0)),
-    field("forgottenTopicsData", Array(&Struct(FETCH_REQUEST_FORGOTTEN_TOPIC_FIELDS)), since(7)),
+    field("topics", Array(&Struct(&[
+        field("topic", String, between(0, 12)),
+        field("topicId", Uuid, since(13)),
+        field("partitions", Array(&Struct(&[
+            field("partition", Int32, since(0)),
+            field("currentLeaderEpoch", Int32, since(9)),
+            field("fetchOffset", Int64, since(0)),
+            field("lastFetchedEpoch", Int32, since(12)),
+            field("logStartOffset", Int64, since(5)),
+            field("partitionMaxBytes", Int32, since(0)),
+            field("replicaDirectoryId", Uuid, since(17)).tagged(0, since(17), "\"AAAAAAAAAAAAAAAAAAAAAA\""),
+            field("highWatermark", Int64, since(18)).tagged(1, since(18), "9223372036854775807"),
+        ])), since(0)),
+    ])), since(0)),
+    field("forgottenTopicsData", Array(&Struct(&[
+        field("topic", String, between(7, 12)),
+        field("topicId", Uuid, since(13)),
+        field("partitions", Array(&Int32), since(7)),
+    ])), since(7)),
     field("rackId", String, since(11)),
 ]);
-
-const LIST_OFFSETS_REQUEST_LIST_OFFSETS_TOPIC_LIST_OFFSETS_PARTITION_FIELDS: &[Field] = &[
-    field("partitionIndex", Int32, since(0)),
-    field("currentLeaderEpoch", Int32, since(4)),
-    field("timestamp", Int64, since(0)),
-];
-
-const LIST_OFFSETS_REQUEST_LIST_OFFSETS_TOPIC_FIELDS: &[Field] = &[
-    field("name", String, since(0)),
-    field("partitions", Array(&Struct(LIST_OFFSETS_REQUEST_LIST_OFFSETS_TOPIC_LIST_OFFSETS_PARTITION_FIELDS)), since(0)),
-];
 
 pub(crate) static LIST_OFFSETS_REQUEST: Schema = schema("ListOffsetsRequest", between(1, 11), since(6), &[
     field("replicaId", Int32, since(0)),
     field("isolationLevel", Int8, since(2)),
-    field("topics", Array(&Struct(LIST_OFFSETS_REQUEST_LIST_OFFSETS_TOPIC_FIELDS)), since(0)),
+    field("topics", Array(&Struct(&[
+        field("name", String, since(0)),
+        field("partitions", Array(&Struct(&[
+            field("partitionIndex", Int32, since(0)),
+            field("currentLeaderEpoch", Int32, since(4)),
+            field("timestamp", Int64, since(0)),
+        ])), since(0)),
+    ])), since(0)),
     field("timeoutMs", Int32, since(10)),
 ]);
 
-const METADATA_REQUEST_METADATA_REQUEST_TOPIC_FIELDS: &[Field] = &[
-    field("topicId", Uuid, since(10)),
-    field("name", String, since(0)).nullable(since(10)),
-];
-
 pub(crate) static METADATA_REQUEST: Schema = schema("MetadataRequest", between(0, 13), since(9), &[
-    field("topics", Array(&Struct(METADATA_REQUEST_METADATA_REQUEST_TOPIC_FIELDS)), since(0)).nullable(since(1)),
+    field("topics", Array(&Struct(&[
+        field("topicId", Uuid, since(10)),
+        field("name", String, since(0)).nullable(since(10)),
+    ])), since(0)).nullable(since(1)),
     field("allowAutoTopicCreation", Bool, since(4)),
     field("includeClusterAuthorizedOperations", Bool, between(8, 10)),
     field("includeTopicAuthorizedOperations", Bool, since(8)),
 ]);
-
-const OFFSET_COMMIT_REQUEST_OFFSET_COMMIT_REQUEST_TOPIC_OFFSET_COMMIT_REQUEST_PARTITION_FIELDS: &[Field] = &[
-    field("partitionIndex", Int32, since(0)),
-    field("committedOffset", Int64, since(0)),
-    field("committedLeaderEpoch", Int32, since(6)),
-    field("committedMetadata", String, since(0)).nullable(since(0)),
-];
-
-const OFFSET_COMMIT_REQUEST_OFFSET_COMMIT_REQUEST_TOPIC_FIELDS: &[Field] = &[
-    field("name", String, between(0, 9)),
-    field("topicId", Uuid, since(10)),
-    field("partitions", Array(&Struct(OFFSET_COMMIT_REQUEST_OFFSET_COMMIT_REQUEST_TOPIC_OFFSET_COMMIT_REQUEST_PARTITION_FIELDS)), since(0)),
-];
 
 pub(crate) static OFFSET_COMMIT_REQUEST: Schema = schema("OffsetCommitRequest", between(2, 10), since(8), &[
     field("groupId", String, since(0)),
@@ -116,31 +85,34 @@ pub(crate) static OFFSET_COMMIT_REQUEST: Schema = schema("OffsetCommitRequest", 
     field("memberId", String, since(1)),
     field("groupInstanceId", String, since(7)).nullable(since(7)),
     field("retentionTimeMs", Int64, between(2, 4)),
-    field("topics", Array(&Struct(OFFSET_COMMIT_REQUEST_OFFSET_COMMIT_REQUEST_TOPIC_FIELDS)), since(0)),
+    field("topics", Array(&Struct(&[
+        field("name", String, between(0, 9)),
+        field("topicId", Uuid, since(10)),
+        field("partitions", Array(&Struct(&[
+            field("partitionIndex", Int32, since(0)),
+            field("committedOffset", Int64, since(0)),
+            field("committedLeaderEpoch", Int32, since(6)),
+            field("committedMetadata", String, since(0)).nullable(since(0)),
+        ])), since(0)),
+    ])), since(0)),
 ]);
-
-const OFFSET_FETCH_REQUEST_OFFSET_FETCH_REQUEST_TOPIC_FIELDS: &[Field] = &[
-    field("name", String, between(0, 7)),
-    field("partitionIndexes", Array(&Int32), between(0, 7)),
-];
-
-const OFFSET_FETCH_REQUEST_OFFSET_FETCH_REQUEST_GROUP_OFFSET_FETCH_REQUEST_TOPICS_FIELDS: &[Field] = &[
-    field("name", String, between(8, 9)),
-    field("topicId", Uuid, since(10)),
-    field("partitionIndexes", Array(&Int32), since(8)),
-];
-
-const OFFSET_FETCH_REQUEST_OFFSET_FETCH_REQUEST_GROUP_FIELDS: &[Field] = &[
-    field("groupId", String, since(8)),
-    field("memberId", String, since(9)).nullable(since(9)),
-    field("memberEpoch", Int32, since(9)),
-    field("topics", Array(&Struct(OFFSET_FETCH_REQUEST_OFFSET_FETCH_REQUEST_GROUP_OFFSET_FETCH_REQUEST_TOPICS_FIELDS)), since(8)).nullable(since(8)),
-];
 
 pub(crate) static OFFSET_FETCH_REQUEST: Schema = schema("OffsetFetchRequest", between(1, 10), since(6), &[
     field("groupId", String, between(0, 7)),
-    field("topics", Array(&Struct(OFFSET_FETCH_REQUEST_OFFSET_FETCH_REQUEST_TOPIC_FIELDS)), between(0, 7)).nullable(between(2, 7)),
-    field("groups", Array(&Struct(OFFSET_FETCH_REQUEST_OFFSET_FETCH_REQUEST_GROUP_FIELDS)), since(8)),
+    field("topics", Array(&Struct(&[
+        field("name", String, between(0, 7)),
+        field("partitionIndexes", Array(&Int32), between(0, 7)),
+    ])), between(0, 7)).nullable(between(2, 7)),
+    field("groups", Array(&Struct(&[
+        field("groupId", String, since(8)),
+        field("memberId", String, since(9)).nullable(since(9)),
+        field("memberEpoch", Int32, since(9)),
+        field("topics", Array(&Struct(&[
+            field("name", String, between(8, 9)),
+            field("topicId", Uuid, since(10)),
+            field("partitionIndexes", Array(&Int32), since(8)),
+        ])), since(8)).nullable(since(8)),
+    ])), since(8)),
     field("requireStable", Bool, since(7)),
 ]);
 
@@ -150,11 +122,6 @@ pub(crate) static FIND_COORDINATOR_REQUEST: Schema = schema("FindCoordinatorRequ
     field("coordinatorKeys", Array(&String), since(4)),
 ]);
 
-const JOIN_GROUP_REQUEST_JOIN_GROUP_REQUEST_PROTOCOL_FIELDS: &[Field] = &[
-    field("name", String, since(0)),
-    field("metadata", Bytes, since(0)),
-];
-
 pub(crate) static JOIN_GROUP_REQUEST: Schema = schema("JoinGroupRequest", between(0, 9), since(6), &[
     field("groupId", String, since(0)),
     field("sessionTimeoutMs", Int32, since(0)),
@@ -162,7 +129,10 @@ pub(crate) static JOIN_GROUP_REQUEST: Schema = schema("JoinGroupRequest", betwee
     field("memberId", String, since(0)),
     field("groupInstanceId", String, since(5)).nullable(since(5)),
     field("protocolType", String, since(0)),
-    field("protocols", Array(&Struct(JOIN_GROUP_REQUEST_JOIN_GROUP_REQUEST_PROTOCOL_FIELDS)), since(0)),
+    field("protocols", Array(&Struct(&[
+        field("name", String, since(0)),
+        field("metadata", Bytes, since(0)),
+    ])), since(0)),
     field("reason", String, since(8)).nullable(since(8)),
 ]);
 
@@ -173,22 +143,15 @@ pub(crate) static HEARTBEAT_REQUEST: Schema = schema("HeartbeatRequest", between
     field("groupInstanceId", String, since(3)).nullable(since(3)),
 ]);
 
-const LEAVE_GROUP_REQUEST_MEMBER_IDENTITY_FIELDS: &[Field] = &[
-    field("memberId", String, since(3)),
-    field("groupInstanceId", String, since(3)).nullable(since(3)),
-    field("reason", String, since(5)).nullable(since(5)),
-];
-
 pub(crate) static LEAVE_GROUP_REQUEST: Schema = schema("LeaveGroupRequest", between(0, 5), since(4), &[
     field("groupId", String, since(0)),
     field("memberId", String, between(0, 2)),
-    field("members", Array(&Struct(LEAVE_GROUP_REQUEST_MEMBER_IDENTITY_FIELDS)), since(3)),
+    field("members", Array(&Struct(&[
+        field("memberId", String, since(3)),
+        field("groupInstanceId", String, since(3)).nullable(since(3)),
+        field("reason", String, since(5)).nullable(since(5)),
+    ])), since(3)),
 ]);
-
-const SYNC_GROUP_REQUEST_SYNC_GROUP_REQUEST_ASSIGNMENT_FIELDS: &[Field] = &[
-    field("memberId", String, since(0)),
-    field("assignment", Bytes, since(0)),
-];
 
 pub(crate) static SYNC_GROUP_REQUEST: Schema = schema("SyncGroupRequest", between(0, 5), since(4), &[
     field("groupId", String, since(0)),
@@ -197,7 +160,10 @@ pub(crate) static SYNC_GROUP_REQUEST: Schema = schema("SyncGroupRequest", betwee
     field("groupInstanceId", String, since(3)).nullable(since(3)),
     field("protocolType", String, since(5)).nullable(since(5)),
     field("protocolName", String, since(5)).nullable(since(5)),
-    field("assignments", Array(&Struct(SYNC_GROUP_REQUEST_SYNC_GROUP_REQUEST_ASSIGNMENT_FIELDS)), since(0)),
+    field("assignments", Array(&Struct(&[
+        field("memberId", String, since(0)),
+        field("assignment", Bytes, since(0)),
+    ])), since(0)),
 ]);
 
 pub(crate) static DESCRIBE_GROUPS_REQUEST: Schema = schema("DescribeGroupsRequest", between(0, 6), since(5), &[
@@ -221,53 +187,43 @@ pub(crate) static API_VERSIONS_REQUEST: Schema = schema("ApiVersionsRequest", be
     field("nodeId", Int32, since(5)),
 ]);
 
-const CREATE_TOPICS_REQUEST_CREATABLE_TOPIC_CREATABLE_REPLICA_ASSIGNMENT_FIELDS: &[Field] = &[
-    field("partitionIndex", Int32, since(0)),
-    field("brokerIds", Array(&Int32), since(0)),
-];
-
 const CREATE_TOPICS_REQUEST_CREATABLE_TOPIC_CREATABLE_TOPIC_CONFIG_FIELDS: &[Field] = &[
     field("name", String, since(0)),
     field("value", String, since(0)).nullable(since(0)),
 ];
 
-const CREATE_TOPICS_REQUEST_CREATABLE_TOPIC_FIELDS: &[Field] = &[
-    field("name", String, since(0)),
-    field("numPartitions", Int32, since(0)),
-    field("replicationFactor", Int16, since(0)),
-    field("assignments", Array(&Struct(CREATE_TOPICS_REQUEST_CREATABLE_TOPIC_CREATABLE_REPLICA_ASSIGNMENT_FIELDS)), since(0)),
-    field("configs", Array(&Struct(CREATE_TOPICS_REQUEST_CREATABLE_TOPIC_CREATABLE_TOPIC_CONFIG_FIELDS)), since(0)),
-];
-
 pub(crate) static CREATE_TOPICS_REQUEST: Schema = schema("CreateTopicsRequest", between(2, 7), since(5), &[
-    field("topics", Array(&Struct(CREATE_TOPICS_REQUEST_CREATABLE_TOPIC_FIELDS)), since(0)),
+    field("topics", Array(&Struct(&[
+        field("name", String, since(0)),
+        field("numPartitions", Int32, since(0)),
+        field("replicationFactor", Int16, since(0)),
+        field("assignments", Array(&Struct(&[
+            field("partitionIndex", Int32, since(0)),
+            field("brokerIds", Array(&Int32), since(0)),
+        ])), since(0)),
+        field("configs", Array(&Struct(CREATE_TOPICS_REQUEST_CREATABLE_TOPIC_CREATABLE_TOPIC_CONFIG_FIELDS)), since(0)),
+    ])), since(0)),
     field("timeoutMs", Int32, since(0)),
     field("validateOnly", Bool, since(1)),
 ]);
 
-const DELETE_TOPICS_REQUEST_DELETE_TOPIC_STATE_FIELDS: &[Field] = &[
-    field("name", String, since(6)).nullable(since(6)),
-    field("topicId", Uuid, since(6)),
-];
-
 pub(crate) static DELETE_TOPICS_REQUEST: Schema = schema("DeleteTopicsRequest", between(1, 6), since(4), &[
-    field("topics", Array(&Struct(DELETE_TOPICS_REQUEST_DELETE_TOPIC_STATE_FIELDS)), since(6)),
+    field("topics", Array(&Struct(&[
+        field("name", String, since(6)).nullable(since(6)),
+        field("topicId", Uuid, since(6)),
+    ])), since(6)),
     field("topicNames", Array(&String), between(0, 5)),
     field("timeoutMs", Int32, since(0)),
 ]);
 
-const DELETE_RECORDS_REQUEST_DELETE_RECORDS_TOPIC_DELETE_RECORDS_PARTITION_FIELDS: &[Field] = &[
-    field("partitionIndex", Int32, since(0)),
-    field("offset", Int64, since(0)),
-];
-
-const DELETE_RECORDS_REQUEST_DELETE_RECORDS_TOPIC_FIELDS: &[Field] = &[
-    field("name", String, since(0)),
-    field("partitions", Array(&Struct(DELETE_RECORDS_REQUEST_DELETE_RECORDS_TOPIC_DELETE_RECORDS_PARTITION_FIELDS)), since(0)),
-];
-
 pub(crate) static DELETE_RECORDS_REQUEST: Schema = schema("DeleteRecordsRequest", between(0, 2), since(2), &[
-    field("topics", Array(&Struct(DELETE_RECORDS_REQUEST_DELETE_RECORDS_TOPIC_FIELDS)), since(0)),
+    field("topics", Array(&Struct(&[
+        field("name", String, since(0)),
+        field("partitions", Array(&Struct(&[
+            field("partitionIndex", Int32, since(0)),
+            field("offset", Int64, since(0)),
+        ])), since(0)),
+    ])), since(0)),
     field("timeoutMs", Int32, since(0)),
 ]);
 
@@ -280,20 +236,16 @@ pub(crate) static INIT_PRODUCER_ID_REQUEST: Schema = schema("InitProducerIdReque
     field("keepPreparedTxn", Bool, since(6)),
 ]);
 
-const OFFSET_FOR_LEADER_EPOCH_REQUEST_OFFSET_FOR_LEADER_TOPIC_OFFSET_FOR_LEADER_PARTITION_FIELDS: &[Field] = &[
-    field("partition", Int32, since(0)),
-    field("currentLeaderEpoch", Int32, since(2)),
-    field("leaderEpoch", Int32, since(0)),
-];
-
-const OFFSET_FOR_LEADER_EPOCH_REQUEST_OFFSET_FOR_LEADER_TOPIC_FIELDS: &[Field] = &[
-    field("topic", String, since(0)),
-    field("partitions", Array(&Struct(OFFSET_FOR_LEADER_EPOCH_REQUEST_OFFSET_FOR_LEADER_TOPIC_OFFSET_FOR_LEADER_PARTITION_FIELDS)), since(0)),
-];
-
 pub(crate) static OFFSET_FOR_LEADER_EPOCH_REQUEST: Schema = schema("OffsetForLeaderEpochRequest", between(2, 4), since(4), &[
     field("replicaId", Int32, since(3)),
-    field("topics", Array(&Struct(OFFSET_FOR_LEADER_EPOCH_REQUEST_OFFSET_FOR_LEADER_TOPIC_FIELDS)), since(0)),
+    field("topics", Array(&Struct(&[
+        field("topic", String, since(0)),
+        field("partitions", Array(&Struct(&[
+            field("partition", Int32, since(0)),
+            field("currentLeaderEpoch", Int32, since(2)),
+            field("leaderEpoch", Int32, since(0)),
+        ])), since(0)),
+    ])), since(0)),
 ]);
 
 const ADD_PARTITIONS_TO_TXN_REQUEST_ADD_PARTITIONS_TO_TXN_TRANSACTION_ADD_PARTITIONS_TO_TXN_TOPIC_FIELDS: &[Field] = &[
@@ -301,16 +253,14 @@ const ADD_PARTITIONS_TO_TXN_REQUEST_ADD_PARTITIONS_TO_TXN_TRANSACTION_ADD_PARTIT
     field("partitions", Array(&Int32), since(0)),
 ];
 
-const ADD_PARTITIONS_TO_TXN_REQUEST_ADD_PARTITIONS_TO_TXN_TRANSACTION_FIELDS: &[Field] = &[
-    field("transactionalId", String, since(4)),
-    field("producerId", Int64, since(4)),
-    field("producerEpoch", Int16, since(4)),
-    field("verifyOnly", Bool, since(4)),
-    field("topics", Array(&Struct(ADD_PARTITIONS_TO_TXN_REQUEST_ADD_PARTITIONS_TO_TXN_TRANSACTION_ADD_PARTITIONS_TO_TXN_TOPIC_FIELDS)), since(4)),
-];
-
 pub(crate) static ADD_PARTITIONS_TO_TXN_REQUEST: Schema = schema("AddPartitionsToTxnRequest", between(0, 5), since(3), &[
-    field("transactions", Array(&Struct(ADD_PARTITIONS_TO_TXN_REQUEST_ADD_PARTITIONS_TO_TXN_TRANSACTION_FIELDS)), since(4)),
+    field("transactions", Array(&Struct(&[
+        field("transactionalId", String, since(4)),
+        field("producerId", Int64, since(4)),
+        field("producerEpoch", Int16, since(4)),
+        field("verifyOnly", Bool, since(4)),
+        field("topics", Array(&Struct(ADD_PARTITIONS_TO_TXN_REQUEST_ADD_PARTITIONS_TO_TXN_TRANSACTION_ADD_PARTITIONS_TO_TXN_TOPIC_FIELDS)), since(4)),
+    ])), since(4)),
     field("v3AndBelowTransactionalId", String, between(0, 3)),
     field("v3AndBelowProducerId", Int64, between(0, 3)),
     field("v3AndBelowProducerEpoch", Int16, between(0, 3)),
@@ -331,19 +281,6 @@ pub(crate) static END_TXN_REQUEST: Schema = schema("EndTxnRequest", between(0, 5
     field("committed", Bool, since(0)),
 ]);
 
-const TXN_OFFSET_COMMIT_REQUEST_TXN_OFFSET_COMMIT_REQUEST_TOPIC_TXN_OFFSET_COMMIT_REQUEST_PARTITION_FIELDS: &[Field] = &[
-    field("partitionIndex", Int32, since(0)),
-    field("committedOffset", Int64, since(0)),
-    field("committedLeaderEpoch", Int32, since(2)),
-    field("committedMetadata", String, since(0)).nullable(since(0)),
-];
-
-const TXN_OFFSET_COMMIT_REQUEST_TXN_OFFSET_COMMIT_REQUEST_TOPIC_FIELDS: &[Field] = &[
-    field("name", String, between(0, 5)),
-    field("topicId", Uuid, since(6)),
-    field("partitions", Array(&Struct(TXN_OFFSET_COMMIT_REQUEST_TXN_OFFSET_COMMIT_REQUEST_TOPIC_TXN_OFFSET_COMMIT_REQUEST_PARTITION_FIELDS)), since(0)),
-];
-
 pub(crate) static TXN_OFFSET_COMMIT_REQUEST: Schema = schema("TxnOffsetCommitRequest", between(0, 6), since(3), &[
     field("transactionalId", String, since(0)),
     field("groupId", String, since(0)),
@@ -352,57 +289,58 @@ pub(crate) static TXN_OFFSET_COMMIT_REQUEST: Schema = schema("TxnOffsetCommitReq
     field("generationIdOrMemberEpoch", Int32, since(3)),
     field("memberId", String, since(3)),
     field("groupInstanceId", String, since(3)).nullable(since(3)),
-    field("topics", Array(&Struct(TXN_OFFSET_COMMIT_REQUEST_TXN_OFFSET_COMMIT_REQUEST_TOPIC_FIELDS)), since(0)),
+    field("topics", Array(&Struct(&[
+        field("name", String, between(0, 5)),
+        field("topicId", Uuid, since(6)),
+        field("partitions", Array(&Struct(&[
+            field("partitionIndex", Int32, since(0)),
+            field("committedOffset", Int64, since(0)),
+            field("committedLeaderEpoch", Int32, since(2)),
+            field("committedMetadata", String, since(0)).nullable(since(0)),
+        ])), since(0)),
+    ])), since(0)),
 ]);
-
-const CREATE_ACLS_REQUEST_ACL_CREATION_FIELDS: &[Field] = &[
-    field("resourceType", Int8, since(0)),
-    field("resourceName", String, since(0)),
-    field("resourcePatternType", Int8, since(1)),
-    field("principal", String, since(0)),
-    field("host", String, since(0)),
-    field("operation", Int8, since(0)),
-    field("permissionType", Int8, since(0)),
-];
 
 pub(crate) static CREATE_ACLS_REQUEST: Schema = schema("CreateAclsRequest", between(1, 3), since(2), &[
-    field("creations", Array(&Struct(CREATE_ACLS_REQUEST_ACL_CREATION_FIELDS)), since(0)),
+    field("creations", Array(&Struct(&[
+        field("resourceType", Int8, since(0)),
+        field("resourceName", String, since(0)),
+        field("resourcePatternType", Int8, since(1)),
+        field("principal", String, since(0)),
+        field("host", String, since(0)),
+        field("operation", Int8, since(0)),
+        field("permissionType", Int8, since(0)),
+    ])), since(0)),
 ]);
-
-const DELETE_ACLS_REQUEST_DELETE_ACLS_FILTER_FIELDS: &[Field] = &[
-    field("resourceTypeFilter", Int8, since(0)),
-    field("resourceNameFilter", String, since(0)).nullable(since(0)),
-    field("patternTypeFilter", Int8, since(1)),
-    field("principalFilter", String, since(0)).nullable(since(0)),
-    field("hostFilter", String, since(0)).nullable(since(0)),
-    field("operation", Int8, since(0)),
-    field("permissionType", Int8, since(0)),
-];
 
 pub(crate) static DELETE_ACLS_REQUEST: Schema = schema("DeleteAclsRequest", between(1, 3), since(2), &[
-    field("filters", Array(&Struct(DELETE_ACLS_REQUEST_DELETE_ACLS_FILTER_FIELDS)), since(0)),
+    field("filters", Array(&Struct(&[
+        field("resourceTypeFilter", Int8, since(0)),
+        field("resourceNameFilter", String, since(0)).nullable(since(0)),
+        field("patternTypeFilter", Int8, since(1)),
+        field("principalFilter", String, since(0)).nullable(since(0)),
+        field("hostFilter", String, since(0)).nullable(since(0)),
+        field("operation", Int8, since(0)),
+        field("permissionType", Int8, since(0)),
+    ])), since(0)),
 ]);
 
-const DESCRIBE_CONFIGS_REQUEST_DESCRIBE_CONFIGS_RESOURCE_FIELDS: &[Field] = &[
-    field("resourceType", Int8, since(0)),
-    field("resourceName", String, since(0)),
-    field("configurationKeys", Array(&String), since(0)).nullable(since(0)),
-];
-
 pub(crate) static DESCRIBE_CONFIGS_REQUEST: Schema = schema("DescribeConfigsRequest", between(1, 4), since(4), &[
-    field("resources", Array(&Struct(DESCRIBE_CONFIGS_REQUEST_DESCRIBE_CONFIGS_RESOURCE_FIELDS)), since(0)),
+    field("resources", Array(&Struct(&[
+        field("resourceType", Int8, since(0)),
+        field("resourceName", String, since(0)),
+        field("configurationKeys", Array(&String), since(0)).nullable(since(0)),
+    ])), since(0)),
     field("includeSynonyms", Bool, since(1)),
     field("includeDocumentation", Bool, since(3)),
 ]);
 
-const ALTER_CONFIGS_REQUEST_ALTER_CONFIGS_RESOURCE_FIELDS: &[Field] = &[
-    field("resourceType", Int8, since(0)),
-    field("resourceName", String, since(0)),
-    field("configs", Array(&Struct(CREATE_TOPICS_REQUEST_CREATABLE_TOPIC_CREATABLE_TOPIC_CONFIG_FIELDS)), since(0)),
-];
-
 pub(crate) static ALTER_CONFIGS_REQUEST: Schema = schema("AlterConfigsRequest", between(0, 2), since(2), &[
-    field("resources", Array(&Struct(ALTER_CONFIGS_REQUEST_ALTER_CONFIGS_RESOURCE_FIELDS)), since(0)),
+    field("resources", Array(&Struct(&[
+        field("resourceType", Int8, since(0)),
+        field("resourceName", String, since(0)),
+        field("configs", Array(&Struct(CREATE_TOPICS_REQUEST_CREATABLE_TOPIC_CREATABLE_TOPIC_CONFIG_FIELDS)), since(0)),
+    ])), since(0)),
     field("validateOnly", Bool, since(0)),
 ]);
 
@@ -410,18 +348,14 @@ pub(crate) static SASL_AUTHENTICATE_REQUEST: Schema = schema("SaslAuthenticateRe
     field("authBytes", Bytes, since(0)),
 ]);
 
-const CREATE_PARTITIONS_REQUEST_CREATE_PARTITIONS_TOPIC_CREATE_PARTITIONS_ASSIGNMENT_FIELDS: &[Field] = &[
-    field("brokerIds", Array(&Int32), since(0)),
-];
-
-const CREATE_PARTITIONS_REQUEST_CREATE_PARTITIONS_TOPIC_FIELDS: &[Field] = &[
-    field("name", String, since(0)),
-    field("count", Int32, since(0)),
-    field("assignments", Array(&Struct(CREATE_PARTITIONS_REQUEST_CREATE_PARTITIONS_TOPIC_CREATE_PARTITIONS_ASSIGNMENT_FIELDS)), since(0)).nullable(since(0)),
-];
-
 pub(crate) static CREATE_PARTITIONS_REQUEST: Schema = schema("CreatePartitionsRequest", between(0, 3), since(2), &[
-    field("topics", Array(&Struct(CREATE_PARTITIONS_REQUEST_CREATE_PARTITIONS_TOPIC_FIELDS)), since(0)),
+    field("topics", Array(&Struct(&[
+        field("name", String, since(0)),
+        field("count", Int32, since(0)),
+        field("assignments", Array(&Struct(&[
+            field("brokerIds", Array(&Int32), since(0)),
+        ])), since(0)).nullable(since(0)),
+    ])), since(0)),
     field("timeoutMs", Int32, since(0)),
     field("validateOnly", Bool, since(0)),
 ]);
@@ -430,35 +364,27 @@ pub(crate) static DELETE_GROUPS_REQUEST: Schema = schema("DeleteGroupsRequest", 
     field("groupsNames", Array(&String), since(0)),
 ]);
 
-const INCREMENTAL_ALTER_CONFIGS_REQUEST_ALTER_CONFIGS_RESOURCE_ALTERABLE_CONFIG_FIELDS: &[Field] = &[
-    field("name", String, since(0)),
-    field("configOperation", Int8, since(0)),
-    field("value", String, since(0)).nullable(since(0)),
-];
-
-const INCREMENTAL_ALTER_CONFIGS_REQUEST_ALTER_CONFIGS_RESOURCE_FIELDS: &[Field] = &[
-    field("resourceType", Int8, since(0)),
-    field("resourceName", String, since(0)),
-    field("configs", Array(&Struct(INCREMENTAL_ALTER_CONFIGS_REQUEST_ALTER_CONFIGS_RESOURCE_ALTERABLE_CONFIG_FIELDS)), since(0)),
-];
-
 pub(crate) static INCREMENTAL_ALTER_CONFIGS_REQUEST: Schema = schema("IncrementalAlterConfigsRequest", between(0, 1), since(1), &[
-    field("resources", Array(&Struct(INCREMENTAL_ALTER_CONFIGS_REQUEST_ALTER_CONFIGS_RESOURCE_FIELDS)), since(0)),
+    field("resources", Array(&Struct(&[
+        field("resourceType", Int8, since(0)),
+        field("resourceName", String, since(0)),
+        field("configs", Array(&Struct(&[
+            field("name", String, since(0)),
+            field("configOperation", Int8, since(0)),
+            field("value", String, since(0)).nullable(since(0)),
+        ])), since(0)),
+    ])), since(0)),
     field("validateOnly", Bool, since(0)),
 ]);
 
-const OFFSET_DELETE_REQUEST_OFFSET_DELETE_REQUEST_TOPIC_OFFSET_DELETE_REQUEST_PARTITION_FIELDS: &[Field] = &[
-    field("partitionIndex", Int32, since(0)),
-];
-
-const OFFSET_DELETE_REQUEST_OFFSET_DELETE_REQUEST_TOPIC_FIELDS: &[Field] = &[
-    field("name", String, since(0)),
-    field("partitions", Array(&Struct(OFFSET_DELETE_REQUEST_OFFSET_DELETE_REQUEST_TOPIC_OFFSET_DELETE_REQUEST_PARTITION_FIELDS)), since(0)),
-];
-
 pub(crate) static OFFSET_DELETE_REQUEST: Schema = schema("OffsetDeleteRequest", between(0, 0), NONE, &[
     field("groupId", String, since(0)),
-    field("topics", Array(&Struct(OFFSET_DELETE_REQUEST_OFFSET_DELETE_REQUEST_TOPIC_FIELDS)), since(0)),
+    field("topics", Array(&Struct(&[
+        field("name", String, since(0)),
+        field("partitions", Array(&Struct(&[
+            field("partitionIndex", Int32, since(0)),
+        ])), since(0)),
+    ])), since(0)),
 ]);
 
 pub(crate) static DESCRIBE_CLUSTER_REQUEST: Schema = schema("DescribeClusterRequest", between(0, 2), since(0), &[
@@ -466,11 +392,6 @@ pub(crate) static DESCRIBE_CLUSTER_REQUEST: Schema = schema("DescribeClusterRequ
     field("endpointType", Int8, since(1)),
     field("includeFencedBrokers", Bool, since(2)),
 ]);
-
-const CONSUMER_GROUP_HEARTBEAT_REQUEST_TOPIC_PARTITIONS_FIELDS: &[Field] = &[
-    field("topicId", Uuid, since(0)),
-    field("partitions", Array(&Int32), since(0)),
-];
 
 pub(crate) static CONSUMER_GROUP_HEARTBEAT_REQUEST: Schema = schema("ConsumerGroupHeartbeatRequest", between(0, 1), since(0), &[
     field("groupId", String, since(0)),
@@ -482,7 +403,10 @@ pub(crate) static CONSUMER_GROUP_HEARTBEAT_REQUEST: Schema = schema("ConsumerGro
     field("subscribedTopicNames", Array(&String), since(0)).nullable(since(0)),
     field("subscribedTopicRegex", String, since(1)).nullable(since(1)),
     field("serverAssignor", String, since(0)).nullable(since(0)),
-    field("topicPartitions", Array(&Struct(CONSUMER_GROUP_HEARTBEAT_REQUEST_TOPIC_PARTITIONS_FIELDS)), since(0)).nullable(since(0)),
+    field("topicPartitions", Array(&Struct(&[
+        field("topicId", Uuid, since(0)),
+        field("partitions", Array(&Int32), since(0)),
+    ])), since(0)).nullable(since(0)),
 ]);
 
 pub(crate) static CONSUMER_GROUP_DESCRIBE_REQUEST: Schema = schema("ConsumerGroupDescribeRequest", between(0, 1), since(0), &[
@@ -490,19 +414,15 @@ pub(crate) static CONSUMER_GROUP_DESCRIBE_REQUEST: Schema = schema("ConsumerGrou
     field("includeAuthorizedOperations", Bool, since(0)),
 ]);
 
-const DESCRIBE_TOPIC_PARTITIONS_REQUEST_TOPIC_REQUEST_FIELDS: &[Field] = &[
-    field("name", String, since(0)),
-];
-
-const DESCRIBE_TOPIC_PARTITIONS_REQUEST_CURSOR_FIELDS: &[Field] = &[
-    field("topicName", String, since(0)),
-    field("partitionIndex", Int32, since(0)),
-];
-
 pub(crate) static DESCRIBE_TOPIC_PARTITIONS_REQUEST: Schema = schema("DescribeTopicPartitionsRequest", between(0, 0), since(0), &[
-    field("topics", Array(&Struct(DESCRIBE_TOPIC_PARTITIONS_REQUEST_TOPIC_REQUEST_FIELDS)), since(0)),
+    field("topics", Array(&Struct(&[
+        field("name", String, since(0)),
+    ])), since(0)),
     field("responsePartitionLimit", Int32, since(0)),
-    field("cursor", Struct(DESCRIBE_TOPIC_PARTITIONS_REQUEST_CURSOR_FIELDS), since(0)).nullable(since(0)),
+    field("cursor", Struct(&[
+        field("topicName", String, since(0)),
+        field("partitionIndex", Int32, since(0)),
+    ]), since(0)).nullable(since(0)),
 ]);
 
 

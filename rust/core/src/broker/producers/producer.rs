@@ -186,44 +186,6 @@ impl Producer {
         ))
     }
 
-    fn check_sequence(&self, stored: &Self, header: &Header) -> std::result::Result<(), Refused> {
-        let first = header.base_sequence;
-        let expected = if header.producer_epoch != self.epoch {
-            // A producer that is unknown, or forgotten, may start with any sequence.
-            if first == 0 || self.epoch == -1 {
-                return Ok(());
-            }
-            0
-        } else {
-            if stored.epoch == -1 {
-                return Ok(());
-            }
-            let last = if self.recent.last().is_some() {
-                self.last_sequence()
-            } else if header.producer_epoch == stored.epoch {
-                stored.last_sequence()
-            } else {
-                -1
-            };
-            let next = match last {
-                i32::MAX => 0,
-                last => last + 1,
-            };
-            if first == next {
-                return Ok(());
-            }
-            next
-        };
-        Err(Refused::new(
-            Refusal::OutOfOrderSequence,
-            format!(
-                "producer {} (epoch {}) sends base_sequence {first}, {expected} is next: a batch is missing, or this one \
-                 was stored before",
-                header.producer_id, header.producer_epoch
-            ),
-        ))
-    }
-
     /// Checks and adds a marker. Returns the transaction that it ends, if one is open.
     pub(super) fn end(
         &mut self,

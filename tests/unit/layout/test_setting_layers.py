@@ -8,7 +8,7 @@ import pytest
 import brokerless as bl
 from brokerless import _native
 from brokerless.layout import checkpoints
-from brokerless.layout.broker_settings import SYNONYMS, BrokerConfig, Layer, dynamic_layers, layered
+from brokerless.layout.setting_layers import SYNONYMS, BrokerConfig, Layer, dynamic_layers, layered
 from brokerless.layout.topic_config import Setting
 from brokerless.metadata.bootstrap import bootstrap
 from brokerless.metadata.records import BROKER_RESOURCE, config_record

@@ -24,17 +24,17 @@ from brokerless.healing.damaged_range import covered
 from brokerless.healing.lone_claims import lone_claim
 from brokerless.healing.pieces import Gaps, first_batch, joined, last_batch, last_batches, piece_batches, spans
 from brokerless.layout import lost_offsets
-from brokerless.log.damage import Run, survey
 from brokerless.log.defect import Defect
 from brokerless.log.segment import NO_END, whole_batches
+from brokerless.log.survey import Run, survey
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from brokerless.healing.damaged_range import DamagedRange
     from brokerless.healing.pieces import Batch, Piece
-    from brokerless.log.damage import Survey
     from brokerless.log.log import Log
+    from brokerless.log.survey import Survey
 
     Verdict = Literal["same", "other", "absent"]
 
