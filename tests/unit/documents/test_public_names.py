@@ -33,6 +33,16 @@ def test_sparks_workers_do_not_import_pandas():
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
 
 
+@pytest.mark.parametrize("verb", ["ls", "offsets", "groups", "compact --dry-run", "retain --dry-run", "cluster"])
+def test_verbs_do_not_import_pandas(verb, golden):
+    """Where it is installed, `pyarrow.array` imports it: that takes as long as all else of a short command."""
+    script = "import sys\nfrom brokerless.cli.group import run\nrun(sys.argv[1:])\nassert 'pandas' not in sys.modules"
+    name, *flags = verb.split()
+    command = [sys.executable, "-c", script, name, str(golden / "logs/kafka-4.1"), *flags]
+    said = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert said.returncode == 0, said.stderr
+
+
 def test_what_needs_spark_says_what_to_install():
     script = "import sys; sys.modules['pyspark'] = None; from brokerless.spark import export"
     said = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False).stderr
