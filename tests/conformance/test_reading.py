@@ -10,7 +10,7 @@ from filling import EARLIEST_LOCAL, ISOLATION_LEVELS, tier, wait_until_moved
 from kafka import EACH_RELEASE, Broker, OldBroker, as_consumed, tiered
 
 import brokerless as bl
-from brokerless.cli import group
+from brokerless.cli import command
 from support.polling import until
 
 
@@ -113,7 +113,7 @@ def test_beside_a_running_broker_nothing_seems_missing(client, tmp_path, capfd):
                 if topic == "deleted" and offsets:
                     assert offsets == list(range(offsets[0], offsets[-1] + 1))
         assert all(log.files.missing == [] for log in bl.LogDirs(data).logs(topics))
-        assert group.run(["ls", str(data), "--json"]) == 0, capfd.readouterr().err
+        assert command.run(["ls", str(data), "--json"]) == 0, capfd.readouterr().err
 
     def produce(broker):
         while not is_done.is_set():

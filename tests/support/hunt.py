@@ -31,7 +31,7 @@ from typing import NamedTuple
 
 import brokerless as bl
 from brokerless import _native
-from brokerless.cli import group
+from brokerless.cli import command
 from brokerless.log.segment import walk_headers
 from brokerless.log_dir.recover import forecast, recovered
 
@@ -744,7 +744,7 @@ class Hunt:
         out, err = io.TextIOWrapper(io.BytesIO()), io.StringIO()
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             try:
-                code = group.run([verb, str(path), *options])
+                code = command.run([verb, str(path), *options])
             except SystemExit as exited:
                 code = exited.code
         return code, err

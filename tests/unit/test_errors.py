@@ -7,7 +7,7 @@ import pytest
 import brokerless as bl
 from brokerless import _native, errors
 from brokerless.arguments import unknown, unknown_partition
-from brokerless.cli.group import as_flag
+from brokerless.cli.command import as_flag
 from brokerless.errors import located
 from brokerless.wording import python, spark, worded_for
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from brokerless.cli.group import cli
+from brokerless.cli.command import cli
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -85,10 +85,10 @@ pub use rewrite::estimate::{Space, SpaceEstimate};
 pub use rewrite::filter::{BatchFilter, Filtered, Retention, Verdict};
 pub use rewrite::rewriter::{Rewrite, Rewriter};
 pub use rewrite::segment_output::{PendingBytes, SegmentOutput};
+pub use state::internal_topic::{InternalTopic, StateRecord, metadata_record};
 pub use state::json::embedded_json;
 pub use state::latest::{LatestRecord, LatestRecords};
 pub use state::offset_commit::{Committed, OffsetCommit};
-pub use state::record::{InternalTopic, StateRecord, metadata_record};
 pub use state::request::{check_request, replace_in_request};
 pub use write::batch_builder::{
     BatchBuilder, BatchOptions, BuiltBatch, NewRecord, check_header_count, check_timestamp,

@@ -5,8 +5,8 @@ pub(crate) mod json;
 pub(crate) mod latest;
 #[rustfmt::skip] // a table with a row a line
 pub(crate) mod messages;
+pub(crate) mod internal_topic;
 pub(crate) mod offset_commit;
-pub(crate) mod record;
 pub(crate) mod request;
 #[rustfmt::skip] // a table with a row a line
 mod requests;

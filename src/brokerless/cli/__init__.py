@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command and exit."""
     try:
-        from brokerless.cli.group import run
+        from brokerless.cli.command import run
 
         code = run(arguments)
     except KeyboardInterrupt as interrupt:

@@ -11,8 +11,7 @@ Modules:
     new_cluster.py             the metadata that the new cluster starts with
     repair.py                  a log directory repaired: beside the damaged one, or in its place
     repair_plan.py             what is done for each log of a directory, and then done
-    salvage.py                 the plan of one log: what can be kept of it
-    log_repair.py              such a plan, and its steps
+    log_repair.py              the plan of one log: what can be kept of it, and the steps
     write_partition.py         a partition's directory, written by these steps
     pieces.py                  whole batches of a file, between damage
     replica_fill.py            what a log lacks, from another replica

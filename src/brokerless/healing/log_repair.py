@@ -1,25 +1,47 @@
-"""`LogRepair`: what a repair will do for one log, as steps. Nothing is changed before `write_partition` takes them."""
+"""`LogRepair`: what a repair will do for one log, as steps, and how that is found out (`salvage`).
+
+Every sound batch is kept on both sides of damage, with its offsets, and what other replicas have of the rest. The
+findings of a deep check say which bytes of which segment are no sound batches. Nothing is changed before
+`write_partition` takes the steps.
+"""
 
 from __future__ import annotations
 
 import os
+from bisect import bisect_right
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from brokerless.arguments import listed_few
-from brokerless.healing.pieces import is_damage
+from brokerless.checking.finding import Finding
+from brokerless.checking.logs import LogCheck
+from brokerless.errors import BrokerlessError, CorruptRecordError
+from brokerless.healing.abort_markers import with_markers
+from brokerless.healing.damaged_range import DamagedRange
+from brokerless.healing.leader_epochs import with_epochs
+from brokerless.healing.lone_claims import lone_claim
+from brokerless.healing.pieces import Gaps, divided, is_damage, sound_pieces, without_overlaps
+from brokerless.healing.replica_fill import OtherReplica
+from brokerless.healing.suspect_batches import with_suspects
 from brokerless.io import storage
 from brokerless.layout import checkpoints, file_names, lost_offsets
-from brokerless.log.segment import NO_END
+from brokerless.log.log import Log
+from brokerless.log.segment import NO_END, whole_batches
+from brokerless.recovery.file_changes import Slice
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from brokerless.checking.finding import Finding
-    from brokerless.healing.damaged_range import DamagedRange
+    from brokerless.healing.lone_claims import LoneClaim
     from brokerless.healing.pieces import Piece
-    from brokerless.log.log import Log
-    from brokerless.recovery.file_changes import Slice
+    from brokerless.layout.topic_config import TopicConfig
+
+# Positions in a segment are signed 32-bit numbers.
+_MAX_SEGMENT = (1 << 31) - 1
+_BLOCK = 1 << 20
+_LOG = ".log"
 
 
 class Step(NamedTuple):
@@ -136,3 +158,459 @@ class LogRepair:
             return False
         offset = file_names.live_base_offset(name)
         return offset is None or (name.endswith(".snapshot") and offset <= self.snapshots_from)
+
+
+def salvage(
+    log: Log,
+    others: Sequence[Log] = (),
+    *,
+    config: TopicConfig | None = None,
+    log_start_offset: int | None = None,
+    keeps_suspect: bool = False,
+    progress: Callable[[int], None] = lambda _: None,
+) -> LogRepair:
+    """Plan what a repair does for a log.
+
+    Args:
+        log: the log, freshly listed.
+        others: other replicas, the best first.
+        config: the settings of its topic; None: not known.
+        log_start_offset: records below it are deleted: see `known_start`; None: no checkpoint tells.
+        keeps_suspect: whether to keep batches whose records can be decoded although their checksum is wrong.
+        progress: gets the bytes of each segment that was checked.
+    """
+    check = LogCheck(log, "deep", progress)
+    findings = [*check.of_segments(), *check.of_log(config)]
+    left = [one for one in findings if not one.kind.is_cured and one.code != "file-unknown" and not is_damage(one)]
+    repair = LogRepair(log=log, findings=findings, left=left, log_start_offset=log_start_offset)
+    known, unusable = _recorded(log, findings)
+    if unusable:
+        return repair.left_alone(unusable)
+    claim = lone_claim(log)
+    if _is_sound(log, findings) and claim is None and not (known and others):
+        return repair
+    if claim is not None and claim.expected_end is not None:
+        findings, claim = _with_moved(log, findings, claim, claim.expected_end), None
+    # In a compacted log a gap tells nothing, unless a batch that is not believed claims its offsets.
+    claimed = [*_claimed(findings), *([] if claim is None else [(claim.end_offset, claim.base_offset)])]
+    gaps = lost_offsets.merged([*known, *claimed]) if check.is_compacted else None
+    pieces = sound_pieces(log, findings, Gaps(gaps))
+    start = _start(log, findings, log_start_offset)
+    ranges = _ranges(log, start, pieces, findings, known, is_compacted=check.is_compacted)
+    if claim is not None and not any(one.meets(claim.end_offset, claim.base_offset) for one in ranges):
+        message = f"only the last batch itself says that it begins at offset {claim.base_offset}"
+        path, offsets = log.segments[-1].path, (claim.end_offset, claim.base_offset)
+        ranges.append(DamagedRange.lost(log, "offset-gap", message, path, None, offsets))
+        ranges.sort(key=lambda one: one.start_offset)
+    doubted = ("epoch-order", "epochs-differ", "epochs-damaged")
+    trusts_epochs = all(one.code not in doubted for one in findings)
+    # Segments that a swap replaces are of the same log.
+    replaced = replaced_files(log)
+    others = [*others, *(Log(path) for path in replaced if path.endswith(_LOG))]
+    pieces, ranges = _filled(log, others, pieces, ranges, trusts_epochs=trusts_epochs, is_compacted=check.is_compacted)
+    doubts: list[str] = []
+    if claim is not None and check.is_compacted:
+        ranges = _without_claim(claim, ranges, doubts)
+    ranges = _with_ends(log, ranges, pieces, findings)
+    # A sound batch of another replica is better than a suspect one.
+    if keeps_suspect:
+        pieces, ranges = with_suspects(pieces, ranges, findings)
+    # No checksum covers epochs, those of other replicas neither. A batch that is made anew may begin later.
+    is_anew = any(one.code == "offset-overlap" for one in findings)
+    is_epochs_file_right = None
+    if not trusts_epochs or is_anew or any(one.state == "recovered" for one in ranges):
+        epochs = with_epochs(log, pieces, others)
+        doubts += epochs.doubts
+        pieces, is_epochs_file_right = epochs.pieces, epochs.by_file
+        ranges += [_not_believed(log, piece) for piece in epochs.dropped]
+        ranges.sort(key=lambda one: one.start_offset)
+    # Nothing is made up at the end of the log, also where the end is known.
+    last = pieces[-1].next_offset if pieces else 0
+    open_ended = [replace(one, end_offset=None) if one.start_offset >= last else one for one in ranges]
+    pieces, of_markers = with_markers(log, pieces, open_ended)
+    doubts += of_markers
+    # What an earlier repair lost is not lost again.
+    ranges = [one for one in ranges if one.state != "lost" or not _is_known(one, known)]
+    lost = [one for one in ranges if one.state == "lost"]
+    end = pieces[-1].next_offset if pieces else log.log_start_offset
+    still = lost_offsets.without(known, [(piece.first_offset, piece.next_offset) for piece in pieces])
+    now = [(one.start_offset, one.end_offset) for one in lost if one.end_offset is not None]
+    gone = [*_rebuilt(log, findings, is_epochs_file_right), *_dropped(findings, ranges)]
+    if lost:
+        # A producer's sequences may skip what is lost: a check of the result asks that again.
+        left = [one for one in left if one.code != "sequence-gap"]
+        gone += [_without("replace", path, "a swap has its batches in another segment") for path in replaced]
+    segments = _segments(log, others, pieces, log_start_offset=log_start_offset or 0, lost=lost)
+    return replace(
+        repair,
+        findings=findings,
+        segments=segments if ranges or not _is_sound(log, findings) else {},
+        ranges=ranges,
+        left=left,
+        doubts=doubts,
+        recorded=[(low, high) for low, high in (*still, *now) if high <= end],
+        # Producers in later snapshots do not know of what came back, or know of what is gone.
+        snapshots_from=min(
+            (one.start_offset for one in ranges if one.state == "lost" or _is_known(one, known)), default=NO_END
+        ),
+        gone=gone,
+    )
+
+
+def _is_sound(log: Log, findings: Iterable[Finding]) -> bool:
+    """Return whether a log can be taken as it is: nothing was found, and a broker closed it."""
+    return log.root.is_clean and all(found.code == "file-unknown" for found in findings)
+
+
+def _recorded(log: Log, findings: Iterable[Finding]) -> tuple[list[tuple[int, int]], str]:
+    """Return what earlier repairs of a log have lost; and why it can only be copied as it is, or ""."""
+    unusable = [one.message for one in findings if one.code == "batch-unsupported" and not is_damage(one)]
+    try:
+        return [] if log.files.is_file else lost_offsets.recorded(log.path), unusable[-1] if unusable else ""
+    except CorruptRecordError as error:
+        return [], f"{error}: move the file away, and what it recorded counts as lost anew"
+
+
+def _with_moved(log: Log, findings: Iterable[Finding], claim: LoneClaim, expected: int) -> list[Finding]:
+    """Add a last batch to findings that says that it begins beyond an offset at which the log ended."""
+    moved = Finding(
+        code="batch-order",
+        topic=log.topic,
+        partition=log.partition,
+        path=log.segments[-1].path,
+        position=claim.position,
+        start_offset=claim.end_offset,
+        message=f"the last batch says that it begins at offset {claim.base_offset}, and the log ended at {expected}",
+    )
+    return [*(one for one in findings if (one.code, one.start_offset) != ("offset-gap", claim.end_offset)), moved]
+
+
+def _without_claim(claim: LoneClaim, ranges: Sequence[DamagedRange], doubts: list[str]) -> list[DamagedRange]:
+    """Take the gap before the last batch of a compacted log out of the ranges: a cleaner may have made it."""
+    gap = ("lost", claim.end_offset, claim.base_offset)
+    left = [one for one in ranges if (one.state, one.start_offset, one.end_offset) != gap]
+    if len(left) < len(ranges):
+        doubts.append(f"whether the last batch begins at offset {claim.base_offset}: only the batch says so")
+    return left
+
+
+def _filled(
+    log: Log,
+    others: Sequence[Log],
+    pieces: list[Piece],
+    ranges: list[DamagedRange],
+    *,
+    trusts_epochs: bool,
+    is_compacted: bool,
+) -> tuple[list[Piece], list[DamagedRange]]:
+    """Take from other replicas what is lost or not believed. Return the pieces, and what became of the ranges."""
+    known: Sequence[tuple[int, int]] | None = None
+    if not trusts_epochs:
+        epochs = with_epochs(log, pieces)
+        pieces, known = [one._replace(patches=()) for one in epochs.pieces], None if epochs.by_file else epochs.known
+        ranges = sorted(
+            [*ranges, *(_not_believed(log, piece) for piece in epochs.dropped)], key=lambda one: one.start_offset
+        )
+    for other in others if ranges else ():
+        donor = OtherReplica(log, other, epochs=known, is_compacted=is_compacted)
+        pieces, ranges = donor.fill(pieces, ranges)
+    ranges = [one for one in ranges if one.state != "lost" or one.start_offset != one.end_offset]
+    return list(without_overlaps(pieces)), ranges
+
+
+def _claimed(findings: Iterable[Finding]) -> Iterator[tuple[int, int]]:
+    """Yield the offsets that findings of damage tell of."""
+    for one in findings:
+        if is_damage(one) and one.end_offset is not None and (one.start_offset or 0) < one.end_offset:
+            yield one.start_offset or 0, one.end_offset
+
+
+def _is_known(gap: DamagedRange, known: Sequence[tuple[int, int]]) -> bool:
+    """Return whether an earlier repair recorded a gap, and no damage hit it since."""
+    place = bisect_right(known, gap.start_offset, key=lambda one: one[0])
+    end = gap.end_offset
+    return gap.code == "offset-gap" and end is not None and place > 0 and end <= known[place - 1][1]
+
+
+def _with_ends(
+    log: Log, ranges: Iterable[DamagedRange], pieces: Sequence[Piece], findings: Iterable[Finding]
+) -> list[DamagedRange]:
+    """Decide how much is lost at the end of the log.
+
+    What a broker had flushed, or a cluster had committed, is lost. Beyond, a broker would not have kept a torn tail
+    either. And behind the batches of other replicas nothing is lost, unless the damage has more bytes than these.
+    """
+    expected = max(log.recovery_point or 0, log.high_watermark or 0)
+    if log.files.expected_end is not None and log.files.expected_end.is_certain:
+        expected = log.files.expected_end.offset
+    own = {segment.path: segment.base_offset for segment in log.segments}
+    found: list[DamagedRange] = []
+    for one in ranges:
+        if one.state != "lost" or one.end_offset is not None:
+            found.append(one)
+            continue
+        is_rest = bool(found) and (found[-1].state, found[-1].end_offset) == ("recovered", one.start_offset)
+        message = f"{one.message}; the other replicas end at {one.start_offset}" if is_rest else one.message
+        is_end_known = log.root.is_clean and log.recovery_point is not None
+        if expected > one.start_offset:
+            found.append(replace(one, end_offset=expected, message=message))
+        elif is_end_known and one.start_offset == log.recovery_point:
+            continue
+        elif one.code not in ("tail-torn", "checkpoint-ahead"):
+            if is_rest and _damaged_bytes(one, own, findings) <= _bytes_since(_first(found), own, pieces):
+                continue
+            found.append(replace(one, message=message))
+    return found
+
+
+def _damaged_bytes(since: DamagedRange, own: Mapping[str, int], findings: Iterable[Finding]) -> int:
+    """Return how many bytes of the log are damaged from a range on."""
+    first = own.get(since.path, -1), since.position or 0
+    return sum(
+        _content_end(*content) - content.start
+        for _, content in _damaged(findings)
+        if (own.get(content.path, -1), content.start) >= first
+    )
+
+
+def _bytes_since(offset: int, own: Mapping[str, int], pieces: Iterable[Piece]) -> int:
+    """Return how many bytes come from other replicas from an offset on."""
+    taken = [piece for piece in pieces if piece.path not in own and piece.first_offset >= offset]
+    return sum(piece.end_position - piece.position for piece in taken)
+
+
+def _first(ranges: Sequence[DamagedRange]) -> int:
+    """Return the first offset of the recovered ranges at the end."""
+    first = ranges[-1].start_offset
+    for one in reversed(ranges):
+        if one.state != "recovered" or one.end_offset is None or one.end_offset < first:
+            break
+        first = one.start_offset
+    return first
+
+
+def _ranges(
+    log: Log,
+    log_start_offset: int,
+    pieces: Sequence[Piece],
+    findings: Sequence[Finding],
+    known: Sequence[tuple[int, int]],
+    *,
+    is_compacted: bool,
+) -> list[DamagedRange]:
+    """Return the ranges of offsets that are not in the pieces, each with the first finding that tells of it.
+
+    One is empty where a batch is dropped whose offsets another one has: another replica may tell which one is right.
+    """
+    bad = [one for one in findings if one.kind.subject == "records" or one.code == "checkpoint-ahead" or is_damage(one)]
+    ranges = [
+        DamagedRange.of(log, one, "lost", start_offset=one.start_offset or 0, end_offset=one.end_offset)
+        for one in bad
+        if one.start_offset is not None
+    ]
+    # What damage tells is more than what is only missing.
+    ranges.sort(key=lambda one: one.code == "checkpoint-ahead")
+    empty = {one.start_offset: one for one in ranges if one.start_offset == one.end_offset}
+    # All records may have been deleted, also those of the last batch.
+    ends = [log_start_offset, *(max(log_start_offset, piece.next_offset) for piece in pieces)]
+    starts: list[int | None] = [*(piece.first_offset for piece in pieces), None]
+    met: dict[int, list[DamagedRange]] = {}
+    for one in ranges:
+        first = place = bisect_right(ends, one.start_offset, lo=1) - 1
+        while place < len(ends) and (place == first or one.end_offset is None or ends[place] < one.end_offset):
+            if one.meets(ends[place], starts[place]):
+                met.setdefault(place, []).append(one)
+            place += 1
+    found = []
+    for place, (start, end) in enumerate(zip(ends, starts, strict=True)):
+        if end is not None and end <= start:
+            found += [empty[start]] if start in empty else []
+            continue
+        here = met.get(place, [])
+        if here:
+            # The end may be known. Else it is looked for once other replicas have been asked.
+            ends_here = [one.end_offset for one in here if one.end_offset is not None and one.end_offset > start]
+            is_open = end is None and (not ends_here or any(one.end_offset is None for one in here))
+            high = end if end is not None or is_open else max(ends_here)
+            inside = list(_clipped(here, start, end)) if is_compacted and end is not None else []
+            # A cleaner may have removed the other offsets.
+            found += inside or [replace(here[0], start_offset=start, end_offset=high)]
+        elif end is not None and place < len(pieces) and not log.files.is_file:
+            gaps = _inside(known, start, end) if is_compacted else [(start, end)]
+            found += [_gap(log, pieces[place], low, high) for low, high in gaps]
+    return found
+
+
+def _clipped(ranges: Iterable[DamagedRange], start: int, end: int) -> Iterator[DamagedRange]:
+    """Yield the parts of ranges that lie in [start, end), each offset once."""
+    for one in sorted(ranges, key=lambda one: one.start_offset):
+        high = end if one.end_offset is None else min(one.end_offset, end)
+        if max(start, one.start_offset) < high:
+            yield replace(one, start_offset=max(start, one.start_offset), end_offset=high)
+            start = high
+
+
+def _inside(known: Sequence[tuple[int, int]], start: int, end: int) -> Iterator[tuple[int, int]]:
+    """Yield what an earlier repair lost of the offsets [start, end): others are compacted, or below the log start."""
+    for place in range(bisect_right(known, start, key=lambda one: one[1]), len(known)):
+        low, high = known[place]
+        if low >= end:
+            break
+        yield max(start, low), min(end, high)
+
+
+def _gap(log: Log, behind: Piece, start: int, end: int) -> DamagedRange:
+    message = f"no batch between offsets {start} and {end}"
+    return DamagedRange.lost(log, "offset-gap", message, behind.path, behind.position, (start, end))
+
+
+def known_start(log: Log) -> int | None:
+    """Return the log start offset in the log directory's checkpoint; None without one that the log can have had.
+
+    A log may start at its end, if all its records were deleted. Where the checkpoint is missing or cannot be read, the
+    leader epochs tell what was deleted: see `start_of_epochs`.
+    """
+    start = log.root.log_start_offsets.get((log.topic or "", log.partition or 0))
+    if start is None:
+        return start_of_epochs(log)
+    ends = (log.files.extent.next_offset, log.recovery_point or 0, log.high_watermark or 0, *log.snapshots[-1:])
+    return start if start <= max(ends) else None
+
+
+def start_of_epochs(log: Log) -> int | None:
+    """Return where the leader epochs begin, if the first batch of a log is older; None: a checkpoint tells, or nothing.
+
+    A broker that deletes records lets the epochs begin where the log does (LeaderEpochFileCache.truncateFromStart).
+    """
+    if log.files.is_file or not log.root.is_there or log.root.has_log_start_offsets or not log.segments:
+        return None
+    with suppress(BrokerlessError, OSError):
+        segment, starts = log.segments[0], [one.start_offset for one in log.leader_epochs]
+        if starts and segment.base_offset < starts[0] <= log.files.extent.next_offset:
+            with segment.open() as file:
+                for batches, _ in whole_batches(file, 0, segment.extent(file).end_position):
+                    first = batches.slice(0, 1).to_pylist()
+                    return starts[0] if first and first[0]["partition_leader_epoch"] >= 0 else None
+    return None
+
+
+def _start(log: Log, findings: Iterable[Finding], log_start_offset: int | None) -> int:
+    """Return the log start offset, also where the first segment is gone, whose name would say it."""
+    gone = (one.start_offset or 0 for one in findings if one.code in ("segment-missing", "records-missing"))
+    # What is below the first segment of a tiered log is in remote storage.
+    first = log.segments[0].base_offset if log.segments else 0
+    return max(min((first, *gone)), log_start_offset or 0)
+
+
+def _not_believed(log: Log, piece: Piece) -> DamagedRange:
+    message = "batches of an older leader epoch behind damage may be what the disk had there before"
+    offsets = piece.first_offset, piece.next_offset
+    return DamagedRange.lost(log, "epoch-order", message, piece.path, piece.position, offsets)
+
+
+def _segments(
+    log: Log, others: Iterable[Log], pieces: Sequence[Piece], *, log_start_offset: int, lost: Iterable[DamagedRange]
+) -> dict[int, list[Piece]]:
+    """Divide the pieces into segments: those of the log, and of other replicas where their batches are taken."""
+    bases = {segment.path: segment.base_offset for one in (log, *others) for segment in one.segments}
+    own = {segment.path for segment in log.segments}
+    own_bases = [segment.base_offset for segment in log.segments]
+    segments: dict[int, list[Piece]] = {}
+    base, size, end = log.segments[0].base_offset if log.segments else 0, 0, 0
+    for piece in chain.from_iterable([one] if one.path in own else divided(one, own_bases) for one in pieces):
+        start, length = bases.get(piece.path, base), piece.end_position - piece.position
+        if piece.path not in own:
+            # A segment of another replica may begin amid one of this log; none may reach into the next one.
+            place = bisect_right(own_bases, piece.first_offset)
+            natural = max(base, own_bases[place - 1]) if place else min(base, piece.first_offset)
+            start = start if max(natural + 1, end) <= start <= piece.first_offset else natural
+        # Offsets rise from segment to segment: what follows a later segment of another replica stays in it.
+        start = max(start, base) if segments else start
+        if start in segments and size + length > _MAX_SEGMENT:
+            start = piece.first_offset
+        size = size + length if start in segments else length
+        segments.setdefault(start, []).append(piece)
+        base, end = start, piece.next_offset
+    last = log.segments[-1].base_offset if log.segments else log.log_start_offset
+    if not pieces or (last > base and pieces[-1].path in own and not _is_cut(lost, end, last, log_start_offset)):
+        # The end of the log stays where it was, although nothing is left of the last segment.
+        segments.setdefault(last, [])
+    return segments
+
+
+def _is_cut(lost: Iterable[DamagedRange], end: int, last: int, log_start_offset: int) -> bool:
+    """Return whether offsets before the last segment, which is empty, are lost: a consumer would wait for them there.
+
+    As after a recovery of Kafka's, the log then ends with its last batch.
+    """
+    return log_start_offset < last and any(end <= one.start_offset < last for one in lost)
+
+
+def _dropped(findings: Iterable[Finding], ranges: Iterable[DamagedRange]) -> Iterator[Step]:
+    """Yield the bytes that are not kept, unless they are zeros."""
+    suspect = {(one.path, one.position) for one in ranges if one.state == "suspect"}
+    for one, content in _damaged(findings):
+        if (content.path, content.start) not in suspect and content.start < _content_end(*content):
+            yield Step("drop", f"{os.path.basename(content.path)}:{content.start}", content, one.code)
+
+
+def _damaged(findings: Iterable[Finding]) -> Iterator[tuple[Finding, Slice]]:
+    """Yield the bytes that are no sound batches, with what was found there."""
+    done: set[tuple[str, int]] = set()
+    for one in findings:
+        if is_damage(one) and one.position is not None:
+            size = storage.size(one.path)
+            start, end = one.position, size if one.next_position is None else min(one.next_position, size)
+            # Several findings may begin at one place.
+            if start < end and (one.path, start) not in done:
+                done.add((one.path, start))
+                yield one, Slice(one.path, start, end)
+
+
+def replaced_files(log: Log) -> list[str]:
+    """Return the segments that a finished swap replaces, or that are to be deleted: the log is read without them."""
+    if log.files.is_file:
+        return []
+    live = {os.path.basename(segment.path) for segment in log.segments}
+    names = [name for name in sorted(storage.list_directory(log.path)) if name not in live]
+    paths = [f"{log.path}/{name}" for name in names if name.endswith((_LOG, _LOG + file_names.DELETED))]
+    return [path for path in paths if storage.is_file(path)]
+
+
+def _rebuilt(log: Log, findings: Iterable[Finding], is_epochs_file_right: bool | None) -> list[Step]:
+    """Return the files beside the batches that are made again.
+
+    Args:
+        log: the log.
+        findings: what was found.
+        is_epochs_file_right: whether the file of leader epochs is, although batches contradict it; None: as found.
+    """
+    paths = {
+        one.path: one.code
+        for one in findings
+        if one.kind.subject in ("index", "state") or one.code == "topic-id-damaged"
+    }
+    if is_epochs_file_right is not None:
+        path = f"{log.path}/{checkpoints.LEADER_EPOCHS}"
+        code = paths.pop(path, "epochs-differ")
+        paths |= {} if is_epochs_file_right else {path: code}
+    # The topic's id is not in the batches.
+    verbs = {"topic-id-damaged": "replace"}
+    return [_without(verbs.get(why, "rebuild"), path, why) for path, why in paths.items() if storage.exists(path)]
+
+
+def _without(verb: str, path: str, why: str) -> Step:
+    """Return the step for a file that goes as a whole."""
+    return Step(verb, os.path.basename(path), Slice(path, 0, storage.size(path)), why)
+
+
+def _content_end(path: str, start: int, end: int) -> int:
+    """Return where the zeros at the end of a range of bytes begin."""
+    with storage.File(path) as file:
+        while start < end:
+            begin = max(start, end - _BLOCK)
+            content = file.read(begin, end - begin).rstrip(b"\0")
+            if content:
+                return begin + len(content)
+            end = begin
+    return start

@@ -14,10 +14,9 @@ from brokerless.checking.check import DirectoriesToCheck, check, check_directori
 from brokerless.checking.directories import known_cluster
 from brokerless.checking.logs import LogCheck
 from brokerless.errors import BrokerlessError, CorruptRecordError
-from brokerless.healing.log_repair import Step
+from brokerless.healing.log_repair import Step, known_start, salvage
 from brokerless.healing.lost_directory import lost_files
 from brokerless.healing.report import RECOVERED, Repair
-from brokerless.healing.salvage import known_start, salvage
 from brokerless.healing.write_partition import write_partition
 from brokerless.io import disk, storage
 from brokerless.io.runner import Threads

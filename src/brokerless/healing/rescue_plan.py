@@ -18,11 +18,10 @@ from brokerless.healing.found_topics import (
     open_disks,
     same_cluster,
 )
-from brokerless.healing.log_repair import Step
+from brokerless.healing.log_repair import Step, known_start, salvage
 from brokerless.healing.new_cluster import NewCluster
 from brokerless.healing.replica_ranking import last_epoch, ranked
 from brokerless.healing.report import MissingPartition, Rescue
-from brokerless.healing.salvage import known_start, salvage
 from brokerless.healing.surviving_metadata import surviving_metadata
 from brokerless.io import storage
 from brokerless.io.runner import Threads

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import brokerless as bl
-from brokerless.cli import group
-from brokerless.cli.group import as_flag
+from brokerless.cli import command
+from brokerless.cli.command import as_flag
 from support.damage import flip_bit
 
 
@@ -135,7 +135,7 @@ def fail(error):
     ],
 )
 def test_whatever_fails_is_no_traceback(error, message, run, monkeypatch):
-    monkeypatch.setattr(group, "_run", fail(error))
+    monkeypatch.setattr(command, "_run", fail(error))
     result = run("ls")
     assert (result.code, result.err.count("\n")) == (2, 1)
     assert message in result.err
@@ -145,7 +145,7 @@ def test_whatever_fails_is_no_traceback(error, message, run, monkeypatch):
 def test_what_an_interrupt_came_to_is_an_interrupt(run, monkeypatch):
     error = OSError("the connection that it was to be stopped by is gone")
     error.__context__ = KeyboardInterrupt()
-    monkeypatch.setattr(group, "_run", fail(error))
+    monkeypatch.setattr(command, "_run", fail(error))
     assert run("ls") == (130, "", "")
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 import pytest
 
-from brokerless.cli.group import cli
+from brokerless.cli.command import cli
 
 ROOT = Path(__file__).parents[3]
 DOCUMENTS = [

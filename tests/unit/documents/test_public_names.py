@@ -36,7 +36,7 @@ def test_sparks_workers_do_not_import_pandas():
 @pytest.mark.parametrize("verb", ["ls", "offsets", "compact --dry-run", "retain --dry-run", "cluster"])
 def test_verbs_do_not_import_pandas(verb, golden):
     """Where it is installed, `pyarrow.array` imports it: that takes as long as all else of a short command."""
-    script = "import sys\nfrom brokerless.cli.group import run\nrun(sys.argv[1:])\nassert 'pandas' not in sys.modules"
+    script = "import sys\nfrom brokerless.cli.command import run\nrun(sys.argv[1:])\nassert 'pandas' not in sys.modules"
     name, *flags = verb.split()
     command = [sys.executable, "-c", script, name, str(golden / "logs/kafka-4.1"), *flags]
     said = subprocess.run(command, capture_output=True, text=True, check=False)

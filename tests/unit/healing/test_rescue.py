@@ -11,8 +11,8 @@ import brokerless as bl
 from brokerless import _native
 from brokerless.checking.check import check
 from brokerless.errors import CorruptRecordError, LogInUseError, UnsupportedFormatError
+from brokerless.healing.log_repair import salvage
 from brokerless.healing.partition_counts import java_hash
-from brokerless.healing.salvage import salvage
 from brokerless.layout import checkpoints, file_names
 from brokerless.layout.commit_journal import NAME as JOURNAL
 from brokerless.layout.release import Release

@@ -5,9 +5,9 @@ use std::borrow::Cow;
 use crate::base::error::{Error, Result};
 use crate::base::primitives::Reader;
 use crate::base::utf8::java_utf8;
+use crate::state::internal_topic::of_version;
 use crate::state::json::uuid_text;
 use crate::state::messages;
-use crate::state::record::of_version;
 use crate::state::schema::Field;
 use crate::state::walk::{Value, Visitor, walk};
 

@@ -2,5 +2,5 @@
 
 Modules:
     stream.py                  `readStream`
-    follower.py                offsets from one trigger to the next
+    stream_offsets.py          offsets from one trigger to the next
 """
