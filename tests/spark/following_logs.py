@@ -5,7 +5,7 @@ import pyarrow as pa
 import brokerless as bl
 from brokerless.spark.source.options import Options
 from brokerless.spark.source.records import SCHEMA, read
-from brokerless.spark.stream.stream_offsets import Follower
+from brokerless.spark.stream.micro_batches import Follower
 
 
 def send(path, count, topic="t", partitions=2, **producer):

@@ -12,7 +12,7 @@ pytest.importorskip("pyspark")
 from following_logs import follower, send, values
 
 from brokerless.spark.source.options import Options
-from brokerless.spark.stream.stream_offsets import Follower
+from brokerless.spark.stream.micro_batches import Follower
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def test_few_offsets_wait_for_more_but_not_for_ever(path, monkeypatch):
     send(path, 10, partitions=1)
     following, _ = follower(path, startingOffsets="earliest", minOffsetsPerTrigger="8", maxTriggerDelay="60s")
     now = [1000.0]
-    monkeypatch.setattr("brokerless.spark.stream.stream_offsets.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("brokerless.spark.stream.micro_batches.time.monotonic", lambda: now[0])
     first = following.latest(following.initial())
     assert first == {"t": {"0": 10}}
     send(path, 7, partitions=1)

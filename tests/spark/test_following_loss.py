@@ -15,7 +15,7 @@ pytest.importorskip("pyspark")
 from following_logs import follower, send, values
 
 from brokerless.spark.source.options import Options
-from brokerless.spark.stream.stream_offsets import DataLossError, Follower
+from brokerless.spark.stream.micro_batches import DataLossError, Follower
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ def test_a_log_that_was_made_anew_or_is_gone_is_loss(path):
 def pause_with(monkeypatch, happens):
     """Let something happen while the stream waits, and not while another thread of PySpark sleeps."""
     pausing = SimpleNamespace(sleep=lambda _: happens(), monotonic=time.monotonic)
-    monkeypatch.setattr("brokerless.spark.stream.stream_offsets.time", pausing)
+    monkeypatch.setattr("brokerless.spark.stream.micro_batches.time", pausing)
 
 
 @pytest.fixture

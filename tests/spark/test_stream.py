@@ -13,7 +13,7 @@ pytest.importorskip("pyspark")
 from brokerless.spark.source.options import Options
 from brokerless.spark.source.records import SCHEMA
 from brokerless.spark.stream import stream
-from brokerless.spark.stream.stream import IS_ADMISSION_CONTROLLED, stream_reader
+from brokerless.spark.stream.stream_reader import IS_ADMISSION_CONTROLLED, stream_reader
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from support.write_tasks import begin
 pytest.importorskip("pyspark")
 
 from brokerless.spark.sink.batch_sink import write_parts
-from brokerless.spark.stream.stream import IS_ADMISSION_CONTROLLED
+from brokerless.spark.stream.stream_reader import IS_ADMISSION_CONTROLLED
 
 
 @pytest.fixture

@@ -67,11 +67,11 @@ pub use read::segment_check::{
     EpochRange, OffsetGap, ProducerSequences, SegmentSummary, SequenceGap, UncheckedSegment,
     check_segment,
 };
+pub use read::segment_timestamp_search::{TimestampMatch, TimestampQuery, find_timestamp};
 pub use read::soundness::{BatchRange, Rising, Soundness};
 pub use read::split_reader::{DecodeOptions, SegmentFiles, Split, SplitReader, Step};
 pub use read::survey::{Part, Survey, SurveyedSegment};
 pub use read::survey_reader::{RowsOrDefect, SurveyReader};
-pub use read::timestamp_search::{TimestampMatch, TimestampQuery, find_timestamp};
 pub use read::transactions::{EndOfTransaction, Transactions, end_of_transaction};
 pub use rewrite::compact::{
     CompactionRewrite, CompactionScan, HashRange, LastRecord, NewestRecords, Phase, RecordCounts,

@@ -22,7 +22,7 @@ from brokerless.spark.source import batches, findings, records, state, sums
 from brokerless.spark.source.concise_errors import concise_errors
 from brokerless.spark.source.options import Options
 from brokerless.spark.source.tasks import keep_modules
-from brokerless.spark.stream.stream import stream_reader
+from brokerless.spark.stream.stream_reader import stream_reader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, MutableMapping, Sequence

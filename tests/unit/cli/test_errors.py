@@ -153,14 +153,14 @@ def test_what_an_interrupt_came_to_is_an_interrupt(run, monkeypatch):
 @pytest.mark.parametrize("verb", ["ls", *(pytest.param(verb, marks=pytest.mark.slow) for verb in ("read", "dump"))])
 def test_closed_streams_do_not_matter(closed, verb, golden):
     path = golden / "logs/kafka-4.1/codec-zstd-0"
-    command = [sys.executable, "-m", "brokerless.cli", verb, path / f"{0:020}.log" if verb == "dump" else path]
+    command = [sys.executable, "-m", "brokerless", verb, path / f"{0:020}.log" if verb == "dump" else path]
     result = subprocess.run(["sh", "-c", f'"$@" {closed}', "sh", *command], capture_output=True, check=False)
     assert (result.returncode, result.stderr) == (0, b"")
     assert (result.stdout == b"") == (closed != "2>&-")
 
 
 def test_what_cannot_be_told_is_told_by_the_exit_code(golden):
-    command = [sys.executable, "-m", "brokerless.cli", "read", golden / "logs/kafka-4.1"]
+    command = [sys.executable, "-m", "brokerless", "read", golden / "logs/kafka-4.1"]
     with open("/dev/full", "wb") as full:
         result = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, check=False)
         assert (result.returncode, result.stderr) == (2, b"brokerless: [Errno 28] No space left on device\n")
@@ -173,7 +173,7 @@ def test_an_interrupt_of_an_import_is_no_traceback(module, golden, tmp_path):
         "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\nsignal.raise_signal(signal.SIGINT)\n"
     )
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
-    command = [sys.executable, "-m", "brokerless.cli", "read", golden / "logs/kafka-4.1"]
+    command = [sys.executable, "-m", "brokerless", "read", golden / "logs/kafka-4.1"]
     result = subprocess.run(command, capture_output=True, env=environment, check=False)
     assert (result.returncode, result.stdout, result.stderr) == (128 + signal.SIGINT, b"", b"")
 

@@ -254,7 +254,7 @@ def test_an_arrow_file_with_damaged_offsets_is_refused_and_nothing_of_it_produce
 def test_a_null_of_a_damaged_file_may_have_any_view(run, tmp_path):
     """Arrow calls the file valid, and its cast followed the view of a null out of the process's memory."""
     file = TESTS / "data/hostile/null-with-a-wild-view.arrow"
-    command = [sys.executable, "-m", "brokerless.cli", "produce", tmp_path / "log", "--topic", "t", "--partitions", "4"]
+    command = [sys.executable, "-m", "brokerless", "produce", tmp_path / "log", "--topic", "t", "--partitions", "4"]
     done = subprocess.run([*command, "--input", file], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, f"60 records written to t in {tmp_path}/log\n")
 

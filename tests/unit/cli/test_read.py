@@ -270,7 +270,7 @@ def test_a_cut_log_after_a_clean_shutdown_is_damage(copied, run):
 
 
 def test_a_reader_that_goes_away_is_no_error(golden):
-    command = [sys.executable, "-m", "brokerless.cli", "read", str(golden / "logs/kafka-4.1")]
+    command = [sys.executable, "-m", "brokerless", "read", str(golden / "logs/kafka-4.1")]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     process.stdout.readline()
     process.stdout.close()
@@ -347,7 +347,7 @@ def test_a_link_and_the_permissions_of_its_file_stay(golden, run, tmp_path):
 
 @pytest.mark.slow
 def test_what_the_shell_opened_goes_on(golden, tmp_path):
-    command = [sys.executable, "-m", "brokerless.cli", "read", golden / "logs/kafka-4.1/headers-0", "--limit", "1"]
+    command = [sys.executable, "-m", "brokerless", "read", golden / "logs/kafka-4.1/headers-0", "--limit", "1"]
     with (tmp_path / "rows").open("w") as file:
         for output in ("/dev/fd/1", "/dev/stdout", "/proc/self/fd/1"):
             subprocess.run([*command, "--output", output], stdout=file, check=True)
@@ -365,7 +365,7 @@ def test_an_output_that_is_no_files_name(golden, run, tmp_path):
 def test_a_named_pipe_that_nobody_reads_any_more(golden, tmp_path):
     """What was asked for has not been written."""
     os.mkfifo(tmp_path / "pipe")
-    command = [sys.executable, "-m", "brokerless.cli", "read", golden / "logs/kafka-4.1", "--output", tmp_path / "pipe"]
+    command = [sys.executable, "-m", "brokerless", "read", golden / "logs/kafka-4.1", "--output", tmp_path / "pipe"]
     with subprocess.Popen(command, stderr=subprocess.PIPE) as process:
         os.close(os.open(tmp_path / "pipe", os.O_RDONLY))
         assert b"Broken pipe" in process.communicate()[1]
@@ -410,7 +410,7 @@ def test_an_output_without_a_name(golden, run, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("form", ["json", "arrow"])
 def test_a_dash_is_stdout(form, golden, tmp_path):
-    command = [sys.executable, "-m", "brokerless.cli", "read", golden / "logs/kafka-4.1/headers-0", "--format", form]
+    command = [sys.executable, "-m", "brokerless", "read", golden / "logs/kafka-4.1/headers-0", "--format", form]
     written = subprocess.run([*command, "--output", "-"], cwd=tmp_path, capture_output=True, check=True).stdout
     assert os.listdir(tmp_path) == []
     subprocess.run([*command, "--output", "rows"], cwd=tmp_path, check=True)

@@ -42,7 +42,7 @@ def contents(directory):
 
 
 def started(*arguments):
-    command = ["env", "--default-signal=INT,TERM,HUP", sys.executable, "-m", "brokerless.cli", *map(str, arguments)]
+    command = ["env", "--default-signal=INT,TERM,HUP", sys.executable, "-m", "brokerless", *map(str, arguments)]
     return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
 
 
@@ -109,7 +109,7 @@ def test_a_signal_leaves_no_part_of_a_file(number, large, tmp_path):
 def test_a_hangup_that_is_ignored_stays_so(large, tmp_path):
     """`nohup` is for that."""
     output = tmp_path / "rows.jsonl"
-    command = ["nohup", sys.executable, "-m", "brokerless.cli", "read", large, "--output", output]
+    command = ["nohup", sys.executable, "-m", "brokerless", "read", large, "--output", output]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     until(lambda: os.listdir(tmp_path))
     process.send_signal(signal.SIGHUP)

@@ -28,7 +28,7 @@ def on_a_terminal(*arguments):
     """Return what the command writes to a terminal, stdout and stderr."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
-        [sys.executable, "-m", "brokerless.cli", *map(os.fspath, arguments)], stdout=theirs, stderr=theirs
+        [sys.executable, "-m", "brokerless", *map(os.fspath, arguments)], stdout=theirs, stderr=theirs
     )
     os.close(theirs)
     shown = b""
@@ -47,7 +47,7 @@ def on_a_terminal(*arguments):
 
 
 def in_a_pipe(*arguments):
-    command = [sys.executable, "-m", "brokerless.cli", *map(os.fspath, arguments)]
+    command = [sys.executable, "-m", "brokerless", *map(os.fspath, arguments)]
     return subprocess.run(command, capture_output=True, check=False)
 
 

@@ -1,6 +1,6 @@
 """Spark streams: read logs while they grow.
 
 Modules:
-    stream.py                  `readStream`
-    stream_offsets.py          offsets from one trigger to the next
+    stream_reader.py           `readStream`
+    micro_batches.py           offsets from one trigger to the next
 """

@@ -16,7 +16,7 @@ from brokerless.notes import note
 from brokerless.spark.source import records
 from brokerless.spark.source.concise_errors import concise_errors
 from brokerless.spark.source.tasks import Task
-from brokerless.spark.stream.stream_offsets import Follower
+from brokerless.spark.stream.micro_batches import Follower
 
 try:
     from pyspark.sql.streaming.datasource import (

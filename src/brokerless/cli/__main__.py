@@ -1,5 +1,0 @@
-"""`python -m brokerless.cli`."""
-
-from brokerless.cli import main
-
-main()
