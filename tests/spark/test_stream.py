@@ -12,7 +12,7 @@ pytest.importorskip("pyspark")
 
 from brokerless.spark.source.options import Options
 from brokerless.spark.source.records import SCHEMA
-from brokerless.spark.stream import stream
+from brokerless.spark.stream import stream_reader as readers
 from brokerless.spark.stream.stream_reader import IS_ADMISSION_CONTROLLED, stream_reader
 
 
@@ -103,7 +103,7 @@ def test_what_a_stream_cannot_have_is_said_by_our_own_error(spark, path, tmp_pat
 @pytest.mark.driver
 @pytest.mark.parametrize("limited", {False, IS_ADMISSION_CONTROLLED})
 def test_what_is_deleted_between_plan_and_read_is_loss(path, limited):
-    kind = type(stream_reader(None)) if limited else stream._UnlimitedReader
+    kind = type(stream_reader(None)) if limited else readers._UnlimitedReader
 
     def reader(**options):
         parsed = Options.parse({"path": str(path), "startingOffsets": "earliest", **options})
