@@ -15,7 +15,6 @@ Modules:
     write_partition.py         a partition's directory, written by these steps
     pieces.py                  whole batches of a file, between damage
     replica_fill.py            what a log lacks, from another replica
-    lone_claims.py             a last batch that nothing but its own offset backs
     leader_epochs.py           leader epochs that contradict each other
     abort_markers.py           lost markers of aborted transactions
     suspect_batches.py         batches with a wrong checksum whose records can be decoded

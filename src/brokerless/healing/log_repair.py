@@ -21,7 +21,6 @@ from brokerless.errors import BrokerlessError, CorruptRecordError
 from brokerless.healing.abort_markers import with_markers
 from brokerless.healing.damaged_range import DamagedRange
 from brokerless.healing.leader_epochs import with_epochs
-from brokerless.healing.lone_claims import lone_claim
 from brokerless.healing.pieces import Gaps, divided, is_damage, sound_pieces, without_overlaps
 from brokerless.healing.replica_fill import OtherReplica
 from brokerless.healing.suspect_batches import with_suspects
@@ -34,9 +33,9 @@ from brokerless.recovery.file_changes import Slice
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from brokerless.healing.lone_claims import LoneClaim
     from brokerless.healing.pieces import Piece
     from brokerless.layout.topic_config import TopicConfig
+    from brokerless.log.expected_end import LoneClaim
 
 # Positions in a segment are signed 32-bit numbers.
 _MAX_SEGMENT = (1 << 31) - 1
@@ -186,11 +185,11 @@ def salvage(
     known, unusable = _recorded(log, findings)
     if unusable:
         return repair.left_alone(unusable)
-    claim = lone_claim(log)
+    claim = log.files.lone_claim
     if _is_sound(log, findings) and claim is None and not (known and others):
         return repair
     if claim is not None and claim.expected_end is not None:
-        findings, claim = _with_moved(log, findings, claim, claim.expected_end), None
+        findings, claim = _with_moved(log, findings, claim), None
     # In a compacted log a gap tells nothing, unless a batch that is not believed claims its offsets.
     claimed = [*_claimed(findings), *([] if claim is None else [(claim.end_offset, claim.base_offset)])]
     gaps = lost_offsets.merged([*known, *claimed]) if check.is_compacted else None
@@ -271,8 +270,10 @@ def _recorded(log: Log, findings: Iterable[Finding]) -> tuple[list[tuple[int, in
         return [], f"{error}: move the file away, and what it recorded counts as lost anew"
 
 
-def _with_moved(log: Log, findings: Iterable[Finding], claim: LoneClaim, expected: int) -> list[Finding]:
+def _with_moved(log: Log, findings: Sequence[Finding], claim: LoneClaim) -> list[Finding]:
     """Add a last batch to findings that says that it begins beyond an offset at which the log ended."""
+    if any(one.position == claim.position and is_damage(one) for one in findings):
+        return list(findings)
     moved = Finding(
         code="batch-order",
         topic=log.topic,
@@ -280,7 +281,7 @@ def _with_moved(log: Log, findings: Iterable[Finding], claim: LoneClaim, expecte
         path=log.segments[-1].path,
         position=claim.position,
         start_offset=claim.end_offset,
-        message=f"the last batch says that it begins at offset {claim.base_offset}, and the log ended at {expected}",
+        message=str(claim),
     )
     return [*(one for one in findings if (one.code, one.start_offset) != ("offset-gap", claim.end_offset)), moved]
 

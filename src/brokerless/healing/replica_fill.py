@@ -21,7 +21,6 @@ import pyarrow.compute as pc
 
 from brokerless.errors import CorruptRecordError
 from brokerless.healing.damaged_range import covered
-from brokerless.healing.lone_claims import lone_claim
 from brokerless.healing.pieces import Gaps, first_batch, joined, last_batch, last_batches, piece_batches, spans
 from brokerless.layout import lost_offsets
 from brokerless.log.defect import Defect
@@ -94,7 +93,7 @@ class OtherReplica:
         self._start_offset = log.local_log_start_offset
         self._own_epochs = _Epochs(log, epochs)
         self._epochs = _Epochs(other)
-        claim = lone_claim(other)
+        claim = other.files.lone_claim
         # Batches from here on are not believed.
         self._end_offset = NO_END if claim is None else claim.base_offset
         self._surveys: dict[str, Survey] = {}

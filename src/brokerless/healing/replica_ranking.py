@@ -6,7 +6,6 @@ import contextlib
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from brokerless.errors import BrokerlessError, CorruptRecordError, UnsupportedFormatError
-from brokerless.healing.lone_claims import lone_claim
 from brokerless.layout import lost_offsets
 from brokerless.log.segment import whole_batches
 from brokerless.log.survey import Run, survey
@@ -77,7 +76,7 @@ def ranked(replicas: Iterable[Replica], known: Mapping[str, Any] | None = None) 
             is_without_gaps = not lost_offsets.recorded(replica.log.path)
         with contextlib.suppress(BrokerlessError, OSError):
             start = replica.log.local_log_start_offset
-            claim = lone_claim(replica.log)
+            claim = replica.log.files.lone_claim
             end = replica.log.log_end_offset if claim is None else claim.end_offset
             epoch = last_epoch(replica.log, known_epoch)
             has_end = claim is None and replica.log.files.damage_at_end is None

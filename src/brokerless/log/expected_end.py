@@ -7,14 +7,14 @@ the records on disk and rewrites the files.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from brokerless import _native
 from brokerless.layout import checkpoints
 from brokerless.layout.file_names import LOG, SNAPSHOT, segment_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 
 LOST = "the file is missing, but its indexes are here: a broker starts without its records"
@@ -52,6 +52,27 @@ class ExpectedEnd(NamedTuple):
         return f"{self.name} ends at {self.end_offset}; {', '.join(self.sources)}: {then}"
 
 
+class LoneClaim(NamedTuple):
+    """The last batch of a log, where only its own base offset says where it belongs: no checksum covers that.
+
+    Attributes:
+        base_offset: the first offset that it claims.
+        end_offset: the offset after the batch before it.
+        position: where it lies in the last segment.
+        expected_end: the highest offset in between that another file gives as an end of the log; None: no file does.
+            Then the batch was moved: no log ends amid a gap.
+    """
+
+    base_offset: int
+    end_offset: int
+    position: int
+    expected_end: int | None
+
+    def __str__(self) -> str:
+        begin, end = self.base_offset, self.expected_end
+        return f"the last batch says that it begins at offset {begin}, and the log ended at {end}"
+
+
 class EndEvidence(NamedTuple):
     """The end offsets according to a log's other files; None or empty where a file gives none."""
 
@@ -80,6 +101,31 @@ class EndEvidence(NamedTuple):
         """
         newest = self.snapshots[-1] if self.snapshots else None
         return newest if newest == self.recovery_point else None
+
+    def lone_claim(
+        self, end_offset: int, last: Mapping[str, Any] | None, recorded: Iterable[tuple[int, int]]
+    ) -> LoneClaim | None:
+        """Return the last batch if offsets are missing before it and no file knows of its own.
+
+        A cleaner leaves the active segment alone, but a follower's has what the leader's cleaner left: in a compacted
+        log, the batch may well be right. What other files know is where a batch ended: a batch that begins below and
+        ends above contradicts them.
+
+        Args:
+            end_offset: the offset after the batch before it.
+            last: the fields of its header; None: there is none.
+            recorded: the ranges of offsets that earlier repairs lost.
+        """
+        if last is None or last["magic"] < 2 or last["base_offset"] <= end_offset:
+            return None
+        base = last["base_offset"]
+        known = [self.recovery_point or 0, self.high_watermark or 0, *self.snapshots[-1:]]
+        starts = self.epoch_starts[-1:]
+        is_known = base in known or max(known) > last["last_offset"] or any(base <= start for start in starts)
+        if is_known or any(low <= end_offset and base <= high for low, high in recorded):
+            return None
+        between = [offset for offset in known if end_offset < offset < base]
+        return LoneClaim(base, end_offset, last["position"], max(between, default=None))
 
     def _ends(self) -> Iterator[tuple[int, str]]:
         """Yield end offsets, each with the name of its file."""

@@ -10,7 +10,8 @@ The segments, the checkpoints, the producer snapshots and the indexes each know 
 | `expected_end` | the highest end offset in other files, if the log ends below it |
 | `lost_at_end` | the records certainly lost: `damage_at_end`, or up to an `expected_end` that is certain |
 | `corroborated_end` | the end offset on which the recovery point and the newest snapshot agree after a clean shutdown |
-| `exceeded_end` | `corroborated_end`, if the last batch reaches beyond it: its base offset was changed |
+| `lone_claim` | the last batch, if offsets are missing before it and no other file knows of its own |
+| `exceeded_end` | the end of the log, if the last batch reaches beyond it: its base offset was changed |
 
 For what the other files are worth after a clean shutdown and after a crash, see expected_end.py.
 """
@@ -21,19 +22,19 @@ import contextlib
 import os
 from bisect import bisect_left
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from brokerless import _native
-from brokerless.errors import CorruptRecordError, UnsupportedFormatError, located
+from brokerless.errors import BrokerlessError, CorruptRecordError, UnsupportedFormatError, located
 from brokerless.io import storage
 from brokerless.io.file_window import batch_at
 from brokerless.io.remote import is_remote
-from brokerless.layout import checkpoints, commit_journal, file_names
+from brokerless.layout import checkpoints, commit_journal, file_names, lost_offsets
 from brokerless.layout.log_dir_files import LogDirFiles
 from brokerless.layout.tiering import log_start_offset
 from brokerless.log.defect import Defect
 from brokerless.log.expected_end import LOST, EndEvidence
-from brokerless.log.segment import Extent, Segment, cut_batch, walk_headers, walk_whole_batches
+from brokerless.log.segment import Extent, Segment, cut_batch, walk_headers, walk_whole_batches, whole_batches
 from brokerless.log.survey import cut_short, is_lost, survey
 from brokerless.notes import note
 
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from brokerless.layout.checkpoints import LeaderEpoch
-    from brokerless.log.expected_end import ExpectedEnd
+    from brokerless.log.expected_end import ExpectedEnd, LoneClaim
 
 
 class PartitionFiles:
@@ -196,16 +197,40 @@ class PartitionFiles:
         return EndEvidence(self.recovery_point, self.high_watermark, self.snapshots, ()).corroborated_end
 
     @cached_property
-    def exceeded_end(self) -> int | None:
-        """The corroborated end, if the last batch reaches beyond it; else None.
+    def lone_claim(self) -> LoneClaim | None:
+        """The last batch if offsets are missing before it and no other file knows of its own."""
+        recorded: list[tuple[int, int]] = []
+        with contextlib.suppress(CorruptRecordError, OSError):
+            recorded = lost_offsets.recorded(self._directory)
+        with contextlib.suppress(BrokerlessError, OSError):
+            if self.segments:
+                return self.evidence.lone_claim(*_last_batch(self.segments[-1]), recorded)
+        return None
 
-        No checksum covers base offsets: a flipped bit in the last one moves the end of the log.
+    @property
+    def evidence(self) -> EndEvidence:
+        """The end offsets of the log according to its other files."""
+        starts: list[int] = []
+        # A read works without epochs.
+        with contextlib.suppress(CorruptRecordError, OSError):
+            starts = [epoch.start_offset for epoch in self.leader_epochs]
+        return EndEvidence(self.recovery_point, self.high_watermark, self.snapshots, starts)
+
+    @cached_property
+    def exceeded_end(self) -> int | None:
+        """The end of a log at rest, if the last batch reaches beyond it; else None.
+
+        No checksum covers base offsets: a flipped bit in the last one moves the end of the log. The end is the
+        corroborated one. Without it, an end amid the gap before the last batch proves that the batch was moved.
         """
         if self.is_file:
             return None if self.whole is self else self.whole.exceeded_end
         corroborated = self.corroborated_end
-        if corroborated is None or not self.segments:
+        if not self.segments or self.root.is_locked:
             return None
+        if corroborated is None:
+            claim = None if is_remote(self._directory) else self.lone_claim
+            return None if claim is None else claim.expected_end
         extent = self.segments[-1].extent(is_clean=True)
         if extent.damage is None and extent.next_offset <= corroborated:
             return None
@@ -408,6 +433,21 @@ class PartitionFiles:
         return Segment(self._directory, max(0, min(known, default=0)), name=self._file_name)
 
 
+def _last_batch(segment: Segment) -> tuple[int, dict[str, Any] | None]:
+    """Return the offset after the last batch but one of a segment, and the last batch; None: there is none."""
+    end, last = segment.base_offset, None
+    with segment.open() as file:
+        extent = segment.extent(file)
+        position = 0 if extent.last_batch is None else extent.last_batch[0]
+        base = (batch_at(file, position) or {}).get("base_offset")
+        start = 0 if base is None else segment.position_before(file, base)
+        for batches, _ in whole_batches(file, start if start < position else 0, extent.end_position):
+            for batch in batches.slice(max(0, batches.num_rows - 2)).to_pylist():
+                end = end if last is None else last["last_offset"] + 1
+                last = batch
+    return end, last
+
+
 def header_walk(files: PartitionFiles) -> _native.HeaderWalk:
     """Walk all batch headers and return their summary: formats, codecs, times, transactions.
 
@@ -430,10 +470,5 @@ def _expected_end(files: PartitionFiles) -> ExpectedEnd | None:
     # A broker that stops writes the checkpoints before it releases the lock.
     if files.root.is_locked:
         return None
-    is_clean = files.root.is_clean
-    starts: list[int] = []
-    # A read works without epochs.
-    with contextlib.suppress(CorruptRecordError, OSError):
-        starts = [epoch.start_offset for epoch in files.leader_epochs]
-    evidence = EndEvidence(files.recovery_point, files.high_watermark, files.snapshots, starts)
+    evidence, is_clean = files.evidence, files.root.is_clean
     return evidence.above(files.log_end_offset, name=files.name, is_certain=is_clean)

@@ -32,6 +32,7 @@ class Loaded(NamedTuple):
         max_timestamp: the largest timestamp of the last segment, and the last offset of its batch; None to take them
             from the time index.
         missing: the records that are missing inside the log, a sentence each.
+        moved: why the last batch is not where it was, although a broker would keep it there; "": nothing tells.
         expected_end: the log end offset that other files state; None if the log does not end below it.
     """
 
@@ -46,6 +47,7 @@ class Loaded(NamedTuple):
     cuts: Sequence[Cut] = ()
     max_timestamp: tuple[int, int] | None = None
     missing: Sequence[str] = ()
+    moved: str = ""
     expected_end: ExpectedEnd | None = None
 
     def is_tiered(self, config: TopicConfig) -> bool:
@@ -91,7 +93,8 @@ class Loaded(NamedTuple):
             CorruptRecordError: names the records and the remedy.
         """
         expected = self.expected_end if self.expected_end is not None and self.expected_end.is_certain else None
-        missing = [*self.missing, *([] if expected is None else [expected.missing])]
+        missing = [*self.missing, *([self.moved] if self.moved else [])]
+        missing += [] if expected is None else [expected.missing]
         if missing:
             raise CorruptRecordError(
                 f"records are missing: {'; '.join([*missing, *dict.fromkeys(self.losses)])}; nothing was changed. A "

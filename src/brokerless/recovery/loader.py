@@ -8,6 +8,7 @@ lists that under `losses`, and the caller decides.
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from itertools import pairwise
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from brokerless import _native
 from brokerless.errors import CorruptRecordError, UnsupportedFormatError, located
 from brokerless.io.file_window import is_zero_from
-from brokerless.layout import checkpoints, file_names
+from brokerless.layout import checkpoints, file_names, lost_offsets
 from brokerless.layout.tiering import log_start_offset
 from brokerless.log.expected_end import EndEvidence, above_in_words, cut_short_in_words, lost_in_words
 from brokerless.log.segment import last_entry, limit_of
@@ -129,6 +130,22 @@ class _Loader:
     cuts: list[Cut] = field(default_factory=list)
     unseen_end: int = 0
 
+    def _moved(self, evidence: EndEvidence) -> str:
+        """Return why the last batch is not where it was: a log ended amid the gap before it."""
+        end, last = self.segments[-1], None
+        ends = (evidence.recovery_point or 0, evidence.high_watermark or 0, *evidence.snapshots[-1:])
+        if max(ends) > end:
+            name = file_names.segment_file(end, file_names.LOG)
+            # Recovery goes on behind a magic that there is not.
+            with suppress(UnsupportedFormatError), self.changes.open(name) as file:
+                for batch in headers(file):
+                    end, last = end if last is None else last["last_offset"] + 1, batch
+        recorded: list[tuple[int, int]] = []
+        with suppress(CorruptRecordError, OSError):
+            recorded = lost_offsets.recorded(self.changes.directory)
+        claim = evidence.lone_claim(end, last, recorded)
+        return "" if claim is None or claim.expected_end is None else f"{claim}: the batch was moved"
+
     def load(self) -> Loaded:
         live = file_names.live_files(
             self.changes.names(), lambda name: self._next_offset(self._base_offset(name), file_names.SWAP)
@@ -176,6 +193,7 @@ class _Loader:
             self.losses,
             self.cuts,
             missing=missing,
+            moved="" if self.is_clean else self._moved(evidence),
             expected_end=evidence.above(
                 max(end_offset, self.unseen_end),
                 name=os.path.basename(self.changes.directory),

@@ -951,6 +951,15 @@ def test_a_last_batch_behind_an_offset_at_which_the_log_ended_was_moved(data, tm
     else:
         (data / known).write_bytes(checkpoints.format_offset_checkpoint({("t", 0): 40}))
     damage.flip_bit(last(data), SIZE * 19 + 6, 2)
+    # A read, a check and a writer say what the repair does.
+    with pytest.warns(UserWarning, match="t-0 ends at 39"):
+        reader = bl.Log(data / "t-0").read(columns=["offset"], on_corrupt="skip")
+    with reader:
+        read = [offset for rows in reader for offset in rows["offset"].to_pylist()]
+    assert (read, [one.start_offset for one in reader.lost]) == (list(range(39)), [39])
+    assert found(data).count("batch-order") == 1
+    with pytest.raises(CorruptRecordError, match="the batch was moved"), bl.open_log_dir(data) as log_dir:
+        log_dir.log("t", 0)
     repaired = bl.repair(data, tmp_path / "to")
     assert [(one.code, one.state, one.start_offset) for one in repaired.ranges] == [("batch-order", "lost", 39)]
     assert offsets(tmp_path / "to") == list(range(39))
