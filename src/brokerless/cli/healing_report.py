@@ -29,6 +29,17 @@ def print_reports(reports: Sequence[HealingReport], form: str, show: Callable[[A
         raise SystemExit(WARNINGS)
 
 
+def print_repaired(report: HealingReport) -> None:
+    """Print the damaged ranges, the doubts, and what was done to each partition, each once."""
+    for damaged in report.ranges:
+        click.echo(str(damaged))
+    for doubt in report.doubts:
+        click.echo(f"doubt: {doubt}")
+    for name, steps in report.repaired.items():
+        for step in steps if name not in getattr(report, "recovered", ()) else ():
+            click.echo(f"{name}: {step}")
+
+
 def print_left(report: HealingReport, *, is_dry: bool) -> None:
     """Print the findings that are left."""
     for finding in report.left:

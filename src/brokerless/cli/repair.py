@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from brokerless.cli.healing_report import print_left, print_reports
+from brokerless.cli.healing_report import print_left, print_repaired, print_reports
 from brokerless.cli.options import BytesProgress, as_json, existing_path
 
 if TYPE_CHECKING:
@@ -61,7 +61,8 @@ def repair(
     compacted topic, a deleted key may come back with them.
 
     Each damaged range of offsets is printed with what became of it: lost, recovered from another replica, or suspect:
-    kept by --keep-suspect although the checksum is wrong. The bytes that are left out go to a directory of their own,
+    kept by --keep-suspect although the checksum is wrong. Then come doubts, and the steps: which files of a partition
+    are written or rebuilt, and why. The bytes that are left out go to a directory of their own,
     with a report of all ranges, report.json.
 
     Use a result with lost ranges only where no other replica has them. A broker never fetches such a range from a
@@ -107,13 +108,13 @@ def show(found: Repair, *, is_dry: bool) -> None:
     """Print what a repair did, or would do."""
     from brokerless.healing.report import RECOVERED
 
-    for one in found.ranges:
-        click.echo(str(one))
-    for doubt in found.doubts:
-        click.echo(f"not known: {doubt}")
-    for name, done in found.repaired.items():
-        for step in done if name not in found.recovered else ():
-            click.echo(f"{name}: {step}")
+    print_repaired(found)
+    for name in found.checkpoints:
+        click.echo(f"write {name}: it cannot be read")
+    for directory, why in found.left_out.items():
+        click.echo(f"leave out {directory}: {why}")
+    for name, why in found.left_alone.items():
+        click.echo(f"{name}: left as it is: {why}")
     print_left(found, is_dry=is_dry)
     count = len(found.repaired) - len(found.recovered)
     what = "would be repaired" if is_dry else "repaired"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from brokerless.cli.healing_report import print_left, print_reports
+from brokerless.cli.healing_report import print_left, print_repaired, print_reports
 from brokerless.cli.options import BytesProgress, as_json, existing_path, int_from, known_release, moment
 
 if TYPE_CHECKING:
@@ -124,13 +124,10 @@ def _pair(text: str) -> tuple[str, str]:
 def _show(found: Rescue, *, is_dry: bool) -> None:
     for note in found.notes:
         click.echo(f"note: {note}")
-    for doubt in found.doubts:
-        click.echo(f"doubt: {doubt}")
     for missing in found.missing:
         what = "lost" if missing.is_gone else "perhaps lost"
         click.echo(f"{what}: {missing.topic}-{missing.partition}: {missing.reason}")
-    for one in found.ranges:
-        click.echo(str(one))
+    print_repaired(found)
     print_left(found, is_dry=is_dry)
     count = sum(found.topics.values())
     what = "there will be" if is_dry else "there are"

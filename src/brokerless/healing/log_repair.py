@@ -14,7 +14,6 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
-from brokerless.arguments import listed_few
 from brokerless.checking.finding import Finding
 from brokerless.checking.logs import LogCheck
 from brokerless.errors import BrokerlessError, CorruptRecordError
@@ -50,7 +49,8 @@ class Step(NamedTuple):
         verb: "keep" or "write"; "rebuild" (from the batches, by the recovery of the result), "replace" (a file in whose
             place another one is) or "drop" (bytes that are no sound batch).
         name: the file's name; of bytes that are dropped, with their position.
-        to: the path of a file to keep; batches, or bytes, to write; or the part of a file that the result lacks.
+        to: the path of a file to keep; batches, or bytes, to write; or the part of a file that the result lacks, and ""
+            for a file that is missing already.
         why: the reason, in words; "": it stays as it is.
     """
 
@@ -132,22 +132,33 @@ class LogRepair:
             return
         for base_offset, pieces in self.segments.items():
             name = file_names.segment_file(base_offset, file_names.LOG)
-            is_told = self.ranges or any(piece.verb != "keep" or piece.patches for piece in pieces)
+            is_damaged = self.ranges or any(found.severity != "note" for found in self.findings)
+            is_told = is_damaged or any(piece.verb != "keep" or piece.patches for piece in pieces)
             is_kept = len(pieces) == 1 and pieces[0].is_file and os.path.basename(pieces[0].path) == name
             if is_kept and pieces[0].verb == "keep":
                 yield Step("keep", name, pieces[0].path)
             else:
-                yield Step("write", name, pieces, listed_few(map(str, pieces)) if is_told else "")
+                yield Step("write", name, pieces, (", ".join(map(str, pieces)) or "empty") if is_told else "")
         directory = self.log.path
         names = [name for name in sorted(storage.list_directory(directory)) if storage.is_file(f"{directory}/{name}")]
         rebuilt = {step.name for step in self.gone if step.verb != "drop"}
         kept = [name for name in names if name not in rebuilt and self._is_kept(name)]
         yield from (Step("keep", name, f"{directory}/{name}") for name in kept)
         if topic_id is not None and checkpoints.PARTITION_METADATA not in kept:
-            yield Step("write", checkpoints.PARTITION_METADATA, checkpoints.format_partition_metadata(topic_id))
+            content = checkpoints.format_partition_metadata(topic_id)
+            yield Step("write", checkpoints.PARTITION_METADATA, content, "it does not tell the topic's id")
         if self.recorded:
             yield Step("write", lost_offsets.FILE, lost_offsets.content(self.recorded))
         yield from self.gone
+
+    def told(self, topic_id: str | None = None) -> list[str]:
+        """Return the steps that change something, in words, but for the bytes of which a range tells."""
+        places = {(one.path, one.position) for one in self.ranges}
+        return [
+            str(step)
+            for step in self.steps(topic_id)
+            if step.why and not (step.verb == "drop" and isinstance(step.to, Slice) and step.to[:2] in places)
+        ]
 
     def _is_kept(self, name: str) -> bool:
         """Return whether a file beside the batches is kept. Others are made again, or of no use."""
@@ -597,12 +608,12 @@ def _rebuilt(log: Log, findings: Iterable[Finding], is_epochs_file_right: bool |
         paths |= {} if is_epochs_file_right else {path: code}
     # The topic's id is not in the batches.
     verbs = {"topic-id-damaged": "replace"}
-    return [_without(verbs.get(why, "rebuild"), path, why) for path, why in paths.items() if storage.exists(path)]
+    return [_without(verbs.get(why, "rebuild"), path, why) for path, why in paths.items()]
 
 
 def _without(verb: str, path: str, why: str) -> Step:
-    """Return the step for a file that goes as a whole."""
-    return Step(verb, os.path.basename(path), Slice(path, 0, storage.size(path)), why)
+    """Return the step for a file that goes as a whole, or is missing."""
+    return Step(verb, os.path.basename(path), Slice(path, 0, storage.size(path)) if storage.exists(path) else "", why)
 
 
 def _content_end(path: str, start: int, end: int) -> int:

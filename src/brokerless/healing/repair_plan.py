@@ -47,6 +47,8 @@ _ROOT_FILES = (
     restored_topics.FILE,
 )
 _BLOCK = 4 << 20
+UNREADABLE = "it cannot be read"
+"""Why a checkpoint of the log directory is written again."""
 # With another one, a controller would count a broker that lost records as in sync (KIP-966).
 _NO_EPOCH = checkpoints.format_clean_shutdown(None)
 
@@ -149,11 +151,14 @@ class RepairPlan:
         for repair in self.logs:
             yield from ((repair.log.name, step) for step in repair.steps(self.topic_ids.get(_key(repair.log)[0])))
         for name, errors in self.moving.items():
-            why = f"a replica on its way here is damaged, {errors[0]}; the present one stays: move it again"
+            found = f"{errors[0].code}: {errors[0].message}"
+            why = f"a replica on its way here is damaged, {found}; the present one stays: move it again"
             yield name, Step("drop", name, "", why)
         damaged = {os.path.basename(path) for path in self._damaged_checkpoints()}
-        for name, content in self._checkpoints(self.path, {}) if damaged or self._changed else ():
-            yield "", Step("write", name, content, "it cannot be read" if name in damaged else "the logs have changed")
+        for name, content in self._checkpoints(self.path, {}):
+            if name in damaged or self._changed:
+                why = UNREADABLE if name in damaged else "the logs have changed"
+                yield "", Step("write", name, content, why)
 
     def __str__(self) -> str:
         return "\n".join(f"{name}: {step}" if name else str(step) for name, step in self.steps())
@@ -162,16 +167,22 @@ class RepairPlan:
         """Return the report: what will have been done, and what is left of the findings."""
         result = Repair(path=self.path, to=to, partitions=len(self.logs))
         for repair in self.logs:
+            name = repair.log.name
             if repair.is_changed:
-                result.repaired[repair.log.name] = [] if repair.ranges or repair.doubts else [RECOVERED]
+                is_recovered = not (repair.ranges or repair.doubts)
+                told = repair.told(self.topic_ids.get(_key(repair.log)[0]))
+                result.repaired[name] = told or ([RECOVERED] if is_recovered else [])
+            if repair.unusable:
+                result.left_alone[name] = repair.unusable
             result.ranges += repair.ranges
             result.left += repair.left
             result.doubts += [f"{repair.log.name}: {doubt}" for doubt in repair.doubts]
             result.doubts += _doubts_on_start(repair)
         for name, step in self.steps():
-            if name and step.why and (step.verb != "drop" or name in self.moving):
-                told = [line for line in result.repaired.get(name, []) if line != RECOVERED]
-                result.repaired[name] = [*told, str(step)]
+            if name in self.moving:
+                result.left_out[name] = step.why
+            elif not name and step.why == UNREADABLE:
+                result.checkpoints.append(step.name)
         for finding in [*(one for repair in self.logs for one in repair.findings), *chain(*self.moving.values())]:
             result.findings[finding.code] = result.findings.get(finding.code, 0) + 1
         return result
@@ -248,7 +259,7 @@ class RepairPlan:
     def foreseen(self, to: str) -> Repair:
         """Return what would be done, with what a check of the result would still find around the logs."""
         result = self.report(to)
-        if self.topics is None and self.root.is_there:
+        if self.topics is None and self.root.is_there and os.path.abspath(self.path) == self._root_path:
             with contextlib.suppress(BrokerlessError, OSError):
                 for one in check_directories(DirectoriesToCheck((self.path,))):
                     name = f"{one.topic}-{one.partition}"
@@ -277,7 +288,8 @@ class RepairPlan:
         expected = {found.code for found in one.left}
         for found in check(directory):
             if found.severity == "error" and found.code not in expected:
-                raise CorruptRecordError(f"the repaired partition would have a fault: {found}; nothing is changed")
+                what = f"{found.code} at {found.path}: {found.message}"
+                raise CorruptRecordError(f"the repaired partition would have a fault: {what}; nothing is changed")
         return loaded
 
     def _copy_root(self, result: Repair, to: str, ends: dict[tuple[str, int], Loaded]) -> None:

@@ -21,6 +21,7 @@ class HealingReport:
         doubts: what else may be lost, and what is not known, a sentence each.
         left: the findings that are still true of the result.
         lost_path: the directory with the report, and the bytes that were left out; None: there is none.
+        repaired: what was done to the files of each partition that was not sound, by its name.
     """
 
     to: str
@@ -28,6 +29,7 @@ class HealingReport:
     doubts: list[str] = field(default_factory=list)
     left: list[Finding] = field(default_factory=list)
     lost_path: str | None = None
+    repaired: dict[str, list[str]] = field(default_factory=dict)
 
     @property
     def lost(self) -> list[DamagedRange]:
@@ -73,12 +75,15 @@ class Repair(HealingReport):
         path: the damaged log directory or partition directory.
         to: where the repaired one is: another directory, or the same.
         ranges: the damaged ranges of offsets, and what became of them.
-        doubts: the transactions of which it is not known whether they were committed, a sentence each.
+        doubts: what is not known of transactions, leader epochs and deleted records, a sentence each.
         left: the findings that are still true of the result.
-        lost_path: the directory with the bytes that were left out, and the report; None: nothing was left out.
-        partitions: how many partitions were looked at.
+        lost_path: the directory with the bytes that were left out, and the report; None: nothing was, or a dry run.
         repaired: what was done to the files of each partition that was not sound, by its name.
-        findings: how many findings of each code there were.
+        partitions: how many partitions were looked at.
+        checkpoints: the checkpoints of the log directory that were damaged, and are written again.
+        left_alone: why a partition is left as it is, by its name.
+        left_out: why a replica that was on its way here is left out, by its directory.
+        findings: how many findings of each code there were in the partitions.
 
     >>> import brokerless as bl
     >>> bl.repair(SAMPLE_DIR, dry_run=True).ranges
@@ -87,7 +92,9 @@ class Repair(HealingReport):
 
     path: str
     partitions: int = 0
-    repaired: dict[str, list[str]] = field(default_factory=dict)
+    checkpoints: list[str] = field(default_factory=list)
+    left_alone: dict[str, str] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)
     findings: dict[str, int] = field(default_factory=dict)
 
     @property
@@ -123,6 +130,7 @@ class Rescue(HealingReport):
             committed, changes of the metadata, logs that cannot be checked.
         left: the findings that are still true of the result.
         lost_path: the directory with the report; None for a dry run.
+        repaired: what was done to the files of each partition that was not sound, by its name.
         nodes: the log directory of each node.
         cluster_id: the id of the new cluster.
         metadata: where the metadata come from; None: there are none, and topics are known by their directories only.

@@ -414,20 +414,14 @@ class RescuePlan:
         """Add a partition to the report: its source, its damaged ranges and its missing records."""
         result = self.report
         if one.kept is None:
-            why, is_gone = "no disk has it: it starts empty at offset 0", True
-            if one.unread:
-                why = (
-                    f"it starts empty at offset 0, for no replica can be used: {'; '.join(one.unread)}. A file that "
-                    "is no .log may be moved away: then the records can be read"
-                )
-            elif deleted := self._to_be_deleted(one):
-                why += f". A broker was to delete {', '.join(deleted)}: renamed to {one.name}, it is a replica again"
-            result.missing.append(MissingPartition(one.topic.name, one.number, why, is_gone))
+            result.missing.append(self._gone(one))
             return
         found, replica = one.kept.repair, one.kept.replica
         result.chosen[one.name] = found.log.path
         result.ranges += found.ranges
         result.ranges += _lost_before(found)
+        if told := found.told(one.topic.topic_id):
+            result.repaired[one.name] = told
         unread = [f"a replica of {one.name} is not used: {why}" for why in one.unread]
         result.doubts += [*one.doubts, *unread, *(f"{one.name}: {doubt}" for doubt in found.doubts)]
         if replica.state == "future":
@@ -454,6 +448,18 @@ class RescuePlan:
             )
         if reason:
             result.missing.append(MissingPartition(one.topic.name, one.number, reason, False))
+
+    def _gone(self, one: RescuedPartition) -> MissingPartition:
+        """Return what is said of a partition of which nothing is kept."""
+        why = "no disk has it: it starts empty at offset 0"
+        if one.unread:
+            why = (
+                f"it starts empty at offset 0, for no replica can be used: {'; '.join(one.unread)}. A file that "
+                "is no .log may be moved away: then the records can be read"
+            )
+        elif deleted := self._to_be_deleted(one):
+            why += f". A broker was to delete {', '.join(deleted)}: renamed to {one.name}, it is a replica again"
+        return MissingPartition(one.topic.name, one.number, why, True)
 
     def _to_be_deleted(self, one: RescuedPartition) -> list[str]:
         """Return the directories of a partition that a broker has renamed, and not deleted yet."""

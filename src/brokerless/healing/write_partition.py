@@ -57,7 +57,7 @@ def write_partition(
         disk.make_directory(directory)
     # A recovery may cut the last segment, and then both names of a link.
     last = file_names.segment_file(max(repair.segments, default=0), file_names.LOG)
-    for step in repair.steps(topic_id):
+    for step in (step for step in repair.steps(topic_id) if step.verb in ("keep", "write")):
         may_link = links and step.name.endswith(".log") and step.name != last
         _take(step, f"{directory}/{step.name}", repair.log, progress, links=may_link)
     if config.remote_storage_enable is False:
@@ -85,7 +85,7 @@ def write_partition(
 def _take(step: Step, to: str, log: Log, progress: Callable[[int], None], *, links: bool) -> None:
     match step.to:
         case Slice():
-            pass
+            raise AssertionError(step)
         case bytes(content):
             disk.atomic_write(to, content)
         case str(path):

@@ -100,9 +100,32 @@ def test_files_that_are_made_again_name_the_finding(data):
     assert bl.repair(data, dry_run=True).repaired == {"t-0": ["rebuild leader-epoch-checkpoint: epochs-damaged"]}
 
 
-def test_a_checkpoint_of_the_directory_that_cannot_be_read_is_a_step(data):
+def test_a_checkpoint_of_the_directory_that_cannot_be_read_is_told(data, run):
     (data / "recovery-point-offset-checkpoint").write_text("x")
-    assert "write recovery-point-offset-checkpoint: it cannot be read" in str(RepairPlan.of(str(data)))
+    said = "write recovery-point-offset-checkpoint: it cannot be read"
+    assert str(RepairPlan.of(str(data))) == said
+    assert bl.repair(data, dry_run=True).checkpoints == ["recovery-point-offset-checkpoint"]
+    assert run("repair", data, "--dry-run").out == f"{said}\n"
+
+
+@pytest.mark.parametrize("lost", ["00000000000000000000.index", "partition.metadata"])
+def test_a_file_that_is_missing_is_told(data, lost, run):
+    (data / "t-0" / lost).unlink()
+    (line,) = run("repair", data, "--dry-run").out.splitlines()
+    assert lost in line
+
+
+def test_what_is_left_as_it_is_says_why(data, run):
+    damage.flip_bit(first(data), SIZE * 5 + 100)
+    said = run("repair", data, "--dry-run", "--indexes-only").out.splitlines()
+    assert said[0] == "t-0: left as it is: its batches are damaged"
+
+
+def test_a_torn_tail_is_told(data, run):
+    (data / ".kafka_cleanshutdown").unlink()
+    damage.append(last(data), b"\0" * 7 + b"x" * 30)
+    said = run("repair", data, "--dry-run").out.splitlines()
+    assert f"t-0: drop {LAST}:{SIZE * 20}: tail-torn" in said
 
 
 def test_replaced_segments_are_told_if_something_is_lost(data):

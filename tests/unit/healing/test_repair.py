@@ -773,7 +773,7 @@ def test_a_damaged_replica_that_is_being_moved_is_left_out(data, tmp_path, in_pl
     assert found(data) == ["batch-crc"]
     to = data if in_place else tmp_path / "to"
     repaired = bl.repair(data, None if in_place else to, in_place=in_place)
-    assert "move it again" in repaired.repaired[name][0]
+    assert "move it again" in repaired.left_out[name]
     assert not (to / name).exists()
     assert found(to) == []
     assert offsets(to) == list(range(40))

@@ -63,7 +63,7 @@ def repair(
             path,
             f"{path.rstrip('/')}{suffix}" if beside else None,
             in_place=in_place and not dry_run,
-            sources=[other for other in given if other != path],
+            sources=[other for other in given if other != path and not indexes_only],
             topics=list(topics) or None,
             keep_suspect=keep_suspect,
             indexes_only=indexes_only,
