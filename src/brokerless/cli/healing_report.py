@@ -35,8 +35,9 @@ def print_repaired(report: HealingReport) -> None:
         click.echo(str(damaged))
     for doubt in report.doubts:
         click.echo(f"doubt: {doubt}")
+    recovered = set(getattr(report, "recovered", ()))
     for name, steps in report.repaired.items():
-        for step in steps if name not in getattr(report, "recovered", ()) else ():
+        for step in steps if name not in recovered else ():
             click.echo(f"{name}: {step}")
 
 

@@ -141,7 +141,7 @@ class LogRepair:
                 yield Step("write", name, pieces, (", ".join(map(str, pieces)) or "empty") if is_told else "")
         directory = self.log.path
         names = [name for name in sorted(storage.list_directory(directory)) if storage.is_file(f"{directory}/{name}")]
-        rebuilt = {step.name for step in self.gone if step.verb != "drop"}
+        rebuilt = {step.name for step in self.gone}
         kept = [name for name in names if name not in rebuilt and self._is_kept(name)]
         yield from (Step("keep", name, f"{directory}/{name}") for name in kept)
         if topic_id is not None and checkpoints.PARTITION_METADATA not in kept:
@@ -162,7 +162,7 @@ class LogRepair:
 
     def _is_kept(self, name: str) -> bool:
         """Return whether a file beside the batches is kept. Others are made again, or of no use."""
-        if name.endswith((*file_names.STATES, ".tmp")) or name.startswith(file_names.SET_ASIDE):
+        if name.endswith((*file_names.STATES, ".tmp")):
             return False
         if name == lost_offsets.FILE or file_names.is_fatal(name):
             return False
@@ -245,11 +245,12 @@ def salvage(
     end = pieces[-1].next_offset if pieces else log.log_start_offset
     still = lost_offsets.without(known, [(piece.first_offset, piece.next_offset) for piece in pieces])
     now = [(one.start_offset, one.end_offset) for one in lost if one.end_offset is not None]
-    gone = [*_rebuilt(log, findings, is_epochs_file_right), *_dropped(findings, ranges)]
+    gone = [*_rebuilt(log, findings, is_epochs_file_right), *_dropped(findings, ranges), *_fatal(log)]
     if lost:
         # A producer's sequences may skip what is lost: a check of the result asks that again.
         left = [one for one in left if one.code != "sequence-gap"]
-        gone += [_without("replace", path, "a swap has its batches in another segment") for path in replaced]
+        swapped = [path for path in replaced if not file_names.is_fatal(os.path.basename(path))]
+        gone += [_without("replace", path, "a swap has its batches in another segment") for path in swapped]
     segments = _segments(log, others, pieces, log_start_offset=log_start_offset or 0, lost=lost)
     return replace(
         repair,
@@ -607,8 +608,15 @@ def _rebuilt(log: Log, findings: Iterable[Finding], is_epochs_file_right: bool |
         code = paths.pop(path, "epochs-differ")
         paths |= {} if is_epochs_file_right else {path: code}
     # The topic's id is not in the batches.
-    verbs = {"topic-id-damaged": "replace"}
+    verbs = {"topic-id-damaged": "drop"}
     return [_without(verbs.get(why, "rebuild"), path, why) for path, why in paths.items()]
+
+
+def _fatal(log: Log) -> Iterator[Step]:
+    """Yield the files at whose names a broker stops."""
+    for name in () if log.files.is_file else sorted(storage.list_directory(log.path)):
+        if file_names.is_fatal(name) and storage.is_file(f"{log.path}/{name}"):
+            yield _without("drop", f"{log.path}/{name}", "a broker stops at that name")
 
 
 def _without(verb: str, path: str, why: str) -> Step:

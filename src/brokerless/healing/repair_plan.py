@@ -197,8 +197,9 @@ class RepairPlan:
 
     def copy(self, to: str, lost_to: str, *, is_partition: bool) -> Repair:
         """Write the repaired directory to a new place."""
-        result = self.report(to)
         disk.check_local(to)
+        self.at_rest.check()
+        result = self.report(to)
         with StagedCopy(to, is_partition=is_partition) as copy:
             ends: dict[tuple[str, int], Loaded] = {}
             for one in self.logs:
@@ -219,8 +220,8 @@ class RepairPlan:
     def replace(self, lost_to: str) -> Repair:
         """Put the repaired partitions in the place of the damaged ones. The caller holds the lock."""
         root, changed = self._root_path, self._changed
-        result = self.report(root)
         self.at_rest.check()
+        result = self.report(root)
         for one in changed:
             if storage.is_link(one.log.path):
                 raise ValueError(
@@ -258,6 +259,7 @@ class RepairPlan:
 
     def foreseen(self, to: str) -> Repair:
         """Return what would be done, with what a check of the result would still find around the logs."""
+        self.at_rest.check()
         result = self.report(to)
         if self.topics is None and self.root.is_there and os.path.abspath(self.path) == self._root_path:
             with contextlib.suppress(BrokerlessError, OSError):
@@ -392,9 +394,7 @@ class RepairPlan:
     @contextlib.contextmanager
     def _lost_files(self, result: Repair, to: str, staged: str) -> Iterator[None]:
         """Write the bytes that are left out, and the report, before a block that publishes the result."""
-        gone = [
-            (step.to, step.verb == "drop") for one in self._changed for step in one.gone if isinstance(step.to, Slice)
-        ]
+        gone = [(step.to, ":" in step.name) for one in self._changed for step in one.gone if isinstance(step.to, Slice)]
         files = self._damaged_checkpoints()
         if self._root_path == result.to:
             moving = [f"{self._root_path}/{name}" for name in self.moving]

@@ -202,8 +202,9 @@ class _NewNodes:
             for node in self._plan.nodes:
                 self._write_root(node, self._directory(copy.path, node))
             if self._old_formats and not self._converts:
+                names = ", ".join(sorted(self._old_formats))
                 self._note(
-                    f"messages of formats 0 and 1, of brokers before 0.11, are kept in {', '.join(self._old_formats)}: "
+                    f"messages of formats 0 and 1, of brokers before 0.11, are kept in {names}: "
                     f"{option('convert')} makes records of today's format of them"
                 )
             for note in self._plan.cluster.finish_notes():

@@ -101,10 +101,13 @@ def _copy_file(path: str, to: str, progress: Callable[[int], None], *, links: bo
         # Not every file system has links.
         with contextlib.suppress(OSError):
             disk.link(path, to)
-            # A killed broker may have left it unflushed, and nobody recovers it any more.
-            with disk.open_existing(to) as output:
-                output.sync()
-            return
+            try:
+                # A killed broker may have left it unflushed, and nobody recovers it any more.
+                with disk.open_existing(to) as output:
+                    output.sync()
+                return
+            except OSError:
+                disk.remove(to)
     copy_file(path, to, progress)
 
 

@@ -166,30 +166,33 @@ class FilesAtRest:
     """
 
     def __init__(self, paths: Iterable[str]) -> None:
-        self._sizes = {path: _sizes(path) for path in paths}
+        self._found = {path: _listed(path) for path in paths}
 
     def check(self) -> None:
-        """Refuse to go on if a file was changed.
+        """Refuse to go on if a file was changed. What cannot be listed, then or now, is not compared.
 
         Raises:
-            LogInUseError: a file is new or gone, or has another size or time.
+            LogInUseError: a file or a directory is new or gone, or a file has another size or time.
         """
-        for path, before in self._sizes.items():
-            if _sizes(path) != before:
-                raise LogInUseError(f"changed meanwhile: {path}; stop what writes there, and start again")
+        for path, before in self._found.items():
+            now = _listed(path)
+            for directory in {*before, *now} if None not in (before.get(path, {}), now.get(path, {})) else ():
+                states = before.get(directory, {}), now.get(directory, {})
+                if None not in states and states[0] != states[1]:
+                    raise LogInUseError(f"changed meanwhile: {directory}; stop what writes there, and start again")
 
 
-def _sizes(path: str) -> dict[str, tuple[int, int]]:
-    """Return the size and the time of each file; nothing of a directory that cannot be listed."""
-    found: dict[str, tuple[int, int]] = {}
-    if is_remote(path):
-        return found
-    with contextlib.suppress(OSError):
-        for directory in (path, *(f"{path}/{name}" for name in storage.list_subdirectories(path))):
-            for name in storage.list_directory(directory):
-                file = f"{directory}/{name}"
-                if name != checkpoints.LOCK and storage.is_file(file):
-                    found[file] = storage.size(file), storage.modified_ns(file)
+def _listed(path: str) -> dict[str, dict[str, tuple[int, int]] | None]:
+    """Return for each directory the size and the time of each file; None for one that cannot be listed."""
+    found: dict[str, dict[str, tuple[int, int]] | None] = {}
+    waiting = [] if is_remote(path) else [path]
+    for directory in waiting:
+        found[directory] = None
+        with contextlib.suppress(OSError):
+            names = [name for name in storage.list_directory(directory) if name != checkpoints.LOCK]
+            files = [(name, f"{directory}/{name}") for name in names if storage.is_file(f"{directory}/{name}")]
+            found[directory] = {name: (storage.size(file), storage.modified_ns(file)) for name, file in files}
+            waiting += [f"{path}/{name}" for name in storage.list_subdirectories(path)] if directory == path else []
     return found
 
 

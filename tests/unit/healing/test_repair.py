@@ -15,7 +15,9 @@ from brokerless.healing import leader_epochs as healing_epochs
 from brokerless.healing import write_partition
 from brokerless.healing.lost_directory import lost_files
 from brokerless.healing.repair_plan import RepairPlan
+from brokerless.io import disk, storage
 from brokerless.layout import checkpoints, lost_offsets
+from brokerless.log_dir.copying import FilesAtRest
 from brokerless.log_dir.recover import recovered
 from support import damage
 from support.broken_directories import BROKEN
@@ -653,6 +655,50 @@ def test_what_was_left_out_goes_if_the_result_is_not_published(data, tmp_path, m
         bl.repair(data, in_place=True)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["data"]
     assert not [path for path in data.iterdir() if path.name.endswith("-delete")]
+
+
+def test_a_directory_that_cannot_be_listed_hides_no_change_of_another(data, monkeypatch):
+    """As `lost+found`, which only the superuser may list."""
+    (data / "lost+found").mkdir()
+    listed = storage.list_directory
+
+    def refused(path):
+        if path.endswith("lost+found"):
+            raise PermissionError(13, "Permission denied", path)
+        return listed(path)
+
+    monkeypatch.setattr("brokerless.io.storage.list_directory", refused)
+    at_rest = FilesAtRest([str(data)])
+    at_rest.check()
+    damage.append(last(data), batch(40, [VALUE], timestamp=NOW + 40))
+    with pytest.raises(LogInUseError, match=r"changed meanwhile: .*t-0"):
+        at_rest.check()
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+def test_what_a_recovery_set_aside_is_kept_and_a_file_that_stops_a_broker_is_in_lost(data, tmp_path, in_place):
+    (data / "t-0/set-aside-00000000000000000000.log-from-100").write_bytes(b"cut off")
+    (data / "t-0/99999999999999999999.log").write_bytes(b"somebody's")
+    (data / "t-0/leader-epoch-checkpoint").write_text("x")
+    to = data if in_place else tmp_path / "to"
+    bl.repair(data, **({"in_place": True} if in_place else {"to": to}))
+    assert (to / "t-0/set-aside-00000000000000000000.log-from-100").read_bytes() == b"cut off"
+    assert not (to / "t-0/99999999999999999999.log").exists()
+    assert (tmp_path / f"{to.name}.lost/t-0/99999999999999999999.log").read_bytes() == b"somebody's"
+
+
+def test_a_segment_that_may_not_be_written_is_copied_in_place(data, monkeypatch):
+    damage.flip_bit(last(data), 100)
+    opened = disk.open_existing
+
+    def refused(path):
+        if str(path).endswith("t-0/00000000000000000000.log"):
+            raise PermissionError(13, "Permission denied", path)
+        return opened(path)
+
+    monkeypatch.setattr("brokerless.io.disk.open_existing", refused)
+    bl.repair(data, in_place=True)
+    assert offsets(data) == [at for at in range(40) if at != 20]
 
 
 def test_a_linked_partition_is_not_replaced(data, tmp_path):
