@@ -42,7 +42,14 @@ def test_the_command(run, disks):
     code, out, _ = run("repair", disks[0], "--in-place", "--json")
     (line,) = out.splitlines()
     assert (code, [one["state"] for one in json.loads(line)["ranges"]]) == (3, ["lost"])
-    assert run("repair", disks[1], "--dry-run")[:2] == (3, f"{bl.repair(disks[1], dry_run=True).ranges[0]}\n")
+    (said,) = bl.repair(disks[1], dry_run=True).ranges
+    steps = "t-0: write 00000000000000000000.log: keep offsets 0 to 8, keep offsets 10 to 19"
+    assert run("repair", disks[1], "--dry-run")[:2] == (3, f"{said}\n{steps}\n")
+
+
+def test_indexes_alone_are_repaired_without_the_others(spark, disks):
+    found = repair(spark, *disks, indexes_only=True, dry_run=True)
+    assert any(one.left_alone for one in found)
 
 
 def test_no_suffix(spark, disks):

@@ -1,0 +1,5 @@
+"""`python -m brokerless.cli`."""
+
+from brokerless.cli import main
+
+main()
