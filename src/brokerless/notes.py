@@ -26,7 +26,7 @@ _TAKE: ContextVar[Callable[[str], None] | None] = ContextVar("brokerless.notes",
 
 
 def note(text: str) -> None:
-    """Tell the caller what the result of the call does not say.
+    """Give the caller a note: a sentence that belongs to the result.
 
     >>> with collected() as notes:
     ...     note("orders-0: offsets 3 to 4 may be missing")

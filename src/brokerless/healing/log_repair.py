@@ -130,9 +130,9 @@ class LogRepair:
         """
         if not self.is_changed:
             return
+        is_damaged = bool(self.ranges) or any(found.severity != "note" for found in self.findings)
         for base_offset, pieces in self.segments.items():
             name = file_names.segment_file(base_offset, file_names.LOG)
-            is_damaged = self.ranges or any(found.severity != "note" for found in self.findings)
             is_told = is_damaged or any(piece.verb != "keep" or piece.patches for piece in pieces)
             is_kept = len(pieces) == 1 and pieces[0].is_file and os.path.basename(pieces[0].path) == name
             if is_kept and pieces[0].verb == "keep":

@@ -173,7 +173,7 @@ class Remote(Generic[_T]):
 
 
 def say_notes(noted: NotedResult[_T]) -> _T:
-    """Say the notes of a call that ran in another process, and return its result."""
+    """Pass on the notes of a call in another process, and return its result."""
     for text in noted.notes:
         note(text)
     return noted.result

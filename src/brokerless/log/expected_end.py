@@ -102,6 +102,11 @@ class EndEvidence(NamedTuple):
         newest = self.snapshots[-1] if self.snapshots else None
         return newest if newest == self.recovery_point else None
 
+    @property
+    def known(self) -> list[int]:
+        """The offsets at which a batch ended, by these files. Epochs begin where a leader was elected."""
+        return [self.recovery_point or 0, self.high_watermark or 0, *self.snapshots[-1:]]
+
     def lone_claim(
         self, end_offset: int, last: Mapping[str, Any] | None, recorded: Iterable[tuple[int, int]]
     ) -> LoneClaim | None:
@@ -118,8 +123,7 @@ class EndEvidence(NamedTuple):
         """
         if last is None or last["magic"] < 2 or last["base_offset"] <= end_offset:
             return None
-        base = last["base_offset"]
-        known = [self.recovery_point or 0, self.high_watermark or 0, *self.snapshots[-1:]]
+        base, known = last["base_offset"], self.known
         starts = self.epoch_starts[-1:]
         is_known = base in known or max(known) > last["last_offset"] or any(base <= start for start in starts)
         if is_known or any(low <= end_offset and base <= high for low, high in recorded):

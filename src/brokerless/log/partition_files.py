@@ -22,7 +22,7 @@ import contextlib
 import os
 from bisect import bisect_left
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from brokerless import _native
 from brokerless.errors import BrokerlessError, CorruptRecordError, UnsupportedFormatError, located
@@ -34,7 +34,7 @@ from brokerless.layout.log_dir_files import LogDirFiles
 from brokerless.layout.tiering import log_start_offset
 from brokerless.log.defect import Defect
 from brokerless.log.expected_end import LOST, EndEvidence
-from brokerless.log.segment import Extent, Segment, cut_batch, walk_headers, walk_whole_batches, whole_batches
+from brokerless.log.segment import Extent, Segment, cut_batch, walk_headers, walk_whole_batches
 from brokerless.log.survey import cut_short, is_lost, survey
 from brokerless.notes import note
 
@@ -157,11 +157,18 @@ class PartitionFiles:
         return self._survey_of_end[0]
 
     @cached_property
+    def _unlimited_extent(self) -> Extent:
+        """Where the last segment ends, as far as batches go on."""
+        return self.segments[-1].extent(is_clean=self.root.is_clean)
+
+    @cached_property
     def _survey_of_end(self) -> tuple[Extent, Defect | None]:
         """Return where the last segment ends, and the records lost to damage after its last sound batch."""
         if not self.segments:
             return Extent(0, 0), None
         segment = self.segments[-1]
+        if self.exceeded_end is None and self._unlimited_extent.damage is None:
+            return self._unlimited_extent, None
         with segment.open() as file:
             extent = segment.extent(file, is_clean=self.root.is_clean, limit_offset=self.exceeded_end)
             if extent.damage is None:
@@ -204,7 +211,7 @@ class PartitionFiles:
             recorded = lost_offsets.recorded(self._directory)
         with contextlib.suppress(BrokerlessError, OSError):
             if self.segments:
-                return self.evidence.lone_claim(*_last_batch(self.segments[-1]), recorded)
+                return self.evidence.lone_claim(*self.segments[-1].last_batch(), recorded)
         return None
 
     @property
@@ -215,6 +222,16 @@ class PartitionFiles:
         with contextlib.suppress(CorruptRecordError, OSError):
             starts = [epoch.start_offset for epoch in self.leader_epochs]
         return EndEvidence(self.recovery_point, self.high_watermark, self.snapshots, starts)
+
+    @property
+    def _ends_before_last_batch(self) -> bool:
+        """Whether an end by the other files lies in the last segment, before the last batch, and none behind it."""
+        next_offset, _, damage, last_batch = self._unlimited_extent
+        if damage is not None or last_batch is None:
+            return False
+        # A batch of any format begins with its base offset.
+        base, known = int.from_bytes(last_batch[1][:8], "big"), self.evidence.known
+        return max(known) < next_offset and any(self.segments[-1].base_offset < end < base for end in known)
 
     @cached_property
     def exceeded_end(self) -> int | None:
@@ -229,9 +246,10 @@ class PartitionFiles:
         if not self.segments or self.root.is_locked:
             return None
         if corroborated is None:
-            claim = None if is_remote(self._directory) else self.lone_claim
-            return None if claim is None else claim.expected_end
-        extent = self.segments[-1].extent(is_clean=True)
+            # On an object store, the look at the batch before costs requests for each log.
+            is_possible = self._ends_before_last_batch and not is_remote(self._directory)
+            return self.lone_claim.expected_end if is_possible and self.lone_claim is not None else None
+        extent = self._unlimited_extent
         if extent.damage is None and extent.next_offset <= corroborated:
             return None
         # A broker may have started since some of the files were read: read all of them again.
@@ -431,21 +449,6 @@ class PartitionFiles:
         begins = None if first is None else first["base_offset"]
         known = [offset for offset in (named, begins) if offset is not None]
         return Segment(self._directory, max(0, min(known, default=0)), name=self._file_name)
-
-
-def _last_batch(segment: Segment) -> tuple[int, dict[str, Any] | None]:
-    """Return the offset after the last batch but one of a segment, and the last batch; None: there is none."""
-    end, last = segment.base_offset, None
-    with segment.open() as file:
-        extent = segment.extent(file)
-        position = 0 if extent.last_batch is None else extent.last_batch[0]
-        base = (batch_at(file, position) or {}).get("base_offset")
-        start = 0 if base is None else segment.position_before(file, base)
-        for batches, _ in whole_batches(file, start if start < position else 0, extent.end_position):
-            for batch in batches.slice(max(0, batches.num_rows - 2)).to_pylist():
-                end = end if last is None else last["last_offset"] + 1
-                last = batch
-    return end, last
 
 
 def header_walk(files: PartitionFiles) -> _native.HeaderWalk:

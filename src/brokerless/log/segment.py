@@ -234,6 +234,20 @@ class Segment:
                 next_offset = self.base_offset if before.next_offset is None else before.next_offset
             return Extent(next_offset, size if damage else walk.end_position, damage, walk.last_batch)
 
+    def last_batch(self) -> tuple[int, dict[str, Any] | None]:
+        """Return the offset after the last batch but one, and the header of the last batch; None: there is none."""
+        end, last = self.base_offset, None
+        with self.open() as file:
+            extent = self.extent(file)
+            position = 0 if extent.last_batch is None else extent.last_batch[0]
+            base = (batch_at(file, position) or {}).get("base_offset")
+            start = 0 if base is None else self.position_before(file, base)
+            for batches, _ in whole_batches(file, start if start < position else 0, extent.end_position):
+                for batch in batches.slice(max(0, batches.num_rows - 2)).to_pylist():
+                    end = end if last is None else last["last_offset"] + 1
+                    last = batch
+        return end, last
+
     def _is_damage(self, file: storage.File, position: int, end: int, next_offset: int, *, is_clean: bool) -> bool:
         """Return whether a batch that seems cut is damage. A crash leaves only a cut last batch, or zeros."""
         if is_clean and not is_zero_from(file, position):

@@ -15,12 +15,12 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from brokerless import _native
-from brokerless.errors import CorruptRecordError, UnsupportedFormatError, located
+from brokerless.errors import BrokerlessError, CorruptRecordError, UnsupportedFormatError, located
 from brokerless.io.file_window import is_zero_from
 from brokerless.layout import checkpoints, file_names, lost_offsets
 from brokerless.layout.tiering import log_start_offset
 from brokerless.log.expected_end import EndEvidence, above_in_words, cut_short_in_words, lost_in_words
-from brokerless.log.segment import last_entry, limit_of
+from brokerless.log.segment import Segment, last_entry, limit_of
 from brokerless.recovery.file_changes import Changes
 from brokerless.recovery.load_result import Loaded
 from brokerless.recovery.lost_batches import Cut, cut
@@ -133,13 +133,10 @@ class _Loader:
     def _moved(self, evidence: EndEvidence) -> str:
         """Return why the last batch is not where it was: a log ended amid the gap before it."""
         end, last = self.segments[-1], None
-        ends = (evidence.recovery_point or 0, evidence.high_watermark or 0, *evidence.snapshots[-1:])
-        if max(ends) > end:
-            name = file_names.segment_file(end, file_names.LOG)
-            # Recovery goes on behind a magic that there is not.
-            with suppress(UnsupportedFormatError), self.changes.open(name) as file:
-                for batch in headers(file):
-                    end, last = end if last is None else last["last_offset"] + 1, batch
+        if max(evidence.known) > end:
+            # What cannot be read is for recovery to judge, and a segment may still have another name.
+            with suppress(BrokerlessError, OSError):
+                end, last = Segment(self.changes.directory, end).last_batch()
         recorded: list[tuple[int, int]] = []
         with suppress(CorruptRecordError, OSError):
             recorded = lost_offsets.recorded(self.changes.directory)

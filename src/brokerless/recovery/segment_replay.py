@@ -16,11 +16,8 @@ if TYPE_CHECKING:
     from brokerless.recovery.file_changes import Changes
 
 
-_FIELDS = ["position", "size", "base_offset", "last_offset", "max_timestamp", "magic"]
-
-
 def headers(file: Readable) -> Iterator[dict[str, Any]]:
-    """Yield `position`, `size`, `base_offset`, `last_offset`, `max_timestamp` and `magic` of each whole batch.
+    """Yield `position`, `size`, `base_offset`, `last_offset`, and `max_timestamp` of each whole batch.
 
     The base offset of a wrapper (magic 0 and 1) is None where its payload cannot be decompressed.
     """
@@ -28,7 +25,7 @@ def headers(file: Readable) -> Iterator[dict[str, Any]]:
     window.fill(0)
     while window.position < file.size():
         batches, consumed = _native.scan(window.data, window.position)
-        yield from batches.select(_FIELDS).to_pylist()
+        yield from batches.select(["position", "size", "base_offset", "last_offset", "max_timestamp"]).to_pylist()
         window.advance(consumed)
         if not consumed and not window.fill(0):
             return
