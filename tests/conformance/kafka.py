@@ -125,6 +125,11 @@ class Process:
             self.kill()
             raise
 
+    @property
+    def has_ended(self):
+        """Whether it is gone, by itself or not."""
+        return self._process.poll() is not None
+
     def stop(self):
         """Let it shut down, and wait for that; harmless if it was killed."""
         if self._process.poll() == -signal.SIGKILL:
@@ -227,6 +232,11 @@ class Broker:
     def log(self):
         """All that it has said so far."""
         return self._process.log
+
+    @property
+    def has_ended(self):
+        """Whether it is gone, by itself or not."""
+        return self._process.has_ended
 
     def __enter__(self):
         return self

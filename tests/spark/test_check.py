@@ -112,7 +112,7 @@ def test_settings_of_topics_reach_the_tasks(spark, data):
 def test_a_name_that_is_not_utf_8(spark, data):
     os.close(os.open(os.fsencode(data) + b"/t-0/caf\xe9", os.O_CREAT))
     (row,) = check(spark, data).collect()
-    assert (row["code"], row["path"]) == ("file-unknown", f"{data}/t-0/caf\\udce9")
+    assert (row["code"], row["path"]) == ("file-foreign", f"{data}/t-0/caf\\udce9")
 
 
 def planned(path, **options):

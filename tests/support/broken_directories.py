@@ -173,6 +173,15 @@ def other_id(data):
     (data / "t-0/partition.metadata").write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAZg")
 
 
+def state_record(data):
+    """A commit that ends before its timestamp."""
+    (data / "bootstrap.checkpoint").unlink()
+    stray(data, "__consumer_offsets-0")
+    key = b"\0\1\0\1g\0\1t" + bytes(4)
+    write_segment(data / "__consumer_offsets-0", 0, [batch(0, [struct.pack(">hqi", 3, 5, -1)], keys=[key])])
+    (data / "__consumer_offsets-0/leader-epoch-checkpoint").write_text("0\n1\n0 0\n")
+
+
 BROKEN = {
     "batch-crc": lambda data: damage.flip_bit(first(data), SIZE * 5 + 100),
     "batch-framing": lambda data: damage.overwrite(first(data), SIZE * 5 + 8, struct.pack(">i", -1)),
@@ -205,7 +214,10 @@ BROKEN = {
     "snapshot-incomplete": no_snapshots,
     "sequence-gap": sequences,
     "transaction-hanging": hanging,
+    "state-record": state_record,
     "checkpoint-damaged": lambda data: (data / "cleaner-offset-checkpoint").write_text("0\n1\nx\n"),
+    "checkpoint-reset": lambda data: checkpoint(data, "log-start-offset-checkpoint", "x"),
+    "watermarks-damaged": lambda data: checkpoint(data, "replication-offset-checkpoint", "x"),
     "checkpoint-ahead": ahead,
     "log-start-ahead": lambda data: checkpoint(data, "log-start-offset-checkpoint", 50),
     "topic-id-damaged": lambda data: (data / "t-0/partition.metadata").write_text("version: 0\n"),
@@ -214,7 +226,10 @@ BROKEN = {
     "partition-stray": stray,
     "leftover": lambda data: (data / f"t-1.{'0' * 32}-delete").mkdir(),
     "name-unknown": lambda data: (data / "lost+found").mkdir(),
-    "file-unknown": lambda data: (data / "t-0/notes.txt").write_text("x"),
+    "partition-twice": lambda data: shutil.copytree(data / "t-0", data / "t-00"),
+    "file-unknown": lambda data: (data / "t-0/backup.log").write_text("x"),
+    "file-unpadded": lambda data: (data / "t-0/7.log").write_text("x"),
+    "file-foreign": lambda data: (data / "t-0/notes.txt").write_text("x"),
     "record-order": record_order,
     "segment-cut": lambda data: damage.cut(first(data), SIZE * 15),
     "quorum-damaged": quorum,

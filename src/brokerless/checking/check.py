@@ -14,14 +14,20 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from brokerless.arguments import check_several, unknown
 from brokerless.checking.codes import LEVELS
-from brokerless.checking.directories import check_cluster, check_directory, check_ids, known_cluster
+from brokerless.checking.directories import (
+    check_cluster,
+    check_directory,
+    check_doubled,
+    check_ids,
+    known_cluster,
+)
 from brokerless.checking.finding import Finding
 from brokerless.checking.logs import LogCheck
 from brokerless.errors import CorruptRecordError
 from brokerless.io import storage
 from brokerless.io.cores import cores
 from brokerless.io.runner import Threads
-from brokerless.layout import checkpoints, commit_journal
+from brokerless.layout import commit_journal
 from brokerless.layout.log_dir_files import LogDirFiles
 from brokerless.layout.topic_config import TopicConfig
 from brokerless.log.log import Log
@@ -124,12 +130,8 @@ def _groups(
     paths: Iterable[str | os.PathLike[str]], listed: LogDirs | None = None, *, checks_ids: bool
 ) -> tuple[list[Finding], list[tuple[list[str], LogDirs]]]:
     """Return findings about ids, and the paths that belong together, each with its directories."""
-    given = [os.fspath(path) for path in paths]
+    names = [os.fspath(path) for path in paths]
     with collected():
-        damaged = dict(_damaged_ids(given))
-        names = [path for path in given if path not in damaged]
-        if not names and damaged:
-            return list(damaged.values()), []
         conflicts = list(check_ids(names)) if checks_ids else []
         try:
             groups = [(names, LogDirs(*names) if listed is None else listed)]
@@ -138,7 +140,7 @@ def _groups(
                 raise
             conflicts = conflicts or [Finding(code="ids-conflict", path=names[0], message=str(error))]
             groups = [([name], LogDirs(name)) for name in names]
-    return [*damaged.values(), *conflicts], groups
+    return conflicts, groups
 
 
 def plan(
@@ -296,22 +298,11 @@ def _roots(paths: Iterable[str], directories: LogDirs) -> list[LogDirFiles]:
     return [root for root in directories.roots if storage.absolute(root.path) in given]
 
 
-def _damaged_ids(paths: Iterable[str]) -> Iterator[tuple[str, Finding]]:
-    """Yield the paths whose ids cannot be read. Nothing else in them can be checked: whose they are is not known."""
-    for path in paths:
-        file = f"{path}/{checkpoints.META_PROPERTIES}"
-        if storage.exists(file):
-            try:
-                checkpoints.parse_meta_properties(storage.read_all(file))
-            except CorruptRecordError as error:
-                message = f"{error.args[0]}; the logs in {path} were not checked: write the file again first"
-                yield path, Finding(code="ids-damaged", path=file, message=message)
-
-
 def _of_directories(roots: Sequence[LogDirFiles], directories: LogDirs, known: Known) -> Iterator[Finding]:
     for root in roots:
         if root.is_there:
             yield from check_directory(root)
+    yield from check_doubled(roots)
     yield from check_cluster([root.path for root in roots], directories, known)
 
 

@@ -42,6 +42,7 @@ class Code(NamedTuple):
         loses_records: whether the offsets of such a finding are lost to readers.
         is_cured: whether `brokerless repair` cures it.
         stops_broker: whether a broker does not start on the directory, or on the log.
+        is_unserved: whether a broker that starts does not serve the log, or any log.
         level: the quickest level of a check that finds it.
     """
 
@@ -54,6 +55,7 @@ class Code(NamedTuple):
     loses_records: bool = False
     is_cured: bool = False
     stops_broker: bool = False
+    is_unserved: bool = False
     level: Level = "default"
 
 
@@ -258,7 +260,7 @@ CODES: dict[str, Code] = {
         is_cured=True,
     ),
     "epochs-damaged": Code(
-        "warning",
+        "error",
         "the file of leader epochs cannot be read",
         "It does not start on the log: remove the file first, and it goes on with the epochs of the batches.",
         "None.",
@@ -266,6 +268,7 @@ CODES: dict[str, Code] = {
         subject="state",
         is_cured=True,
         stops_broker=True,
+        level="quick",
     ),
     "epochs-differ": Code(
         "warning",
@@ -367,13 +370,45 @@ CODES: dict[str, Code] = {
         "start the cluster, and run `kafka-transactions.sh abort` with the topic, the partition and the start offset",
         level="quick",
     ),
+    "state-record": Code(
+        "error",
+        "a record of a coordinator cannot be decoded",
+        "It starts. Its coordinator loads nothing of this partition: the groups, or transactional ids, in it are not "
+        "available.",
+        "`brokerless groups` and `brokerless transactions` leave the record out.",
+        "`brokerless erase --in-place --bytes hex --key` with the key of the record, on each replica. A record without "
+        f"a key: {_REPLICA}, if it does not have the record",
+        is_unserved=True,
+        level="deep",
+    ),
     "checkpoint-damaged": Code(
-        "warning",
+        "error",
         "a checkpoint file cannot be read",
-        "It starts as if the file was empty: it recovers all logs, or forgets high watermarks and log starts.",
+        "It does not start. Without the file it recovers all logs, or forgets high watermarks and log starts.",
         "Records before the log start may be there again.",
-        "remove the file: a broker writes it again",
+        "`brokerless repair`, or remove the file: a broker writes it again",
         is_cured=True,
+        stops_broker=True,
+        level="quick",
+    ),
+    "checkpoint-reset": Code(
+        "warning",
+        "a checkpoint of recovery points, log starts or cleaned offsets has a number that is none",
+        "It starts as if the file was empty: it recovers all logs, or forgets log starts. Without the cleaned offsets, "
+        "its cleaner stops.",
+        "Records before the log start may be there again.",
+        "`brokerless repair`, or remove the file: a broker writes it again",
+        is_cured=True,
+        level="quick",
+    ),
+    "watermarks-damaged": Code(
+        "error",
+        "the checkpoint of high watermarks has a number that is none",
+        "It starts, and serves none of the directory's partitions.",
+        "None.",
+        "`brokerless repair`, or remove the file: a broker writes it again",
+        is_cured=True,
+        is_unserved=True,
         level="quick",
     ),
     "checkpoint-ahead": Code(
@@ -413,6 +448,7 @@ CODES: dict[str, Code] = {
         "None.",
         "`brokerless repair` writes the file with the topic's id from the metadata, or from another partition",
         is_cured=True,
+        is_unserved=True,
         level="quick",
     ),
     "topic-id-differs": Code(
@@ -421,6 +457,7 @@ CODES: dict[str, Code] = {
         "It renames the directory `-stray`, and deletes it later: the topic was deleted and created again.",
         "A read returns the old topic's records.",
         "copy the directory first, if its records are wanted. Then let the broker remove it",
+        is_unserved=True,
         level="quick",
     ),
     "partition-stray": Code(
@@ -429,6 +466,34 @@ CODES: dict[str, Code] = {
         "It renames the directory `-stray`, and deletes it later.",
         "A read returns its records.",
         "copy the directory first, if its records are wanted. Put back the metadata log, if it is an old one",
+        is_unserved=True,
+        level="quick",
+    ),
+    "directory-id-differs": Code(
+        "error",
+        "the id of a log directory is not the one by which the metadata name it",
+        "It starts, and its partitions have no leader: for the controller, the directory that they are in is lost.",
+        "None.",
+        "write the right directory.id into meta.properties before a broker starts",
+        is_unserved=True,
+        level="quick",
+    ),
+    "partition-lost": Code(
+        "error",
+        "the only replica of a partition is in none of its broker's directories",
+        "It makes an empty log, and leads with it.",
+        "A read does not know of the partition.",
+        "put back the directory before a broker starts",
+        is_unserved=True,
+        level="quick",
+    ),
+    "metadata-missing": Code(
+        "warning",
+        "no path has the metadata of the cluster",
+        "It starts. Unless another of its log.dirs has them, it renames all partitions `-stray`, to delete them later.",
+        "None.",
+        "name the broker's other log directories too. Else put back the metadata log before a broker starts",
+        is_unserved=True,
         level="quick",
     ),
     "partition-missing": Code(
@@ -458,9 +523,37 @@ CODES: dict[str, Code] = {
         stops_broker=True,
         level="quick",
     ),
+    "partition-twice": Code(
+        "error",
+        "a broker has a partition in two directories",
+        "It does not start: which of them is the partition, it does not know.",
+        "Reads refuse the partition.",
+        "move out the directory that has less, or is older: `brokerless ls` shows how far each of them goes",
+        stops_broker=True,
+        level="quick",
+    ),
     "file-unknown": Code(
+        "error",
+        "the name of a file ends as those of Kafka's files do, and does not begin with an offset",
+        "It does not start: it takes the beginning of the name for an offset.",
+        "Reads skip it.",
+        "move the file out, or let `brokerless repair` do that",
+        is_cured=True,
+        stops_broker=True,
+        level="quick",
+    ),
+    "file-unpadded": Code(
+        "error",
+        "the offset in the name of a segment has not 20 digits",
+        "It opens an empty segment of this offset beside it. A consumer that reaches the empty one misses the records "
+        "behind it.",
+        "Reads skip it.",
+        "write the offset with 20 digits, if the segment is of this log; else move the file out",
+        level="quick",
+    ),
+    "file-foreign": Code(
         "note",
-        "a file is none of Kafka's",
+        "a file or a directory is none of Kafka's",
         "It ignores the file.",
         "Reads skip it.",
         "none is needed; look where it comes from",
@@ -504,10 +597,11 @@ CODES: dict[str, Code] = {
     ),
     "metadata-damaged": Code(
         "error",
-        "the cluster's metadata cannot be read to their end",
-        "It truncates the metadata log there: newer topics, settings and access rights are gone.",
-        "`brokerless cluster` shows what comes before it.",
-        "copy the metadata log from another controller",
+        "a snapshot of the cluster's metadata cannot be read, or a record in them contradicts those before it",
+        "It does not start.",
+        "`brokerless cluster` shows the metadata as of an earlier offset.",
+        "copy the metadata log from another controller. Without one, `brokerless rescue` makes a new cluster",
+        stops_broker=True,
         level="quick",
     ),
 }

@@ -8,18 +8,25 @@ from typing import TYPE_CHECKING, Any
 from brokerless.checking.finding import Finding
 from brokerless.errors import BrokerlessError, CorruptRecordError
 from brokerless.io import storage
-from brokerless.layout import checkpoints, commit_journal, file_names
-from brokerless.log_dir.start_faults import conflicting_ids, damaged_quorum_files, missing_ids
+from brokerless.layout import checkpoints, file_names
+from brokerless.log_dir.start_faults import (
+    conflicting_ids,
+    doubled_partitions,
+    missing_ids,
+    overlooked_checkpoints,
+    partition_faults,
+    start_faults,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Container, Iterable, Iterator, Sequence
 
     import pyarrow as pa
 
     from brokerless.layout.checkpoints import MetaProperties
     from brokerless.layout.log_dir_files import LogDirFiles
-    from brokerless.log.log import Log
     from brokerless.log_dir.log_dirs import LogDirs
+    from brokerless.log_dir.start_faults import Fault
     from brokerless.state.cluster import ClusterState
 
 # The topic of the coordinators of transactions (Topic.TRANSACTION_STATE_TOPIC_NAME).
@@ -28,39 +35,29 @@ _COORDINATORS = "__transaction_state"
 
 def check_directory(root: LogDirFiles) -> Iterator[Finding]:
     """Check the names and small files of one log directory."""
-    path = root.path
-    yield from _check_names(path)
-    for name in checkpoints.OFFSET_CHECKPOINTS:
-        file = f"{path}/{name}"
-        if storage.exists(file):
-            try:
-                checkpoints.parse_offset_checkpoint(storage.read_all(file))
-            except CorruptRecordError as error:
-                yield Finding(code="checkpoint-damaged", path=file, message=str(error.args[0]))
-    for message in damaged_quorum_files(path):
-        yield Finding(code="quorum-damaged", path=path, message=message)
-    if message := missing_ids(path):
-        yield Finding(code="ids-missing", path=path, message=message)
-
-
-def _check_names(path: str) -> Iterator[Finding]:
-    for name in storage.list_subdirectories(path):
-        # A broker does not see names that are not UTF-8.
-        if name in (file_names.REMOTE_INDEXES, commit_journal.NAME) or not file_names.is_utf8(name):
-            continue
-        try:
+    for fault in (*start_faults(root.path), *missing_ids(root.path)):
+        yield _of_fault(fault)
+    for file, message in overlooked_checkpoints(root.path):
+        code = "watermarks-damaged" if file.endswith(checkpoints.HIGH_WATERMARKS) else "checkpoint-reset"
+        yield Finding(code=code, path=file, message=message)
+    for name in storage.list_subdirectories(root.path):
+        with suppress(ValueError):
             parsed = file_names.parse_directory_name(name)
-        except ValueError as error:
-            yield Finding(code="name-unknown", path=f"{path}/{name}", message=str(error))
-            continue
-        if parsed.leftover:
-            yield Finding(
-                code="leftover",
-                topic=parsed.topic,
-                partition=parsed.partition,
-                path=f"{path}/{name}",
-                message=f"a partition's directory in the state {parsed.leftover!r}",
-            )
+            if parsed.leftover:
+                yield Finding(
+                    code="leftover",
+                    topic=parsed.topic,
+                    partition=parsed.partition,
+                    path=f"{root.path}/{name}",
+                    message=f"a partition's directory in the state {parsed.leftover!r}",
+                )
+            # A broker loads what it is about to delete. A replica that is being moved here is checked as a log.
+            if parsed.leftover in ("delete", "stray"):
+                yield from map(_of_fault, partition_faults(f"{root.path}/{name}"))
+
+
+def _of_fault(fault: Fault) -> Finding:
+    return Finding(code=fault.code, path=fault.path, message=fault.message)
 
 
 def check_ids(paths: Iterable[str]) -> Iterator[Finding]:
@@ -68,12 +65,24 @@ def check_ids(paths: Iterable[str]) -> Iterator[Finding]:
     by_node: dict[int | None, dict[str, MetaProperties]] = {}
     for path in paths:
         file = f"{path}/{checkpoints.META_PROPERTIES}"
-        if storage.exists(file):
+        # Damage is a finding of its own.
+        with suppress(CorruptRecordError, OSError):
             meta = checkpoints.parse_meta_properties(storage.read_all(file))
             by_node.setdefault(meta.node_id, {})[path] = meta
     for metas in by_node.values():
-        for message in conflicting_ids(metas):
-            yield Finding(code="ids-conflict", path=next(iter(metas)), message=message)
+        yield from map(_of_fault, conflicting_ids(metas))
+
+
+def check_doubled(roots: Iterable[LogDirFiles]) -> Iterator[Finding]:
+    """Check whether a broker has a partition twice, in one of its directories or in two."""
+    by_node: dict[int | str, list[str]] = {}
+    # The copy of a directory has all of it twice, which is told by its id.
+    for root in {root.directory_id or root.path: root for root in roots}.values():
+        node = root.path if root.node_id is None else root.node_id
+        names = storage.list_subdirectories(root.path)
+        by_node.setdefault(node, []).extend(f"{root.path}/{name}" for name in names)
+    for directories in by_node.values():
+        yield from map(_of_fault, doubled_partitions(directories))
 
 
 def known_cluster(paths: Sequence[str]) -> ClusterState | ValueError | BrokerlessError:
@@ -98,8 +107,16 @@ def check_cluster(
     """
     if isinstance(state, BrokerlessError):
         path, position = getattr(state, "path", None) or paths[0], getattr(state, "position", None)
-        yield Finding(code="metadata-damaged", path=path, position=position, message=str(state.args[0]))
-    elif not isinstance(state, ValueError):
+        # What a new cluster starts with is among the small files of its directory.
+        if not path.endswith(checkpoints.BOOTSTRAP):
+            yield Finding(code="metadata-damaged", path=path, position=position, message=str(state.args[0]))
+    elif isinstance(state, ValueError):
+        for root in directories.roots:
+            if root.is_kraft and any(log.root is root for log in directories.logs(all_replicas=True)):
+                yield Finding(code="metadata-missing", path=root.path, message=str(state))
+    else:
+        if state.refusal is not None:
+            yield Finding(code="metadata-damaged", path=state.path, message=state.refusal)
         yield from _placed(directories, state)
     if any(log.topic == _COORDINATORS for log in directories.logs(all_replicas=True)):
         from brokerless.state.transactions import transactions  # noqa: PLC0415 - Arrow is slow to import
@@ -129,32 +146,42 @@ def _hanging(directories: LogDirs, table: pa.Table) -> Iterator[Finding]:
 
 
 def _placed(directories: LogDirs, state: ClusterState) -> Iterator[Finding]:
-    """Yield partitions that the metadata do not have, and those that they place here and that are not here."""
-    ids = {row["topic"]: row["topic_id"] for row in state.rows("topics")}
+    """Yield partitions that a broker will not serve, and those that the metadata place here and that are not here."""
     logs = [log for log in directories.logs(all_replicas=True) if log.topic not in (None, file_names.METADATA_TOPIC)]
+    clusters = {root.path: state.of_directory(root, directories.roots) for root in directories.roots}
     for log in logs:
-
-        def finding(code: str, message: str, log: Log = log) -> Finding:
-            return Finding(code=code, topic=log.topic, partition=log.partition, path=log.path, message=message)
-
-        expected = ids.get(str(log.topic))
-        if expected is None:
-            yield finding("partition-stray", f"the metadata at offset {state.offset} have no topic {log.topic!r}")
-            continue
         with suppress(CorruptRecordError):
-            if log.topic_id not in (None, expected):
-                message = f"partition.metadata has topic id {log.topic_id}, the metadata have {expected}"
-                yield finding("topic-id-differs", message)
+            unserved = clusters[log.root.path].unserved((log.topic or "", log.partition or 0), log.topic_id)
+            # That there is no id is found without the metadata.
+            if unserved is not None and unserved.code != "topic-id-missing":
+                yield Finding(
+                    code=unserved.code, topic=log.topic, partition=log.partition, path=log.path, message=unserved.why
+                )
+    for path, topic in sorted({(log.root.path, str(log.topic)) for log in logs}):
+        try:
+            clusters[path].config_of(topic)
+        except ValueError as error:
+            yield Finding(code="metadata-damaged", topic=topic, path=state.path, message=str(error))
+    yield from _missing(directories, state, {(log.topic, log.partition, log.root.path) for log in logs})
+
+
+def _missing(
+    directories: LogDirs, state: ClusterState, there: Container[tuple[str | None, int | None, str]]
+) -> Iterator[Finding]:
+    """Yield the partitions that the metadata place in a directory that does not have them."""
     here = {root.directory_id: root for root in directories.roots if root.directory_id is not None}
-    there = {(log.topic, log.partition, log.root.path) for log in logs}
+    registered = {row["broker_id"]: set(row["log_dirs"]) for row in state.rows("brokers")}
     for row in state.rows("partitions"):
         for directory in row.get("directories") or ():
             root = here.get(directory)
-            if root is not None and (row["topic"], row["partition"], root.path) not in there:
-                yield Finding(
-                    code="partition-missing",
-                    topic=row["topic"],
-                    partition=row["partition"],
-                    path=root.path,
-                    message=f"the metadata at offset {state.offset} place it on node {root.node_id}, in this directory",
-                )
+            if root is None or (row["topic"], row["partition"], root.path) in there:
+                continue
+            # Another directory of the broker may have it, and one that was killed may not have made it yet.
+            is_known = registered.get(root.node_id, {None}) <= here.keys() and root.is_clean
+            yield Finding(
+                code="partition-lost" if is_known and row["replicas"] == [root.node_id] else "partition-missing",
+                topic=row["topic"],
+                partition=row["partition"],
+                path=root.path,
+                message=f"the metadata at offset {state.offset} place it on node {root.node_id}, in this directory",
+            )

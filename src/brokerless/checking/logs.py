@@ -6,20 +6,33 @@ import re
 from bisect import bisect_right
 from collections import deque
 from heapq import heappop, heappush
-from itertools import chain
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 from brokerless import _native
-from brokerless.checking.batch_check import BatchCheck
+from brokerless.checking.batch_check import MOST, BatchCheck
 from brokerless.checking.finding import Finding
 from brokerless.checking.segments import SegmentReplay, check_segment
 from brokerless.errors import CorruptRecordError, UnsupportedFormatError, located
 from brokerless.inspection.findings import zeros_in_words
 from brokerless.io import storage
 from brokerless.layout import checkpoints, lost_offsets
-from brokerless.layout.file_names import METADATA_TOPIC, SET_ASIDE, STATES, TXNINDEX, live_base_offset, segment_file
+from brokerless.layout.file_names import (
+    COORDINATORS,
+    LOG,
+    METADATA_TOPIC,
+    SET_ASIDE,
+    STATES,
+    TXNINDEX,
+    broker_offset,
+    is_fatal,
+    live_base_offset,
+    segment_file,
+)
 from brokerless.log.aborted_transactions import transactions
 from brokerless.log.segment import NO_END, transaction_index, walk_whole_batches
+from brokerless.log_dir.start_faults import partition_faults
+from brokerless.metadata.directory import is_fatal_snapshot
 from brokerless.recovery.segment_replay import feed
 
 if TYPE_CHECKING:
@@ -31,6 +44,8 @@ if TYPE_CHECKING:
     from brokerless.log.log import Log
     from brokerless.log.segment import Segment
 
+# A key in a message is for `brokerless erase`. Those of groups and transactions have names of a few letters.
+_MOST_OF_KEY = 1000
 _FOR_EVER = (1 << 63) - 1
 _SMALL_FILES = {checkpoints.LEADER_EPOCHS, checkpoints.PARTITION_METADATA, lost_offsets.FILE}
 # Beside the metadata log: the vote, and snapshots of the metadata.
@@ -74,7 +89,7 @@ class LogCheck:
     def of_segments(self) -> Iterator[Finding]:
         """Yield the findings in files, then those in batches in the order of the log."""
         yield from self._names()
-        yield from self._topic_id()
+        yield from self._faults()
         yield from self._offsets()
         if not self._log.segments:
             yield from self._missing()
@@ -129,6 +144,8 @@ class LogCheck:
                 yield from self._missing_head()
             yield from self._unexplained(*self._gaps)
         yield from self._of_epochs
+        if self._level == "deep" and self._log.topic in COORDINATORS:
+            yield from self._undecodable()
         if not self._is_damaged:
             yield from self._transaction_indexes()
         for found in self._of_snapshots:
@@ -147,24 +164,38 @@ class LogCheck:
     def _names(self) -> Iterator[Finding]:
         if self._log.files.is_file:
             return
+        files = set(storage.list_files(self._log.path))
+        is_metadata = self._log.topic == METADATA_TOPIC
         for name in storage.list_directory(self._log.path):
-            if self._log.topic == METADATA_TOPIC and _QUORUM_FILE.fullmatch(name):
+            if (is_metadata and _QUORUM_FILE.fullmatch(name)) or name in _SMALL_FILES:
                 continue
-            if name.endswith(STATES):
-                yield self._finding(
-                    "leftover", self._path(name), "a file of an unfinished or finished deletion or rewrite"
-                )
-            elif live_base_offset(name) is None and name not in _SMALL_FILES and not name.startswith(SET_ASIDE):
-                yield self._finding("file-unknown", self._path(name), "no file of a log has this name")
+            path = self._path(name)
+            if name not in files:
+                yield self._finding("file-foreign", path, "a broker passes directories over")
+            elif is_fatal(name) or name.startswith(SET_ASIDE) or (is_metadata and is_fatal_snapshot(name)):
+                # The one is among the faults below, and the other of our own.
+                continue
+            elif name.endswith(STATES):
+                yield self._finding("leftover", path, "a file of an unfinished or finished deletion or rewrite")
+            elif live_base_offset(name) is None:
+                offset = broker_offset(name) if name.endswith(".log") else None
+                if offset is not None and offset >= 0:
+                    message = f"a broker opens {segment_file(offset, LOG)} in its place"
+                    yield self._finding("file-unpadded", path, message)
+                else:
+                    yield self._finding("file-foreign", path, "no file of a log has this name")
 
-    def _topic_id(self) -> Iterator[Finding]:
+    def _faults(self) -> Iterator[Finding]:
+        """Yield what keeps a broker from loading the log."""
+        if self._log.files.is_file:
+            return
+        for fault in partition_faults(self._log.path):
+            # What stops the metadata log is told with its log directory.
+            if self._log.topic != METADATA_TOPIC or fault.code != "topic-id-damaged":
+                yield self._finding(fault.code, fault.path, fault.message)
         path = self._path(checkpoints.PARTITION_METADATA)
-        if not self._log.files.is_file and storage.exists(path):
-            try:
-                checkpoints.parse_partition_metadata(storage.read_all(path))
-            except CorruptRecordError as error:
-                yield self._finding("topic-id-damaged", path, str(error.args[0]))
-        elif not self._log.files.is_file and self._log.root.is_kraft and self._log.topic not in (None, METADATA_TOPIC):
+        has_id = self._log.topic in (None, METADATA_TOPIC) or storage.exists(path)
+        if self._log.root.is_kraft and not has_id:
             yield self._finding("topic-id-missing", path, "the file is missing")
 
     def _offsets(self) -> Iterator[Finding]:
@@ -230,7 +261,7 @@ class LogCheck:
             try:
                 lost = lost_offsets.recorded(self._log.path)
             except CorruptRecordError as error:
-                yield self._finding("file-unknown", self._path(lost_offsets.FILE), str(error.args[0]))
+                yield self._finding("file-foreign", self._path(lost_offsets.FILE), str(error.args[0]))
         for gap in gaps:
             # What was deleted may be missing.
             start, end = max(gap.start_offset or 0, self._log.log_start_offset), gap.end_offset or NO_END
@@ -250,8 +281,7 @@ class LogCheck:
             return
         try:
             stored = self._log.leader_epochs
-        except CorruptRecordError as error:
-            yield self._finding("epochs-damaged", path, str(error.args[0]))
+        except CorruptRecordError:
             return
         start = self._log.log_start_offset
         # The next batch may begin amid one.
@@ -274,6 +304,19 @@ class LogCheck:
                 f"{corroborated}"
             )
             yield self._finding("epochs-differ", path, message, start_offset=corroborated)
+
+    def _undecodable(self) -> Iterator[Finding]:
+        """Yield the first records that a coordinator cannot decode."""
+        from brokerless.state.internal_topic import undecodable_records  # noqa: PLC0415 - Arrow is slow to import
+
+        found = undecodable_records(self._log)
+        for one in islice(found, MOST):
+            key = "no key" if one.key is None else f"key {one.key[:_MOST_OF_KEY].hex() or 'of no bytes'} (hex)"
+            offsets = {"start_offset": one.offset, "end_offset": one.offset + 1}
+            message = f"the record at offset {one.offset}, with {key}: {one.why}"
+            yield self._finding("state-record", self._log.path, message, **offsets)
+        if more := sum(1 for _ in found):
+            yield self._finding("state-record", self._log.path, f"{more} more records cannot be decoded")
 
     def _transaction_indexes(self) -> Iterator[Finding]:
         log = self._log

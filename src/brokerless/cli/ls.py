@@ -87,10 +87,12 @@ def ls(paths: tuple[str, ...], topics: tuple[str, ...], partitions: tuple[int, .
     damages |= dict.fromkeys(notes)
     for damage in damages:
         click.echo(f"damaged: {damage}", err=True)
-    clusters = list(_clusters(log_dirs))
-    for cluster in clusters:
-        _name_unserved(cluster, [log for log, _ in logs])
-    _name_faults([cluster for cluster in clusters if cluster.path in paths])
+    # Damage has been told.
+    with collected():
+        clusters = list(_clusters(log_dirs))
+        for cluster in clusters:
+            _name_unserved(cluster, [log for log, _ in logs])
+        _name_faults([cluster for cluster in clusters if cluster.path in paths])
     if damages:
         raise SystemExit(DAMAGE)
 
@@ -186,20 +188,20 @@ def _name_unserved(cluster: Cluster, logs: list[Log]) -> None:
         if log.root.path != cluster.path or log.topic in (None, METADATA_TOPIC) or log.files.is_file:
             continue
         with contextlib.suppress(*_DAMAGE):
-            if why := cluster.unserved((log.topic or "", log.partition or 0), log.topic_id):
-                path, why = terminal.name(log.path, err=True), terminal.name(why, err=True)
+            if unserved := cluster.unserved((log.topic or "", log.partition or 0), log.topic_id):
+                path, why = terminal.name(log.path, err=True), terminal.name(unserved.why, err=True)
                 click.echo(f"not served: {path} ({why})", err=True)
 
 
 def _name_faults(clusters: list[Cluster]) -> None:
     """Report faults that keep a broker from starting on log directories, or from serving anything."""
-    from brokerless.log_dir.start_faults import damaged_quorum_files, missing_ids
+    from brokerless.log_dir.start_faults import missing_ids, start_faults
 
     for cluster in clusters:
-        for fault in damaged_quorum_files(cluster.path):
-            click.echo(f"note: {fault}", err=True)
+        for fault in start_faults(cluster.path):
+            click.echo(f"note: {terminal.name(str(fault), err=True)}", err=True)
     for missing in (
-        [missing_ids(cluster.path) for cluster in clusters],
+        ["; ".join(map(str, missing_ids(cluster.path))) for cluster in clusters],
         [cluster.missing_metadata() for cluster in clusters],
     ):
         # One disk of a broker with the files is enough.

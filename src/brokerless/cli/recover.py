@@ -64,7 +64,13 @@ def recover(
 
     try:
         forecasts = {
-            path: forecast(path, topics, broker_config=broker_config, metadata=metadata or metadata_among(paths, path))
+            path: forecast(
+                path,
+                topics,
+                broker_config=broker_config,
+                metadata=metadata or metadata_among(paths, path),
+                beside=paths,
+            )
             for path in paths
         }
     except CorruptRecordError:

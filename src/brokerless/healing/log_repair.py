@@ -191,7 +191,7 @@ def salvage(
     """
     check = LogCheck(log, "deep", progress)
     findings = [*check.of_segments(), *check.of_log(config)]
-    left = [one for one in findings if not one.kind.is_cured and one.code != "file-unknown" and not is_damage(one)]
+    left = [one for one in findings if not one.kind.is_cured and one.code != "file-foreign" and not is_damage(one)]
     repair = LogRepair(log=log, findings=findings, left=left, log_start_offset=log_start_offset)
     known, unusable = _recorded(log, findings)
     if unusable:
@@ -269,8 +269,8 @@ def salvage(
 
 
 def _is_sound(log: Log, findings: Iterable[Finding]) -> bool:
-    """Return whether a log can be taken as it is: nothing was found, and a broker closed it."""
-    return log.root.is_clean and all(found.code == "file-unknown" for found in findings)
+    """Return whether a log can be taken as it is: nothing of it was found to be wrong, and a broker closed it."""
+    return log.root.is_clean and all(found.code in ("file-foreign", "file-unpadded") for found in findings)
 
 
 def _recorded(log: Log, findings: Iterable[Finding]) -> tuple[list[tuple[int, int]], str]:

@@ -51,9 +51,9 @@ class SurvivingImage(MetadataImage):
         self.lost_meaning: dict[str, int] = {}
         self._records: dict[_Key, bytes] = {}
 
-    def not_understood(self, why: str, record: bytes, *, is_of_new_type: bool) -> None:
+    def not_understood(self, why: str, record: bytes, *, is_of_new_type: bool, is_malformed: bool) -> None:
         """Keep a record of a new type. Of others only the reason is kept."""
-        super().not_understood(why, record, is_of_new_type=is_of_new_type)
+        super().not_understood(why, record, is_of_new_type=is_of_new_type, is_malformed=is_malformed)
         if is_of_new_type:
             self.of_new_types.append(record)
         else:

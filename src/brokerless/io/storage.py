@@ -16,8 +16,9 @@ from brokerless import _native
 from brokerless.io import remote
 from brokerless.io.remote import is_remote
 
-# Preallocated index files hold a few entries, followed by up to 10 MiB of zeros.
-_BLOCK = 1 << 16
+# Preallocated index files hold a few entries, followed by up to 10 MiB of zeros. A block is a multiple of the sizes of
+# an entry: 8 bytes in offset indexes, 12 in time indexes.
+_BLOCK = 3 << 15
 _ZEROS = bytes(_BLOCK)
 # The limit for files that are read as a whole. They are small in logs that a broker wrote: an index has 10 MiB by
 # default. A hostile file must not make us allocate its size.
@@ -44,6 +45,18 @@ def list_subdirectories(path: str) -> list[str]:
         return sorted(name for name, is_prefix in remote.list_directory(path, is_fresh=False).items() if is_prefix)
     with os.scandir(path) as entries:
         return sorted(entry.name for entry in entries if entry.is_dir())
+
+
+def list_files(path: str) -> list[str]:
+    """Return the names in a directory that are not those of directories, in no order.
+
+    Raises:
+        OSError: as for `list_directory`.
+    """
+    if is_remote(path):
+        return [name for name, is_prefix in remote.list_directory(path).items() if not is_prefix]
+    with os.scandir(path) as entries:
+        return [entry.name for entry in entries if not entry.is_dir()]
 
 
 def subdirectory_ids(path: str) -> frozenset[tuple[str, int]]:
@@ -103,7 +116,7 @@ def read_all(path: str) -> bytes:
 
 
 def read_until_zeros(path: str) -> bytes:
-    """Return a file's content up to its first 64 KiB block of zeros, without the preallocated tail."""
+    """Return a file's content up to its first 96 KiB block of zeros, without the preallocated tail."""
     content = bytearray()
     with File(path) as file:
         _bounded(file)

@@ -42,6 +42,17 @@ FIRST_DIRTY_OFFSETS = "cleaner-offset-checkpoint"
 OFFSET_CHECKPOINTS = (RECOVERY_POINTS, LOG_START_OFFSETS, HIGH_WATERMARKS, FIRST_DIRTY_OFFSETS)
 
 
+# DirectoryId.reserved
+_RESERVED_DIRECTORY_IDS = 100
+
+
+class CheckpointNumberError(CorruptRecordError):
+    """A number in an entry of a checkpoint is none, or the number of entries is below 0.
+
+    `CheckpointFile` of Kafka 3 and later fails on these with an error that its callers do not expect.
+    """
+
+
 class LeaderEpoch(NamedTuple):
     """A leader epoch of a log, from its leader-epoch-checkpoint.
 
@@ -90,10 +101,11 @@ def parse_offset_checkpoint(content: bytes) -> dict[tuple[str, int], int]:
         _, announced, *words = content.decode("ascii").split()
         if 3 * int(announced) == len(words):
             return dict(zip(zip(words[::3], map(int, words[1::3]), strict=True), map(int, words[2::3]), strict=True))
-    return {
-        (topic, _integer(partition, 32)): _integer(offset, 64)
-        for topic, partition, offset in _checkpoint_entries(content, fields=3)
-    }
+    entries = _checkpoint_entries(content, fields=3)
+    try:
+        return {(topic, _integer(partition, 32)): _integer(offset, 64) for topic, partition, offset in entries}
+    except CorruptRecordError as error:
+        raise CheckpointNumberError(f"checkpoint is malformed: {error}") from None
 
 
 def format_offset_checkpoint(offsets: Mapping[tuple[str, int], int]) -> bytes:
@@ -118,9 +130,13 @@ def parse_leader_epochs(content: bytes) -> list[LeaderEpoch]:
     >>> parse_leader_epochs(b"0\n1\n3 17\n")
     [LeaderEpoch(epoch=3, start_offset=17)]
     """
-    return [
+    entries = [
         LeaderEpoch(_integer(epoch, 32), _integer(start, 64)) for epoch, start in _checkpoint_entries(content, fields=2)
     ]
+    for entry in entries:
+        if min(entry) < 0:
+            raise CorruptRecordError(f"checkpoint has an entry below 0: epoch {entry.epoch} at {entry.start_offset}")
+    return entries
 
 
 def format_leader_epochs(epochs: Iterable[tuple[int, int]]) -> bytes:
@@ -197,7 +213,7 @@ def check_directory_id(directory_id: str) -> None:
         ValueError: the id is not 22 characters of URL-safe base64, or is one of the hundred ids that Kafka reserves
             (`DirectoryId.reserved`).
     """
-    if not _is_uuid(directory_id, 100):
+    if not _is_uuid(directory_id, _RESERVED_DIRECTORY_IDS):
         raise ValueError(f"not a directory id: {directory_id!r}; it is 22 characters of URL-safe base64")
 
 
@@ -209,19 +225,27 @@ def _is_uuid(text: str, lowest: int) -> bool:
 
 
 def parse_meta_properties(content: bytes) -> MetaProperties:
-    r"""Parse a meta.properties of either version.
+    r"""Parse a meta.properties of either version, as `MetaProperties.Builder` and `MetaPropertiesEnsemble.verify` do.
 
     >>> parse_meta_properties(b"version=1\nnode.id=7\ncluster.id=x\n")
     MetaProperties(version=1, cluster_id='x', node_id=7, directory_id=None)
     """
     properties = parse_properties(content)
     version = _integer(properties.get("version", "0"), 32)
-    node = properties.get("node.id", properties.get("broker.id"))
+    if version not in (0, 1):
+        raise CorruptRecordError(f"meta.properties has an unknown version: stored {version}, known 0 and 1")
+    required = ("node.id", "cluster.id") if version else ()
+    for name in required:
+        if name not in properties:
+            raise CorruptRecordError(f"meta.properties is of version {version}, and has no {name}")
+    node, directory = properties.get("node.id" if version else "broker.id"), properties.get("directory.id")
+    if directory is not None and not _is_uuid(directory, _RESERVED_DIRECTORY_IDS):
+        raise CorruptRecordError(f"meta.properties has a directory.id that no directory has: {directory!r}")
     return MetaProperties(
         version=version,
         cluster_id=properties.get("cluster.id"),
         node_id=None if node is None else _integer(node, 32),
-        directory_id=properties.get("directory.id"),
+        directory_id=directory,
     )
 
 
@@ -296,6 +320,8 @@ def check_quorum_state(content: bytes) -> None:
     for name in ("data_version", "leaderId", "leaderEpoch", "votedId"):
         if not isinstance(state, dict) or type(state.get(name)) is not int:
             raise CorruptRecordError(f"quorum state is malformed: no number {name!r} in it")
+    if state["data_version"] not in (0, 1):
+        raise CorruptRecordError(f"quorum state has an unknown version: stored {state['data_version']}, known 0 and 1")
 
 
 def parse_properties(content: bytes) -> dict[str, str]:
@@ -353,6 +379,8 @@ def _checkpoint_entries(content: bytes, fields: int) -> list[list[str]]:
     if len(lines) < 2:
         return []
     announced = _integer(lines[1], 32)
+    if announced < 0:
+        raise CheckpointNumberError(f"checkpoint is malformed: {announced} entries announced")
     entries = [_drop_empty_tail(re.split(r"[ \t\x0b\f]+", line)) for line in lines[2:]]
     for number, entry in enumerate(entries, start=3):
         if len(entry) != fields:
@@ -369,7 +397,10 @@ def _checkpoint(entries: Iterable[str]) -> bytes:
 
 def _lines(content: bytes) -> list[str]:
     # Split at Java's line ends only: str.splitlines would also split at U+2028 and similar characters.
-    text = content.decode(errors="replace")
+    try:
+        text = content.decode()
+    except UnicodeDecodeError as error:
+        raise CorruptRecordError(f"not UTF-8: byte {content[error.start]:#04x}", position=error.start) from None
     return [line.removesuffix("\n") for line in io.StringIO(text, newline=None)]
 
 

@@ -38,11 +38,14 @@ _KINDS = {"log": LOG, "index": INDEX, "timeindex": TIMEINDEX, "txnindex": TXNIND
 _EXTENSIONS = {kind: extension for extension, kind in _KINDS.items()}
 _SUFFIXES = {extension + state: (kind, state) for extension, kind in _KINDS.items() for state in ("", *STATES)}
 
-_BY_OFFSET = (".log", ".index", ".timeindex", ".txnindex")
+# The ends of the names in which a broker that starts looks for an offset.
+_BY_OFFSET = (".log", ".index", ".timeindex", ".txnindex", ".snapshot", CLEANED, SWAP)
 
 # Kafka's metadata log. It belongs to the Raft layer and is not loaded with the topics.
 METADATA_TOPIC = "__cluster_metadata"
 OFFSETS_TOPIC = "__consumer_offsets"
+COORDINATORS = frozenset({OFFSETS_TOPIC, "__transaction_state", "__share_group_state"})
+"""The topics whose partitions a coordinator loads as a whole, or not at all."""
 # The cache of tiered storage (RemoteIndexCache.DIR_NAME).
 REMOTE_INDEXES = "remote-log-index-cache"
 """The directory of a tiered broker that is no partition."""
@@ -245,20 +248,28 @@ def live_base_offset(name: str) -> int | None:
     return None if parsed is None else parsed[0]
 
 
-def is_fatal(name: str) -> bool:
-    """Return whether a broker does not start with a file of this name in a partition's directory.
+def broker_offset(name: str) -> int | None:
+    """Return the offset that a broker takes from a file's name, of any length; None: it fails on the name.
 
-    >>> is_fatal("99999999999999999999.log"), is_fatal("backup.index"), is_fatal("backup.txt"), is_fatal("7.log")
+    As `LogFileUtils.offsetFromFileName`, a Java `long` before the first dot.
+
+    >>> broker_offset("7.log"), broker_offset("-7.snapshot"), broker_offset("backup.log")
+    (7, -7, None)
+    """
+    number = name.partition(".")[0]
+    # 99 digits are within the limit up to which Python converts text to numbers.
+    if not re.fullmatch("[+-]?[0-9]{1,99}", number) or not -(1 << 63) <= int(number) < 1 << 63:
+        return None
+    return int(number)
+
+
+def is_fatal(name: str) -> bool:
+    """Return whether a broker does not start with a file of this name in a partition's directory (LogLoader).
+
+    >>> is_fatal("99999999999999999999.log"), is_fatal("x.snapshot"), is_fatal("backup.txt"), is_fatal("7.log")
     (True, True, False, False)
     """
-    plain = name.removesuffix(CLEANED).removesuffix(SWAP)
-    if not plain.endswith(_BY_OFFSET):
-        return False
-    try:
-        base_offset(plain)
-    except ValueError:
-        return True
-    return False
+    return name.endswith(_BY_OFFSET) and broker_offset(name) is None
 
 
 def segment_file(base_offset: int, kind: int, state: str = "") -> str:

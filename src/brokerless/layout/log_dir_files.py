@@ -133,7 +133,11 @@ class LogDirFiles:
     @cached_property
     def _meta(self) -> checkpoints.MetaProperties:
         nothing = checkpoints.MetaProperties(version=0, cluster_id=None, node_id=None, directory_id=None)
-        return self._parsed(checkpoints.META_PROPERTIES, checkpoints.parse_meta_properties, nothing)
+        try:
+            return self._parsed(checkpoints.META_PROPERTIES, checkpoints.parse_meta_properties, nothing)
+        except CorruptRecordError as error:
+            note(f"read as if without ids: {error}")
+            return nothing
 
     def _checkpoint(self, name: str) -> dict[tuple[str, int], int]:
         """Read a checkpoint. It is shared by all partitions, so a malformed one is ignored, as Kafka does."""

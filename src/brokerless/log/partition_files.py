@@ -430,7 +430,7 @@ class PartitionFiles:
 
     @cached_property
     def _live(self) -> file_names.LiveFiles:
-        names = commit_journal.in_force(self._directory, storage.list_directory)
+        names = commit_journal.in_force(self._directory, storage.list_files)
         if self.topic is None and self.is_file:
             # Other files beside a single file may belong to other partitions.
             own = self._file_name.partition(".")[0] + "."

@@ -402,7 +402,7 @@ def limit_of(base_offset: int) -> int:
 
 def segments_in(directory: str) -> tuple[Segment, ...]:
     """Return the segments of a partition directory after a load has completed its swaps."""
-    kinds = file_names.live_files(storage.list_directory(directory), _no_swap).kinds
+    kinds = file_names.live_files(storage.list_files(directory), _no_swap).kinds
     ends = [*list(kinds)[1:], None]
     return tuple(Segment(directory, base, end, kinds[base]) for base, end in zip(kinds, ends, strict=False))
 

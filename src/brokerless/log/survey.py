@@ -121,7 +121,8 @@ def is_lost(path: str) -> bool:
     # Check in this order: then no change by a broker in between looks like a loss.
     stem = path.removesuffix("log")
     has_index = storage.exists(f"{stem}index") or storage.exists(f"{stem}timeindex")
-    return has_index and not (storage.exists(path) or storage.exists(path + file_names.DELETED))
+    is_there = storage.exists(path) and not storage.is_directory(path)
+    return has_index and not (is_there or storage.exists(path + file_names.DELETED))
 
 
 def cut_short(segment: Segment, next_offset: int | None, size: int) -> Iterator[Defect]:

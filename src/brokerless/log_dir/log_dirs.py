@@ -59,8 +59,7 @@ class LogDirs:
 
     Raises:
         FileNotFoundError: a path does not exist.
-        ValueError: a path is none of these, two roots belong to different clusters, or two roots of one broker hold
-            the same partition.
+        ValueError: a path is none of these, or two roots belong to different clusters.
 
     >>> LogDirs(SAMPLE_DIR).topics()
     ['upgraded-compact']
@@ -115,7 +114,7 @@ class LogDirs:
             all_replicas: return every replica of a partition, in the order of the paths, without comparing them.
 
         Raises:
-            ValueError: a topic or partition does not exist.
+            ValueError: a topic or partition does not exist; or, without `all_replicas`, a broker has one twice.
             TypeError: `topics` is a string, or a partition is not a number.
 
         >>> [(log.name, log.log_end_offset) for log in LogDirs(SAMPLE_DIR).logs(["upgraded-compact"])]
@@ -140,6 +139,8 @@ class LogDirs:
             chosen = [replicas for replicas in chosen if replicas[0].partition in numbers]
         if all_replicas:
             return [log for replicas in chosen for log in replicas]
+        for replicas in chosen:
+            _refuse_doubled(replicas)
         return [sorted_replicas(replicas)[0] for replicas in chosen]
 
     def readable(
@@ -316,15 +317,6 @@ class LogDirs:
                 places = ", ".join(f"{cluster} in {path}" for cluster, path in clusters.items())
                 raise ValueError(f"different clusters: {places}; read each alone")
         self._drop_formatted()
-        for replicas in self._by_partition:
-            by_broker: dict[int | str, Log] = {}
-            for log in replicas if len(replicas) > 1 else ():
-                node = log.root.node_id
-                broker = log.root.path if node is None else node
-                if by_broker.setdefault(broker, log) is not log:
-                    raise ValueError(
-                        f"{log.name} of node {node} is in two places: {by_broker[broker].path}, {log.path}"
-                    )
 
     def _drop_formatted(self) -> None:
         """Drop metadata logs of a node that only formatting made.
@@ -357,6 +349,16 @@ def _parsed(path: str) -> file_names.DirectoryName | None:
         return file_names.parse_directory_name(os.path.basename(storage.absolute(path)))
     except ValueError:
         return None
+
+
+def _refuse_doubled(replicas: list[Log]) -> None:
+    """Refuse a partition that one broker has twice: it would start on neither."""
+    by_broker: dict[int | str, Log] = {}
+    for log in replicas if len(replicas) > 1 else ():
+        node = log.root.node_id
+        broker = log.root.path if node is None else node
+        if by_broker.setdefault(broker, log) is not log:
+            raise ValueError(f"{log.name} of node {node} is in two places: {by_broker[broker].path}, {log.path}")
 
 
 def sorted_replicas(replicas: list[Log]) -> list[Log]:

@@ -8,17 +8,26 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from brokerless.arguments import unknown
-from brokerless.errors import CorruptRecordError, UnsupportedFormatError, located
+from brokerless.errors import CorruptRecordError, UnsupportedFormatError
 from brokerless.io import storage
 from brokerless.io.clock import now_ms
-from brokerless.layout import checkpoints, commit_journal, file_names
+from brokerless.layout import checkpoints, file_names
 from brokerless.layout.commit_journal import Journal
 from brokerless.layout.lock import check_free
 from brokerless.layout.log_dir_files import LogDirFiles
 from brokerless.layout.topic_config import TopicConfig
 from brokerless.log.log import Log
 from brokerless.log_dir.root_writer import RootWriter
-from brokerless.log_dir.start_faults import METADATA, conflicting_ids, damaged_quorum_files, missing_ids
+from brokerless.log_dir.start_faults import (
+    METADATA,
+    Fault,
+    conflicting_ids,
+    doubled_partitions,
+    missing_ids,
+    partition_faults,
+    quorum_faults,
+    start_faults,
+)
 from brokerless.log_dir.transactional_ids import check_file
 from brokerless.log_dir.writer import LogDirWriter
 from brokerless.notes import note
@@ -51,6 +60,7 @@ class Forecast:
         missing_metadata: the reasons why a broker will start but serve nothing. Another of its directories may have
             the metadata.
         has_metadata: whether the cluster's metadata are in the directory, or were named.
+        directories: the directories of partitions, those that are being moved here among them.
         partitions: the number of partitions.
         unserved: the reason why a broker will not serve a partition, one sentence for each, by partition directory.
         unserved_records: the number of records in these partitions, at most.
@@ -66,6 +76,7 @@ class Forecast:
     missing_ids: list[str] = field(default_factory=list)
     missing_metadata: list[str] = field(default_factory=list)
     has_metadata: bool = False
+    directories: list[str] = field(default_factory=list)
     partitions: int = 0
     unserved: dict[str, str] = field(default_factory=dict)
     unserved_records: int = 0
@@ -106,10 +117,15 @@ class Forecast:
             steps=[steps for one in found for steps in one.steps],
             cuts=[cut for one in found for cut in one.cuts],
             metas=metas,
-            faults=[*(why for one in found for why in one.faults), *conflicting_ids(metas)],
+            faults=[
+                *(why for one in found for why in one.faults),
+                *map(str, conflicting_ids(metas)),
+                *map(str, doubled_partitions(path for one in found for path in one.directories)),
+            ],
             missing_ids=[] if metas else [why for one in found for why in one.missing_ids],
             missing_metadata=[] if has_metadata else [why for one in found for why in one.missing_metadata],
             has_metadata=has_metadata,
+            directories=[path for one in found for path in one.directories],
             partitions=sum(one.partitions for one in found),
             unserved={name: why for one in found for name, why in one.unserved.items()},
             unserved_records=sum(one.unserved_records for one in found),
@@ -234,6 +250,7 @@ def forecast(
     *,
     broker_config: Path | None = None,
     metadata: Path | None = None,
+    beside: Collection[str] = (),
 ) -> Forecast:
     """Return the changes that recovery would make to a log directory, and what a broker would do afterwards.
 
@@ -244,6 +261,7 @@ def forecast(
         topics: the topics to recover; empty: all.
         broker_config: the broker's configuration file; see `LogDirWriter`.
         metadata: the directory of the cluster's metadata log; see `LogDirWriter`.
+        beside: the broker's other log directories.
 
     Raises:
         LogInUseError: a broker, or another writer, has the directory open.
@@ -251,7 +269,9 @@ def forecast(
         ValueError: a topic is unknown, or `path` is no log directory.
     """
     root = _checked(path, topics, broker_config, metadata)
-    found = Forecast()
+    root.cluster.online.update(LogDirFiles(one).directory_id for one in beside)
+    inside = (*root.partitions.values(), *root.leftovers)
+    found = Forecast(directories=[f"{path}/{name}" for name in inside])
     unserved = _foresee_metadata(root, found, topics)
     absent = _absent(root)
     for name in sorted(root.journal.partitions) if root.journal is not None else ():
@@ -265,7 +285,7 @@ def forecast(
             _loaded,
             root,
             root.partitions[key],
-            root.config_of(key[0]),
+            _config(root, key[0]),
             root.recovery_points.get(key, 0),
             root.log_start_offsets.get(key),
             high_watermark=root.high_watermarks.get(key),
@@ -289,7 +309,7 @@ def forecast(
     for name, (topic, _) in root.leftovers.items():
         if not topics or topic in topics:
             offsets = root.leftover_offsets(name)
-            loaded = _loaded(root, name, root.config_of(topic), *offsets)
+            loaded = _loaded(root, name, _config(root, topic), *offsets)
             _foresee(found, name, loaded)
             found.missing += [f"{name}: {said}" for said in loaded.missing]
     return found
@@ -309,15 +329,18 @@ def _foresee_metadata(root: RootWriter, found: Forecast, topics: Collection[str]
     """
     if root.meta is not None:
         found.metas[root.path] = root.meta
-    elif missing := missing_ids(root.path):
-        found.missing_ids.append(missing)
+    elif lacking := list(missing_ids(root.path)):
+        found.missing_ids += map(str, lacking)
     else:
         found.notes.append(
             f"no {checkpoints.META_PROPERTIES} in {root.path}: a KRaft broker does not start without it; a broker with "
             "ZooKeeper recreates it"
         )
-    found.faults += damaged_quorum_files(root.path)
+    found.faults += map(str, quorum_faults(root.path))
     found.has_metadata = root.bootstrap is not None or root.cluster.image is not None
+    if root.cluster.image is not None and root.cluster.image.refusal is not None:
+        cure = "copy the metadata log from another controller; without one, `brokerless rescue` makes a new cluster"
+        found.faults.append(str(Fault("metadata-damaged", f"{root.path}/{METADATA}", root.cluster.image.refusal, cure)))
     if root.partitions and (missing := root.cluster.missing_metadata()):
         found.missing_metadata.append(missing)
     has_log = storage.exists(f"{root.path}/{METADATA}")
@@ -364,53 +387,53 @@ def _checked(path: str, topics: Collection[str], broker_config: Path | None, met
     check_free(f"{path}/{checkpoints.LOCK}")
     pending = Journal.read(path)
     check_file(path)
+    for fault in start_faults(path):
+        # Recovery needs nothing of the quorum's files: what it forecasts says that they keep a broker from starting.
+        if fault.code != "quorum-damaged":
+            raise fault.error()
     root = RootWriter(path, pending, broker_config=broker_config, metadata=metadata)
     known = {topic for topic, _ in (*root.partitions, *root.leftovers.values())}
     for topic in topics:
         if topic not in known:
             raise unknown("topic", topic, known)
     for name in storage.list_subdirectories(path):
-        _check_name(path, name)
-    for name in (*root.partitions.values(), *root.leftovers):
-        _check_topic_id(f"{path}/{name}")
-    for name, topic in root.deleted.items():
-        _check_deleted(root, name, topic)
+        if not file_names.is_utf8(name):
+            note(f"passed over: {path}/{name}: the name is not UTF-8, and a broker does not see it")
+    _check_partitions(root)
     return root
 
 
-def _check_topic_id(directory: str) -> None:
-    path = f"{directory}/{checkpoints.PARTITION_METADATA}"
-    if storage.exists(path):
-        with located(path):
-            checkpoints.parse_partition_metadata(storage.read_all(path))
+def _check_partitions(root: RootWriter) -> None:
+    """Raise the first fault in the names and the small files of the partitions' directories."""
+    for name in (*root.partitions.values(), *root.leftovers):
+        # The metadata of a new cluster may name a partition that is not made yet.
+        for fault in partition_faults(f"{root.path}/{name}") if storage.exists(f"{root.path}/{name}") else ():
+            raise fault.error()
+    for name, topic in root.deleted.items():
+        _check_deleted(root, name, topic)
 
 
 def _check_deleted(root: RootWriter, name: str, topic: str) -> None:
     """Refuse a `-delete` directory on which a broker does not start. It is not recovered, since nothing reads it."""
     try:
-        _check_topic_id(f"{root.path}/{name}")
+        for fault in partition_faults(f"{root.path}/{name}"):
+            raise fault.error()
         with contextlib.suppress(UnsupportedFormatError):
-            _loaded(root, name, root.config_of(topic), 0, None)
+            _loaded(root, name, _config(root, topic), 0, None)
     except CorruptRecordError as error:
-        error.args = (f"a broker does not start: {error.args[0]}; {name} was about to be deleted: remove it",)
+        why = str(error.args[0]).removeprefix("a broker does not start: ")
+        error.args = (f"a broker does not start: {why}; {name} was about to be deleted: remove it",)
         raise
 
 
-def _check_name(path: str, name: str) -> None:
-    """Refuse a directory that is not a partition directory (LogManager.loadLogs)."""
-    if name in (file_names.REMOTE_INDEXES, commit_journal.NAME):
-        return
-    if not file_names.is_utf8(name):
-        note(f"passed over: {path}/{name}: the name is not UTF-8, and a broker does not see it")
-        return
+def _config(root: RootWriter, topic: str) -> TopicConfig:
+    """Return a topic's settings. A broker that loads its logs needs all of them to be valid (LogConfig)."""
     try:
-        file_names.parse_directory_name(name)
-    except ValueError:
-        raise CorruptRecordError(
-            f"a broker does not start: the name of directory {name!r} is not that of a partition, <topic>-<number>; "
-            "move it out",
-            path=path,
-        ) from None
+        return root.config_of(topic)
+    except ValueError as error:
+        cure = "without the metadata log of another controller, `brokerless rescue` makes a new cluster"
+        fault = Fault("metadata-damaged", f"{root.path}/{METADATA}", f"topic {topic}: {error}", cure)
+        raise fault.error() from error
 
 
 def _absent(root: RootWriter) -> set[tuple[str, int]]:

@@ -19,6 +19,7 @@ from brokerless.layout import checkpoints, file_names
 from brokerless.layout.replication import SOLE
 from brokerless.metadata.bootstrap import bootstrap, bootstrap_file, without_records
 from brokerless.metadata.topic_settings import Cluster
+from brokerless.notes import note
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
@@ -85,18 +86,16 @@ class RootWriter:
     ) -> None:
         self.path = path
         self.journal = journal
-        self._elsewhere: dict[str, Path | None] = {"broker_config": broker_config, "metadata": metadata}
+        self._broker_config, self._metadata = broker_config, metadata
         self.config: dict[str, TopicConfig] = {}
         self._load()
 
     def _load(self) -> None:
         self.meta = self._parsed(checkpoints.META_PROPERTIES, checkpoints.parse_meta_properties)
-        self.recovery_points = self._parsed(checkpoints.RECOVERY_POINTS, checkpoints.parse_offset_checkpoint) or {}
-        self.log_start_offsets = self._parsed(checkpoints.LOG_START_OFFSETS, checkpoints.parse_offset_checkpoint) or {}
-        self.high_watermarks = self._parsed(checkpoints.HIGH_WATERMARKS, checkpoints.parse_offset_checkpoint) or {}
-        self.first_dirty_offsets = (
-            self._parsed(checkpoints.FIRST_DIRTY_OFFSETS, checkpoints.parse_offset_checkpoint) or {}
-        )
+        self.recovery_points = self._checkpoint(checkpoints.RECOVERY_POINTS)
+        self.log_start_offsets = self._checkpoint(checkpoints.LOG_START_OFFSETS)
+        self.high_watermarks = self._checkpoint(checkpoints.HIGH_WATERMARKS)
+        self.first_dirty_offsets = self._checkpoint(checkpoints.FIRST_DIRTY_OFFSETS)
         self.had_marker = storage.exists(self._file(checkpoints.CLEAN_SHUTDOWN))
         self.partitions, self.leftovers, self.deleted = {}, {}, {}
         directories = {name: self._file(name) for name in storage.list_subdirectories(self.path)}
@@ -117,7 +116,11 @@ class RootWriter:
         self.bootstrap_file = bootstrap_file(self.path, self.journal)
         node_id = self.meta.node_id if self.meta else None
         self.cluster = Cluster(
-            self.path, node_id, bootstrap(self.path, node_id, file=self.bootstrap_file), **self._elsewhere
+            self.path,
+            node_id,
+            bootstrap(self.path, node_id, file=self.bootstrap_file),
+            broker_config=self._broker_config,
+            metadata=self._metadata,
         )
         self.bootstrap = self.cluster.bootstrap
         for topic, described in self.bootstrap.topics.items() if self.bootstrap else ():
@@ -194,8 +197,9 @@ class RootWriter:
                 # If a new cluster's metadata name the topic, opening the log writes the file.
                 described = self.bootstrap.topics.get(key[0]) if self.bootstrap and metadata is None else None
                 topic_id = described.topic_id if described else metadata.topic_id if metadata else None
-                found[key] = self.cluster.unserved(key, topic_id)
-        return {key: why for key, why in found.items() if why}
+                if unserved := self.cluster.unserved(key, topic_id):
+                    found[key] = unserved.why
+        return found
 
     def make_partition(self, topic: str, partition: int, topic_id: str | None) -> None:
         """Create a partition's directory and metadata if missing; durable once the log directory is synced."""
@@ -319,6 +323,14 @@ class RootWriter:
             disk.sync_directory(self.path)
         else:
             disk.atomic_write(self._file(checkpoints.CLEAN_SHUTDOWN), checkpoints.format_clean_shutdown(None))
+
+    def _checkpoint(self, name: str) -> dict[tuple[str, int], int]:
+        """Read a checkpoint as a broker that starts does: one with a wrong number as if it was empty."""
+        try:
+            return self._parsed(name, checkpoints.parse_offset_checkpoint) or {}
+        except checkpoints.CheckpointNumberError as error:
+            note(f"read as if without entries: {error}")
+            return {}
 
     def _parsed(self, name: str, parse: Callable[[bytes], _T]) -> _T | None:
         path = self._read_from(name)

@@ -1,22 +1,66 @@
-"""Faults that keep a broker from starting on log directories: in ids, and in files beside the metadata log."""
+"""Faults that keep a broker from starting on log directories, outside of their logs.
+
+`check` tells them as findings, `recover` as reasons why a broker will not start: both take them from here.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import os
+from contextlib import suppress
+from typing import TYPE_CHECKING, NamedTuple
 
-from brokerless.errors import CorruptRecordError, located
+from brokerless.errors import BrokerlessError, CorruptRecordError
 from brokerless.io import storage
-from brokerless.layout import checkpoints, file_names
-from brokerless.metadata.directory import has_topic_ids
+from brokerless.layout import checkpoints, commit_journal, file_names
+from brokerless.layout.log_dir_files import LogDirFiles
+from brokerless.metadata.bootstrap import check_bootstrap
+from brokerless.metadata.directory import has_topic_ids, is_fatal_snapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from brokerless.metadata.topic_settings import Cluster
 
 METADATA = f"{file_names.METADATA_TOPIC}-0"
 # Uuid.METADATA_TOPIC_ID
 _METADATA_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
+
+
+class Fault(NamedTuple):
+    """Why a broker does not start.
+
+    Attributes:
+        code: the code of its finding.
+        path: the file or the directory.
+        message: what is wrong with it.
+        cure: what to do before a broker starts.
+    """
+
+    code: str
+    path: str
+    message: str
+    cure: str
+
+    def __str__(self) -> str:
+        return f"a broker does not start: {self.path}: {self.message}; {self.cure}"
+
+    def error(self) -> CorruptRecordError:
+        """Return the error of what needs a directory on which a broker starts."""
+        return CorruptRecordError(str(self))
+
+
+def start_faults(path: str) -> Iterator[Fault]:
+    """Yield the faults of a log directory: in its small files, in its names, and beside its metadata log.
+
+    What the metadata themselves say is in their image, and what a log says is found when it is loaded. What is about to
+    be deleted is loaded, too.
+    """
+    yield from _damaged_files(path)
+    yield from _wrong_names(path)
+    yield from quorum_faults(path)
+    for file, error in _unreadable(f"{path}/{checkpoints.BOOTSTRAP}", check_bootstrap):
+        cure = "put back a copy; if the cluster has started, remove the file"
+        yield Fault("metadata-damaged", file, _why(error), cure)
 
 
 def obstacles(cluster: Cluster, topics: Iterable[str] = ()) -> Iterator[str]:
@@ -26,30 +70,25 @@ def obstacles(cluster: Cluster, topics: Iterable[str] = ()) -> Iterator[str]:
         cluster: the cluster of the log directory.
         topics: the topics whose settings matter.
     """
-    if missing := missing_ids(cluster.path):
-        yield missing
-    yield from damaged_quorum_files(cluster.path)
+    yield from map(str, missing_ids(cluster.path))
+    yield from map(str, quorum_faults(cluster.path))
     if missing := cluster.missing_settings(topics):
         yield missing
 
 
-def missing_ids(path: str) -> str:
-    """Describe what a KRaft broker does if a log directory lacks its ids; "": it has them, or may not be a KRaft one.
+def missing_ids(path: str) -> Iterator[Fault]:
+    """Yield the fault if a log directory of a KRaft broker has no ids.
 
-    Without the file, only a metadata log or topic ids show that a directory belongs to a KRaft broker.
+    Without them, only a metadata log or topic ids show that a directory belongs to a KRaft broker.
     """
-    if storage.exists(f"{path}/{checkpoints.META_PROPERTIES}"):
-        return ""
-    if not (storage.exists(f"{path}/{METADATA}") or has_topic_ids(path)):
-        return ""
-    return (
-        f"no {checkpoints.META_PROPERTIES} in {path}: a KRaft broker does not start without it, unless another of its "
-        "log.dirs has one; put it back"
-    )
+    file = f"{path}/{checkpoints.META_PROPERTIES}"
+    if not storage.exists(file) and (storage.exists(f"{path}/{METADATA}") or has_topic_ids(path)):
+        message = "the file is missing, and a KRaft broker needs it in one of its log.dirs at least"
+        yield Fault("ids-missing", file, message, "put it back")
 
 
-def damaged_quorum_files(path: str) -> Iterator[str]:
-    """Yield a sentence for each damaged small file of the metadata log that stops its controller or broker."""
+def quorum_faults(path: str) -> Iterator[Fault]:
+    """Yield the small files of the metadata log that a controller cannot read."""
     for name, check, cure in (
         (
             checkpoints.QUORUM_STATE,
@@ -58,17 +97,12 @@ def damaged_quorum_files(path: str) -> Iterator[str]:
         ),
         (checkpoints.PARTITION_METADATA, _check_metadata_id, "a broker recreates it"),
     ):
-        file = f"{path}/{METADATA}/{name}"
-        if storage.exists(file):
-            try:
-                with located(file):
-                    check(storage.read_all(file))
-            except CorruptRecordError as error:
-                yield f"a broker does not start: {error}; put back a copy, or remove the file: {cure}"
+        for file, error in _unreadable(f"{path}/{METADATA}/{name}", check):
+            yield Fault("quorum-damaged", file, _why(error), f"put back a copy, or remove the file: {cure}")
 
 
-def conflicting_ids(found: Mapping[str, checkpoints.MetaProperties]) -> Iterator[str]:
-    """Yield a sentence for each id that keeps one broker from starting on all of these log directories.
+def conflicting_ids(found: Mapping[str, checkpoints.MetaProperties]) -> Iterator[Fault]:
+    """Yield each id that keeps one broker from starting on all of these log directories.
 
     As `MetaPropertiesEnsemble.verify`: all directories share the cluster and node id; each has its own directory id.
 
@@ -85,14 +119,119 @@ def conflicting_ids(found: Mapping[str, checkpoints.MetaProperties]) -> Iterator
                 first.setdefault(value, path)
         if len(first) > 1:
             both = ", ".join(f"{value} in {path}" for value, path in first.items())
-            yield f"a broker does not start on directories with different {name}: {both}; name those of one broker"
+            cure = "name the directories of one broker"
+            yield Fault("ids-conflict", next(iter(found)), f"different {name}: {both}", cure)
     seen: dict[str, str] = {}
     for path, meta in found.items():
         if meta.directory_id is not None and seen.setdefault(meta.directory_id, path) != path:
-            yield (
-                f"a broker does not start on two directories with the same directory.id: {meta.directory_id} in "
-                f"{seen[meta.directory_id]}, {path}; one may be a copy of the other: remove it"
-            )
+            both = f"{meta.directory_id} in {seen[meta.directory_id]}, {path}"
+            cure = "one may be a copy of the other: remove it"
+            yield Fault("ids-conflict", path, f"two directories with the same directory.id: {both}", cure)
+
+
+def doubled_partitions(directories: Iterable[str]) -> Iterator[Fault]:
+    """Yield the partitions that are in two of these directories, which are all of one broker.
+
+    A broker refuses them (`LogManager.loadLog`). One that is being moved (`-future`) may be in two, but not in one log
+    directory: a broker renames it to the name of the other one.
+
+    Args:
+        directories: the paths of partition directories.
+    """
+    seen: dict[tuple[str, int, str], str] = {}
+    for path in sorted(directories):
+        around, name = os.path.split(path)
+        with suppress(ValueError):
+            topic, partition, leftover = file_names.parse_directory_name(name)
+            if leftover in ("delete", "stray") or topic == file_names.METADATA_TOPIC:
+                continue
+            # No name of a leftover is a path.
+            others = [seen.setdefault((topic, partition, place), path) for place in (leftover, f"{around}/")]
+            other = next((other for other in others if other != path), None)
+            if other is not None:
+                message = f"{topic}-{partition} is in {other}, too"
+                yield Fault("partition-twice", path, message, "move out the directory that has less")
+
+
+def partition_faults(directory: str) -> Iterator[Fault]:
+    """Yield the faults in the names and the small files of a partition's directory, whatever its state is."""
+    is_metadata = os.path.basename(directory) == METADATA
+    for name in sorted(storage.list_files(directory)):
+        if file_names.is_fatal(name) or (is_metadata and is_fatal_snapshot(name)):
+            message = f"no offset is in the name {name}"
+            yield Fault("file-unknown", f"{directory}/{name}", message, "move the file out")
+    for name, code, parse, cure in (
+        (
+            checkpoints.PARTITION_METADATA,
+            "topic-id-damaged",
+            checkpoints.parse_partition_metadata,
+            "`brokerless repair` writes it again",
+        ),
+        (
+            checkpoints.LEADER_EPOCHS,
+            "epochs-damaged",
+            checkpoints.parse_leader_epochs,
+            "remove it, and recover the log, which rebuilds the epochs",
+        ),
+    ):
+        for file, error in _unreadable(f"{directory}/{name}", parse):
+            yield Fault(code, file, _why(error), cure)
+
+
+def _damaged_files(path: str) -> Iterator[Fault]:
+    for file, error in _unreadable(f"{path}/{checkpoints.META_PROPERTIES}", _parse_ids(path)):
+        yield Fault("ids-damaged", file, _why(error), "write the file again")
+    is_kraft = LogDirFiles(path).is_kraft
+    for name in checkpoints.OFFSET_CHECKPOINTS:
+        for file, error in _unreadable(f"{path}/{name}", checkpoints.parse_offset_checkpoint):
+            if not (is_kraft and isinstance(error, checkpoints.CheckpointNumberError)):
+                yield Fault("checkpoint-damaged", file, _why(error), "remove the file: a broker writes it again")
+
+
+def _parse_ids(path: str) -> Callable[[bytes], object]:
+    """Return the function that reads a directory's ids as the broker that belongs to it does."""
+    # A broker with ZooKeeper starts without any ids. A KRaft broker needs those that version 1 always has.
+    is_kraft = storage.exists(f"{path}/{METADATA}")
+
+    def parse(content: bytes) -> None:
+        ids = checkpoints.parse_meta_properties(content)
+        missing = [name for name, found in (("node id", ids.node_id), ("cluster.id", ids.cluster_id)) if found is None]
+        if is_kraft and missing:
+            raise CorruptRecordError(f"meta.properties is of version {ids.version}, and has no {missing[0]}")
+
+    return parse
+
+
+def overlooked_checkpoints(path: str) -> Iterator[tuple[str, str]]:
+    """Yield the checkpoints with a wrong number, and what is wrong. A KRaft broker starts as if they were empty."""
+    for name in checkpoints.OFFSET_CHECKPOINTS if LogDirFiles(path).is_kraft else ():
+        for file, error in _unreadable(f"{path}/{name}", checkpoints.parse_offset_checkpoint):
+            if isinstance(error, checkpoints.CheckpointNumberError):
+                yield file, _why(error)
+
+
+def _wrong_names(path: str) -> Iterator[Fault]:
+    for name in storage.list_subdirectories(path):
+        # A broker does not see names that are not UTF-8.
+        if name in (file_names.REMOTE_INDEXES, commit_journal.NAME) or not file_names.is_utf8(name):
+            continue
+        try:
+            file_names.parse_directory_name(name)
+        except ValueError as error:
+            yield Fault("name-unknown", f"{path}/{name}", str(error), "move it out")
+
+
+def _unreadable(file: str, parse: Callable[[bytes], object]) -> Iterator[tuple[str, Exception]]:
+    """Yield a file that is there and cannot be read, and the error."""
+    try:
+        if storage.exists(file):
+            parse(storage.read_all(file))
+    except (BrokerlessError, OSError) as error:
+        yield file, error
+
+
+def _why(error: Exception) -> str:
+    return (error.strerror or str(error)) if isinstance(error, OSError) else str(error.args[0])
 
 
 def _check_metadata_id(content: bytes) -> None:

@@ -235,6 +235,17 @@ def snapshot_records(content: bytes) -> list[bytes]:
     return [value or b"" for value in values]
 
 
+def check_bootstrap(content: bytes) -> None:
+    """Check that a controller can read a `bootstrap.checkpoint`: it does whenever it starts (BootstrapDirectory).
+
+    Raises:
+        CorruptRecordError: it is damaged, or has no version of the metadata.
+    """
+    features = [fields for name, fields, _ in _known(snapshot_records(content)) if name == "FeatureLevelRecord"]
+    if not any(fields["name"] == _FEATURE_NAMES[0] for fields in features):
+        raise CorruptRecordError(f"no FeatureLevelRecord of {_FEATURE_NAMES[0]} is in it")
+
+
 def _known(records: list[bytes]) -> Iterator[tuple[str | None, dict[str, Any], bytes]]:
     """Yield the name, the fields and the bytes of records. Those of other types have no name.
 
@@ -288,7 +299,8 @@ def bootstrap_file(path: str, journal: Journal | None) -> str:
     if journal is not None and checkpoints.BOOTSTRAP in journal.files:
         return f"{journal.path}/{checkpoints.BOOTSTRAP}"
     formatted = formatted_snapshot(path)
-    if storage.exists(formatted):
+    # Once the cluster has started, nothing reads this file any more.
+    if storage.exists(formatted) and not was_started(path):
         with located(formatted):
             if snapshot_records(storage.read_all(formatted)):
                 return formatted

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _SNAPSHOT = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint")
+_SNAPSHOT_STATES = (".checkpoint", ".checkpoint.part", ".checkpoint.deleted")
 _MOST_OFFSET, _MOST_EPOCH = (1 << 63) - 1, (1 << 31) - 1
 
 
@@ -25,6 +26,16 @@ def snapshot_of_name(name: str) -> tuple[int, int] | None:
     match = _SNAPSHOT.fullmatch(name)
     found = None if match is None else (int(match[1]), int(match[2]))
     return found if found is not None and found[0] <= _MOST_OFFSET and found[1] <= _MOST_EPOCH else None
+
+
+def is_fatal_snapshot(name: str) -> bool:
+    """Return whether a node does not start with a file of this name beside its metadata log (`Snapshots.parse`).
+
+    >>> is_fatal_snapshot("x.checkpoint"), is_fatal_snapshot("00000000000000000051-0000000001.checkpoint.part")
+    (True, False)
+    """
+    plain = next((name.removesuffix(state) for state in reversed(_SNAPSHOT_STATES) if name.endswith(state)), None)
+    return plain is not None and snapshot_of_name(f"{plain}{_SNAPSHOT_STATES[0]}") is None
 
 
 def formatted_snapshot(path: str) -> str:

@@ -120,6 +120,10 @@ _NO_LEADER_CHANGE = -2
 _NO_CHANGE = 0
 
 
+class _RefusedError(Exception):
+    """A controller does not take a record: it contradicts those before it."""
+
+
 class MetadataImage:
     """The metadata of a cluster. Each record changes it, in the order of the log.
 
@@ -134,6 +138,8 @@ class MetadataImage:
         is_whole: False if records are missing at the end, or not understood, so that anything here may be outdated.
         left_out: how many records of each type have other fields: those of previews (Kafka 2.8 to 3.2).
         unknown: how many records are not understood, by the reason: those of later releases.
+        refusal: why a controller does not take the first record that it refuses, so that it does not start; None: it
+            takes all of them.
     """
 
     def __init__(self, *, secrets: bool = False) -> None:
@@ -144,6 +150,7 @@ class MetadataImage:
         self.is_whole = True
         self.left_out: Counter[str] = Counter()
         self.unknown: Counter[str] = Counter()
+        self.refusal: str | None = None
         self._brokers: dict[int, dict[str, Any]] = {}
         self._controllers: dict[int, dict[str, Any]] = {}
         # By topic id, and the ids by name.
@@ -173,12 +180,14 @@ class MetadataImage:
             record: its bytes, for an image that keeps them (`replayed`).
         """
         if name == "BeginTransactionRecord":
+            if self._waiting is not None:
+                self._refuse(f"{name}: the transaction before it has no end")
             self._waiting = []
-        elif name == "AbortTransactionRecord":
-            self._waiting = None
-        elif name == "EndTransactionRecord":
+        elif name in ("AbortTransactionRecord", "EndTransactionRecord"):
+            if self._waiting is None:
+                self._refuse(f"{name}: no transaction is open")
             waiting, self._waiting = self._waiting or [], None
-            for waited in waiting:
+            for waited in waiting if name == "EndTransactionRecord" else ():
                 self._apply(*waited)
         elif self._waiting is not None:
             self._waiting.append((name, value, record))
@@ -217,6 +226,10 @@ class MetadataImage:
     def registered(self) -> set[int]:
         """The nodes of all registered brokers."""
         return set(self._brokers)
+
+    def broker(self, node_id: int) -> dict[str, Any] | None:
+        """Return a registered broker, a row of the table `brokers`; None: it is not registered."""
+        return self._brokers.get(node_id)
 
     @property
     def broker_configs(self) -> dict[str, dict[str, str]]:
@@ -259,14 +272,17 @@ class MetadataImage:
         rows = list(self._TABLES[subject](self))
         return rows if shows else list(map(_without_secrets, rows))
 
-    def not_understood(self, why: str, record: bytes, *, is_of_new_type: bool) -> None:  # noqa: ARG002 - an image that keeps records does
+    def not_understood(self, why: str, record: bytes, *, is_of_new_type: bool, is_malformed: bool) -> None:  # noqa: ARG002 - an image that keeps records does
         """Take a record of a type or version that is not known.
 
         Args:
             why: what is not known of it.
             record: its bytes.
             is_of_new_type: whether its type is not known, so that nothing that is known depends on it.
+            is_malformed: whether no release can have written it.
         """
+        if is_malformed:
+            self._refuse(why)
         self.unknown[why] += 1
         self.is_whole &= is_of_new_type
 
@@ -281,6 +297,13 @@ class MetadataImage:
                 replay(self, value)
             except KeyError:
                 self.left_out[name] += 1
+            except _RefusedError as error:
+                self._refuse(f"{name}: {error}")
+
+    def _refuse(self, why: str) -> None:
+        # What is not known may be what the record depends on.
+        if self.refusal is None and not self.unknown and not self.left_out:
+            self.refusal = why
 
     def _register_broker(self, value: dict[str, Any]) -> None:
         self._brokers[value["brokerId"]] = {
@@ -294,13 +317,23 @@ class MetadataImage:
             "log_dirs": value.get("logDirs", []),
         }
 
+    def _registered(self, broker_id: int, epoch: int) -> dict[str, Any]:
+        """Return a broker, which has to be registered with an epoch (`ClusterControlManager.replay`)."""
+        broker = self._brokers.get(broker_id)
+        if broker is None:
+            raise _RefusedError(f"broker {broker_id} is not registered")
+        if broker["epoch"] != epoch:
+            raise _RefusedError(
+                f"it has epoch {epoch} of broker {broker_id}, which registered with epoch {broker['epoch']}"
+            )
+        return broker
+
     def _unregister_broker(self, value: dict[str, Any]) -> None:
-        self._brokers.pop(value["brokerId"], None)
+        self._registered(value["brokerId"], value["brokerEpoch"])
+        del self._brokers[value["brokerId"]]
 
     def _change_broker(self, value: dict[str, Any]) -> None:
-        broker = self._brokers.get(value["brokerId"])
-        if broker is None:
-            return
+        broker = self._registered(value["brokerId"], value["brokerEpoch"])
         if value.get("fenced", _NO_CHANGE) != _NO_CHANGE:
             broker["is_fenced"] = value["fenced"] > 0
         if value.get("inControlledShutdown", _NO_CHANGE) != _NO_CHANGE:
@@ -309,10 +342,10 @@ class MetadataImage:
             broker["log_dirs"] = value["logDirs"]
 
     def _fence_broker(self, value: dict[str, Any]) -> None:
-        self._brokers.get(value["id"], {})["is_fenced"] = True
+        self._registered(value["id"], value["epoch"])["is_fenced"] = True
 
     def _unfence_broker(self, value: dict[str, Any]) -> None:
-        self._brokers.get(value["id"], {})["is_fenced"] = False
+        self._registered(value["id"], value["epoch"])["is_fenced"] = False
 
     def _register_controller(self, value: dict[str, Any]) -> None:
         self._controllers[value["controllerId"]] = {
@@ -325,20 +358,27 @@ class MetadataImage:
         self._controllers.pop(value["controllerId"], None)
 
     def _create_topic(self, value: dict[str, Any]) -> None:
+        if value["name"] in self._ids:
+            raise _RefusedError(f"there is a topic {value['name']} already, with the id {self._ids[value['name']]}")
         self._names[value["topicId"]] = value["name"]
         self._ids[value["name"]] = value["topicId"]
         self._partitions.setdefault(value["topicId"], {})
 
     def _remove_topic(self, value: dict[str, Any]) -> None:
-        name = self._names.pop(value["topicId"], None)
-        self._partitions.pop(value["topicId"], None)
-        if self._ids.get(name or "") == value["topicId"]:
-            del self._ids[name or ""]
+        name = self._name_of(value)
+        del self._names[value["topicId"]], self._ids[name], self._partitions[value["topicId"]]
         # A new topic of the same name starts without settings (ConfigurationsDelta).
-        self._configs.pop((TOPIC_RESOURCE, name or ""), None)
+        self._configs.pop((TOPIC_RESOURCE, name), None)
+
+    def _name_of(self, value: dict[str, Any]) -> str:
+        """Return the name of a record's topic, which has to be there (`ReplicationControlManager.replay`)."""
+        if value["topicId"] not in self._names:
+            raise _RefusedError(f"there is no topic with the id {value['topicId']}")
+        return self._names[value["topicId"]]
 
     def _create_partition(self, value: dict[str, Any]) -> None:
-        self._partitions.setdefault(value["topicId"], {})[value["partitionId"]] = {
+        self._name_of(value)
+        self._partitions[value["topicId"]][value["partitionId"]] = {
             "leader": value["leader"],
             "leader_epoch": value["leaderEpoch"],
             "partition_epoch": value["partitionEpoch"],
@@ -352,9 +392,10 @@ class MetadataImage:
         }
 
     def _change_partition(self, value: dict[str, Any]) -> None:
-        partition = self._partitions.get(value["topicId"], {}).get(value["partitionId"])
+        name = self._name_of(value)
+        partition = self._partitions[value["topicId"]].get(value["partitionId"])
         if partition is None:
-            return
+            raise _RefusedError(f"there is no partition {name}-{value['partitionId']}")
         for field, column in _CHANGES.items():
             if value.get(field) is not None:
                 partition[column] = value[field]
@@ -391,7 +432,8 @@ class MetadataImage:
         }
 
     def _remove_acl(self, value: dict[str, Any]) -> None:
-        self._acls.pop(value["id"], None)
+        if self._acls.pop(value["id"], None) is None:
+            raise _RefusedError(f"there is no access right with the id {value['id']}")
 
     def _set_quota(self, value: dict[str, Any]) -> None:
         parts = {one["entityType"]: one["entityName"] for one in value["entity"]}
@@ -406,7 +448,8 @@ class MetadataImage:
         self._users[value["name"], value["mechanism"]] = value
 
     def _remove_credential(self, value: dict[str, Any]) -> None:
-        self._users.pop((value["name"], value["mechanism"]), None)
+        if self._users.pop((value["name"], value["mechanism"]), None) is None:
+            raise _RefusedError(f"user {value['name']} has no credential of this mechanism")
 
     def _set_feature(self, value: dict[str, Any]) -> None:
         if value["featureLevel"] == 0:
@@ -421,6 +464,10 @@ class MetadataImage:
         self._tokens.pop(value["tokenId"], None)
 
     def _hand_out_producer_ids(self, value: dict[str, Any]) -> None:
+        if value["nextProducerId"] <= self.next_producer_id:
+            raise _RefusedError(
+                f"the next producer id is {value['nextProducerId']}, and was {self.next_producer_id} before"
+            )
         self.next_producer_id = value["nextProducerId"]
 
     def _topic_rows(self) -> Iterable[dict[str, Any]]:

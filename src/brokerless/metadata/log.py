@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from contextlib import suppress
+from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -89,7 +90,7 @@ def replay_log(
             times = [time or 0 for time in rows["timestamp"].view(pa.int64()).to_pylist()]
             count = next((row for row, time in enumerate(times) if at is not None and time > at), len(times))
             if count:
-                _replay_rows(rows.slice(0, count), image)
+                _replay_rows(rows.slice(0, count), image, rows["offset"].to_pylist())
                 image.offset, image.time = rows["offset"][count - 1].as_py() + 1, times[count - 1]
             if count < len(times):
                 break
@@ -145,16 +146,19 @@ def replay_records(records: Iterable[bytes], image: MetadataImage) -> None:
     _replay_rows(rows_of(records), image)
 
 
-def _replay_rows(rows: pa.RecordBatch, image: MetadataImage) -> None:
-    for kind, version, name, fields, unknown, content in metadata_records(rows):
+def _replay_rows(rows: pa.RecordBatch, image: MetadataImage, offsets: Iterable[int | None] = repeat(None)) -> None:
+    for record, offset in zip(metadata_records(rows), offsets, strict=False):
+        takes_all = image.refusal is None
+        kind, version, name, fields, unknown, content = record
         if unknown is not None:
             # Of a type that is known, the name is missing where the record ends before its version.
             is_of_new_type = name is None and None not in (kind, version)
-            image.not_understood(
-                unknown if name is None else f"{name}: {unknown}", content, is_of_new_type=is_of_new_type
-            )
+            why = unknown if name is None else f"{name}: {unknown}"
+            image.not_understood(why, content, is_of_new_type=is_of_new_type, is_malformed=record.is_malformed)
         elif name is not None:
             image.replay(name, fields, content)
+        if takes_all and image.refusal is not None and offset is not None:
+            image.refusal = f"the record at offset {offset}: {image.refusal}"
 
 
 def cluster_image(path: str) -> MetadataImage | None:
@@ -177,6 +181,9 @@ def cluster_image(path: str) -> MetadataImage | None:
         with located(newest[2]):
             replay_snapshot(storage.read_all(newest[2]), image)
     damage = replay_log(log, image, start, log.log_end_offset) if start < log.log_end_offset else None
+    if newest is None and start > 0:
+        # Without what came before, nothing tells what a controller makes of the records.
+        image.refusal = None
     if damage is not None:
         image.is_whole = False
         note(

@@ -53,6 +53,13 @@ class MetadataRecord(NamedTuple):
     unknown: str | None
     content: bytes
 
+    @property
+    def is_malformed(self) -> bool:
+        """Whether no release can have written the record. One of a later release has an unknown type or version."""
+        if self.unknown is None:
+            return False
+        return self.version is None or (self.name is not None and not self.unknown.startswith("unknown version"))
+
 
 def metadata_records(rows: pa.RecordBatch) -> Iterator[MetadataRecord]:
     """Yield the records of the metadata log in rows."""

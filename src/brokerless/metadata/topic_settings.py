@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from brokerless.io import storage
 from brokerless.layout import checkpoints, file_names
@@ -32,6 +32,18 @@ if TYPE_CHECKING:
     Path = str | os.PathLike[str]
 
 
+class Unserved(NamedTuple):
+    """Why a broker that starts on a log directory will not serve a partition.
+
+    Attributes:
+        code: the code of its finding.
+        why: the reason, and what to do, in words.
+    """
+
+    code: str
+    why: str
+
+
 class Cluster:
     """The cluster of a log directory, as the metadata of a new cluster or the metadata log describe it.
 
@@ -41,6 +53,10 @@ class Cluster:
         bootstrap: the metadata that a new cluster starts with; None: it has started, or there are none.
         broker_config: the broker's configuration file; None: it is not known.
         metadata: the metadata log, or the log directory that has it; None: look only in `path`.
+        image: the state in the metadata log, if it is known already.
+
+    Attributes:
+        online: the ids of the broker's other log directories that are there.
 
     Raises:
         ValueError: `metadata` has no metadata log, or that of another cluster; or `broker_config` belongs to another
@@ -55,8 +71,12 @@ class Cluster:
         *,
         broker_config: Path | None = None,
         metadata: Path | None = None,
+        image: MetadataImage | None = None,
     ) -> None:
         self.path, self.node_id = path, node_id
+        self.online: set[str | None] = set()
+        if image is not None:
+            self.image = image
         self._config = None if broker_config is None else BrokerConfig.read(broker_config)
         given = None if self._config is None else self._config.node_id
         if None not in (node_id, given) and node_id != given:
@@ -175,8 +195,8 @@ class Cluster:
         where = "there is no metadata log" if self.image is None else f"the metadata log in {self._metadata} has none"
         return f"the topic's own settings of {unnamed} are not known, and Kafka's defaults replace them: {where}"
 
-    def unserved(self, key: tuple[str, int], topic_id: str | None) -> str:
-        """Explain why a broker that starts here will not serve a partition; "": it will, or the metadata are not known.
+    def unserved(self, key: tuple[str, int], topic_id: str | None) -> Unserved | None:
+        """Tell why a broker that starts here will not serve a partition; None: it will, or the metadata are not known.
 
         A broker identifies a topic by its id, not by its name, and renames a stray partition's directory
         (`LogManager.isStrayKraftReplica`).
@@ -186,13 +206,13 @@ class Cluster:
             topic_id: the id in its `partition.metadata`; None: the file does not exist.
         """
         if not self._is_kraft:
-            return ""
+            return None
         topic, partition = key
         why = f"a broker renames {topic}-{partition} -stray, and does not serve it"
         if topic_id is None:
             known_id = self._topic_id(topic)
             cure = "" if known_id is None else f"; put one there, with the topic id {known_id}"
-            return f"{why}: no {checkpoints.PARTITION_METADATA}{cure}"
+            return Unserved("topic-id-missing", f"{why}: no {checkpoints.PARTITION_METADATA}{cure}")
         if self.bootstrap is not None:
             described = self._described.get(topic)
             name = topic if self._topic_id(topic) == topic_id else None
@@ -201,22 +221,51 @@ class Cluster:
             name = self.image.topic_names.get(topic_id)
             nodes = self._nodes("replicas", (name or "", partition))
         else:
-            return ""
+            return None
         if name is None:
             known_id = self._topic_id(topic)
             if known_id is None:
-                return f"{why}: its topic id is {topic_id}, and the cluster's metadata do not name the topic"
-            return (
+                said = "the cluster's metadata do not name the topic"
+                return Unserved("partition-stray", f"{why}: its topic id is {topic_id}, and {said}")
+            return Unserved(
+                "topic-id-differs",
                 f"{why}: its topic id is {topic_id}, and the cluster's metadata have {known_id} for the topic; if the "
-                f"log is this topic's, put that into {checkpoints.PARTITION_METADATA}"
+                f"log is this topic's, put that into {checkpoints.PARTITION_METADATA}",
             )
         if nodes is None:
-            return f"{why}: the cluster's metadata do not have this partition of the topic"
+            said = "the cluster's metadata do not have this partition of the topic"
+            return Unserved("partition-stray", f"{why}: {said}")
         if self.node_id is not None and self.node_id not in nodes:
-            return f"{why}: by the cluster's metadata it is on nodes {nodes}, and this is node {self.node_id}"
+            said = f"by the cluster's metadata it is on nodes {nodes}, and this is node {self.node_id}"
+            return Unserved("partition-stray", f"{why}: {said}")
         if name != topic:
-            return f"a broker does not serve {topic}-{partition}: its topic id {topic_id} is that of topic {name}"
-        return ""
+            said = f"its topic id {topic_id} is that of topic {name}"
+            return Unserved("topic-id-differs", f"a broker does not serve {topic}-{partition}: {said}")
+        return self._without_directory(key)
+
+    def _without_directory(self, key: tuple[str, int]) -> Unserved | None:
+        """Tell whether the id of this directory got lost, so that the controller takes its replicas for offline.
+
+        A broker that registers without a directory that it had before has lost its replicas there (KIP-858).
+        """
+        broker = None if self.image is None or self.node_id is None else self.image.broker(self.node_id)
+        known = () if broker is None else broker["log_dirs"]
+        if self.image is None or self.node_id is None or self._directory_id in known:
+            return None
+        partition = self.image.partitions_of(key[0])[key[1]]
+        placed = dict(zip(partition["replicas"], partition["directories"], strict=False)).get(self.node_id)
+        if placed not in known or placed in self.online:
+            return None
+        return Unserved(
+            "directory-id-differs",
+            f"{key[0]}-{key[1]} has no leader: the metadata place it in the directory with the id {placed}, and the "
+            f"id here is {self._directory_id}; put the right one of {', '.join(known)} into "
+            f"{checkpoints.META_PROPERTIES} before a broker starts",
+        )
+
+    @cached_property
+    def _directory_id(self) -> str | None:
+        return LogDirFiles(self.path).directory_id
 
     @cached_property
     def _layers(self) -> list[Layer]:

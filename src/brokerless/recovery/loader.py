@@ -144,8 +144,10 @@ class _Loader:
         return "" if claim is None or claim.expected_end is None else f"{claim}: the batch was moved"
 
     def load(self) -> Loaded:
+        for name in filter(file_names.is_fatal, self.changes.names()):
+            raise CorruptRecordError(f"a broker does not start: no offset is in the name {name}; move the file out")
         live = file_names.live_files(
-            self.changes.names(), lambda name: self._next_offset(self._base_offset(name), file_names.SWAP)
+            self.changes.names(), lambda name: self._next_offset(file_names.base_offset(name), file_names.SWAP)
         )
         short = list(self._short_segments(live))
         self.short_segments = {segment.base_offset for segment in short}
@@ -252,9 +254,9 @@ class _Loader:
             if name.endswith(file_names.DELETED) and not name.endswith(".checkpoint.deleted"):
                 changes.remove(name, "scheduled for deletion")
         cleaned = [name for name in changes.names() if name.endswith(file_names.CLEANED)]
-        lowest = min((self._base_offset(name) for name in cleaned), default=1 << 63)
+        lowest = min((file_names.broker_offset(name) or 0 for name in cleaned), default=1 << 63)
         for name in changes.names():
-            if name.endswith(file_names.SWAP) and self._base_offset(name) >= lowest:
+            if name.endswith(file_names.SWAP) and (file_names.broker_offset(name) or 0) >= lowest:
                 changes.remove(name, "left by an interrupted split")
         for name in cleaned:
             changes.remove(name, "left by an interrupted cleaning")
@@ -262,7 +264,7 @@ class _Loader:
     def _complete_swaps(self) -> None:
         """Finish an interrupted cleaning or split: the new files replace all old ones in the range that they cover."""
         changes = self.changes
-        swapped = [name for name in changes.names() if name.endswith(file_names.SWAP)]
+        swapped = [name for name in changes.names() if name.endswith(file_names.SWAP) and name[0] not in "+-"]
         logs = [name for name in swapped if name.endswith(f".log{file_names.SWAP}")]
         if logs:
             for name in logs:
@@ -284,7 +286,7 @@ class _Loader:
         """Load all segments, and recover those that need it. Stop at the first segment that has to be split."""
         changes, self.segments = self.changes, []
         self._remove_orphans()
-        for base_offset in sorted({self._base_offset(name) for name in changes.names() if name.endswith(".log")}):
+        for base_offset in sorted(self._base_offsets()):
             name = file_names.segment_file(base_offset, file_names.LOG)
             if name not in changes:
                 changes.write(name, b"", "a broker opens only names of 20 digits")
@@ -330,13 +332,11 @@ class _Loader:
             if is_index and file_names.segment_file(offset or 0, file_names.LOG) not in self.changes:
                 self.changes.remove(name, "an index without its segment")
 
-    def _base_offset(self, name: str) -> int:
-        try:
-            return file_names.base_offset(name)
-        except ValueError:
-            raise CorruptRecordError(
-                f"a broker does not start: {name} is no segment's name; move it out of the directory"
-            ) from None
+    def _base_offsets(self) -> set[int]:
+        """Return the base offsets of the segments, as a broker takes them from the names of their files."""
+        found = (file_names.broker_offset(name) for name in self.changes.names() if name.endswith(".log"))
+        # A broker opens an empty segment below 0, in which it finds nothing.
+        return {offset for offset in found if offset is not None and offset >= 0}
 
     def _check_indexes(self, base_offset: int) -> bool:
         """Return whether the indexes exist. Like Kafka, trust the content of the offset and the time index."""
@@ -439,7 +439,7 @@ class _Loader:
 
         The copy of a growing file has such a batch.
         """
-        newest = max(self._base_offset(name) for name in self.changes.names() if name.endswith(".log"))
+        newest = max(self._base_offsets())
         if base_offset < newest and recovery.valid_bytes < file.size():
             return True
         return recovery.error is not None and not is_zero_from(file, recovery.valid_bytes)
@@ -516,8 +516,7 @@ class _Loader:
         """Split a segment whose offsets lie too far apart for one (LogLoader.splitOverflowedSegment)."""
         changes, log = self.changes, file_names.segment_file(base_offset, file_names.LOG)
         why = f"the offsets of segment {base_offset} lie too far apart for one"
-        bases = (self._base_offset(name) for name in changes.names() if name.endswith(".log"))
-        limit = min((base for base in bases if base > base_offset), default=None)
+        limit = min((base for base in self._base_offsets() if base > base_offset), default=None)
         parts: list[tuple[int, int]] = []
         next_offset = base_offset
         with changes.open(log) as file:

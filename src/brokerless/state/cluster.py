@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from brokerless.arguments import to_ms
-from brokerless.errors import located
+from brokerless.errors import UnsupportedFormatError, located
 from brokerless.io import storage
 from brokerless.layout.file_names import METADATA_TOPIC
 from brokerless.log_dir.log_dirs import LogDirs
-from brokerless.metadata.bootstrap import bootstrap_file
-from brokerless.metadata.directory import formatted_snapshot, has_metadata_log
+from brokerless.metadata.bootstrap import bootstrap, bootstrap_file
+from brokerless.metadata.directory import formatted_snapshot, has_metadata_log, has_topic_ids, was_started
 from brokerless.metadata.image import SCHEMAS, SECRETS, MetadataImage
 from brokerless.metadata.log import last_time, replay_log, replay_snapshot, snapshots
 from brokerless.metadata.schema import finite
+from brokerless.metadata.topic_settings import Cluster
 from brokerless.notes import collected, note
 from brokerless.state.internal_topic import logs_of
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from brokerless.arguments import Time
+    from brokerless.layout.log_dir_files import LogDirFiles
     from brokerless.layout.topic_config import TopicConfig
     from brokerless.log.log import Log
 
@@ -61,6 +63,25 @@ class ClusterState:
         if subject not in SCHEMAS:
             raise ValueError(f"unknown subject {subject!r}: there is {', '.join(SCHEMAS)}")
         return self._image.table(subject)
+
+    @property
+    def refusal(self) -> str | None:
+        """Why a controller refuses a record, and does not start; None: it takes all of them."""
+        return self._image.refusal
+
+    def of_directory(self, root: LogDirFiles, beside: Iterable[LogDirFiles] = ()) -> Cluster:
+        """Return these metadata as those of a log directory, which may have none itself.
+
+        Args:
+            root: the log directory.
+            beside: others, some of which may be of the same broker.
+        """
+        new = None
+        with suppress(UnsupportedFormatError):
+            new = bootstrap(root.path, root.node_id)
+        found = Cluster(root.path, root.node_id, new, image=self._image)
+        found.online.update(other.directory_id for other in beside if other.node_id == root.node_id)
+        return found
 
     def topic_configs(self, node_id: int | None = None) -> dict[str, TopicConfig]:
         """Return the settings of each topic on a broker. Topics with invalid ones are left out."""
@@ -223,9 +244,12 @@ def _replay_directories(
         return log.path
     for root in directories.roots:
         file = bootstrap_file(root.path, None)
-        if storage.exists(file):
+        # Of a cluster that has started, the file tells nothing: its metadata log is elsewhere.
+        if storage.exists(file) and not was_started(root.path):
             with located(file):
                 replay_snapshot(storage.read_all(file), image)
+            if not image.topic_ids and (has_topic_ids(root.path) or root.recovery_points):
+                continue
             image.offset = None
             _tell_left_out(file, image)
             return file

@@ -183,6 +183,36 @@ def understood_records(log: Log, rows: pa.RecordBatch) -> Iterator[tuple[pa.Reco
         note(f"{log.name}: {count} records are not understood: {why}")
 
 
+class Undecodable(NamedTuple):
+    """A record with which a coordinator does not load its partition.
+
+    Attributes:
+        offset: its offset.
+        key: its key.
+        why: why it cannot be decoded.
+    """
+
+    offset: int
+    key: bytes | None
+    why: str
+
+
+def undecodable_records(log: Log) -> Iterator[Undecodable]:
+    """Yield the records of a coordinator's partition that it cannot decode (CoordinatorLoaderImpl).
+
+    It passes over keys of a type that it does not know. Transactions count for nothing: it decodes before it knows.
+    """
+    for rows in log.read(on_corrupt="skip", columns=["key", "value", "offset"]):
+        for part, decoded in decoded_records(log.topic or "", rows):
+            unknown = decoded["unknown"]
+            if unknown.null_count < len(unknown):
+                is_skipped: Any = pc.fill_null(pc.starts_with(unknown, "unknown type"), pa.scalar(True))
+                is_bad: Any = pc.invert(is_skipped)
+                found, whys = part.filter(is_bad), unknown.filter(is_bad).to_pylist()
+                columns = found["offset"].to_pylist(), found["key"].to_pylist(), map(str, whys)
+                yield from map(Undecodable._make, zip(*columns, strict=True))
+
+
 def state_records(log: Log, rows: pa.RecordBatch) -> Iterator[StateRecord]:
     """Decode rows. A warning names each type and version that is not known."""
     for part, decoded in understood_records(log, rows):

@@ -563,6 +563,7 @@ def test_the_topics_id_comes_from_another_partition_or_the_metadata(data, tmp_pa
 LEFT = {
     *("batch-timestamp", "record-order", "transaction-hanging", "quorum-damaged", "metadata-damaged"),
     *("ids-missing", "ids-damaged", "topic-id-differs", "partition-stray", "sequence-gap"),
+    *("partition-twice", "file-unpadded", "state-record"),
 }
 
 
@@ -571,8 +572,9 @@ def test_a_repair_ends_each_kind_of_finding_or_says_that_it_is_left(data, tmp_pa
     BROKEN[code](data)
     repaired = bl.repair(data, tmp_path / "to")
     left = {code} & LEFT
-    assert {one.code for one in repaired.left if one.severity != "note"} == left
-    assert set(found(tmp_path / "to", level="deep")) == left
+    # Some have no metadata of their cluster.
+    assert {one.code for one in repaired.left if one.severity != "note"} - {"metadata-missing"} == left
+    assert set(found(tmp_path / "to", level="deep")) - {"metadata-missing"} == left
 
 
 def test_a_log_with_damaged_batches_is_left_where_only_indexes_are_repaired(data, tmp_path):

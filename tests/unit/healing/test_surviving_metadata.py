@@ -329,6 +329,7 @@ def test_a_hostile_quorum_state_raises_no_error(tmp_path, content):
     assert any("controllers that are not known" in doubt for doubt in surviving(path).doubts)
 
 
+@pytest.mark.filterwarnings("ignore:read as if without ids")
 def test_a_lost_or_damaged_meta_properties_hides_no_metadata(tmp_path):
     path = root(tmp_path / "1")
     log_of(path, [(1, ["a"])])

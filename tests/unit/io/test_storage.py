@@ -24,7 +24,7 @@ def test_a_read_into_a_buffer_says_how_much_there_was(tmp_path):
 def test_a_preallocated_tail_is_not_read(tmp_path):
     path = tmp_path / "f"
     path.write_bytes(b"x" * 100 + bytes(10 << 20))
-    assert len(storage.read_until_zeros(str(path))) == 1 << 16
+    assert len(storage.read_until_zeros(str(path))) == 3 << 15
     assert len(storage.read_all(str(path))) == 100 + (10 << 20)
 
 

@@ -40,7 +40,7 @@ def test_meta_properties_without_a_version_are_version_0():
     assert checkpoints.parse_meta_properties(b"broker.id=3\n").version == 0
 
 
-@pytest.mark.parametrize("content", [b"node.id=x\n", b"version=1.0\n", b"node.id=2147483648\n"])
+@pytest.mark.parametrize("content", [b"broker.id=x\n", b"version=1.0\n", b"broker.id=2147483648\n"])
 def test_meta_properties_with_a_number_that_is_none(content):
     with pytest.raises(bl.errors.CorruptRecordError, match="not an int32"):
         checkpoints.parse_meta_properties(content)

@@ -59,11 +59,16 @@ def test_several_roots_of_one_broker_are_one_view(tmp_path):
 
 
 def test_a_partition_twice_in_one_broker_is_refused_as_by_kafka(tmp_path):
+    """Which of them is the partition, nobody knows. Others are read."""
     one, two = broker(tmp_path / "one", 1), broker(tmp_path / "two", 1)
     partition(one, "t-0")
     partition(two, "t-0")
+    partition(two, "u-0")
+    found = bl.LogDirs(one, two)
     with pytest.raises(ValueError, match="t-0 of node 1 is in two places"):
-        bl.LogDirs(one, two)
+        found.logs()
+    assert [log.name for log in found.logs(["u"])] == ["u-0"]
+    assert len(found.logs(all_replicas=True)) == 3
 
 
 def formatted(root):
@@ -82,7 +87,7 @@ def test_the_metadata_log_is_on_the_disk_where_the_node_has_started_it(tmp_path)
     assert [log.path for log in bl.LogDirs(*disks).logs()] == [str(disks[1] / "__cluster_metadata-0")]
     write_segment(disks[2] / "__cluster_metadata-0", 0, [batch(0, [b"x"])])
     with pytest.raises(ValueError, match="__cluster_metadata-0 of node 1 is in two places"):
-        bl.LogDirs(*disks)
+        bl.LogDirs(*disks).logs()
 
 
 def test_two_names_of_one_partition_in_one_directory_are_refused(tmp_path):
@@ -90,7 +95,7 @@ def test_two_names_of_one_partition_in_one_directory_are_refused(tmp_path):
     partition(root, "t-0")
     partition(root, "t-00")
     with pytest.raises(ValueError, match="t-0 of node 1 is in two places"):
-        bl.LogDirs(root)
+        bl.LogDirs(root).logs()
 
 
 def test_a_later_leader_epoch_beats_a_longer_replica(tmp_path):

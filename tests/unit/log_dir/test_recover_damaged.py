@@ -195,7 +195,7 @@ def test_without_meta_properties_a_broker_does_not_start(cluster, run):
         assert result.code == 1
         first, second = result.out.splitlines()[:2]
         assert first.endswith("; a broker will not start")
-        assert second.startswith("no meta.properties in ")
+        assert second.startswith(f"a broker does not start: {cluster}/meta.properties: the file is missing")
 
 
 def test_without_the_clusters_metadata_a_broker_serves_nothing(cluster, run):

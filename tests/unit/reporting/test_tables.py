@@ -149,7 +149,7 @@ def test_errors_are_kept_before_many_notes(tmp_path, monkeypatch):
     damage.flip_bit(log, 100)
     found = tables(tmp_path)
     assert [row["severity"] for row in found["findings"].to_pylist()] == ["error", *["warning"] * 4]
-    assert kinds(found)["file-unknown"] == 10
+    assert kinds(found)["file-foreign"] == 10
 
 
 def test_a_segment_that_is_deleted_meanwhile_leaves_the_others(tmp_path, monkeypatch):

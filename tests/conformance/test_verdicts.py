@@ -1,0 +1,185 @@
+"""One verdict: what `check` and `recover` say of a broker's start on a changed directory, and what the broker does.
+
+Each change is made to a directory that is otherwise sound: see `changes_of_small_files.py`. A broker stops, or starts
+and lacks something that it should serve, or serves all: records, and where a group goes on.
+"""
+
+import re
+import shutil
+import time
+from concurrent.futures import ThreadPoolExecutor
+from queue import SimpleQueue
+from unittest import mock
+
+import kafka
+import pytest
+from changes_of_small_files import CHANGES, TWO_DISKS
+from fetch import OLDEST
+from kafka import NEWEST, Broker, Client, OldBroker
+
+import brokerless as bl
+from brokerless.errors import CorruptRecordError
+from brokerless.log_dir.recover import Forecast, forecast
+from support.polling import until
+
+# What is not known of a damaged directory is told.
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+OLDEST_KRAFT = "3.9.2"
+# Of a broker with ZooKeeper: it has no metadata log, and other ids.
+OF_KRAFT = re.compile(
+    r"meta: |metadata|quorum|formatted|bootstrap|snapshot|topic id|directory: (?!lost|-|\.|t-|t$)|stray"
+)
+# One of each kind; `make conformance` tries all.
+OF_EACH = (
+    "meta: empty",
+    "meta: no directory.id",
+    "recovery-point-offset-checkpoint: malformed",
+    "log-start-offset-checkpoint: no number",
+    "epochs: a negative epoch",
+    "topic id: empty",
+    "bootstrap: garbage",
+    "quorum: version 9",
+    "file: backup.log",
+    "file: x.swap",
+    "folder: 00000000000000000009.log",
+    "directory: t-00",
+    "metadata: a fence with a wrong epoch",
+    "metadata: an invalid setting",
+    "snapshot: a flipped bit",
+    "groups: a value cut",
+    "deleted: damaged epochs",
+)
+STOPS, LACKS, SERVES = "does not start", "starts and lacks something", "serves all"
+
+
+def template(path, release, disks=1):
+    """Make a directory, or several of a broker, in which nothing is wrong."""
+    client = Client()
+    with start(path, release, disks, metadata_log_max_record_bytes_between_snapshots=1500) as broker:
+        client.create(broker, "t", partitions=2)
+        for _ in range(3):
+            client.produce(broker, "t", 0, 20)
+            client.produce(broker, "t", 1, 5)
+        client.produce(broker, "t", 1, 5, mode="commit")
+        for partition in range(2):
+            client.commit(broker, "g", "t", partition, 5)
+        expected = served(client, broker)
+    client.close()
+    return expected
+
+
+def start(path, release, disks=1, **options):
+    log = path / "broker.log"
+    path.mkdir(exist_ok=True)
+    if release == OLDEST:
+        options = {name: value for name, value in options.items() if not name.startswith("metadata")}
+        return OldBroker(path / "disk0", log=log, **options)
+    return Broker(*(path / f"disk{number}" for number in range(disks)), log=log, version=release, **options)
+
+
+def served(client, broker):
+    """Return the records that a broker serves, from the beginning and from where the group goes on."""
+    leaders = {topic: row["leaders"] for topic, row in client.topics(broker).items()}
+    if "t" not in leaders or -1 in [node for nodes in leaders.values() for node in nodes]:
+        return None
+    found = client.consume(broker, "t", patience=10)
+    rows, error = client.answer("consume", at=broker.at, topic="t", isolation="read_uncommitted", group="g", patience=5)
+    return [row["offset"] for row in found], sorted(row["offset"] for row in rows), error
+
+
+def outcome(client, path, release, expected, disks):
+    """Return what a broker does on a directory."""
+    try:
+        broker = start(path, release, disks)
+    except AssertionError:
+        return STOPS
+    try:
+        # A directory may go offline a moment after the start.
+        until(lambda: broker.has_ended or served(client, broker) == expected, seconds=8, pause=0.2)
+    except AssertionError:
+        return LACKS
+    finally:
+        time.sleep(0.5)
+        has_ended = broker.has_ended
+        broker.kill()
+    return STOPS if has_ended else SERVES
+
+
+def of_check(paths):
+    """Return what the findings say. A broker knows nothing of records that only checkpoints tell of."""
+    kinds = [found.kind for found in bl.check(*paths, level="deep")]
+    if any(kind.stops_broker for kind in kinds):
+        return STOPS
+    return LACKS if any(kind.is_unserved for kind in kinds) else SERVES
+
+
+def of_recover(paths):
+    try:
+        found = Forecast.of_all([forecast(path, beside=paths) for path in paths])
+    except CorruptRecordError:
+        return STOPS
+    return STOPS if found.stopping else LACKS if found.dropping else SERVES
+
+
+def disagreements(tmp_path, release, names, changes, disks=1):
+    """Return the changes of which not all say the same."""
+    whole = tmp_path / "whole"
+    expected = template(whole, release, disks)
+
+    clients = SimpleQueue()
+    for _ in range(2):
+        clients.put(Client())
+
+    def disagreement(numbered):
+        number, name = numbered
+        path = shutil.copytree(whole, tmp_path / f"{number}")
+        data = [path / f"disk{disk}" for disk in range(disks)]
+        changes[name](*data)
+        paths = list(map(str, data))
+        said = of_check(paths), of_recover(paths)
+        client = clients.get()
+        try:
+            found = outcome(client, path, release, expected, disks)
+        finally:
+            clients.put(client)
+            shutil.rmtree(path)
+        # What a recovery mends, the broker does not meet behind it; that a group cannot be loaded, it does not look at.
+        agrees = said[0] == found and (said[1] == found or (found == LACKS and said[1] == SERVES))
+        return None if agrees else f"{release}, {name}: a broker {found}; check: {said[0]}; recover: {said[1]}"
+
+    # Formatting is what an administrator does with a new directory, and these are none.
+    with ThreadPoolExecutor(2) as threads, mock.patch.multiple(kafka, format_again=nothing, format_directories=nothing):
+        found = list(threads.map(disagreement, enumerate(names)))
+    while not clients.empty():
+        clients.get().close()
+    return [one for one in found if one is not None]
+
+
+def nothing(*_):
+    """Do what formatting does not."""
+
+
+def of_release(release):
+    return [name for name in CHANGES if release != OLDEST or not OF_KRAFT.match(name)]
+
+
+def test_one_verdict_on_each_kind_of_change(tmp_path):
+    assert disagreements(tmp_path, NEWEST, OF_EACH, CHANGES) == []
+
+
+@pytest.mark.again
+@pytest.mark.parametrize("part", range(4))
+@pytest.mark.parametrize("release", [NEWEST, OLDEST_KRAFT, OLDEST])
+def test_one_verdict_on_all_changes(tmp_path, release, part):
+    assert disagreements(tmp_path, release, of_release(release)[part::4], CHANGES) == []
+
+
+@pytest.mark.again
+@pytest.mark.parametrize("release", [NEWEST, OLDEST_KRAFT])
+def test_one_verdict_on_two_directories_of_a_broker(tmp_path, release):
+    assert disagreements(tmp_path, release, TWO_DISKS, TWO_DISKS, disks=2) == []
+
+
+def test_the_matrix_is_large_enough():
+    assert len(of_release(NEWEST)) > 150
+    assert len(of_release(OLDEST)) > 60
