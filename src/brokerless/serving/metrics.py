@@ -39,6 +39,8 @@ def metrics_at(listen: str, server: _native.Server) -> Iterator[str]:
     class Http(socketserver.ThreadingTCPServer):
         address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
         allow_reuse_address = True
+        # Those above the limit are closed at once: they do not wait to be taken.
+        request_queue_size = 128
         daemon_threads = True
 
         def process_request(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - as in the library

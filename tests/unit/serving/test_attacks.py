@@ -360,6 +360,29 @@ def test_a_client_that_asks_nothing_is_out_after_ten_seconds(data, tmp_path):
         ask(kept)
 
 
+def test_what_is_above_a_limit_of_a_broker_or_of_the_server_gets_its_error(data):
+    """The connection stays: docs/serving.md names these errors."""
+    invalid_group_id, inconsistent_protocol, metadata_too_large = 24, 23, 12
+
+    def error(at, found):
+        return struct.unpack_from(">h", found, at)[0]
+
+    protocols = [(b"%d" % at, b"") for at in range(65)]
+    with Process(data) as server, server.connect() as connection:
+        for sent, place, code in (
+            (join(b"g" * 1025, protocols[:1]), 8, invalid_group_id),
+            (join(b"g", protocols), 8, inconsistent_protocol),
+            (commit(b"g" * 1025, [(b"t", [(0, b"")])]), -2, invalid_group_id),
+            (commit(b"g" * 1024, [(b"t", [(0, b"")])]), -2, 0),
+            (commit(b"g", [(b"t", [(0, b"m" * 4097)])]), -2, metadata_too_large),
+            # A broker counts letters, not bytes.
+            (commit(b"g", [(b"t", [(0, "é".encode() * 4096)])]), -2, 0),
+        ):
+            connection.sendall(sent)
+            found = answer(connection)
+            assert error(place % len(found), found) == code
+
+
 def test_an_address_has_a_limit_of_connections(data):
     with Process(data, "--max-connections-per-address", 3) as server:
         held = [server.connect() for _ in range(3)]

@@ -93,6 +93,9 @@ pub(crate) const APIS: &[Api] = &[
     api(DescribeTopicPartitions, 0, 0, Reads(|call| call.answer(metadata::topic_partitions))),
 ];
 
+/// The elements of a request that is answered in less than a millisecond.
+const SHORT: usize = 500;
+
 fn api_of(key: ApiKey, version: i16) -> Option<&'static Api> {
     let is_known = |api: &&Api| api.key == key && (api.first..=api.last).contains(&version);
     APIS.iter().find(is_known)
@@ -142,18 +145,27 @@ pub(crate) fn answer(
         request,
         share,
     });
+    // What takes a moment is done at once; the threads of the sockets have no time for more.
+    let is_short = call.request.elements <= SHORT;
     match api.handler {
-        Now(answer) => answer(&call).map(Step::reply),
-        Refuses(answer) => {
+        Now(answer) if is_short => answer(&call).map(Step::reply),
+        Refuses(answer) if is_short => {
             refused::check_size(&call.request)?;
             answer(&call).map(Step::reply)
         }
-        Reads(answer) => Ok(call.block(Threads::Others, move |call| answer(call).map(Step::reply))),
-        OfGroups(answer) => {
-            Ok(call.block(Threads::Groups, move |call| answer(call).map(Step::reply)))
+        Steps(answer) if is_short => answer(call),
+        Now(answer) | Reads(answer) => Ok(block(&call, Threads::Others, answer)),
+        Refuses(answer) => {
+            refused::check_size(&call.request)?;
+            Ok(block(&call, Threads::Others, answer))
         }
-        Steps(answer) => answer(call),
+        OfGroups(answer) => Ok(block(&call, Threads::Groups, answer)),
+        Steps(answer) => Ok(call.block(Threads::Others, move |call| answer(Arc::clone(call)))),
     }
+}
+
+fn block(call: &Arc<Call>, threads: Threads, answer: fn(&Call) -> Answered) -> Step {
+    call.block(threads, move |call| answer(call).map(Step::reply))
 }
 
 fn api_versions(call: Arc<Call>) -> Answered<Step> {
