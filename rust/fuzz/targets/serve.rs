@@ -76,11 +76,17 @@ impl Directory for TwoTopics {
     }
 
     fn size(&self, _: &str) -> Result<u64, Refusal> {
-        Err(Refusal::new(ResponseError::KafkaStorageError, "no such file"))
+        Err(Refusal::new(
+            ResponseError::KafkaStorageError,
+            "no such file",
+        ))
     }
 
     fn read(&self, _: &str, _: u64, _: usize) -> Result<Bytes, Refusal> {
-        Err(Refusal::new(ResponseError::KafkaStorageError, "no such file"))
+        Err(Refusal::new(
+            ResponseError::KafkaStorageError,
+            "no such file",
+        ))
     }
 }
 
