@@ -1825,6 +1825,7 @@ class Server:
         as_v2: whether records of v0 and v1 are sent as v2.
         only_committed: whether all clients get committed records only.
         max_connections: connections at once; None: 2000.
+        max_connections_per_address: connections at once of an address; None: 500.
         max_memory_bytes: what requests and replies may take; None: 128 MiB.
 
     Raises:
@@ -1845,6 +1846,7 @@ class Server:
         as_v2: bool = False,
         only_committed: bool = False,
         max_connections: int | None = None,
+        max_connections_per_address: int | None = None,
         max_memory_bytes: int | None = None,
     ) -> Self: ...
     def counts(self) -> list[tuple[str, str, bool, tuple[str, str] | None, int]]:

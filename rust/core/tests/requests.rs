@@ -17,8 +17,17 @@ fn requests() -> [(i16, Vec<u8>); 2] {
 #[test]
 fn whole_requests_are_sound() {
     for (version, body) in requests() {
-        check_request(METADATA, version, &body).unwrap();
+        assert_eq!(check_request(METADATA, version, &body).unwrap(), 1);
     }
+}
+
+#[test]
+fn elements_are_counted_also_those_of_a_byte_and_unknown_tagged_fields() {
+    let letters = [&1_000_i32.to_be_bytes()[..], &[0; 2_000]].concat();
+    assert_eq!(check_request(METADATA, 1, &letters).unwrap(), 1_000);
+    // No topics, three booleans, two tags of no bytes.
+    let tags = [1, 0, 0, 0, 2, 5, 0, 6, 0];
+    assert_eq!(check_request(METADATA, 9, &tags).unwrap(), 2);
 }
 
 #[test]

@@ -19,7 +19,8 @@ impl Server {
     #[new]
     #[pyo3(signature = (
         directory, listen, *, node_id, advertised = None, commits = None, tls = None, users = None, read_log = None,
-        as_v2 = false, only_committed = false, max_connections = None, max_memory_bytes = None
+        as_v2 = false, only_committed = false, max_connections = None, max_connections_per_address = None,
+        max_memory_bytes = None
     ))]
     #[allow(clippy::too_many_arguments)]
     fn new(
@@ -35,6 +36,7 @@ impl Server {
         as_v2: bool,
         only_committed: bool,
         max_connections: Option<usize>,
+        max_connections_per_address: Option<usize>,
         max_memory_bytes: Option<usize>,
     ) -> PyResult<Self> {
         let defaults = Limits::default();
@@ -52,6 +54,8 @@ impl Server {
             },
             limits: Limits {
                 connections: max_connections.unwrap_or(defaults.connections),
+                connections_of_address: max_connections_per_address
+                    .unwrap_or(defaults.connections_of_address),
                 memory_bytes: max_memory_bytes.unwrap_or(defaults.memory_bytes),
                 ..defaults
             },
@@ -284,7 +288,7 @@ impl Directory for Answers {
                     let commit = Commit {
                         offset,
                         leader_epoch,
-                        metadata,
+                        metadata: metadata.into(),
                     };
                     (group, topic, partition, commit)
                 },

@@ -9,3 +9,5 @@ mod consumer_group;
 mod consumer_requests;
 pub(crate) mod coordinator;
 mod group;
+mod journal;
+mod members;

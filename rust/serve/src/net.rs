@@ -2,6 +2,7 @@
 
 mod connection;
 pub(crate) mod loopback;
+mod open;
 mod send_file;
 pub(crate) mod server;
 mod socket;

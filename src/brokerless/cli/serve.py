@@ -77,7 +77,18 @@ def _offset_or_time(text: str) -> int | str:
 )
 @click.option("--metrics", metavar="HOST:PORT", help="Show counters over HTTP, as Prometheus reads them.")
 @click.option(
-    "--max-connections", type=int_from(1), default=2000, show_default=True, help="Close further ones at once."
+    "--max-connections",
+    type=int_from(1),
+    default=2000,
+    show_default=True,
+    help="Connections at once. A further one takes the place of one that has asked nothing yet, or is closed at once.",
+)
+@click.option(
+    "--max-connections-per-address",
+    type=int_from(1),
+    default=500,
+    show_default=True,
+    help="Connections at once of an address. Clients behind one proxy share them.",
 )
 @click.option(
     "--max-memory",

@@ -17,7 +17,7 @@ from brokerless.io import storage
 from brokerless.io.remote import is_remote
 from brokerless.layout import checkpoints, commit_journal, file_names
 from brokerless.layout.log_dir_files import LogDirFiles
-from brokerless.log.aborted_transactions import fitting, transactions
+from brokerless.log.aborted_transactions import first_unstable_offset, fitting, transactions
 from brokerless.log.log import Log
 from brokerless.log.offset_range import stable_end, visible_end
 from brokerless.log.offsets_for_times import answer, first_record_at
@@ -205,8 +205,13 @@ class ServedDirectory:
                 self._last[key] = segments[-1].path if segments else log.path
                 own = [own[0], _status(self._last[key])]
             end = self._end(log)
-            offsets = log.local_log_start_offset, end, min(end, stable_end(log.files, skips=True))
+            start = log.local_log_start_offset
+            # As in a broker, a transaction that began before the log start is one from there on.
+            offsets = start, end, max(start, self._stable_end(log, end))
             epochs = [(one.epoch, one.start_offset) for one in _epochs(log)]
+            if self._has_end:
+                # As in a log that was truncated there: no client learns of a later leader.
+                epochs = [one for one in epochs if one[1] < end]
             self._epochs[key] = epochs[-1][0] if epochs else -1
             directory = os.path.dirname(segments[0].path) if segments else log.path
             bases = [one.base_offset for one in segments]
@@ -214,6 +219,18 @@ class ServedDirectory:
             names = [(one.base_offset, os.path.basename(one.path)) for one in segments if one.is_swapped]
             found = directory, bases, names, log.files.extent.end_position, offsets, epochs, _aborted(log)
         return root.state_of(key, own), own, root.watched, found
+
+    @property
+    def _has_end(self) -> bool:
+        """Whether the server was told an end."""
+        return self._until_offset is not None or self._until_ms is not None
+
+    def _stable_end(self, log: Log, end: int) -> int:
+        """Return where a log ends for readers of committed records. At an earlier end, transactions are open."""
+        if not self._has_end:
+            return min(end, stable_end(log.files, skips=True))
+        unstable = first_unstable_offset(log.files.whole, end, skips=True)
+        return end if unstable is None else min(end, unstable)
 
     def _end(self, log: Log) -> int:
         """Return where the log ends for consumers."""
@@ -223,7 +240,7 @@ class ServedDirectory:
         elif self._until_ms is not None:
             found = first_record_at(log.files, self._until_ms)
             end = min(end, found.offset) if found.offset >= 0 else end
-        if self._until_offset is not None or self._until_ms is not None:
+        if self._has_end:
             end = _start_of_batch(log, end)
         # Records below the start may be deleted up to the middle of a batch.
         return max(end, log.local_log_start_offset)
@@ -257,7 +274,8 @@ class ServedDirectory:
             if epoch is None:
                 # A new listing may have left it out meanwhile.
                 log = logs.get((topic, partition))
-                epochs = [] if log is None or is_remote(log.path) else _epochs(log)
+                # To find the end of a partition takes time: until it is asked for, its last epoch is not known.
+                epochs = [] if log is None or self._has_end or is_remote(log.path) else _epochs(log)
                 epoch = known[topic, partition] = epochs[-1].epoch if epochs else -1
             found.append(epoch)
         return found
@@ -312,6 +330,14 @@ class ServedDirectory:
             for row in rows
             if row["topic"] is not None and row["offset"] is not None
         ]
+
+    def holds(self, path: str) -> bool:
+        """Whether a file, which need not exist yet, lies in a served directory, also by way of links."""
+        place = os.path.realpath(path)
+        directories = (
+            one if os.path.isdir(one) else os.path.dirname(one) for one in map(os.path.realpath, self._local)
+        )
+        return any(os.path.commonpath([place, one]) == one for one in directories)
 
     def problem(self, text: str) -> None:
         """Warn of what could not be read, once. Clients see only that the server failed."""

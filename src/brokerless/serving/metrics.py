@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
+import socketserver
 import threading
+import time
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -14,6 +16,11 @@ if TYPE_CHECKING:
     from brokerless import _native
 
 _CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+# Whoever reaches the port may connect: as many connections as this, each with a request of this size at most, in this
+# time. Others are closed at once.
+_MOST_CONNECTIONS = 16
+_MOST_BYTES = 8 << 10
+_SECONDS = 5.0
 
 
 @contextmanager
@@ -24,27 +31,33 @@ def metrics_at(listen: str, server: _native.Server) -> Iterator[str]:
         OSError: the port is taken.
         ValueError: `listen` is not a host and a port.
     """
-
-    class Handler(BaseHTTPRequestHandler):
-        timeout = 10
-
-        def do_GET(self) -> None:
-            is_known = self.path == "/metrics"
-            content = text(server).encode() if is_known else b"see /metrics\n"
-            self.send_response(200 if is_known else 404)
-            self.send_header("Content-Type", _CONTENT_TYPE)
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
-
-        def log_message(self, *_: object) -> None:
-            """Log no requests."""
-
     host, _, port = listen.rpartition(":")
     if not (host and port.isdigit()):
         raise ValueError(f"metrics: {listen!r} is not a host and a port")
-    with _server_of(host)((host.strip("[]"), int(port)), Handler) as http:
-        http.daemon_threads = True
+    free = threading.BoundedSemaphore(_MOST_CONNECTIONS)
+
+    class Http(socketserver.ThreadingTCPServer):
+        address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        allow_reuse_address = True
+        # Those above the limit are closed at once: they do not wait to be taken.
+        request_queue_size = 128
+        daemon_threads = True
+
+        def process_request(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - as in the library
+            if free.acquire(blocking=False):
+                super().process_request(request, client_address)
+            else:
+                self.shutdown_request(request)
+
+        def process_request_thread(self, request: Any, _: Any) -> None:  # noqa: ANN401 - as in the library
+            try:
+                with contextlib.suppress(OSError):
+                    request.sendall(_answer(_request(request), server))
+                self.shutdown_request(request)
+            finally:
+                free.release()
+
+    with Http((host.strip("[]"), int(port)), socketserver.BaseRequestHandler) as http:
         thread = threading.Thread(target=http.serve_forever, name="brokerless-metrics", daemon=True)
         thread.start()
         try:
@@ -54,12 +67,38 @@ def metrics_at(listen: str, server: _native.Server) -> Iterator[str]:
             thread.join()
 
 
-class _OverIPv6(ThreadingHTTPServer):
-    address_family = socket.AF_INET6
+def _request(connection: socket.socket) -> bytes:
+    """Return the head of a request.
+
+    Raises:
+        OSError: it is too long, or takes too long.
+    """
+    until = time.monotonic() + _SECONDS
+    head = b""
+    while b"\r\n\r\n" not in head:
+        left = until - time.monotonic()
+        if left <= 0:
+            raise TimeoutError("a request takes too long")
+        connection.settimeout(left)
+        piece = connection.recv(_MOST_BYTES)
+        if not piece or len(head) + len(piece) > _MOST_BYTES:
+            raise ConnectionError("no request")
+        head += piece
+    # For the answer: `sendall` keeps to it as a whole.
+    connection.settimeout(_SECONDS)
+    return head
 
 
-def _server_of(host: str) -> type[ThreadingHTTPServer]:
-    return _OverIPv6 if ":" in host else ThreadingHTTPServer
+def _answer(head: bytes, server: _native.Server) -> bytes:
+    is_known = head.startswith((b"GET /metrics ", b"GET /metrics?"))
+    content = text(server).encode() if is_known else b"see /metrics\n"
+    lines = [
+        f"HTTP/1.1 {'200 OK' if is_known else '404 Not Found'}",
+        f"Content-Type: {_CONTENT_TYPE}",
+        f"Content-Length: {len(content)}",
+        "Connection: close",
+    ]
+    return "\r\n".join([*lines, "", ""]).encode() + content
 
 
 def text(server: _native.Server) -> str:

@@ -11,6 +11,7 @@ from brokerless.arguments import unknown
 from brokerless.serving.directory import ServedDirectory
 from brokerless.serving.metrics import metrics_at
 from brokerless.serving.users import read_users
+from brokerless.wording import option
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -36,6 +37,7 @@ def serve(
     read_log: _Path | None = None,
     metrics: str | None = None,
     max_connections: int | None = None,
+    max_connections_per_address: int | None = None,
     max_memory: int | None = None,
 ) -> Iterator[str]:
     """Serve directories to Kafka clients as long as the `with` block runs.
@@ -59,7 +61,9 @@ def serve(
             `user:password`; None: nobody is asked.
         read_log: a file to which JSON lines are added that say who read what; None: none.
         metrics: host and port of an HTTP server with counters, as Prometheus reads them; None: none.
-        max_connections: connections at once; None: 2000. Others are closed at once.
+        max_connections: connections at once; None: 2000. A further one takes the place of one that has asked nothing
+            yet, or is closed at once.
+        max_connections_per_address: connections at once of an address; None: 500. Clients behind one proxy share them.
         max_memory: bytes that all requests and replies may take; None: 128 MiB. What does not fit has its connection
             closed.
 
@@ -69,7 +73,7 @@ def serve(
     Raises:
         FileNotFoundError: a path does not exist.
         OSError: the port is taken, or a file cannot be used.
-        ValueError: an argument is wrong.
+        ValueError: an argument is wrong, or `commits` or `read_log` lies in a served directory.
 
     >>> import brokerless as bl
     >>> with bl.serve(SAMPLE_DIR) as address:
@@ -82,6 +86,12 @@ def serve(
         raise unknown("message format", message_format, ["v2"])
     known = None if users is None else read_users(users)
     directory = ServedDirectory(*paths, topics=topics, until=until)
+    for name, path in (("commits", commits), ("read_log", read_log)):
+        if path is not None and directory.holds(os.fspath(path)):
+            raise ValueError(
+                f"{option(name)}: {os.fspath(path)} is in a directory that is served, where nothing is written:"
+                " choose a file elsewhere"
+            )
     server = _native.Server(
         directory,
         listen,
@@ -94,6 +104,7 @@ def serve(
         as_v2=message_format == "v2",
         only_committed=isolation_level == "read_committed",
         max_connections=max_connections,
+        max_connections_per_address=max_connections_per_address,
         max_memory_bytes=max_memory,
     )
     with ExitStack() as stack:

@@ -147,5 +147,64 @@ def test_a_file_of_commits_that_is_none_is_refused_at_once(data, tmp_path):
     (tmp_path / "commits").write_text("g\tt\n")
     with pytest.raises(OSError, match="line 1 is no commit"), bl.serve(data, commits=tmp_path / "commits"):
         pass
+    (tmp_path / "commits").write_text("none of ours")
+    with pytest.raises(OSError, match="line 1 is no commit"), bl.serve(data, commits=tmp_path / "commits"):
+        pass
+    assert (tmp_path / "commits").read_text() == "none of ours"
     with pytest.raises(OSError, match="nowhere"), bl.serve(data, commits=tmp_path / "nowhere" / "commits"):
         pass
+
+
+def commit_of(address, offset):
+    """Commit an offset of orders-0 for the group g."""
+    consumer = Consumer({"bootstrap.servers": address, "group.id": "g", "log_level": 0})
+    consumer.assign([Place("orders", 0, 0)])
+    consumer.commit(offsets=[Place("orders", 0, offset)], asynchronous=False)
+    consumer.close()
+
+
+def test_commits_are_written_through_no_link(data, tmp_path):
+    """A link beside the file, or in its place, would lead the server to write to any file of its user."""
+    victim = tmp_path / "victim"
+    victim.write_text("as before")
+    lock, new = tmp_path / "commits.lock", tmp_path / "commits.new"
+    lock.symlink_to(victim)
+    with pytest.raises(OSError, match="commits"), bl.serve(data, commits=tmp_path / "commits"):
+        pass
+    lock.unlink()
+    new.symlink_to(victim)
+    with bl.serve(data, commits=tmp_path / "commits") as address:
+        commit_of(address, 7)
+    assert (tmp_path / "commits").read_text() == "g\torders\t0\t7\t-1\t\n"
+    (tmp_path / "link").symlink_to(victim)
+    with pytest.raises(OSError, match="link"), bl.serve(data, commits=tmp_path / "link"):
+        pass
+    assert victim.read_text() == "as before"
+
+
+@pytest.mark.parametrize("option", ["commits", "read_log"])
+def test_no_file_is_written_into_a_directory_that_is_served(data, tmp_path, option):
+    (tmp_path / "way").symlink_to(data)
+    (tmp_path / "file").symlink_to(data / "orders-0" / "reads")
+    for place in (data / "x", data / "orders-0" / "x", tmp_path / "way" / "x", tmp_path / "file"):
+        with pytest.raises(ValueError, match="is in a directory that is served"), bl.serve(data, **{option: place}):
+            pass
+    with pytest.raises(ValueError, match="is served"), bl.serve(tmp_path / "way", **{option: data / "x"}):
+        pass
+    assert not list(data.rglob("x*"))
+    with bl.serve(data, **{option: tmp_path / "beside"}):
+        pass
+
+
+def test_lines_that_an_earlier_release_wrote_are_read_and_added_to(data, tmp_path):
+    commits = tmp_path / "commits"
+    # The last one was cut by a crash.
+    commits.write_text("g\torders\t0\t5\t-1\t\ng\torders\t1\t6\t-1\tm\ng\tord")
+    with bl.serve(data, commits=commits) as address:
+        commit_of(address, 9)
+        consumer = Consumer({"bootstrap.servers": address, "group.id": "g", "log_level": 0})
+        found = consumer.committed([Place("orders", 0), Place("orders", 1)], timeout=20)
+        consumer.close()
+    assert [place.offset for place in found] == [9, 6]
+    assert commits.read_text().splitlines()[-1] == "g\torders\t0\t9\t-1\t"
+    assert len(commits.read_text().splitlines()) == 3

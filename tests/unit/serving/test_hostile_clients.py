@@ -17,7 +17,7 @@ def address(tmp_path):
     with bl.create_log_dir(tmp_path / "data") as log_dir:
         log_dir.create_topic("t")
         log_dir.log("t", 0).append(batch(0, [b"v"], timestamp=NOW))
-    with bl.serve(tmp_path / "data") as address:
+    with bl.serve(tmp_path / "data", max_connections_per_address=1000) as address:
         host, _, port = address.rpartition(":")
         yield host, int(port)
 

@@ -1,5 +1,6 @@
 """A client learns only that the server failed. A warning names the damage to the user."""
 
+import os
 import socket
 import struct
 
@@ -48,3 +49,22 @@ def test_damage_that_a_client_meets_is_told_once(tmp_path, caplog):
     (told,) = [record.getMessage() for record in caplog.records if record.name == "brokerless.serve"]
     assert told.startswith("t-0: ")
     assert "99" in told
+
+
+def test_a_segment_that_is_cut_is_an_error_and_told_and_no_client_is_disconnected(tmp_path, caplog):
+    with bl.create_log_dir(tmp_path / "data") as log_dir:
+        log_dir.create_topic("t", segment_bytes=1 << 20)
+        log = log_dir.log("t", 0)
+        for _ in range(3):
+            log.append(batch(0, [b"v" * 1000], timestamp=NOW))
+            log.roll()
+    (first, *_) = sorted((tmp_path / "data" / "t-0").glob("*.log"))
+    with bl.serve(tmp_path / "data") as address:
+        assert error_of(address, 0) == 0
+        os.truncate(first, first.stat().st_size - 1)
+        assert error_of(address, 0) == CORRUPT_MESSAGE
+        # Its file is as it is: nobody meets a promise of the time before.
+        assert error_of(address, 0) == 0
+        assert error_of(address, 1) == 0
+    (told,) = [record.getMessage() for record in caplog.records if record.name == "brokerless.serve"]
+    assert told.startswith(f"t-0: {first.name} was cut while it was served: it has ")

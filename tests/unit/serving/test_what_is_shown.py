@@ -8,6 +8,7 @@ import fsspec
 import pytest
 
 import brokerless as bl
+from brokerless.serving.directory import ServedDirectory
 from support.consumer import consume
 from support.log_files import NOW, batch
 
@@ -148,3 +149,46 @@ def test_an_index_that_points_too_far_hides_no_records(timed):
         # Behind the partition's fields and the length of the records.
         at = 4 + 4 + 4 + 4 + 3 + 4 + 4 + 2 + 8 + 8 + 4 + 4
         assert struct.unpack_from(">q", answer, at)[0] == 2
+
+
+def test_an_earlier_end_shows_no_later_leader(golden):
+    """A client that hears of a later leader takes its own records for those of a log that was truncated."""
+    path = golden / "logs" / "kafka-4.1"
+    (log,) = bl.LogDirs(path).logs(["leader-epochs"])
+    first, *_, last = log.leader_epochs
+    assert last.epoch > first.epoch
+    for until in range(log.log_start_offset, log.log_end_offset + 1):
+        directory = ServedDirectory(path, until=until)
+        found = directory.partition("leader-epochs", 0, None)[3]
+        (_, end, _), epochs = found[4], found[5]
+        assert all(offset < end <= until for _, offset in epochs)
+        assert directory.leader_epochs("leader-epochs") == [epochs[-1][0] if epochs else -1]
+    assert len(epochs) == len([one for one in log.leader_epochs if one.start_offset < log.log_end_offset])
+
+
+def test_a_transaction_that_is_open_at_an_earlier_end_is_open(golden):
+    """As it was then: a reader of committed records does not get beyond it."""
+    path = golden / "logs" / "kafka-4.1"
+    topics = [name for name in bl.LogDirs(path).topics() if rows(path, name) != rows(path, name, "read_committed")]
+    (log, *_) = bl.LogDirs(path).logs(topics[:1])
+    opened = False
+    for until in range(log.log_start_offset, log.log_end_offset + 1):
+        offsets = ServedDirectory(path, until=until).partition(topics[0], log.partition, None)[3][4]
+        start, end, stable = offsets
+        assert start <= stable <= end
+        opened |= stable < end
+    assert opened
+
+
+def test_the_end_is_never_below_the_start(tmp_path):
+    """A transaction may be open since before the log start: DeleteRecords stops at none."""
+    with bl.create_log_dir(tmp_path / "data") as log_dir:
+        log_dir.create_topic("t")
+        log = log_dir.log("t", 0)
+        log.append(batch(0, [b"v"] * 4, producer_id=7, producer_epoch=0, base_sequence=0, transactional=True))
+        log.append(batch(0, [b"v"] * 4))
+    (tmp_path / "data" / "log-start-offset-checkpoint").write_text("0\n1\nt 0 6\n")
+    for options in ({}, {"until": 2}, {"until": 7}):
+        start, end, stable = ServedDirectory(tmp_path / "data", **options).partition("t", 0, None)[3][4]
+        assert start == 6
+        assert start <= stable <= end

@@ -32,6 +32,8 @@ pub(crate) trait Visitor<'a> {
     }
     fn value(&mut self, _value: Value<'a>) {}
     fn begin_array(&mut self) {}
+    /// An element of an array begins, or a tagged field that nobody knows was skipped.
+    fn element(&mut self) {}
     fn end_array(&mut self) {}
     fn begin_struct(&mut self) {}
     fn end_struct(&mut self) {}
@@ -116,6 +118,8 @@ impl Walk {
                         field.name
                     )));
                 }
+            } else {
+                visitor.element();
             }
         }
         Ok(())
@@ -200,6 +204,7 @@ impl Walk {
         }
         visitor.begin_array();
         for _ in 0..length {
+            visitor.element();
             self.value(element, false, false, reader, visitor)?;
         }
         visitor.end_array();

@@ -11,11 +11,13 @@ use kafka_protocol::messages::{ApiVersionsRequest, ApiVersionsResponse};
 use crate::answers::call::{Answered, Call, Step, Threads};
 use crate::answers::shared::{Login, Peer, Shared, Tokens};
 use crate::answers::{configs, fetch, groups, login, metadata, offsets, refused};
+use crate::base::directory::Refusal;
+use crate::base::memory::Share;
 use crate::base::sync::lock;
 use crate::protocol::versions_4_4::{self, IDS_IN_COMMITS};
 use crate::protocol::wire::{ProtocolError, Reply, Request, encode};
 
-use self::Handler::{Now, Reads, Refuses, Steps};
+use self::Handler::{Now, OfGroups, Reads, Refuses, Steps};
 
 /// A request that has an answer.
 pub(crate) struct Api {
@@ -33,6 +35,8 @@ enum Handler {
     Refuses(fn(&Call) -> Answered),
     /// Reads files.
     Reads(fn(&Call) -> Answered),
+    /// Reads or writes what is kept of groups.
+    OfGroups(fn(&Call) -> Answered),
     /// Answers in steps.
     Steps(fn(Arc<Call>) -> Answered<Step>),
 }
@@ -54,15 +58,15 @@ pub(crate) const APIS: &[Api] = &[
     api(Fetch, 4, 18, Steps(fetch::fetch)),
     api(ListOffsets, 1, 11, Reads(|call| call.answer(offsets::list_offsets))),
     api(Metadata, 0, 13, Reads(|call| call.answer(metadata::metadata))),
-    api(OffsetCommit, 2, 10, Reads(groups::commit)),
-    api(OffsetFetch, 1, 10, Reads(groups::committed)),
+    api(OffsetCommit, 2, 10, OfGroups(groups::commit)),
+    api(OffsetFetch, 1, 10, OfGroups(groups::committed)),
     api(FindCoordinator, 0, 6, Now(|call| call.answer(groups::find))),
     api(JoinGroup, 0, 9, Steps(groups::join)),
     api(Heartbeat, 0, 4, Now(|call| call.answer(groups::heartbeat))),
     api(LeaveGroup, 0, 5, Now(|call| call.answer(groups::leave))),
     api(SyncGroup, 0, 5, Steps(groups::sync)),
-    api(DescribeGroups, 0, 6, Reads(|call| call.answer(groups::describe))),
-    api(ListGroups, 0, 5, Reads(|call| call.answer(groups::list))),
+    api(DescribeGroups, 0, 6, OfGroups(|call| call.answer(groups::describe))),
+    api(ListGroups, 0, 5, OfGroups(|call| call.answer(groups::list))),
     api(SaslHandshake, 0, 1, Now(|call| call.answer(login::handshake))),
     api(ApiVersions, 0, 5, Steps(api_versions)),
     api(CreateTopics, 2, 7, Refuses(|call| call.answer(refused::create_topics))),
@@ -84,10 +88,13 @@ pub(crate) const APIS: &[Api] = &[
     api(IncrementalAlterConfigs, 0, 1, Refuses(|call| call.answer(refused::alter_configs_by_increments))),
     api(OffsetDelete, 0, 0, Refuses(refused::delete_offsets)),
     api(DescribeCluster, 0, 2, Now(|call| call.answer(metadata::cluster))),
-    api(ConsumerGroupHeartbeat, 0, 1, Reads(|call| call.answer(groups::consumer_heartbeat))),
-    api(ConsumerGroupDescribe, 0, 1, Reads(|call| call.answer(groups::consumer_describe))),
+    api(ConsumerGroupHeartbeat, 0, 1, OfGroups(|call| call.answer(groups::consumer_heartbeat))),
+    api(ConsumerGroupDescribe, 0, 1, OfGroups(|call| call.answer(groups::consumer_describe))),
     api(DescribeTopicPartitions, 0, 0, Reads(|call| call.answer(metadata::topic_partitions))),
 ];
+
+/// The elements of a request that is answered in less than a millisecond.
+const SHORT: usize = 500;
 
 fn api_of(key: ApiKey, version: i16) -> Option<&'static Api> {
     let is_known = |api: &&Api| api.key == key && (api.first..=api.last).contains(&version);
@@ -95,7 +102,14 @@ fn api_of(key: ApiKey, version: i16) -> Option<&'static Api> {
 }
 
 /// Returns the first step of the answer to a frame without its length.
-pub(crate) fn answer(shared: &Arc<Shared>, peer: &Arc<Peer>, frame: Bytes) -> Answered<Step> {
+///
+/// `share` holds the memory of the frame, and grows with what is made of it.
+pub(crate) fn answer(
+    shared: &Arc<Shared>,
+    peer: &Arc<Peer>,
+    share: Arc<Share>,
+    frame: Bytes,
+) -> Answered<Step> {
     if matches!(*lock(&peer.login), Login::Begun(_, Tokens::Bare)) {
         shared.counters.request(SaslAuthenticate);
         return login::take_bare_token(Arc::clone(shared), Arc::clone(peer), frame);
@@ -122,20 +136,36 @@ pub(crate) fn answer(shared: &Arc<Shared>, peer: &Arc<Peer>, frame: Bytes) -> An
         let text = format!("{:?} before a password", api.key);
         return Err(ProtocolError::Bytes(text));
     }
+    if !share.grow_to_decode(request.elements) {
+        return Err(Refusal::no_memory().into());
+    }
     let call = Arc::new(Call {
         shared: Arc::clone(shared),
         peer: Arc::clone(peer),
         request,
+        share,
     });
+    // What takes a moment is done at once; the threads of the sockets have no time for more.
+    let is_short = call.request.elements <= SHORT;
     match api.handler {
-        Now(answer) => answer(&call).map(Step::reply),
-        Refuses(answer) => {
+        Now(answer) if is_short => answer(&call).map(Step::reply),
+        Refuses(answer) if is_short => {
             refused::check_size(&call.request)?;
             answer(&call).map(Step::reply)
         }
-        Reads(answer) => Ok(call.block(Threads::Others, move |call| answer(call).map(Step::reply))),
-        Steps(answer) => answer(call),
+        Steps(answer) if is_short => answer(call),
+        Now(answer) | Reads(answer) => Ok(block(&call, Threads::Others, answer)),
+        Refuses(answer) => {
+            refused::check_size(&call.request)?;
+            Ok(block(&call, Threads::Others, answer))
+        }
+        OfGroups(answer) => Ok(block(&call, Threads::Groups, answer)),
+        Steps(answer) => Ok(call.block(Threads::Others, move |call| answer(Arc::clone(call)))),
     }
+}
+
+fn block(call: &Arc<Call>, threads: Threads, answer: fn(&Call) -> Answered) -> Step {
+    call.block(threads, move |call| answer(call).map(Step::reply))
 }
 
 fn api_versions(call: Arc<Call>) -> Answered<Step> {

@@ -7,7 +7,8 @@ use std::time::Duration;
 use kafka_protocol::protocol::{Decodable, Encodable, HeaderVersion, Message};
 
 use crate::answers::shared::{Peer, Shared};
-use crate::base::directory::Directory;
+use crate::base::directory::{Directory, Refusal};
+use crate::base::memory::Share;
 use crate::log::partitions::Partitions;
 use crate::protocol::wire::{ProtocolError, Reply, Request};
 
@@ -16,6 +17,8 @@ pub(crate) struct Call {
     pub(crate) shared: Arc<Shared>,
     pub(crate) peer: Arc<Peer>,
     pub(crate) request: Request,
+    /// The memory of the request and its reply.
+    pub(crate) share: Arc<Share>,
 }
 
 /// An answer, or a part of it; an error closes the connection.
@@ -41,6 +44,8 @@ pub(crate) type Work = Box<dyn FnOnce() -> Answered<Step> + Send>;
 pub(crate) enum Threads {
     /// For fetches.
     Fetches,
+    /// For commits and what else is about groups: these wait for the file of commits.
+    Groups,
     /// For other requests: fetches of many partitions do not keep them waiting.
     Others,
 }
@@ -62,6 +67,14 @@ impl Call {
 
     pub(crate) fn directory(&self) -> &dyn Directory {
         self.shared.partitions.directory()
+    }
+
+    /// Takes memory for a part of a reply, before it is made.
+    pub(crate) fn charge(&self, bytes: usize) -> Result<(), Refusal> {
+        match self.share.grow(bytes) {
+            true => Ok(()),
+            false => Err(Refusal::no_memory()),
+        }
     }
 
     /// Decodes the request, and encodes the response to it.

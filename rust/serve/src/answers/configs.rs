@@ -38,7 +38,6 @@ pub(super) fn configs(
     let node = call.peer.server.node_id.to_string();
     let set = |kind, name: &str| call.directory().configs(kind, name);
     let mut results = Vec::new();
-    let mut share = call.shared.memory.share();
     let mut asked = BTreeSet::new();
     for resource in &request.resources {
         let name = resource.resource_name.as_str();
@@ -46,7 +45,7 @@ pub(super) fn configs(
         if !asked.insert((resource.resource_type, name)) {
             continue;
         }
-        let has_memory = share.grow(OF_RESOURCE);
+        let has_memory = call.share.grow(OF_RESOURCE);
         let found = match resource.resource_type {
             _ if !has_memory => Err((
                 ResponseError::PolicyViolation,

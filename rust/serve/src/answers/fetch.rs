@@ -18,6 +18,7 @@ use crate::answers::call::{Answered, Call, Step, Threads};
 use crate::answers::session::{Fetching, Key, Wanted};
 use crate::answers::shared::Login;
 use crate::base::directory::{Partition, Refusal, Topics};
+use crate::base::memory::Share;
 use crate::base::options::Address;
 use crate::base::read_log::{Client, Read};
 use crate::base::sync::lock;
@@ -42,6 +43,10 @@ const MOST_COPIED: u64 = 8 << 20;
 const LOOK: Duration = Duration::from_millis(100);
 /// So many times as long as it looks, it rests.
 const REST: u32 = 20;
+/// The memory of a partition that a fetch wants, as long as it waits, and of what is found for it.
+const OF_WANTED: usize = 128;
+const OF_ANSWER: usize = 1024;
+const OF_ABORTED: usize = 64;
 /// The letters of a client's name that are kept for the log of reads: a name may have 32 KB.
 const MOST_CLIENT_ID: usize = 256;
 
@@ -57,13 +62,19 @@ pub(super) fn fetch(call: Arc<Call>) -> Answered<Step> {
         .unwrap_or(0)
         .min(limits.response_bytes);
     let wait = Duration::from_millis(u64::try_from(body.max_wait_ms).unwrap_or(0));
+    // A fetch that waits holds no decoded request. A session has more partitions than the request names.
+    let least = u64::try_from(body.min_bytes).unwrap_or(0).min(max_bytes);
+    let is_committed = body.isolation_level == 1;
+    drop(body);
+    call.share.give_back_decoded(call.request.elements);
+    call.charge(fetching.wanted.len() * OF_WANTED)?;
     let fetch = Fetch {
         fetching,
         bounds: Bounds {
             max_bytes,
-            is_committed: body.isolation_level == 1,
+            is_committed,
         },
-        least: u64::try_from(body.min_bytes).unwrap_or(0).min(max_bytes),
+        least,
         deadline: Instant::now() + wait.min(limits.idle),
         call,
     };
@@ -84,7 +95,11 @@ impl Fetch {
         let begun = Instant::now();
         let call = Arc::clone(&self.call);
         call.block(Threads::Fetches, move |call| {
-            let found = read(call.partitions(), &self.fetching, self.bounds);
+            let share = call.shared.memory.share();
+            if !share.grow(self.fetching.wanted.len() * OF_ANSWER) {
+                return Err(Refusal::no_memory().into());
+            }
+            let found = read(call.partitions(), &self.fetching, self.bounds, share);
             let looked = begun.elapsed();
             let left = self.deadline.saturating_duration_since(Instant::now());
             let is_done = found.bytes >= self.least
@@ -141,13 +156,15 @@ struct Bounds {
 }
 
 /// What a fetch found.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Found {
     answers: Vec<Answer>,
     bytes: u64,
     has_error: bool,
     /// What is read.
     reads: Vec<Read>,
+    /// The memory of the answers.
+    share: Share,
 }
 
 #[derive(Debug)]
@@ -160,8 +177,14 @@ struct Answer {
 }
 
 /// Reads what there is. This blocks.
-fn read(partitions: &Partitions, fetching: &Fetching, bounds: Bounds) -> Found {
-    let mut found = Found::default();
+fn read(partitions: &Partitions, fetching: &Fetching, bounds: Bounds, share: Share) -> Found {
+    let mut found = Found {
+        answers: Vec::with_capacity(fetching.wanted.len()),
+        bytes: 0,
+        has_error: false,
+        reads: Vec::new(),
+        share,
+    };
     let topics = match partitions.directory().topics() {
         Ok(topics) => topics,
         Err(refusal) => {
@@ -198,7 +221,14 @@ fn read(partitions: &Partitions, fetching: &Fetching, bounds: Bounds) -> Found {
             // One batch at least, however large, or a client would never get beyond it (KIP-74).
             let must = found.bytes == 0;
             let limits = (left, must);
-            let answer = of_partition(partitions, &partition, wanted, limits, bounds.is_committed);
+            let answer = of_partition(
+                partitions,
+                &partition,
+                wanted,
+                limits,
+                bounds.is_committed,
+                &found.share,
+            );
             answer.inspect_err(|_| {
                 leaders.insert(place, partition.leader_epoch());
             })
@@ -254,7 +284,7 @@ fn hold(partitions: &Partitions, part: &mut Part) {
     let Ok(length) = usize::try_from(range.length) else {
         return;
     };
-    let mut share = partitions.memory.share();
+    let share = partitions.memory.share();
     if !share.grow(length) {
         return;
     }
@@ -269,12 +299,9 @@ fn resolved<'a>(topics: &'a Topics, key: &'a Key) -> Result<&'a str, Refusal> {
         topics.check(&key.topic, key.partition)?;
         return Ok(&key.topic);
     }
-    let topic = topics.by_id(key.topic_id).ok_or_else(|| {
-        Refusal::new(
-            ResponseError::UnknownTopicId,
-            format!("no topic with the id {}", key.topic_id),
-        )
-    })?;
+    let topic = topics
+        .by_id(key.topic_id)
+        .ok_or_else(|| Refusal::new(ResponseError::UnknownTopicId, "no topic with this id"))?;
     topics.check(&topic.name, key.partition)?;
     Ok(&topic.name)
 }
@@ -302,6 +329,7 @@ fn of_partition(
     wanted: &Wanted,
     (left, must): (u64, bool),
     is_committed: bool,
+    share: &Share,
 ) -> Result<OfPartition, Refusal> {
     partition.check_epoch(wanted.current_leader_epoch)?;
     // A client that shows aborted records is not sent any, if only committed ones may be seen.
@@ -322,10 +350,7 @@ fn of_partition(
         if epoch < 0 {
             return Err(Refusal::new(
                 ResponseError::OffsetOutOfRange,
-                format!(
-                    "leader epoch {} is later than any here",
-                    wanted.last_fetched_epoch
-                ),
+                "a later leader epoch than any here",
             ));
         }
         if epoch < wanted.last_fetched_epoch || end < wanted.fetch_offset {
@@ -339,10 +364,7 @@ fn of_partition(
     if offset < partition.log_start_offset || offset > partition.high_watermark {
         return Err(Refusal::new(
             ResponseError::OffsetOutOfRange,
-            format!(
-                "offset {offset} is not in [{}, {}]",
-                partition.log_start_offset, partition.high_watermark
-            ),
+            "the offset is not in the log",
         ));
     }
     let limit = left.min(u64::try_from(wanted.max_bytes).unwrap_or(0));
@@ -378,6 +400,10 @@ fn of_partition(
     let data = match is_committed {
         false => data,
         true => {
+            let count = partition.aborted_in(offset, upper).count();
+            if !share.grow(count * OF_ABORTED) {
+                return Err(Refusal::no_memory());
+            }
             let aborted = partition.aborted_in(offset, upper).map(|one| {
                 AbortedTransaction::default()
                     .with_producer_id(ProducerId(one.producer_id))

@@ -8,10 +8,10 @@ use kafka_protocol::messages::{
     BrokerId, ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse,
     ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse, DescribeGroupsRequest,
     DescribeGroupsResponse, FindCoordinatorRequest, FindCoordinatorResponse, HeartbeatRequest,
-    HeartbeatResponse, LeaveGroupRequest, LeaveGroupResponse, ListGroupsRequest,
-    ListGroupsResponse,
+    HeartbeatResponse, JoinGroupRequest, LeaveGroupRequest, LeaveGroupResponse, ListGroupsRequest,
+    ListGroupsResponse, SyncGroupRequest,
 };
-use kafka_protocol::protocol::StrBytes;
+use kafka_protocol::protocol::{Encodable, HeaderVersion, Message, StrBytes};
 
 use crate::answers::call::{Answered, Call, Step};
 use crate::answers::refused::{INVALID, READ_ONLY};
@@ -72,21 +72,28 @@ pub(super) fn find(
 }
 
 pub(super) fn join(call: Arc<Call>) -> Answered<Step> {
-    let request = call.request.body()?;
-    Ok(Step::Wait(Box::pin(async move {
-        let coordinator = &call.shared.coordinator;
-        let (client_id, host) = (&call.request.client_id, call.peer.client.ip().to_string());
-        let joined = coordinator.join(&request, call.version(), client_id, &host);
-        call.request.reply(&joined.await)
-    })))
+    let request: JoinGroupRequest = call.request.body()?;
+    let (coordinator, host) = (&call.shared.coordinator, call.peer.client.ip().to_string());
+    let (version, client_id) = (call.version(), &call.request.client_id);
+    let share = Arc::clone(&call.share);
+    let joined = coordinator.join(&request, version, client_id, &host, share);
+    Ok(wait(&call, joined))
 }
 
 pub(super) fn sync(call: Arc<Call>) -> Answered<Step> {
-    let request = call.request.body()?;
-    Ok(Step::Wait(Box::pin(async move {
-        let synced = call.shared.coordinator.sync(&request, call.version());
-        call.request.reply(&synced.await)
-    })))
+    let request: SyncGroupRequest = call.request.body()?;
+    let synced = call.shared.coordinator.sync(&request, call.version());
+    Ok(wait(&call, synced))
+}
+
+/// Waits for others, without the request: they may come late.
+fn wait<R: Encodable + HeaderVersion + Message + Send>(
+    call: &Call,
+    response: impl Future<Output = R> + Send + 'static,
+) -> Step {
+    call.share.give_back_decoded(call.request.elements);
+    let request = call.request.without_body();
+    Step::Wait(Box::pin(async move { request.reply(&response.await) }))
 }
 
 pub(super) fn heartbeat(call: &Call, request: &HeartbeatRequest) -> Answered<HeartbeatResponse> {
@@ -115,14 +122,15 @@ pub(super) fn consumer_describe(
     request: &ConsumerGroupDescribeRequest,
 ) -> Result<ConsumerGroupDescribeResponse, Refusal> {
     let coordinator = &call.shared.coordinator;
-    coordinator.consumer_describe(call.directory(), request, call.version())
+    coordinator.consumer_describe(call.directory(), request, call.version(), &call.share)
 }
 
 pub(super) fn commit(call: &Call) -> Answered {
     let (directory, topics) = (call.directory(), call.directory().topics()?);
     let request = body_with_names(&call.request, &topics)?;
     let coordinator = &call.shared.coordinator;
-    let mut response = coordinator.commit(directory, &topics, &request, call.version())?;
+    let mut response =
+        coordinator.commit(directory, &topics, &request, call.version(), &call.share)?;
     if call.version() >= IDS_IN_COMMITS {
         put_ids_of_commit(&mut response, &topics);
     }
@@ -132,7 +140,7 @@ pub(super) fn commit(call: &Call) -> Answered {
 pub(super) fn committed(call: &Call) -> Answered {
     let (coordinator, version) = (&call.shared.coordinator, call.version());
     let committed =
-        |request| coordinator.committed(call.directory(), request, version, &call.shared.memory);
+        |request| coordinator.committed(call.directory(), request, version, &call.share);
     if version < IDS_IN_COMMITS {
         return call.request.reply(&committed(&call.request.body()?)?);
     }
@@ -147,7 +155,7 @@ pub(super) fn list(
     request: &ListGroupsRequest,
 ) -> Result<ListGroupsResponse, Refusal> {
     let coordinator = &call.shared.coordinator;
-    coordinator.list(call.directory(), request, call.version())
+    coordinator.list(call.directory(), request, call.version(), &call.share)
 }
 
 pub(super) fn describe(
@@ -155,5 +163,5 @@ pub(super) fn describe(
     request: &DescribeGroupsRequest,
 ) -> Result<DescribeGroupsResponse, Refusal> {
     let coordinator = &call.shared.coordinator;
-    coordinator.describe(call.directory(), request, call.version())
+    coordinator.describe(call.directory(), request, call.version(), &call.share)
 }

@@ -17,11 +17,13 @@ use kafka_protocol::messages::{
 use kafka_protocol::protocol::StrBytes;
 
 use crate::answers::call::{Answered, Call};
-use crate::base::directory::{Refusal, Topic};
+use crate::base::directory::{MOST_OF_NAME, Refusal, Topic};
 use crate::protocol::operations::{ON_CLUSTER, ON_TOPICS};
 
-/// The most letters of a topic's name.
-const MOST_LETTERS: usize = 249;
+/// The most partitions in a response that is continued (`max.request.partition.size.limit`).
+const MOST_PARTITIONS: usize = 2000;
+/// The memory of a partition in a response.
+const OF_PARTITION: usize = 256;
 // `EndpointType`
 const BROKERS: i8 = 1;
 const CONTROLLERS: i8 = 2;
@@ -113,8 +115,8 @@ pub(super) fn illegal(name: &str) -> Option<String> {
     match name {
         "" => Some("the empty string is not allowed".to_owned()),
         "." | ".." => Some(format!("'{name}' is not allowed")),
-        _ if name.len() > MOST_LETTERS => Some(format!(
-            "the length of '{name}' is longer than the max allowed length {MOST_LETTERS}"
+        _ if name.len() > MOST_OF_NAME => Some(format!(
+            "the length of '{name}' is longer than the max allowed length {MOST_OF_NAME}"
         )),
         _ if !name.bytes().all(is_legal) => Some(format!(
             "'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
@@ -125,6 +127,7 @@ pub(super) fn illegal(name: &str) -> Option<String> {
 
 fn described(call: &Call, topic: &Topic) -> Result<MetadataResponseTopic, Refusal> {
     let node = BrokerId(call.peer.server.node_id);
+    call.charge(topic.partitions.len() * OF_PARTITION)?;
     let epochs = call.directory().leader_epochs(&topic.name)?;
     let epochs = epochs.into_iter().chain(std::iter::repeat(-1));
     let found = topic
@@ -212,6 +215,7 @@ pub(super) fn topic_partitions(
         None => ("", 0),
     };
     let is_outside = request.cursor.is_some() && !asks_for_all && !names.contains(first_name);
+    call.charge(MOST_PARTITIONS * OF_PARTITION)?;
     let mut response = DescribeTopicPartitionsResponse::default();
     if is_outside || first_partition < 0 {
         response.topics = request
@@ -223,7 +227,7 @@ pub(super) fn topic_partitions(
     }
     let mut left = usize::try_from(request.response_partition_limit)
         .unwrap_or(0)
-        .clamp(1, 2000);
+        .clamp(1, MOST_PARTITIONS);
     let node = BrokerId(call.peer.server.node_id);
     for name in names.range(first_name..) {
         let from = if *name == first_name {

@@ -52,12 +52,12 @@ pub(super) fn list_offsets(
     let (partitions, version) = (call.partitions(), call.version());
     let topics = partitions.directory().topics()?;
     let is_committed = request.isolation_level == 1 || partitions.view.only_committed;
-    let mut times_asked: HashMap<(&str, i32), usize> = HashMap::new();
+    // By topic first: a name may have 32 KB.
+    let mut times_asked: HashMap<&str, HashMap<i32, usize>> = HashMap::new();
     for topic in &request.topics {
+        let of_topic = times_asked.entry(topic.name.as_str()).or_default();
         for one in &topic.partitions {
-            *times_asked
-                .entry((topic.name.as_str(), one.partition_index))
-                .or_default() += 1;
+            *of_topic.entry(one.partition_index).or_default() += 1;
         }
     }
     // Topics and partitions are answered once, however often they are asked for.
@@ -65,9 +65,10 @@ pub(super) fn list_offsets(
         IndexMap::new();
     for topic in &request.topics {
         let of_topic = answers.entry(&topic.name).or_default();
+        let times_asked = times_asked.get(topic.name.as_str());
         for one in &topic.partitions {
             let place = (topic.name.as_str(), one.partition_index);
-            let answer = match times_asked.get(&place) {
+            let answer = match times_asked.and_then(|times| times.get(&place.1)) {
                 Some(1) => offset(partitions, &topics, place, one, version, is_committed),
                 _ => Err(Refusal::new(
                     ResponseError::InvalidRequest,
@@ -118,7 +119,7 @@ fn offset(
     if timestamp < 0 && !is_known {
         return Err(Refusal::new(
             ResponseError::UnsupportedVersion,
-            format!("timestamp {timestamp} in version {version}"),
+            "no timestamp of this version",
         ));
     }
     topics.check(topic, number)?;

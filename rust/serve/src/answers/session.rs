@@ -7,12 +7,14 @@ use kafka_protocol::ResponseError;
 use kafka_protocol::indexmap::IndexMap;
 use kafka_protocol::messages::FetchRequest;
 use kafka_protocol::messages::fetch_request::FetchPartition;
+use kafka_protocol::protocol::StrBytes;
 use uuid::Uuid;
 
+use crate::base::directory::MOST_OF_NAME;
 use crate::base::memory::{Memory, Share};
 use crate::base::sync::lock;
 
-/// The memory of a partition in a session, with its topic's name.
+/// The memory of a partition in a session, with its topic's name: no longer name is kept.
 const OF_PARTITION: usize = 512;
 /// The epoch of a request that wants a session.
 const INITIAL: i32 = 0;
@@ -22,7 +24,7 @@ const FINAL: i32 = -1;
 /// A partition that is fetched. Since version 13, clients name the topic by its id alone.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Key {
-    pub(crate) topic: String,
+    pub(crate) topic: StrBytes,
     pub(crate) topic_id: Uuid,
     pub(crate) partition: i32,
 }
@@ -132,17 +134,19 @@ impl Sessions {
     ) -> Result<Fetching, ResponseError> {
         let uses_ids = version >= 13;
         let is_incremental = request.session_epoch != INITIAL && request.session_epoch != FINAL;
+        let Asked { known, unknown } = asked(request);
         if !is_incremental {
             if request.session_id != 0 {
                 lock(&self.known).remove(&request.session_id);
             }
-            let partitions: Partitions = asked(request).collect();
-            let wanted = pairs(&partitions);
-            let session =
-                match request.session_epoch == INITIAL && version >= 7 && !partitions.is_empty() {
-                    true => self.begin(partitions, uses_ids),
-                    false => None,
-                };
+            let partitions: Partitions = known.into_iter().collect();
+            let mut wanted = pairs(&partitions);
+            let wants_session = request.session_epoch == INITIAL && version >= 7;
+            let session = match wants_session && !partitions.is_empty() && unknown.is_empty() {
+                true => self.begin(partitions, uses_ids),
+                false => None,
+            };
+            wanted.extend(unknown);
             return Ok(Fetching {
                 wanted,
                 is_incremental,
@@ -162,26 +166,26 @@ impl Sessions {
         }
         // The epoch after the greatest one is 1: 0 begins a session.
         state.epoch = state.epoch.checked_add(1).unwrap_or(1);
-        for (key, mut wanted) in asked(request) {
-            match state.partitions.get(&key).map(|known| known.told) {
-                Some(told) => wanted.told = told,
-                None if state.share.grow(OF_PARTITION) => {}
-                // The client begins a session anew, or fetches without.
-                None => {
-                    lock(&self.known).remove(&request.session_id);
-                    return Err(ResponseError::FetchSessionIdNotFound);
-                }
-            }
+        let new = known
+            .iter()
+            .filter(|(key, _)| !state.partitions.contains_key(key));
+        let new: HashSet<&Key> = new.map(|(key, _)| key).collect();
+        if !unknown.is_empty() || !state.share.grow(new.len() * OF_PARTITION) {
+            // The client begins a session anew, or fetches without.
+            lock(&self.known).remove(&request.session_id);
+            return Err(ResponseError::FetchSessionIdNotFound);
+        }
+        for (key, mut wanted) in known {
+            wanted.told = state.partitions.get(&key).and_then(|known| known.told);
             state.partitions.insert(key, wanted);
         }
-        for topic in &request.forgotten_topics_data {
-            for partition in &topic.partitions {
-                state.partitions.shift_remove(&Key {
-                    topic: topic.topic.to_string(),
-                    topic_id: topic.topic_id,
-                    partition: *partition,
-                });
-            }
+        let forgotten = forgotten(request);
+        if !forgotten.is_empty() {
+            let before = state.partitions.len();
+            // In one pass: to remove one moves all that come after it.
+            state.partitions.retain(|key, _| !forgotten.contains(key));
+            let given_back = before - state.partitions.len();
+            state.share.give_back(given_back * OF_PARTITION);
         }
         let wanted = pairs(&state.partitions);
         drop(state);
@@ -194,7 +198,7 @@ impl Sessions {
 
     fn begin(&self, partitions: Partitions, uses_ids: bool) -> Option<Arc<Session>> {
         let mut known = lock(&self.known);
-        let mut share = self.memory.share();
+        let share = self.memory.share();
         while known.len() >= self.most || !share.grow(partitions.len() * OF_PARTITION) {
             // One that no request is using; the client of that one begins anew.
             let idle = known
@@ -224,17 +228,49 @@ impl Sessions {
     }
 }
 
-fn asked(request: &FetchRequest) -> impl Iterator<Item = (Key, Wanted)> {
-    request.topics.iter().flat_map(|topic| {
-        topic.partitions.iter().map(|one| {
+/// The partitions that a request names.
+struct Asked {
+    known: Vec<(Key, Wanted)>,
+    /// Those whose topic has a name that no topic has: 32 KB of it come with each of thousands of partitions. They are
+    /// neither kept nor compared with others.
+    unknown: Vec<(Key, Wanted)>,
+}
+
+fn asked(request: &FetchRequest) -> Asked {
+    let mut asked = Asked {
+        known: Vec::new(),
+        unknown: Vec::new(),
+    };
+    for topic in &request.topics {
+        let (topic_name, into) = match topic.topic.len() <= MOST_OF_NAME {
+            // A copy: the request itself is not kept.
+            true => (topic.topic.to_string().into(), &mut asked.known),
+            false => (topic.topic.0.clone(), &mut asked.unknown),
+        };
+        into.extend(topic.partitions.iter().map(|one| {
             let key = Key {
-                topic: topic.topic.to_string(),
+                topic: topic_name.clone(),
                 topic_id: topic.topic_id,
                 partition: one.partition,
             };
             (key, Wanted::new(one))
+        }));
+    }
+    asked
+}
+
+fn forgotten(request: &FetchRequest) -> HashSet<Key> {
+    let topics = request.forgotten_topics_data.iter();
+    let topics = topics.filter(|topic| topic.topic.len() <= MOST_OF_NAME);
+    topics
+        .flat_map(|topic| {
+            topic.partitions.iter().map(|partition| Key {
+                topic: topic.topic.0.clone(),
+                topic_id: topic.topic_id,
+                partition: *partition,
+            })
         })
-    })
+        .collect()
 }
 
 fn pairs(partitions: &Partitions) -> Vec<(Key, Wanted)> {
@@ -249,8 +285,7 @@ fn pairs(partitions: &Partitions) -> Vec<(Key, Wanted)> {
 mod tests {
     use super::*;
     use kafka_protocol::messages::TopicName;
-    use kafka_protocol::messages::fetch_request::FetchTopic;
-    use kafka_protocol::protocol::StrBytes;
+    use kafka_protocol::messages::fetch_request::{FetchTopic, ForgottenTopic};
 
     fn request(id: i32, epoch: i32, partitions: i32) -> FetchRequest {
         let topic = FetchTopic::default()
@@ -305,5 +340,41 @@ mod tests {
         let small = sessions.fetching(&request(0, INITIAL, 1), 12).unwrap();
         let grown = sessions.fetching(&request(small.session_id(), 1, 200), 12);
         assert_eq!(grown.unwrap_err(), ResponseError::FetchSessionIdNotFound);
+    }
+
+    #[test]
+    fn a_session_gives_back_what_it_forgets_and_keeps_no_name_that_no_topic_has() {
+        let memory = Memory::new(1 << 20);
+        let sessions = Sessions::new(10, &memory);
+        let id = sessions
+            .fetching(&request(0, INITIAL, 100), 12)
+            .unwrap()
+            .session_id();
+        assert_eq!(memory.used(), 100 * OF_PARTITION);
+        // Twice the same one: it is one.
+        let mut more = request(id, 1, 0);
+        let name = || TopicName(StrBytes::from_static_str("t"));
+        let one = FetchPartition::default().with_partition(100);
+        more.topics = vec![
+            FetchTopic::default()
+                .with_topic(name())
+                .with_partitions(vec![one.clone(), one]),
+        ];
+        assert_eq!(sessions.fetching(&more, 12).unwrap().wanted.len(), 101);
+        assert_eq!(memory.used(), 101 * OF_PARTITION);
+        let forgotten = ForgottenTopic::default()
+            .with_topic(name())
+            .with_partitions((1..2000).collect());
+        let less = request(id, 2, 0).with_forgotten_topics_data(vec![forgotten]);
+        assert_eq!(sessions.fetching(&less, 12).unwrap().wanted.len(), 1);
+        assert_eq!(memory.used(), OF_PARTITION);
+
+        let mut long = request(0, INITIAL, 2);
+        for topic in &mut long.topics {
+            topic.topic = TopicName("x".repeat(MOST_OF_NAME + 1).into());
+        }
+        let fetching = sessions.fetching(&long, 12).unwrap();
+        assert_eq!((fetching.session_id(), fetching.wanted.len()), (0, 2));
+        assert_eq!(memory.used(), OF_PARTITION);
     }
 }

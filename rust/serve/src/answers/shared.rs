@@ -34,12 +34,16 @@ impl Shared {
     pub(crate) fn new(directory: Arc<dyn Directory>, options: Options) -> io::Result<Self> {
         let limits = options.limits;
         let memory = Memory::new(limits.memory_bytes);
-        // Of its own: clients that leave much behind do not keep the requests of others out.
-        let kept = Memory::new(limits.memory_bytes / 2);
+        // Of their own: clients that leave much behind do not keep the requests of others out, and those with sessions not
+        // the members and commits.
+        let sessions = Memory::new(limits.memory_bytes / 4);
+        let members = Memory::new(limits.memory_bytes / 8);
+        let commits = Memory::of_one(limits.memory_bytes / 8);
+        let commits = Commits::new(options.commits.as_deref(), &commits)?;
         Ok(Self {
             partitions: Partitions::new(directory, options.view, Arc::clone(&memory)),
-            sessions: Sessions::new(limits.sessions, &kept),
-            coordinator: Coordinator::new(Commits::new(options.commits, &kept)?, &kept),
+            sessions: Sessions::new(limits.sessions, &sessions),
+            coordinator: Coordinator::new(commits, &members),
             limits,
             memory,
             counters: Counters::default(),

@@ -1,10 +1,12 @@
 //! What a server asks a directory for.
 
+use std::borrow::Cow;
 use std::io;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use kafka_protocol::ResponseError;
+use kafka_protocol::protocol::StrBytes;
 use uuid::Uuid;
 
 /// The answers of a directory. Each call may block: it reads files.
@@ -56,6 +58,9 @@ pub trait Directory: Send + Sync + 'static {
     fn read(&self, path: &str, position: u64, length: usize) -> Result<Bytes, Refusal>;
 }
 
+/// The most bytes of a topic's name (`Topic.MAX_NAME_LENGTH`).
+pub(crate) const MOST_OF_NAME: usize = 249;
+
 /// The topics of a directory.
 #[derive(Debug, Default)]
 pub struct Topics {
@@ -103,7 +108,7 @@ impl Topics {
             true => Ok(()),
             false => Err(Refusal::new(
                 ResponseError::UnknownTopicOrPartition,
-                format!("no partition {partition} of a topic {topic:?}"),
+                "no such partition",
             )),
         }
     }
@@ -210,7 +215,7 @@ pub struct Commit {
     /// The leader epoch of the record before it; -1: not known.
     pub leader_epoch: i32,
     /// What the client wrote beside it.
-    pub metadata: String,
+    pub metadata: StrBytes,
 }
 
 impl Default for Commit {
@@ -218,7 +223,7 @@ impl Default for Commit {
         Self {
             offset: -1,
             leader_epoch: -1,
-            metadata: String::new(),
+            metadata: StrBytes::new(),
         }
     }
 }
@@ -228,8 +233,9 @@ impl Default for Commit {
 pub struct Refusal {
     /// The protocol's error.
     pub error: ResponseError,
-    /// What is wrong, for the log of the server.
-    pub message: String,
+    /// What is wrong, for the log of the server. It repeats no text of a client: that may be long, and comes with each
+    /// partition.
+    pub message: Cow<'static, str>,
 }
 
 impl From<io::Error> for Refusal {
@@ -245,10 +251,18 @@ impl From<io::Error> for Refusal {
 
 impl Refusal {
     /// Returns a refusal.
-    pub fn new(error: ResponseError, message: impl Into<String>) -> Self {
+    pub fn new(error: ResponseError, message: impl Into<Cow<'static, str>>) -> Self {
         Self {
             error,
             message: message.into(),
         }
+    }
+
+    /// The refusal of a reply for which there is no memory.
+    pub(crate) fn no_memory() -> Self {
+        Self::new(
+            ResponseError::PolicyViolation,
+            "requests and replies take all memory that they may take (--max-memory)",
+        )
     }
 }

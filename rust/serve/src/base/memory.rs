@@ -3,16 +3,21 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A decoded request takes so many times its bytes, at most: a partition of a fetch has 16 bytes at least, and takes
-/// some 200 with what is found for it.
-const DECODED: usize = 16;
+/// What each element of a request takes when it is decoded, with what is answered for it: a key without letters is one
+/// byte of FindCoordinator, and takes 250 with its answer.
+const OF_ELEMENT: usize = 512;
 /// Parts above this size share half of the budget: clients with large requests do not keep the others out.
-const SMALL: usize = 256 << 10;
+const LARGE: usize = 256 << 10;
+/// Parts up to this size have a quarter of the budget for themselves. All connections that an address may have take less
+/// than that with such parts.
+const SMALL: usize = 16 << 10;
 
 /// A budget. What does not fit is refused, and its connection closed: to wait would let one client hold the others up.
 #[derive(Debug)]
 pub(crate) struct Memory {
     most: usize,
+    /// What all large parts may take.
+    most_of_large: usize,
     used: AtomicUsize,
 }
 
@@ -20,20 +25,32 @@ pub(crate) struct Memory {
 #[derive(Debug)]
 pub(crate) struct Share {
     memory: Arc<Memory>,
-    bytes: usize,
+    bytes: AtomicUsize,
 }
 
 impl Memory {
     pub(crate) fn new(most: usize) -> Arc<Self> {
-        let used = AtomicUsize::new(0);
-        Arc::new(Self { most, used })
+        Arc::new(Self {
+            most,
+            most_of_large: most / 2,
+            used: AtomicUsize::new(0),
+        })
+    }
+
+    /// A budget that one part may take as a whole.
+    pub(crate) fn of_one(most: usize) -> Arc<Self> {
+        Arc::new(Self {
+            most,
+            most_of_large: most,
+            used: AtomicUsize::new(0),
+        })
     }
 
     /// Returns an empty part, which can grow.
     pub(crate) fn share(self: &Arc<Self>) -> Share {
         Share {
             memory: Arc::clone(self),
-            bytes: 0,
+            bytes: AtomicUsize::new(0),
         }
     }
 
@@ -50,10 +67,17 @@ impl Memory {
 
 impl Share {
     /// Takes more; returns whether there was enough.
-    pub(crate) fn grow(&mut self, bytes: usize) -> bool {
-        let most = match self.bytes.saturating_add(bytes) > SMALL {
-            true => self.memory.most / 2,
-            false => self.memory.most,
+    pub(crate) fn grow(&self, bytes: usize) -> bool {
+        let held = self.bytes.load(Ordering::Relaxed);
+        let Memory {
+            most,
+            most_of_large,
+            ..
+        } = *self.memory;
+        let most = match held.saturating_add(bytes) {
+            0..=SMALL => most,
+            size if size <= LARGE => most_of_large + (most - most_of_large) / 2,
+            _ => most_of_large,
         };
         let taken = self
             .memory
@@ -62,20 +86,44 @@ impl Share {
                 used.checked_add(bytes).filter(|sum| *sum <= most)
             });
         if taken.is_ok() {
-            self.bytes += bytes;
+            self.bytes.fetch_add(bytes, Ordering::Relaxed);
         }
         taken.is_ok()
     }
 
-    /// Takes what a request of so many bytes takes when it is decoded; returns whether there was enough.
-    pub(crate) fn grow_to_decode(&mut self, bytes: usize) -> bool {
-        self.grow(bytes.saturating_mul(DECODED))
+    /// Takes what a request with so many elements takes when it is decoded; returns whether there was enough.
+    pub(crate) fn grow_to_decode(&self, elements: usize) -> bool {
+        self.grow(elements.saturating_mul(OF_ELEMENT))
+    }
+
+    /// Gives back what a request with so many elements took when it was decoded.
+    pub(crate) fn give_back_decoded(&self, elements: usize) {
+        self.give_back(elements.saturating_mul(OF_ELEMENT));
+    }
+
+    /// Takes more, whether there is enough or not: for what is there already, such as the commits of an earlier run.
+    pub(crate) fn force(&self, bytes: usize) {
+        self.memory.used.fetch_add(bytes, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Gives a part back.
+    pub(crate) fn give_back(&self, bytes: usize) {
+        let held = self
+            .bytes
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |held| {
+                Some(held.saturating_sub(bytes))
+            });
+        let held = held.unwrap_or_default();
+        self.memory
+            .used
+            .fetch_sub(bytes.min(held), Ordering::Relaxed);
     }
 }
 
 impl Drop for Share {
     fn drop(&mut self) {
-        self.memory.used.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.give_back(usize::MAX);
     }
 }
 
@@ -85,21 +133,28 @@ mod tests {
 
     #[test]
     fn large_parts_leave_room_for_small_ones() {
-        let memory = Memory::new(4 * SMALL);
-        let (mut large, mut small) = (memory.share(), memory.share());
-        assert!(large.grow(2 * SMALL) && !large.grow(1));
+        let memory = Memory::new(4 * LARGE);
+        let (large, middle, small) = (memory.share(), memory.share(), memory.share());
+        assert!(large.grow(2 * LARGE) && !large.grow(1));
+        assert!(middle.grow(LARGE) && !middle.grow(1) && !memory.share().grow(SMALL + 1));
         assert!(small.grow(SMALL) && !small.grow(1));
-        let mut other = memory.share();
-        assert!(other.grow(SMALL) && !memory.share().grow(1));
+        let shares: Vec<_> = (0..15).map(|_| memory.share()).collect();
+        assert!(shares.iter().all(|share| share.grow(SMALL)));
+        assert!(!memory.share().grow(1));
     }
 
     #[test]
     fn what_does_not_fit_is_refused_until_others_give_back() {
         let memory = Memory::new(100);
-        let (mut one, mut other) = (memory.share(), memory.share());
+        let (one, other) = (memory.share(), memory.share());
         assert!(one.grow(60) && !other.grow(41) && other.grow(40));
         assert!(memory.is_short() && !one.grow(usize::MAX));
         drop(one);
         assert!(!memory.is_short() && other.grow(60) && !other.grow(1));
+        other.give_back(50);
+        assert_eq!(memory.used(), 50);
+        other.force(1000);
+        drop(other);
+        assert_eq!(memory.used(), 0);
     }
 }

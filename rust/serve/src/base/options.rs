@@ -6,15 +6,19 @@ use std::time::Duration;
 /// Limits that keep one client from the others.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Connections at once. Others are closed at once.
+    /// Connections at once. A further one takes the place of one that has not asked anything yet, or is closed at once.
     pub connections: usize,
+    /// Connections of an address at once.
+    pub connections_of_address: usize,
     /// The bytes of a request.
     pub request_bytes: usize,
     /// The bytes of the records in a response, whatever the client asks for.
     pub response_bytes: u64,
-    /// The memory of all requests and replies; half as much is for sessions, groups and commits. Records that are sent
-    /// from their files take none.
+    /// The memory of all requests and replies. A quarter as much is for sessions, an eighth for members, and an eighth
+    /// for commits. Records that are sent from their files take none.
     pub memory_bytes: usize,
+    /// How long a client may take to log in, or to ask something where nobody is asked for a password.
+    pub login: Duration,
     /// How long a connection may be silent between two requests.
     pub idle: Duration,
     /// How long a reply may take to be taken, as far as it is in memory.
@@ -27,9 +31,11 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             connections: 2000,
+            connections_of_address: 500,
             request_bytes: 1 << 20,
             response_bytes: 64 << 20,
             memory_bytes: 128 << 20,
+            login: Duration::from_secs(10),
             idle: Duration::from_secs(600),
             transfer: Duration::from_secs(60),
             sessions: 1000,

@@ -1,13 +1,17 @@
 //! Which member of a consumer group gets which partition (KIP-848): the assignors that brokers have.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
+use kafka_protocol::protocol::StrBytes;
 use uuid::Uuid;
 
 /// A partition of a topic.
 pub(crate) type TopicPartition = (Uuid, i32);
 /// The partitions of each member.
-pub(crate) type Assignment = BTreeMap<String, BTreeSet<TopicPartition>>;
+pub(crate) type Assignment = BTreeMap<StrBytes, BTreeSet<TopicPartition>>;
+/// The topics that each member wants.
+pub(crate) type Wanted = BTreeMap<StrBytes, BTreeSet<Uuid>>;
 
 /// An assignor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,7 +44,7 @@ impl Assignor {
     pub(crate) fn assign(
         self,
         topics: &BTreeMap<Uuid, Vec<i32>>,
-        wanted: &BTreeMap<String, BTreeSet<Uuid>>,
+        wanted: &Wanted,
         before: &Assignment,
     ) -> Assignment {
         match self {
@@ -50,18 +54,26 @@ impl Assignor {
     }
 }
 
-fn uniform(
-    topics: &BTreeMap<Uuid, Vec<i32>>,
-    wanted: &BTreeMap<String, BTreeSet<Uuid>>,
-    before: &Assignment,
-) -> Assignment {
+/// The members that want each topic. To ask each member about each topic takes minutes for some thousands of both.
+fn by_topic(wanted: &Wanted) -> BTreeMap<Uuid, Vec<&StrBytes>> {
+    let mut found: BTreeMap<Uuid, Vec<&StrBytes>> = BTreeMap::new();
+    for (member, topics) in wanted {
+        for topic in topics {
+            found.entry(*topic).or_default().push(member);
+        }
+    }
+    found
+}
+
+fn uniform(topics: &BTreeMap<Uuid, Vec<i32>>, wanted: &Wanted, before: &Assignment) -> Assignment {
     let mut assigned: Assignment = wanted
         .keys()
         .map(|member| (member.clone(), BTreeSet::new()))
         .collect();
+    let members_of = by_topic(wanted);
     let all: Vec<TopicPartition> = topics
         .iter()
-        .filter(|(topic, _)| wanted.values().any(|topics| topics.contains(*topic)))
+        .filter(|(topic, _)| members_of.contains_key(*topic))
         .flat_map(|(topic, partitions)| partitions.iter().map(|number| (*topic, *number)))
         .collect();
     let most = all.len().div_ceil(wanted.len().max(1));
@@ -85,45 +97,47 @@ fn uniform(
             }
         }
     }
-    for one in all.iter().filter(|one| !taken.contains(one)) {
-        let least = assigned
-            .iter_mut()
-            .filter(|(member, _)| {
-                wanted
-                    .get(*member)
-                    .is_some_and(|topics| topics.contains(&one.0))
-            })
-            .min_by_key(|(_, own)| own.len());
-        if let Some((_, own)) = least {
-            own.insert(*one);
+    for (topic, partitions) in topics {
+        let left = partitions.iter().copied();
+        let mut left = left
+            .filter(|number| !taken.contains(&(*topic, *number)))
+            .peekable();
+        if left.peek().is_none() {
+            continue;
+        }
+        // The members with the fewest partitions first.
+        let members = members_of.get(topic).into_iter().flatten();
+        let mut members: BinaryHeap<Reverse<(usize, &StrBytes)>> = members
+            .map(|member| Reverse((assigned.get(*member).map_or(0, BTreeSet::len), *member)))
+            .collect();
+        for number in left {
+            if let Some(mut least) = members.peek_mut()
+                && let Some(own) = assigned.get_mut(least.0.1)
+            {
+                own.insert((*topic, number));
+                least.0.0 += 1;
+            }
         }
     }
     assigned
 }
 
-fn range(
-    topics: &BTreeMap<Uuid, Vec<i32>>,
-    wanted: &BTreeMap<String, BTreeSet<Uuid>>,
-) -> Assignment {
+fn range(topics: &BTreeMap<Uuid, Vec<i32>>, wanted: &Wanted) -> Assignment {
     let mut assigned: Assignment = wanted
         .keys()
         .map(|member| (member.clone(), BTreeSet::new()))
         .collect();
+    let members_of = by_topic(wanted);
     for (topic, partitions) in topics {
-        let members: Vec<&String> = wanted
-            .iter()
-            .filter(|(_, topics)| topics.contains(topic))
-            .map(|(member, _)| member)
-            .collect();
+        let members = members_of.get(topic).map_or(&[][..], Vec::as_slice);
         let mut rest = partitions.as_slice();
         for (place, member) in members.iter().enumerate() {
             let count = rest.len().div_ceil(members.len() - place);
             let (own, behind) = rest.split_at(count.min(rest.len()));
             rest = behind;
-            assigned
-                .entry((*member).clone())
-                .or_default()
-                .extend(own.iter().map(|number| (*topic, *number)));
+            if let Some(all) = assigned.get_mut(*member) {
+                all.extend(own.iter().map(|number| (*topic, *number)));
+            }
         }
     }
     assigned
@@ -145,10 +159,10 @@ mod tests {
             .collect()
     }
 
-    fn members(names: &[&str]) -> BTreeMap<String, BTreeSet<Uuid>> {
+    fn members(names: &[&str]) -> Wanted {
         names
             .iter()
-            .map(|name| ((*name).to_owned(), TOPICS.into()))
+            .map(|name| ((*name).to_owned().into(), TOPICS.into()))
             .collect()
     }
 
@@ -187,11 +201,15 @@ mod tests {
     #[test]
     fn a_member_gets_only_topics_that_it_wants() {
         let mut wanted = members(&["a", "b"]);
-        wanted.insert("c".to_owned(), [TOPICS[1]].into());
+        wanted.insert("c".into(), [TOPICS[1]].into());
         for assignor in [Assignor::Uniform, Assignor::Range] {
             let assigned = assignor.assign(&topics(4, 3), &wanted, &Assignment::new());
             assert!(is_whole(&assigned, 7));
-            assert!(assigned["c"].iter().all(|(topic, _)| *topic == TOPICS[1]));
+            assert!(
+                assigned[&b"c"[..]]
+                    .iter()
+                    .all(|(topic, _)| *topic == TOPICS[1])
+            );
         }
     }
 
@@ -200,7 +218,10 @@ mod tests {
         let assigned =
             Assignor::Range.assign(&topics(5, 1), &members(&["a", "b"]), &Assignment::new());
         assert_eq!(counts(&assigned), [4, 2]);
-        let first: Vec<i32> = assigned["a"].iter().map(|(_, number)| *number).collect();
+        let first: Vec<i32> = assigned[&b"a"[..]]
+            .iter()
+            .map(|(_, number)| *number)
+            .collect();
         assert_eq!(first, [0, 1, 2, 0]);
     }
 

@@ -1,42 +1,88 @@
 //! What groups have committed: in the directory before, and to this server since.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::ops::Bound;
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use kafka_protocol::ResponseError;
+use kafka_protocol::protocol::StrBytes;
 
 use crate::base::directory::{Commit, Directory, Refusal};
 use crate::base::memory::{Memory, Share};
 use crate::base::sync::lock;
+use crate::groups::journal::{self, Journal};
 
-/// The memory of a commit, besides what clients wrote.
+/// The memory of a commit, of a topic of a group with its name, and of a group, besides what clients wrote.
 pub(super) const OF_COMMIT: usize = 256;
+const OF_TOPIC: usize = 1024;
+const OF_GROUP: usize = 1024;
 
-pub(crate) type OfGroup = BTreeMap<(String, i32), Commit>;
+/// Commits by topic and partition.
+pub(super) type ByPartition = BTreeMap<(StrBytes, i32), Commit>;
+/// What is committed for the partitions of a topic, each with an error.
+pub(super) type OfTopic = (StrBytes, Vec<(i32, Commit, i16)>);
 
 /// What is known of a group besides its members.
 #[derive(Debug, Default)]
 struct Kept {
-    protocol_type: String,
-    commits: OfGroup,
-    /// Those of them that were committed to this server, or an earlier one with the same file.
-    own: BTreeSet<(String, i32)>,
+    protocol_type: StrBytes,
+    topics: BTreeMap<StrBytes, BTreeMap<i32, Entry>>,
     /// Partitions whose offsets are in a transaction that never ends here.
     pending: BTreeSet<(String, i32)>,
 }
 
-type Groups = BTreeMap<String, Kept>;
+#[derive(Debug, Default)]
+struct Entry {
+    commit: Commit,
+    /// Whether it was committed to this server, or an earlier one with the same file.
+    is_own: bool,
+}
+
+impl Entry {
+    /// The memory that it takes from clients' share: what the directory has takes none.
+    fn size(&self) -> usize {
+        match self.is_own {
+            true => size(&self.commit),
+            false => 0,
+        }
+    }
+}
+
+fn size(commit: &Commit) -> usize {
+    OF_COMMIT + commit.metadata.len()
+}
 
 /// The commits of all groups.
 pub(crate) struct Commits {
-    known: Mutex<Option<Groups>>,
-    file: Option<PathBuf>,
-    share: Mutex<Share>,
-    /// Held as long as this server keeps commits in the file.
-    _lock: Option<fs::File>,
+    known: Mutex<Known>,
+    share: Share,
+    journal: Option<Journal>,
+}
+
+#[derive(Default)]
+struct Known {
+    groups: BTreeMap<StrBytes, Kept>,
+    /// Whether the directory's are among them.
+    is_loaded: bool,
+}
+
+impl Known {
+    fn entry(&mut self, group: String, topic: String, partition: i32) -> &mut Entry {
+        let kept = self.groups.entry(group.into()).or_default();
+        let of_topic = kept.topics.entry(topic.into()).or_default();
+        of_topic.entry(partition).or_default()
+    }
+
+    /// The memory that a topic of a group takes, and the group, if they are new.
+    fn size_of_new(&self, group: &StrBytes, topic: &StrBytes) -> usize {
+        match self.groups.get(group) {
+            None => OF_GROUP + group.len() + OF_TOPIC,
+            Some(kept) if kept.topics.contains_key(topic) => 0,
+            Some(_) => OF_TOPIC,
+        }
+    }
 }
 
 impl Commits {
@@ -44,245 +90,406 @@ impl Commits {
     ///
     /// # Errors
     ///
-    /// The file cannot be read, its directory is not there, or another server keeps its commits there.
-    pub(crate) fn new(file: Option<PathBuf>, memory: &Arc<Memory>) -> io::Result<Self> {
-        let lock = file.as_deref().map(locked).transpose()?;
-        file.as_deref().map(read).transpose()?;
+    /// The file cannot be used: see [`Journal::open`].
+    pub(crate) fn new(file: Option<&Path>, memory: &Arc<Memory>) -> io::Result<Self> {
+        let (mut known, share) = (Known::default(), memory.share());
+        let journal = file.map(|file| {
+            Journal::open(file, |group, topic, partition, commit| {
+                let names = (group.clone().into(), topic.clone().into());
+                share.force(known.size_of_new(&names.0, &names.1));
+                let entry = known.entry(group, topic, partition);
+                let before = entry.size();
+                *entry = Entry {
+                    commit,
+                    is_own: true,
+                };
+                share.force(entry.size());
+                share.give_back(before);
+            })
+        });
+        let journal = journal.transpose()?;
         Ok(Self {
-            _lock: lock,
-            known: Mutex::default(),
-            file,
-            share: Mutex::new(memory.share()),
+            known: Mutex::new(known),
+            share,
+            journal,
         })
     }
 
-    /// Calls `work` with the commits of all groups. The first call reads the directory's, and those of the file.
+    /// Calls `work` with the commits of all groups. The first call reads the directory's.
     fn with<T>(
         &self,
         directory: &dyn Directory,
-        work: impl FnOnce(&mut Groups) -> Result<T, Refusal>,
+        work: impl FnOnce(&mut Known) -> Result<T, Refusal>,
     ) -> Result<T, Refusal> {
         let mut known = lock(&self.known);
-        let all = match &mut *known {
-            Some(all) => all,
-            None => {
-                let mut all = Groups::new();
-                for group in directory.groups()? {
-                    let kept = all.entry(group.name).or_default();
-                    kept.protocol_type = group.protocol_type;
-                    kept.pending = group.pending.into_iter().collect();
-                }
-                let seeded = directory.commits()?;
-                let kept = self.file.as_deref().map_or_else(|| Ok(Vec::new()), read);
-                let kept = kept.map_err(|error| {
-                    Refusal::new(ResponseError::CoordinatorLoadInProgress, error.to_string())
-                })?;
-                for (group, topic, partition, commit) in seeded {
-                    let of_group = all.entry(group).or_default();
-                    of_group.commits.insert((topic, partition), commit);
-                }
-                for (group, topic, partition, commit) in kept {
-                    let of_group = all.entry(group).or_default();
-                    of_group.own.insert((topic.clone(), partition));
-                    of_group.commits.insert((topic, partition), commit);
-                }
-                known.insert(all)
+        if !known.is_loaded {
+            for group in directory.groups()? {
+                let kept = known.groups.entry(group.name.into()).or_default();
+                kept.protocol_type = group.protocol_type.into();
+                kept.pending = group.pending.into_iter().collect();
             }
-        };
-        work(all)
+            for (group, topic, partition, commit) in directory.commits()? {
+                let entry = known.entry(group, topic, partition);
+                if !entry.is_own {
+                    entry.commit = commit;
+                }
+            }
+            known.is_loaded = true;
+        }
+        work(&mut known)
     }
 
-    /// The names of all groups, and the types of their protocols.
-    pub(crate) fn groups(
+    /// The names of all groups, and the types of their protocols. `share` takes the memory of a reply with them.
+    pub(super) fn groups(
         &self,
         directory: &dyn Directory,
-    ) -> Result<BTreeMap<String, String>, Refusal> {
-        self.with(directory, |all| {
-            Ok(all
+        share: &Share,
+    ) -> Result<Vec<(StrBytes, StrBytes)>, Refusal> {
+        self.with(directory, |known| {
+            let sizes = known
+                .groups
                 .iter()
+                .map(|(name, kept)| OF_GROUP + name.len() + kept.protocol_type.len());
+            if !share.grow(sizes.sum()) {
+                return Err(Refusal::no_memory());
+            }
+            let groups = known.groups.iter();
+            Ok(groups
                 .map(|(name, kept)| (name.clone(), kept.protocol_type.clone()))
                 .collect())
         })
     }
 
-    /// Whether there is a group.
-    pub(crate) fn has(&self, directory: &dyn Directory, group: &str) -> Result<bool, Refusal> {
-        self.with(directory, |all| Ok(all.contains_key(group)))
-    }
-
-    /// The commits of a group, and its partitions whose offsets are in a transaction.
-    pub(crate) fn of_group(
+    /// The type of a group's protocol; None: there is no such group.
+    pub(super) fn protocol_type(
         &self,
         directory: &dyn Directory,
-        group: &str,
-    ) -> Result<(OfGroup, BTreeSet<(String, i32)>), Refusal> {
-        self.with(directory, |all| {
-            Ok(all
-                .get(group)
-                .map(|kept| (kept.commits.clone(), kept.pending.clone()))
-                .unwrap_or_default())
+        group: &StrBytes,
+    ) -> Result<Option<StrBytes>, Refusal> {
+        self.with(directory, |known| {
+            let kept = known.groups.get(group);
+            Ok(kept.map(|kept| kept.protocol_type.clone()))
+        })
+    }
+
+    /// What a group has committed for some partitions; None: for all. `share` takes the memory of a reply with it.
+    pub(super) fn of_group(
+        &self,
+        directory: &dyn Directory,
+        group: &StrBytes,
+        wanted: Option<Vec<(StrBytes, &[i32])>>,
+        requires_stable: bool,
+        share: &Share,
+    ) -> Result<Vec<OfTopic>, Refusal> {
+        let (nothing, none) = (Kept::default(), BTreeMap::new());
+        self.with(directory, |known| {
+            let kept = known.groups.get(group).unwrap_or(&nothing);
+            let found = |topic: &StrBytes, partition, entry: Option<&Entry>| {
+                let commit = entry.map_or_else(Commit::default, |entry| entry.commit.clone());
+                if !share.grow(size(&commit)) {
+                    return Err(Refusal::no_memory());
+                }
+                let is_pending = requires_stable
+                    && !kept.pending.is_empty()
+                    && kept.pending.contains(&(topic.to_string(), partition));
+                Ok(match is_pending {
+                    true => (
+                        partition,
+                        Commit::default(),
+                        ResponseError::UnstableOffsetCommit.code(),
+                    ),
+                    false => (partition, commit, 0),
+                })
+            };
+            let of_topic = |topic: StrBytes, partitions: &[i32]| {
+                let known = kept.topics.get(&topic).unwrap_or(&none);
+                let partitions = partitions.iter();
+                let answers = partitions.map(|one| found(&topic, *one, known.get(one)));
+                let answers = answers.collect::<Result<_, _>>();
+                answers.map(|answers| (topic, answers))
+            };
+            if let Some(wanted) = wanted {
+                let wanted = wanted.into_iter();
+                return wanted.map(|(topic, ids)| of_topic(topic, ids)).collect();
+            }
+            let topics = kept.topics.iter().map(|(topic, partitions)| {
+                let partitions: Vec<i32> = partitions.keys().copied().collect();
+                of_topic(topic.clone(), &partitions)
+            });
+            topics.collect()
         })
     }
 
     /// Keeps commits of a group, durably if there is a file. `protocol_type` is that of its members, if it has any.
-    pub(crate) fn commit(
+    /// Without a commit, nothing is kept of a group. `share` takes the memory of the lines for the file.
+    pub(super) fn commit(
         &self,
         directory: &dyn Directory,
-        group: &str,
-        protocol_type: Option<String>,
-        commits: Vec<(String, i32, Commit)>,
+        group: &StrBytes,
+        protocol_type: Option<StrBytes>,
+        commits: &ByPartition,
+        share: &Share,
     ) -> Result<(), Refusal> {
-        self.with(directory, |all| {
-            let known = all.get(group).map(|kept| &kept.commits);
-            let is_new = |topic: &String, partition: i32| {
-                known.is_none_or(|known| !known.contains_key(&(topic.clone(), partition)))
-            };
-            let more = commits
-                .iter()
-                .filter(|(topic, partition, _)| is_new(topic, *partition))
-                .map(|(topic, _, commit)| OF_COMMIT + topic.len() + commit.metadata.len());
-            if !lock(&self.share).grow(more.sum()) {
-                return Err(Refusal::new(
-                    ResponseError::CoordinatorNotAvailable,
-                    "commits take all memory that they may take",
-                ));
-            }
-            let kept = all.entry(group.to_owned()).or_default();
+        if commits.is_empty() {
+            return Ok(());
+        }
+        let of_lines = commits.iter();
+        let of_lines = of_lines.map(|((topic, _), commit)| {
+            OF_COMMIT + 2 * (group.len() + topic.len() + commit.metadata.len())
+        });
+        if self.journal.is_some() && !share.grow(of_lines.sum()) {
+            return Err(Refusal::no_memory());
+        }
+        let number = self.with(directory, |known| {
+            self.charge(known, group, protocol_type.as_ref(), commits)?;
+            // Copies, here and below: the request itself is not kept.
+            let kept = known.groups.entry(copied(group)).or_default();
             if let Some(protocol_type) = protocol_type {
                 kept.protocol_type = protocol_type;
             }
-            for (topic, partition, commit) in commits {
-                kept.own.insert((topic.clone(), partition));
-                kept.commits.insert((topic, partition), commit);
+            for ((topic, partition), commit) in commits {
+                let of_topic = match kept.topics.get_mut(topic) {
+                    Some(of_topic) => of_topic,
+                    None => kept.topics.entry(copied(topic)).or_default(),
+                };
+                let commit = Commit {
+                    metadata: copied(&commit.metadata),
+                    ..*commit
+                };
+                let is_own = true;
+                of_topic.insert(*partition, Entry { commit, is_own });
             }
-            match &self.file {
-                None => Ok(()),
-                Some(file) => write(file, all).map_err(|error| {
-                    Refusal::new(
-                        ResponseError::CoordinatorNotAvailable,
-                        format!("{}: {error}", file.display()),
-                    )
-                }),
-            }
+            let lines = commits
+                .iter()
+                .map(|((topic, partition), commit)| (&**group, &**topic, *partition, commit));
+            // Under the lock, so that the lines come in the order in which they count.
+            Ok(self.journal.as_ref().map(|journal| journal.add(lines)))
+        })?;
+        let (Some(number), Some(journal)) = (number, &self.journal) else {
+            return Ok(());
+        };
+        let written = journal.sync(number, |into| self.write_all(into));
+        written.map_err(|error| {
+            Refusal::new(
+                ResponseError::CoordinatorNotAvailable,
+                format!("commits cannot be kept: {error}"),
+            )
         })
     }
-}
 
-type Line = (String, String, i32, Commit);
+    /// Takes the memory of commits, and gives back that of those which they replace.
+    fn charge(
+        &self,
+        known: &Known,
+        group: &StrBytes,
+        protocol_type: Option<&StrBytes>,
+        commits: &ByPartition,
+    ) -> Result<(), Refusal> {
+        let (mut more, mut less) = (0, 0);
+        let kept = known.groups.get(group);
+        if let Some(protocol_type) = protocol_type {
+            more += protocol_type.len();
+            less += kept.map_or(0, |kept| kept.protocol_type.len());
+        }
+        let mut last = None;
+        for ((topic, partition), commit) in commits {
+            if last != Some(topic) {
+                more += match last {
+                    None => known.size_of_new(group, topic),
+                    // The group itself counts once.
+                    Some(_) => known.size_of_new(group, topic).min(OF_TOPIC),
+                };
+                last = Some(topic);
+            }
+            more += size(commit);
+            let of_topic = kept.and_then(|kept| kept.topics.get(topic));
+            let before = of_topic.and_then(|of_topic| of_topic.get(partition));
+            less += before.map_or(0, Entry::size);
+        }
+        if more > less && !self.share.grow(more - less) {
+            return Err(Refusal::new(
+                ResponseError::CoordinatorNotAvailable,
+                "commits take all memory that they may take (--max-memory)",
+            ));
+        }
+        self.share.give_back(less.saturating_sub(more));
+        Ok(())
+    }
 
-/// Reads the file: a line for each commit, with tabs between its fields.
-fn read(path: &Path) -> io::Result<Vec<Line>> {
-    let text = match fs::read_to_string(path) {
-        Ok(text) => text,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(error),
-    };
-    text.lines()
-        .enumerate()
-        .map(|(number, line)| {
-            parsed(line).ok_or_else(|| {
-                io::Error::new(
-                    io::ErrorKind::InvalidData,
-                    format!("{}: line {} is no commit", path.display(), number + 1),
-                )
-            })
-        })
-        .collect()
-}
-
-fn parsed(line: &str) -> Option<Line> {
-    let mut fields = line.split('\t');
-    let mut text = || unescaped(fields.next()?);
-    let (group, topic) = (text()?, text()?);
-    let partition = text()?.parse().ok()?;
-    let offset = text()?.parse().ok()?;
-    let leader_epoch = text()?.parse().ok()?;
-    let metadata = text()?;
-    let commit = Commit {
-        offset,
-        leader_epoch,
-        metadata,
-    };
-    fields
-        .next()
-        .is_none()
-        .then_some((group, topic, partition, commit))
-}
-
-/// Replaces the file as a whole: a reader finds the old lines or the new ones.
-fn write(path: &Path, all: &Groups) -> io::Result<()> {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(".new");
-    let new = path.with_file_name(name);
-    let mut file = io::BufWriter::new(fs::File::create(&new)?);
-    for (group, kept) in all {
-        let own = kept.commits.iter();
-        for ((topic, partition), commit) in own.filter(|(place, _)| kept.own.contains(*place)) {
-            writeln!(
-                file,
-                "{}\t{}\t{partition}\t{}\t{}\t{}",
-                escaped(group),
-                escaped(topic),
-                commit.offset,
-                commit.leader_epoch,
-                escaped(&commit.metadata)
-            )?;
+    /// Writes all commits but those that the directory has. Others commit meanwhile: their lines come behind.
+    fn write_all(&self, into: &mut impl Write) -> io::Result<()> {
+        let mut last = Bound::Unbounded;
+        loop {
+            let mut lines = Vec::new();
+            {
+                let known = lock(&self.known);
+                let mut rest = known.groups.range((last, Bound::Unbounded));
+                let Some((group, kept)) = rest.next() else {
+                    return Ok(());
+                };
+                for (topic, partitions) in &kept.topics {
+                    for (partition, entry) in partitions.iter().filter(|(_, entry)| entry.is_own) {
+                        journal::put(&mut lines, (group, topic, *partition, &entry.commit));
+                    }
+                }
+                last = Bound::Excluded(group.clone());
+            }
+            into.write_all(&lines)?;
         }
     }
-    file.into_inner()
-        .map_err(io::IntoInnerError::into_error)?
-        .sync_all()?;
-    fs::rename(&new, path)?;
-    fs::File::open(parent(path))?.sync_all()
 }
 
-/// Locks the file, by one beside it: the file itself is replaced.
-fn locked(path: &Path) -> io::Result<fs::File> {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(".lock");
-    let named = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
-    let file = fs::File::options()
-        .create(true)
-        .append(true)
-        .open(path.with_file_name(name))
-        .map_err(|error| io::Error::new(error.kind(), named(&error)))?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(fs::TryLockError::WouldBlock) => Err(io::Error::new(
-            io::ErrorKind::ResourceBusy,
-            named(&"another server keeps its commits there"),
-        )),
-        Err(fs::TryLockError::Error(error)) => Err(io::Error::new(error.kind(), named(&error))),
+/// Returns a copy, which does not keep the request that the text came in.
+pub(super) fn copied(text: &StrBytes) -> StrBytes {
+    text.to_string().into()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::base::directory::{KnownGroup, PartitionLookup, TimedOffset, Topics};
+
+    /// A directory in which no group has committed.
+    struct Nothing;
+
+    impl Directory for Nothing {
+        fn cluster_id(&self) -> String {
+            String::new()
+        }
+        fn topics(&self) -> Result<Arc<Topics>, Refusal> {
+            Ok(Arc::default())
+        }
+        fn partition(&self, _: &str, _: i32, _: Option<u64>) -> Result<PartitionLookup, Refusal> {
+            panic!("nobody asks")
+        }
+        fn offset_for_time(
+            &self,
+            _: &str,
+            _: i32,
+            _: i64,
+            _: i64,
+        ) -> Result<Option<TimedOffset>, Refusal> {
+            Ok(None)
+        }
+        fn leader_epochs(&self, _: &str) -> Result<Vec<i32>, Refusal> {
+            Ok(Vec::new())
+        }
+        fn groups(&self) -> Result<Vec<KnownGroup>, Refusal> {
+            Ok(Vec::new())
+        }
+        fn commits(&self) -> Result<Vec<(String, String, i32, Commit)>, Refusal> {
+            Ok(Vec::new())
+        }
+        fn configs(&self, _: &str, _: &str) -> Result<Vec<(String, String)>, Refusal> {
+            Ok(Vec::new())
+        }
+        fn size(&self, _: &str) -> Result<u64, Refusal> {
+            Ok(0)
+        }
+        fn read(&self, _: &str, _: u64, _: usize) -> Result<bytes::Bytes, Refusal> {
+            Ok(bytes::Bytes::new())
+        }
     }
-}
 
-fn parent(path: &Path) -> &Path {
-    let parent = path.parent();
-    let named = parent.filter(|parent| !parent.as_os_str().is_empty());
-    named.unwrap_or(Path::new("."))
-}
-
-fn escaped(text: &str) -> String {
-    text.replace('\\', "\\\\")
-        .replace('\t', "\\t")
-        .replace('\n', "\\n")
-        .replace('\r', "\\r")
-}
-
-fn unescaped(text: &str) -> Option<String> {
-    let mut found = String::with_capacity(text.len());
-    let mut letters = text.chars();
-    while let Some(letter) = letters.next() {
-        found.push(match letter {
-            '\\' => match letters.next()? {
-                '\\' => '\\',
-                't' => '\t',
-                'n' => '\n',
-                'r' => '\r',
-                _ => return None,
-            },
-            other => other,
-        });
+    fn commit(offset: i64, metadata: &str) -> Commit {
+        Commit {
+            offset,
+            leader_epoch: -1,
+            metadata: metadata.to_owned().into(),
+        }
     }
-    Some(found)
+
+    fn one(partition: i32, commit: Commit) -> ByPartition {
+        [(("t".into(), partition), commit)].into()
+    }
+
+    fn keep(commits: &Commits, group: &str, wanted: &ByPartition) -> Result<(), Refusal> {
+        let share = Memory::new(1 << 20).share();
+        commits.commit(&Nothing, &group.to_owned().into(), None, wanted, &share)
+    }
+
+    fn offsets(commits: &Commits, group: &str) -> Vec<(i32, i64, String)> {
+        let share = Memory::new(1 << 20).share();
+        let group = group.to_owned().into();
+        let found = commits.of_group(&Nothing, &group, None, false, &share);
+        let topics = found.unwrap().into_iter();
+        let all = topics.flat_map(|(_, partitions)| partitions);
+        all.map(|(partition, commit, _)| (partition, commit.offset, commit.metadata.to_string()))
+            .collect()
+    }
+
+    #[test]
+    fn the_memory_is_that_of_what_is_kept_now() {
+        let memory = Memory::of_one(100 * OF_COMMIT);
+        let commits = Commits::new(None, &memory).unwrap();
+        keep(&commits, "g", &ByPartition::new()).unwrap();
+        assert_eq!((memory.used(), offsets(&commits, "g").len()), (0, 0));
+        keep(&commits, "g", &one(0, commit(1, ""))).unwrap();
+        let least = memory.used();
+        assert_eq!(least, OF_GROUP + 1 + OF_TOPIC + OF_COMMIT);
+        for offset in 0..1000 {
+            keep(&commits, "g", &one(0, commit(offset, &"m".repeat(4096)))).unwrap();
+        }
+        assert_eq!(memory.used(), least + 4096);
+        keep(&commits, "g", &one(0, commit(7, ""))).unwrap();
+        assert_eq!(memory.used(), least);
+        for partition in 1..1000 {
+            let _ = keep(&commits, "g", &one(partition, commit(1, "")));
+        }
+        // What is new finds no room. What is there can still be replaced.
+        assert!(memory.used() <= 100 * OF_COMMIT);
+        assert!(keep(&commits, "h", &one(0, commit(1, ""))).is_err());
+        keep(&commits, "g", &one(0, commit(8, ""))).unwrap();
+        assert_eq!(offsets(&commits, "g").first().unwrap().1, 8);
+    }
+
+    #[test]
+    fn a_file_holds_what_was_committed_also_when_its_last_line_was_cut() {
+        let path = std::env::temp_dir().join(format!("commits-{}", uuid::Uuid::new_v4()));
+        let memory = Memory::new(1 << 20);
+        let open = || Commits::new(Some(&path), &memory).unwrap();
+        let odd = "tab\t, line\n, \\ and \r";
+        {
+            let commits = open();
+            keep(&commits, "g", &one(0, commit(1, odd))).unwrap();
+            keep(&commits, "g", &one(0, commit(2, odd))).unwrap();
+            keep(&commits, "h", &one(1, commit(3, ""))).unwrap();
+        }
+        let whole = fs::read(&path).unwrap();
+        let length = whole.len();
+        for cut in 0..8 {
+            fs::write(&path, &whole[..length - cut]).unwrap();
+            let commits = open();
+            assert_eq!(offsets(&commits, "g"), [(0, 2, odd.to_owned())]);
+            let left = offsets(&commits, "h");
+            assert_eq!(left.len(), usize::from(cut == 0));
+            // What was cut is gone, and does not become a part of the next line.
+            keep(&commits, "h", &one(1, commit(4, "x"))).unwrap();
+            drop(commits);
+            assert_eq!(offsets(&open(), "h"), [(1, 4, "x".to_owned())]);
+        }
+        fs::write(&path, "no commit").unwrap();
+        assert!(Commits::new(Some(&path), &memory).is_err());
+        assert_eq!(fs::read(&path).unwrap(), b"no commit");
+        fs::remove_file(&path).unwrap();
+        assert_eq!(memory.used(), 0);
+    }
+
+    #[test]
+    fn a_file_of_lines_that_no_longer_count_becomes_short() {
+        let path = std::env::temp_dir().join(format!("commits-{}", uuid::Uuid::new_v4()));
+        let memory = Memory::new(1 << 20);
+        let commits = Commits::new(Some(&path), &memory).unwrap();
+        for offset in 0..3000 {
+            keep(&commits, "g", &one(0, commit(offset, &"m".repeat(4000)))).unwrap();
+        }
+        assert!(fs::metadata(&path).unwrap().len() <= 4 << 20);
+        drop(commits);
+        let again = Commits::new(Some(&path), &memory).unwrap();
+        assert_eq!(offsets(&again, "g"), [(0, 2999, "m".repeat(4000))]);
+        fs::remove_file(&path).unwrap();
+    }
 }

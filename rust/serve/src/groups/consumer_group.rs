@@ -7,17 +7,21 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use kafka_protocol::ResponseError;
-use regex::{Regex, RegexBuilder};
+use kafka_protocol::protocol::StrBytes;
+use regex::bytes::RegexBuilder;
 use uuid::Uuid;
 
 use crate::base::directory::Topics;
-use crate::base::memory::Share;
-use crate::groups::assignors::{Assignment, Assignor, TopicPartition};
+use crate::base::memory::{Memory, Share};
+use crate::groups::assignors::{Assignment, Assignor, TopicPartition, Wanted};
 
 /// The most members of a group.
 const MOST_MEMBERS: usize = 1000;
-/// The most bytes of a compiled pattern.
-pub(super) const MOST_PATTERN: usize = 256 << 10;
+/// The most bytes of a pattern, and of what it is compiled to.
+const MOST_OF_TEXT: usize = 1024;
+const MOST_PATTERN: usize = 32 << 10;
+/// The memory of a partition that is assigned.
+const OF_ASSIGNED: usize = 128;
 /// A silent member is out after this time.
 const SESSION: Duration = Duration::from_secs(15);
 /// How often members send heartbeats, in ms.
@@ -30,21 +34,22 @@ const LEAVES_FOR_A_WHILE: i32 = -2;
 /// What a heartbeat says.
 #[derive(Debug)]
 pub(crate) struct Heartbeat {
-    pub(crate) member_id: String,
-    /// The memory of what it wants.
+    pub(crate) member_id: StrBytes,
+    /// The memory of who it is, and of what it wants.
     pub(crate) share: Share,
+    pub(crate) share_of_wanted: Share,
     pub(crate) epoch: i32,
-    pub(crate) instance_id: Option<String>,
-    pub(crate) rack_id: Option<String>,
-    pub(crate) client_id: String,
-    pub(crate) host: String,
+    pub(crate) instance_id: Option<StrBytes>,
+    pub(crate) rack_id: Option<StrBytes>,
+    pub(crate) client_id: StrBytes,
+    pub(crate) host: StrBytes,
     /// None: as before.
     pub(crate) rebalance_timeout: Option<Duration>,
     /// None: as before.
-    pub(crate) names: Option<BTreeSet<String>>,
+    pub(crate) names: Option<BTreeSet<StrBytes>>,
     /// None: as before.
-    pub(crate) regex: Option<String>,
-    pub(crate) assignor: Option<String>,
+    pub(crate) pattern: Option<Option<Pattern>>,
+    pub(crate) assignor: Option<StrBytes>,
     /// None: as before.
     pub(crate) owned: Option<BTreeSet<TopicPartition>>,
 }
@@ -52,7 +57,7 @@ pub(crate) struct Heartbeat {
 /// The answer to a heartbeat.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Beaten {
-    pub(crate) member_id: String,
+    pub(crate) member_id: StrBytes,
     pub(crate) epoch: i32,
     /// None: as it was.
     pub(crate) assignment: Option<BTreeSet<TopicPartition>>,
@@ -73,17 +78,18 @@ pub(crate) struct Member {
     pub(crate) epoch: i32,
     previous_epoch: i32,
     state: State,
-    pub(crate) instance_id: Option<String>,
-    pub(crate) rack_id: Option<String>,
-    pub(crate) client_id: String,
-    pub(crate) host: String,
-    pub(crate) names: BTreeSet<String>,
-    pub(crate) regex: Option<Regex>,
+    pub(crate) instance_id: Option<StrBytes>,
+    pub(crate) rack_id: Option<StrBytes>,
+    pub(crate) client_id: StrBytes,
+    pub(crate) host: StrBytes,
+    pub(crate) names: BTreeSet<StrBytes>,
+    pub(crate) pattern: Option<Pattern>,
     assignor: Option<Assignor>,
     pub(crate) assigned: BTreeSet<TopicPartition>,
     revoked: BTreeSet<TopicPartition>,
     rebalance_timeout: Duration,
     share: Option<Share>,
+    share_of_wanted: Option<Share>,
     deadline: Instant,
     /// Until when it must have given partitions back.
     revocation_deadline: Option<Instant>,
@@ -96,12 +102,14 @@ pub(crate) struct Member {
 pub(crate) struct ConsumerGroup {
     pub(crate) epoch: i32,
     pub(crate) target_epoch: i32,
-    pub(crate) members: BTreeMap<String, Member>,
+    pub(crate) members: BTreeMap<StrBytes, Member>,
     pub(crate) target: Assignment,
     /// The topics that were there when the target was looked at.
     listing: Option<Arc<Topics>>,
     /// The topics that the target was made for.
     topics: BTreeMap<Uuid, Vec<i32>>,
+    /// The memory of these, and of what is assigned.
+    share: Option<Share>,
 }
 
 impl ConsumerGroup {
@@ -134,11 +142,18 @@ impl ConsumerGroup {
         }
     }
 
+    /// Returns the pattern of a member that was compared with other topics than those which are there now.
+    pub(crate) fn old_pattern(&self, id: &StrBytes, topics: &Arc<Topics>) -> Option<StrBytes> {
+        let pattern = self.members.get(id)?.pattern.as_ref()?;
+        (!Arc::ptr_eq(&pattern.listing, topics)).then(|| pattern.text.clone())
+    }
+
     /// Takes a heartbeat.
     pub(crate) fn heartbeat(
         &mut self,
         beat: Heartbeat,
         topics: &Arc<Topics>,
+        memory: &Arc<Memory>,
         now: Instant,
     ) -> Result<Beaten, ResponseError> {
         if beat.epoch < LEAVES_FOR_A_WHILE {
@@ -151,29 +166,26 @@ impl ConsumerGroup {
             None => None,
             Some(name) => Some(Assignor::named(name).ok_or(ResponseError::UnsupportedAssignor)?),
         };
-        let regex = match beat.regex.as_deref() {
-            None => None,
-            Some(text) => Some(pattern(text)?),
-        };
         let is_new = beat.epoch == JOINS && self.join(&beat, now)?;
         let group_epoch = self.epoch;
         let member = self
             .members
             .get_mut(&beat.member_id)
             .ok_or(ResponseError::UnknownMemberId)?;
-        member.check_instance(beat.instance_id.as_deref())?;
+        member.check_instance(beat.instance_id.as_ref())?;
         member.check_epoch(&beat)?;
         member.deadline = now + SESSION;
         member.is_away = false;
         let before = member.assigned.clone();
-        let is_changed = member.update(&beat, regex, assignor);
-        if beat.names.is_some() || beat.regex.is_some() {
-            member.share = Some(beat.share);
+        let is_changed = member.update(&beat, assignor);
+        member.share = Some(beat.share);
+        if beat.names.is_some() || beat.pattern.is_some() {
+            member.share_of_wanted = Some(beat.share_of_wanted);
         }
         if is_changed || is_new {
             self.epoch = group_epoch + 1;
         }
-        self.renew(topics);
+        self.renew(topics, memory)?;
         self.reconcile(&beat.member_id, beat.owned.as_ref(), now);
         let member = self
             .members
@@ -224,7 +236,7 @@ impl ConsumerGroup {
         }
         let (Some(timeout), true) = (
             beat.rebalance_timeout,
-            beat.names.is_some() || beat.regex.is_some(),
+            beat.names.is_some() || beat.pattern.is_some(),
         ) else {
             return Err(ResponseError::InvalidRequest);
         };
@@ -237,12 +249,13 @@ impl ConsumerGroup {
             client_id: beat.client_id.clone(),
             host: beat.host.clone(),
             names: BTreeSet::new(),
-            regex: None,
+            pattern: None,
             assignor: None,
             assigned: BTreeSet::new(),
             revoked: BTreeSet::new(),
             rebalance_timeout: timeout,
             share: None,
+            share_of_wanted: None,
             deadline: now + SESSION,
             revocation_deadline: None,
             is_away: false,
@@ -256,7 +269,7 @@ impl ConsumerGroup {
             .members
             .get_mut(&beat.member_id)
             .ok_or(ResponseError::UnknownMemberId)?;
-        member.check_instance(beat.instance_id.as_deref())?;
+        member.check_instance(beat.instance_id.as_ref())?;
         match beat.epoch == LEAVES_FOR_A_WHILE && member.instance_id.is_some() {
             true => member.is_away = true,
             false => self.remove(&beat.member_id),
@@ -268,20 +281,19 @@ impl ConsumerGroup {
         })
     }
 
-    fn remove(&mut self, id: &str) {
+    fn remove(&mut self, id: &StrBytes) {
         self.members.remove(id);
         self.target.remove(id);
         self.epoch += 1;
     }
 
     /// Makes a new target, if members or topics are others than before.
-    fn renew(&mut self, topics: &Arc<Topics>) {
+    fn renew(&mut self, topics: &Arc<Topics>, memory: &Arc<Memory>) -> Result<(), ResponseError> {
         let is_same = |known: &Arc<Topics>| Arc::ptr_eq(known, topics);
         if self.epoch == self.target_epoch && self.listing.as_ref().is_some_and(is_same) {
-            return;
+            return Ok(());
         }
-        self.listing = Some(Arc::clone(topics));
-        let wanted: BTreeMap<String, BTreeSet<Uuid>> = self
+        let wanted: Wanted = self
             .members
             .iter()
             .map(|(id, member)| (id.clone(), member.wanted(topics)))
@@ -291,29 +303,28 @@ impl ConsumerGroup {
             .into_iter()
             .filter_map(|id| Some((id, topics.by_id(id)?.partitions.clone())))
             .collect();
+        let share = memory.share();
+        if !share.grow(known.values().map(Vec::len).sum::<usize>() * OF_ASSIGNED) {
+            return Err(ResponseError::CoordinatorNotAvailable);
+        }
+        self.share = Some(share);
+        self.listing = Some(Arc::clone(topics));
         if known != self.topics && self.epoch == self.target_epoch {
             self.epoch += 1;
         }
         if self.epoch == self.target_epoch {
-            return;
+            return Ok(());
         }
         self.target = self.assignor().assign(&known, &wanted, &self.target);
         self.target_epoch = self.epoch;
         self.topics = known;
+        Ok(())
     }
 
     /// Moves a member towards its target.
-    fn reconcile(&mut self, id: &str, owned: Option<&BTreeSet<TopicPartition>>, now: Instant) {
-        let target = self.target.get(id).cloned().unwrap_or_default();
-        let of_others: BTreeSet<TopicPartition> = self
-            .members
-            .iter()
-            .filter(|(other, _)| other.as_str() != id)
-            .flat_map(|(_, member)| member.assigned.union(&member.revoked))
-            .copied()
-            .collect();
+    fn reconcile(&mut self, id: &StrBytes, owned: Option<&BTreeSet<TopicPartition>>, now: Instant) {
         let target_epoch = self.target_epoch;
-        let Some(member) = self.members.get_mut(id) else {
+        let Some(member) = self.members.get(id) else {
             return;
         };
         let has_given_back =
@@ -323,6 +334,17 @@ impl ConsumerGroup {
             State::Unrevoked if !has_given_back => return,
             _ => {}
         }
+        let target = self.target.get(id).cloned().unwrap_or_default();
+        let of_others: BTreeSet<TopicPartition> = self
+            .members
+            .iter()
+            .filter(|(other, _)| *other != id)
+            .flat_map(|(_, member)| member.assigned.union(&member.revoked))
+            .copied()
+            .collect();
+        let Some(member) = self.members.get_mut(id) else {
+            return;
+        };
         let kept: BTreeSet<_> = member.assigned.intersection(&target).copied().collect();
         let revoked: BTreeSet<_> = member.assigned.difference(&target).copied().collect();
         let waits = target.difference(&kept).any(|one| of_others.contains(one));
@@ -356,7 +378,7 @@ impl ConsumerGroup {
 
     /// Removes members that were silent, or kept what they had to give back, for too long.
     pub(crate) fn expire(&mut self, now: Instant) {
-        let silent: Vec<String> = self
+        let silent: Vec<StrBytes> = self
             .members
             .iter()
             .filter(|(_, member)| {
@@ -371,7 +393,7 @@ impl ConsumerGroup {
     }
 
     /// Refuses commits of clients that are not in the group, or not in its epoch.
-    pub(crate) fn check(&self, id: &str, epoch: i32) -> Result<(), ResponseError> {
+    pub(crate) fn check(&self, id: &StrBytes, epoch: i32) -> Result<(), ResponseError> {
         if self.members.is_empty() && epoch < 0 {
             return Ok(());
         }
@@ -384,9 +406,9 @@ impl ConsumerGroup {
 }
 
 impl Member {
-    fn check_instance(&self, instance: Option<&str>) -> Result<(), ResponseError> {
+    fn check_instance(&self, instance: Option<&StrBytes>) -> Result<(), ResponseError> {
         match instance {
-            Some(instance) if self.instance_id.as_deref() != Some(instance) => {
+            Some(instance) if self.instance_id.as_ref() != Some(instance) => {
                 Err(ResponseError::FencedInstanceId)
             }
             _ => Ok(()),
@@ -409,21 +431,19 @@ impl Member {
     }
 
     /// Takes what a heartbeat says; returns whether the assignment has to be made anew.
-    fn update(
-        &mut self,
-        beat: &Heartbeat,
-        regex: Option<Option<Regex>>,
-        assignor: Option<Assignor>,
-    ) -> bool {
+    fn update(&mut self, beat: &Heartbeat, assignor: Option<Assignor>) -> bool {
         let mut is_changed = false;
         if let Some(names) = beat.names.as_ref().filter(|names| **names != self.names) {
             self.names.clone_from(names);
             is_changed = true;
         }
-        let text = |regex: &Option<Regex>| regex.as_ref().map(|one| one.as_str().to_owned());
-        if let Some(regex) = regex.filter(|regex| text(regex) != text(&self.regex)) {
-            self.regex = regex;
-            is_changed = true;
+        if let Some(pattern) = &beat.pattern {
+            let of = |one: &Option<Pattern>| {
+                let one = one.as_ref();
+                one.map(|one| (one.text.clone(), one.matched.clone()))
+            };
+            is_changed |= of(pattern) != of(&self.pattern);
+            self.pattern.clone_from(pattern);
         }
         if assignor.is_some() && assignor != self.assignor {
             self.assignor = assignor;
@@ -440,28 +460,55 @@ impl Member {
     /// The ids of the topics that it wants. A topic without an id cannot be assigned.
     fn wanted(&self, topics: &Topics) -> BTreeSet<Uuid> {
         let named = self.names.iter().filter_map(|name| topics.by_name(name));
-        let found = topics.all().iter().filter(|topic| {
-            self.regex
-                .as_ref()
-                .is_some_and(|regex| regex.is_match(&topic.name))
-        });
+        let matched = self.pattern.iter();
+        let matched = matched.flat_map(|pattern| pattern.matched.iter().copied());
         named
-            .chain(found)
             .map(|topic| topic.id)
+            .chain(matched)
             .filter(|id| !id.is_nil())
             .collect()
     }
 }
 
-/// Returns a pattern that has to match whole names; None: the client has none any more.
-fn pattern(text: &str) -> Result<Option<Regex>, ResponseError> {
-    match text.is_empty() {
-        true => Ok(None),
-        false => RegexBuilder::new(&format!("^(?:{text})$"))
+/// A pattern of a member, and the topics that match it. These are looked up before any lock is taken: a pattern of a
+/// hundred letters may take a millisecond for each name.
+#[derive(Debug, Clone)]
+pub(crate) struct Pattern {
+    pub(crate) text: StrBytes,
+    matched: BTreeSet<Uuid>,
+    /// The topics that were there.
+    listing: Arc<Topics>,
+}
+
+impl Pattern {
+    /// Returns a pattern that has to match whole names; None: the client has none any more.
+    ///
+    /// # Errors
+    ///
+    /// It is no pattern, or too large a one.
+    pub(crate) fn new(
+        text: &StrBytes,
+        topics: &Arc<Topics>,
+    ) -> Result<Option<Self>, ResponseError> {
+        if text.is_empty() {
+            return Ok(None);
+        }
+        if text.len() > MOST_OF_TEXT {
+            return Err(ResponseError::InvalidRegularExpression);
+        }
+        // As in a broker (RE2), classes are those of ASCII.
+        let regex = RegexBuilder::new(&format!("^(?:{text})$"))
+            .unicode(false)
             .size_limit(MOST_PATTERN)
             .build()
-            .map(Some)
-            .map_err(|_| ResponseError::InvalidRegularExpression),
+            .map_err(|_| ResponseError::InvalidRegularExpression)?;
+        let found = topics.all().iter();
+        let found = found.filter(|topic| regex.is_match(topic.name.as_bytes()));
+        Ok(Some(Self {
+            text: text.to_string().into(),
+            matched: found.map(|topic| topic.id).collect(),
+            listing: Arc::clone(topics),
+        }))
     }
 }
 
@@ -473,6 +520,10 @@ mod tests {
     use crate::base::memory::Memory;
 
     const ID: Uuid = Uuid::from_u128(7);
+
+    fn memory() -> Arc<Memory> {
+        Memory::new(1 << 20)
+    }
 
     fn topics(count: i32) -> Arc<Topics> {
         Arc::new(Topics::new(vec![Topic {
@@ -486,23 +537,24 @@ mod tests {
     fn joins(id: &str) -> Heartbeat {
         Heartbeat {
             rebalance_timeout: Some(Duration::from_secs(30)),
-            names: Some(["t".to_owned()].into()),
+            names: Some(["t".into()].into()),
             ..beats(id, 0, Some(&BTreeSet::new()))
         }
     }
 
     fn beats(id: &str, epoch: i32, owned: Option<&BTreeSet<TopicPartition>>) -> Heartbeat {
         Heartbeat {
-            member_id: id.to_owned(),
-            share: Memory::new(1 << 20).share(),
+            member_id: id.to_owned().into(),
+            share: memory().share(),
+            share_of_wanted: memory().share(),
             epoch,
             instance_id: None,
             rack_id: None,
-            client_id: String::new(),
-            host: String::new(),
+            client_id: StrBytes::new(),
+            host: StrBytes::new(),
             rebalance_timeout: None,
             names: None,
-            regex: None,
+            pattern: None,
             assignor: None,
             owned: owned.cloned(),
         }
@@ -512,26 +564,36 @@ mod tests {
     fn partitions_move_only_after_their_owner_gave_them_back() {
         let (topics, now) = (topics(4), Instant::now());
         let mut group = ConsumerGroup::default();
-        let first = group.heartbeat(joins("a"), &topics, now).unwrap();
+        let first = group
+            .heartbeat(joins("a"), &topics, &memory(), now)
+            .unwrap();
         let all = first.assignment.clone().unwrap();
         assert_eq!((all.len(), first.epoch, group.state()), (4, 1, "Stable"));
 
-        let second = group.heartbeat(joins("b"), &topics, now).unwrap();
+        let second = group
+            .heartbeat(joins("b"), &topics, &memory(), now)
+            .unwrap();
         assert_eq!(second.assignment, Some(BTreeSet::new()));
         assert_eq!((second.epoch, group.state()), (2, "Reconciling"));
 
         // The first one is told, and says that it has not given anything back yet.
-        let told = group.heartbeat(beats("a", 1, None), &topics, now).unwrap();
+        let told = group
+            .heartbeat(beats("a", 1, None), &topics, &memory(), now)
+            .unwrap();
         let left = told.assignment.clone().unwrap();
         assert_eq!((left.len(), told.epoch), (2, 1));
-        let kept = group.heartbeat(beats("a", 1, Some(&all)), &topics, now);
+        let kept = group.heartbeat(beats("a", 1, Some(&all)), &topics, &memory(), now);
         assert_eq!(kept.unwrap().epoch, 1);
-        let waits = group.heartbeat(beats("b", 2, None), &topics, now).unwrap();
+        let waits = group
+            .heartbeat(beats("b", 2, None), &topics, &memory(), now)
+            .unwrap();
         assert_eq!(waits.assignment, None);
 
-        let done = group.heartbeat(beats("a", 1, Some(&left)), &topics, now);
+        let done = group.heartbeat(beats("a", 1, Some(&left)), &topics, &memory(), now);
         assert_eq!(done.unwrap().epoch, 2);
-        let gets = group.heartbeat(beats("b", 2, None), &topics, now).unwrap();
+        let gets = group
+            .heartbeat(beats("b", 2, None), &topics, &memory(), now)
+            .unwrap();
         let gets = gets.assignment.unwrap();
         assert!(gets.is_disjoint(&left) && gets.len() == 2);
         assert_eq!(group.state(), "Stable");
@@ -541,15 +603,20 @@ mod tests {
     fn a_silent_member_loses_its_partitions_to_the_others() {
         let (topics, now) = (topics(2), Instant::now());
         let mut group = ConsumerGroup::default();
-        group.heartbeat(joins("a"), &topics, now).unwrap();
         group
-            .heartbeat(joins("b"), &topics, now + SESSION / 2)
+            .heartbeat(joins("a"), &topics, &memory(), now)
+            .unwrap();
+        group
+            .heartbeat(joins("b"), &topics, &memory(), now + SESSION / 2)
             .unwrap();
         group.expire(now + SESSION);
-        assert_eq!(group.members.keys().collect::<Vec<_>>(), ["b"]);
-        let gets = group.heartbeat(beats("b", 2, None), &topics, now + SESSION);
+        assert_eq!(
+            group.members.keys().collect::<Vec<_>>(),
+            [&StrBytes::from("b")]
+        );
+        let gets = group.heartbeat(beats("b", 2, None), &topics, &memory(), now + SESSION);
         assert_eq!(gets.unwrap().assignment.unwrap().len(), 2);
-        let gone = group.heartbeat(beats("a", 1, None), &topics, now + SESSION);
+        let gone = group.heartbeat(beats("a", 1, None), &topics, &memory(), now + SESSION);
         assert_eq!(gone.unwrap_err(), ResponseError::UnknownMemberId);
     }
 
@@ -557,32 +624,49 @@ mod tests {
     fn a_member_that_keeps_what_it_must_give_back_is_out() {
         let (topics, now) = (topics(2), Instant::now());
         let mut group = ConsumerGroup::default();
-        group.heartbeat(joins("a"), &topics, now).unwrap();
-        group.heartbeat(joins("b"), &topics, now).unwrap();
-        group.heartbeat(beats("a", 1, None), &topics, now).unwrap();
+        group
+            .heartbeat(joins("a"), &topics, &memory(), now)
+            .unwrap();
+        group
+            .heartbeat(joins("b"), &topics, &memory(), now)
+            .unwrap();
+        group
+            .heartbeat(beats("a", 1, None), &topics, &memory(), now)
+            .unwrap();
         let late = now + Duration::from_secs(31);
         group
             .members
             .values_mut()
             .for_each(|one| one.deadline = late + SESSION);
         group.expire(late);
-        assert_eq!(group.members.keys().collect::<Vec<_>>(), ["b"]);
+        assert_eq!(
+            group.members.keys().collect::<Vec<_>>(),
+            [&StrBytes::from("b")]
+        );
     }
 
     #[test]
     fn wrong_epochs_are_fenced() {
         let (topics, now) = (topics(2), Instant::now());
         let mut group = ConsumerGroup::default();
-        group.heartbeat(joins("a"), &topics, now).unwrap();
+        group
+            .heartbeat(joins("a"), &topics, &memory(), now)
+            .unwrap();
         for epoch in [2, 99] {
-            let wrong = group.heartbeat(beats("a", epoch, None), &topics, now);
+            let wrong = group.heartbeat(beats("a", epoch, None), &topics, &memory(), now);
             assert_eq!(wrong.unwrap_err(), ResponseError::FencedMemberEpoch);
         }
-        let wrong = group.heartbeat(beats("a", -3, None), &topics, now);
+        let wrong = group.heartbeat(beats("a", -3, None), &topics, &memory(), now);
         assert_eq!(wrong.unwrap_err(), ResponseError::InvalidRequest);
-        assert_eq!(group.check("a", 1), Ok(()));
-        assert_eq!(group.check("a", 0), Err(ResponseError::StaleMemberEpoch));
-        assert_eq!(group.check("b", 1), Err(ResponseError::UnknownMemberId));
+        assert_eq!(group.check(&"a".into(), 1), Ok(()));
+        assert_eq!(
+            group.check(&"a".into(), 0),
+            Err(ResponseError::StaleMemberEpoch)
+        );
+        assert_eq!(
+            group.check(&"b".into(), 1),
+            Err(ResponseError::UnknownMemberId)
+        );
     }
 
     #[test]
@@ -590,18 +674,22 @@ mod tests {
         let (topics, now) = (topics(4), Instant::now());
         let mut group = ConsumerGroup::default();
         let with_instance = |id: &str| Heartbeat {
-            instance_id: Some("i".to_owned()),
+            instance_id: Some("i".into()),
             ..joins(id)
         };
-        group.heartbeat(with_instance("a"), &topics, now).unwrap();
-        let twice = group.heartbeat(with_instance("b"), &topics, now);
+        group
+            .heartbeat(with_instance("a"), &topics, &memory(), now)
+            .unwrap();
+        let twice = group.heartbeat(with_instance("b"), &topics, &memory(), now);
         assert_eq!(twice.unwrap_err(), ResponseError::UnreleasedInstanceId);
         let away = Heartbeat {
-            instance_id: Some("i".to_owned()),
+            instance_id: Some("i".into()),
             ..beats("a", -2, None)
         };
-        group.heartbeat(away, &topics, now).unwrap();
-        let back = group.heartbeat(with_instance("b"), &topics, now).unwrap();
+        group.heartbeat(away, &topics, &memory(), now).unwrap();
+        let back = group
+            .heartbeat(with_instance("b"), &topics, &memory(), now)
+            .unwrap();
         assert_eq!(back.assignment.unwrap().len(), 4);
     }
 
@@ -611,24 +699,40 @@ mod tests {
         let mut group = ConsumerGroup::default();
         let with = |text: &str| Heartbeat {
             names: Some(BTreeSet::new()),
-            regex: Some(text.to_owned()),
+            pattern: Some(Pattern::new(&text.to_owned().into(), &topics).unwrap()),
             ..joins("a")
         };
-        let found = group.heartbeat(with("t+"), &topics, now).unwrap();
+        let found = group
+            .heartbeat(with("t+"), &topics, &memory(), now)
+            .unwrap();
         assert_eq!(found.assignment.unwrap().len(), 3);
-        let mut other = ConsumerGroup::default();
-        let wrong = other.heartbeat(with("("), &topics, now);
-        assert_eq!(wrong.unwrap_err(), ResponseError::InvalidRegularExpression);
-        assert!(other.members.is_empty());
+        let long = "a".repeat(MOST_OF_TEXT + 1);
+        for wrong in ["(", "(((a{9}){9}){9}){9}", &long] {
+            let wrong = Pattern::new(&wrong.to_owned().into(), &topics);
+            assert_eq!(wrong.unwrap_err(), ResponseError::InvalidRegularExpression);
+        }
+        // Other topics than before: the pattern is compared with them.
+        let id = StrBytes::from("a");
+        assert_eq!(group.old_pattern(&id, &topics), None);
+        let more = self::topics(4);
+        let text = group.old_pattern(&id, &more).unwrap();
+        let again = Heartbeat {
+            pattern: Some(Pattern::new(&text, &more).unwrap()),
+            ..beats("a", 1, None)
+        };
+        let found = group.heartbeat(again, &more, &memory(), now).unwrap();
+        assert_eq!((found.epoch, found.assignment.unwrap().len()), (2, 4));
     }
 
     #[test]
     fn partitions_that_appear_are_assigned() {
         let now = Instant::now();
         let mut group = ConsumerGroup::default();
-        group.heartbeat(joins("a"), &topics(1), now).unwrap();
+        group
+            .heartbeat(joins("a"), &topics(1), &memory(), now)
+            .unwrap();
         let more = group
-            .heartbeat(beats("a", 1, None), &topics(3), now)
+            .heartbeat(beats("a", 1, None), &topics(3), &memory(), now)
             .unwrap();
         assert_eq!((more.epoch, more.assignment.unwrap().len()), (2, 3));
     }

@@ -18,15 +18,23 @@ use kafka_protocol::protocol::StrBytes;
 use uuid::Uuid;
 
 use crate::base::directory::{Directory, Refusal, Topics};
+use crate::base::memory::Share;
 use crate::base::sync::lock;
-use crate::groups::assignors::TopicPartition;
+use crate::groups::assignors::{Assignment as Targets, TopicPartition};
+use crate::groups::commits::copied;
 use crate::groups::consumer_group::{
-    Beaten, ConsumerGroup, HEARTBEAT_MS, Heartbeat, MOST_PATTERN, Member,
+    Beaten, ConsumerGroup, HEARTBEAT_MS, Heartbeat, Member, Pattern,
 };
-use crate::groups::coordinator::{Coordinator, MOST_GROUPS, OF_MEMBER, ms};
+use crate::groups::coordinator::{
+    Coordinator, MOST_GROUPS, MOST_OF_ID, OF_MEMBER, OF_RESPONSE, ms,
+};
 
 /// The memory of a topic's name that a member wants, besides its letters.
 const OF_NAME: usize = 64;
+/// The memory of the id of a topic that matches a pattern.
+const OF_MATCHED: usize = 48;
+/// The memory of a partition in a response.
+const OF_PARTITION: usize = 32;
 /// Members are of the newer protocol, not classic ones on their way to it.
 const NEWER: i8 = 1;
 
@@ -37,7 +45,7 @@ impl Coordinator {
         directory: &dyn Directory,
         request: &ConsumerGroupHeartbeatRequest,
         version: i16,
-        client_id: &str,
+        client_id: &StrBytes,
         host: &str,
     ) -> Result<ConsumerGroupHeartbeatResponse, Refusal> {
         let topics = directory.topics()?;
@@ -48,7 +56,7 @@ impl Coordinator {
                 .with_error_code(error.code())
                 .with_error_message(Some(StrBytes::from_string(error.to_string()))),
             Ok(beaten) => response
-                .with_member_id(Some(StrBytes::from_string(beaten.member_id)))
+                .with_member_id(Some(beaten.member_id))
                 .with_member_epoch(beaten.epoch)
                 .with_heartbeat_interval_ms(HEARTBEAT_MS)
                 .with_assignment(beaten.assignment.map(|assigned| {
@@ -67,44 +75,66 @@ impl Coordinator {
         topics: &Arc<Topics>,
         request: &ConsumerGroupHeartbeatRequest,
         version: i16,
-        client_id: &str,
+        client_id: &StrBytes,
         host: &str,
     ) -> Result<Beaten, ResponseError> {
         if request.group_id.is_empty() {
             return Err(ResponseError::InvalidRequest);
         }
+        if request.group_id.len() > MOST_OF_ID {
+            return Err(ResponseError::InvalidGroupId);
+        }
         let member_id = match (request.member_id.is_empty(), request.member_epoch, version) {
             // Since version 1, clients have ids of their own.
-            (true, 0, 0) => Uuid::new_v4().to_string(),
+            (true, 0, 0) => Uuid::new_v4().to_string().into(),
             (true, ..) => return Err(ResponseError::InvalidRequest),
-            (false, ..) => request.member_id.to_string(),
+            (false, ..) => copied(&request.member_id),
         };
-        let mut share = self.memory.share();
+        let text = |field: &Option<StrBytes>| field.as_ref().map(copied);
+        let pattern = match &request.subscribed_topic_regex {
+            Some(text) => Some(text.clone()),
+            None => {
+                let groups = lock(&self.consumer_groups);
+                let group = groups.get(&*request.group_id);
+                group.and_then(|group| group.old_pattern(&member_id, topics))
+            }
+        };
+        let (share, share_of_wanted) = (self.memory.share(), self.memory.share());
+        let texts = [
+            request.instance_id.as_ref(),
+            request.rack_id.as_ref(),
+            Some(client_id),
+            Some(&member_id),
+            Some(&request.group_id),
+        ];
+        let texts = texts.into_iter().flatten().map(|text| 2 * text.len());
         let names = request.subscribed_topic_names.iter().flatten();
         let names = names.map(|name| OF_NAME + name.len());
-        let pattern = match &request.subscribed_topic_regex {
-            Some(text) if !text.is_empty() => MOST_PATTERN,
-            _ => 0,
-        };
-        if !share.grow(OF_MEMBER + names.sum::<usize>() + pattern) {
+        let matched = pattern.as_ref().map_or(0, |_| topics.all().len());
+        if !share.grow(OF_MEMBER + texts.sum::<usize>())
+            || !share_of_wanted.grow(OF_MEMBER + names.sum::<usize>() + OF_MATCHED * matched)
+        {
             return Err(ResponseError::CoordinatorNotAvailable);
         }
-        let text = |field: &Option<StrBytes>| field.as_ref().map(ToString::to_string);
         let beat = Heartbeat {
             member_id,
             share,
+            share_of_wanted,
             epoch: request.member_epoch,
             instance_id: text(&request.instance_id),
             rack_id: text(&request.rack_id),
-            client_id: client_id.to_owned(),
-            host: host.to_owned(),
+            client_id: copied(client_id),
+            host: host.to_owned().into(),
             rebalance_timeout: (request.rebalance_timeout_ms >= 0)
                 .then(|| ms(request.rebalance_timeout_ms)),
             names: request
                 .subscribed_topic_names
                 .as_ref()
-                .map(|names| names.iter().map(|name| name.to_string()).collect()),
-            regex: text(&request.subscribed_topic_regex),
+                .map(|names| names.iter().map(|name| copied(name)).collect()),
+            pattern: match pattern {
+                None => None,
+                Some(text) => Some(Pattern::new(&text, topics)?),
+            },
             assignor: text(&request.server_assignor),
             owned: request.topic_partitions.as_ref().map(|topics| {
                 let all = topics.iter().flat_map(|topic| {
@@ -118,7 +148,7 @@ impl Coordinator {
             return Err(ResponseError::GroupIdNotFound);
         }
         let mut groups = lock(&self.consumer_groups);
-        if !groups.contains_key(request.group_id.as_str()) {
+        if !groups.contains_key(&*request.group_id) {
             if beat.epoch != 0 {
                 // The group was forgotten with its last member. Clients join again after this error only.
                 return Err(ResponseError::UnknownMemberId);
@@ -127,20 +157,21 @@ impl Coordinator {
                 return Err(ResponseError::CoordinatorNotAvailable);
             }
         }
-        let group = groups.entry(request.group_id.to_string()).or_default();
-        let answer = group.heartbeat(beat, topics, Instant::now());
+        let group = groups.entry(copied(&request.group_id)).or_default();
+        let answer = group.heartbeat(beat, topics, &self.memory, Instant::now());
         if group.members.is_empty() {
-            groups.remove(request.group_id.as_str());
+            groups.remove(&*request.group_id);
         }
         answer
     }
 
-    /// Returns groups of this protocol. This blocks.
+    /// Returns groups of this protocol. This blocks. `share` takes the memory of the reply.
     pub(crate) fn consumer_describe(
         &self,
         directory: &dyn Directory,
         request: &ConsumerGroupDescribeRequest,
         version: i16,
+        share: &Share,
     ) -> Result<ConsumerGroupDescribeResponse, Refusal> {
         let topics = directory.topics()?;
         let names: BTreeMap<Uuid, &str> = topics
@@ -148,7 +179,6 @@ impl Coordinator {
             .iter()
             .map(|topic| (topic.id, topic.name.as_str()))
             .collect();
-        let groups = lock(&self.consumer_groups);
         let mut asked = BTreeSet::new();
         let unique = request
             .group_ids
@@ -156,18 +186,40 @@ impl Coordinator {
             .filter(|id| asked.insert(id.as_str()));
         let described = unique.map(|id| {
             let response = DescribedGroup::default().with_group_id(id.clone());
-            match groups.get(id.as_str()) {
-                Some(group) => of_group(response, group, &names, version),
-                None => response
+            match lock(&self.consumer_groups).get(&**id) {
+                Some(group) => {
+                    let sizes = group
+                        .members
+                        .iter()
+                        .map(|(id, member)| size(id, member, &group.target));
+                    match share.grow(sizes.sum()) {
+                        true => Ok(of_group(response, group, &names, version)),
+                        false => Err(Refusal::no_memory()),
+                    }
+                }
+                None => Ok(response
                     .with_error_code(ResponseError::GroupIdNotFound.code())
                     .with_error_message(Some(StrBytes::from_string(format!(
                         "Group {} is not a consumer group.",
                         id.as_str()
-                    )))),
+                    ))))),
             }
         });
-        Ok(ConsumerGroupDescribeResponse::default().with_groups(described.collect()))
+        let described = described.collect::<Result<_, _>>()?;
+        Ok(ConsumerGroupDescribeResponse::default().with_groups(described))
     }
+}
+
+/// The memory of a member in a response.
+fn size(id: &StrBytes, member: &Member, target: &Targets) -> usize {
+    let names = member.names.iter().map(|name| OF_NAME + 2 * name.len());
+    let partitions = member.assigned.len() + target.get(id).map_or(0, BTreeSet::len);
+    // A topic's id and name come with each of its partitions at most.
+    OF_RESPONSE
+        + 2 * id.len()
+        + 2 * member.client_id.len()
+        + names.sum::<usize>()
+        + OF_PARTITION * partitions
 }
 
 fn of_group(
@@ -190,7 +242,7 @@ fn of_group(
 }
 
 fn of_member(
-    id: &str,
+    id: &StrBytes,
     member: &Member,
     target: &BTreeSet<TopicPartition>,
     names: &BTreeMap<Uuid, &str>,
@@ -206,23 +258,17 @@ fn of_member(
         });
         DescribedAssignment::default().with_topic_partitions(topics.collect())
     };
-    let text = |field: &Option<String>| field.clone().map(StrBytes::from_string);
-    let regex = member.regex.as_ref().map(|regex| {
-        let whole = regex.as_str();
-        let inner = whole
-            .strip_prefix("^(?:")
-            .and_then(|rest| rest.strip_suffix(")$"));
-        StrBytes::from_string(inner.unwrap_or(whole).to_owned())
-    });
+    let pattern = member.pattern.as_ref();
+    let pattern = pattern.map(|pattern| pattern.text.clone());
     let described = DescribedMember::default()
-        .with_member_id(StrBytes::from_string(id.to_owned()))
-        .with_instance_id(text(&member.instance_id))
-        .with_rack_id(text(&member.rack_id))
+        .with_member_id(id.clone())
+        .with_instance_id(member.instance_id.clone())
+        .with_rack_id(member.rack_id.clone())
         .with_member_epoch(member.epoch)
-        .with_client_id(StrBytes::from_string(member.client_id.clone()))
+        .with_client_id(member.client_id.clone())
         .with_client_host(StrBytes::from_string(format!("/{}", member.host)))
-        .with_subscribed_topic_names(member.names.iter().map(|name| named(name)).collect())
-        .with_subscribed_topic_regex(regex)
+        .with_subscribed_topic_names(member.names.iter().cloned().map(TopicName).collect())
+        .with_subscribed_topic_regex(pattern)
         .with_assignment(assignment(&member.assigned))
         .with_target_assignment(assignment(target));
     match version >= 1 {

@@ -22,35 +22,41 @@ use kafka_protocol::messages::{
     DescribeGroupsRequest, DescribeGroupsResponse, GroupId, HeartbeatRequest, HeartbeatResponse,
     JoinGroupRequest, JoinGroupResponse, LeaveGroupRequest, LeaveGroupResponse, ListGroupsRequest,
     ListGroupsResponse, OffsetCommitRequest, OffsetCommitResponse, OffsetFetchRequest,
-    OffsetFetchResponse, SyncGroupRequest, SyncGroupResponse, TopicName,
+    OffsetFetchResponse, SyncGroupRequest, SyncGroupResponse,
 };
 use kafka_protocol::protocol::StrBytes;
 
 use crate::base::directory::{Commit, Directory, Refusal, Topics};
 use crate::base::memory::{Memory, Share};
 use crate::base::sync::lock;
-use crate::groups::commits::{Commits, OF_COMMIT};
+use crate::groups::commits::{ByPartition, Commits, copied};
 use crate::groups::consumer_group::ConsumerGroup;
-use crate::groups::group::{Answer, Assigned, Group, Joined, Joining, NotJoined, State};
+use crate::groups::group::{Answer, Group, NotJoined, State};
+use crate::groups::members::{Assigned, Joined, Joining};
 use crate::protocol::operations::ON_GROUPS;
 
 /// The most groups with members.
 pub(super) const MOST_GROUPS: usize = 10_000;
 /// As `group.min.session.timeout.ms` and `group.max.session.timeout.ms` of a broker.
 const SESSION_MS: std::ops::RangeInclusive<i32> = 6_000..=1_800_000;
+/// The most protocols of a member. Clients have two or three.
+const MOST_PROTOCOLS: usize = 64;
 /// The memory of a member, and of each protocol that it knows, besides what it sent.
 pub(super) const OF_MEMBER: usize = 1024;
-const OF_PROTOCOL: usize = 64;
+const OF_PROTOCOL: usize = 256;
+/// The memory of a group, or of a member, in a response, besides its texts.
+pub(super) const OF_RESPONSE: usize = 512;
+/// The most bytes of a group's id: each line of the file of commits has it. A broker takes 32 KB.
+pub(super) const MOST_OF_ID: usize = 1024;
+/// The type of the protocol of consumers.
+const CONSUMER: StrBytes = StrBytes::from_static_str("consumer");
 /// As `offset.metadata.max.bytes` of a broker.
 const MOST_METADATA: usize = 4096;
-/// What is committed for the partitions of a topic, each with an error.
-type OfTopic = (TopicName, Vec<(i32, Commit, i16)>);
-
 /// All groups.
 pub(crate) struct Coordinator {
     pub(super) memory: Arc<Memory>,
-    groups: Mutex<HashMap<String, Group>>,
-    pub(super) consumer_groups: Mutex<HashMap<String, ConsumerGroup>>,
+    groups: Mutex<HashMap<StrBytes, Group>>,
+    pub(super) consumer_groups: Mutex<HashMap<StrBytes, ConsumerGroup>>,
     pub(crate) commits: Commits,
     ids: AtomicU64,
 }
@@ -79,7 +85,7 @@ impl Coordinator {
     }
 
     /// Whether a group has members of the classic protocol.
-    pub(super) fn has_classic_members(&self, group: &str) -> bool {
+    pub(super) fn has_classic_members(&self, group: &StrBytes) -> bool {
         let groups = lock(&self.groups);
         groups.get(group).is_some_and(|group| !group.is_gone())
     }
@@ -91,53 +97,59 @@ impl Coordinator {
         work: impl FnOnce(&mut Group) -> Result<T, ResponseError>,
     ) -> Result<T, ResponseError> {
         check_id(group)?;
-        match lock(&self.groups).get_mut(group.as_str()) {
+        match lock(&self.groups).get_mut(&**group) {
             Some(group) => work(group),
             None => Err(ResponseError::UnknownMemberId),
         }
     }
 
-    fn new_id(&self, client_id: &str) -> String {
+    fn new_id(&self, client_id: &str) -> StrBytes {
         // Ids of an earlier run must not be mistaken for those of this one.
         let number = self.ids.fetch_add(1, Ordering::Relaxed);
         let unique = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), number);
-        format!("{client_id}-{unique:016x}{number:08x}")
+        format!("{client_id}-{unique:016x}{number:08x}").into()
     }
 
-    pub(crate) async fn join(
+    /// Lets a member join. `share` takes the memory of the reply, which comes when all have joined.
+    pub(crate) fn join(
         &self,
         request: &JoinGroupRequest,
         version: i16,
-        client_id: &str,
+        client_id: &StrBytes,
         host: &str,
-    ) -> JoinGroupResponse {
-        let refused = |not: NotJoined| {
-            let response = JoinGroupResponse::default()
-                .with_error_code(not.error.code())
-                .with_generation_id(-1)
-                .with_member_id(
-                    not.member_id
-                        .map_or_else(|| request.member_id.clone(), StrBytes::from_string),
-                );
-            match version >= 7 {
-                true => response.with_protocol_name(None),
-                false => response.with_protocol_name(Some(StrBytes::new())),
+        share: Arc<Share>,
+    ) -> impl Future<Output = JoinGroupResponse> + Send + use<> {
+        let begun = self.begin_to_join(request, version, client_id, host);
+        let member_id = copied(&request.member_id);
+        async move {
+            let joined = match begun {
+                Ok(Answer::Now(joined)) => joined,
+                Ok(Answer::Later(joined)) => {
+                    joined.await.unwrap_or(Err(ResponseError::UnknownMemberId))
+                }
+                Err(not) => return not_joined(not, version, member_id),
+            };
+            let joined = joined.and_then(|joined| {
+                let members = joined.members.iter();
+                let sizes = members.map(|(id, instance, metadata)| {
+                    let instance = instance.as_ref().map_or(0, |instance| instance.len());
+                    OF_RESPONSE + id.len() + instance + metadata.len()
+                });
+                match share.grow(sizes.sum()) {
+                    true => Ok(joined),
+                    false => Err(ResponseError::CoordinatorNotAvailable),
+                }
+            });
+            match joined {
+                Ok(joined) => join_response(joined, version),
+                Err(error) => {
+                    let not = NotJoined {
+                        error,
+                        member_id: None,
+                    };
+                    not_joined(not, version, member_id)
+                }
             }
-        };
-        let answer = match self.begin_to_join(request, version, client_id, host) {
-            Ok(answer) => answer,
-            Err(not) => return refused(not),
-        };
-        let joined = match answer {
-            Answer::Now(joined) => joined,
-            Answer::Later(joined) => joined.await.unwrap_or(Err(ResponseError::UnknownMemberId)),
-        };
-        match joined {
-            Ok(joined) => join_response(joined, version),
-            Err(error) => refused(NotJoined {
-                error,
-                member_id: None,
-            }),
         }
     }
 
@@ -145,7 +157,7 @@ impl Coordinator {
         &self,
         request: &JoinGroupRequest,
         version: i16,
-        client_id: &str,
+        client_id: &StrBytes,
         host: &str,
     ) -> Result<Answer<Joined>, NotJoined> {
         let refuse = |error| NotJoined {
@@ -156,39 +168,53 @@ impl Coordinator {
         if !SESSION_MS.contains(&request.session_timeout_ms) {
             return Err(refuse(ResponseError::InvalidSessionTimeout));
         }
+        if request.protocols.len() > MOST_PROTOCOLS {
+            return Err(refuse(ResponseError::InconsistentGroupProtocol));
+        }
         let rebalance_ms = match version {
             0 => request.session_timeout_ms,
             _ => request.rebalance_timeout_ms,
         };
-        let mut share = self.memory.share();
+        let share = self.memory.share();
+        let instance_id = request.group_instance_id.as_ref();
+        // Ids of members begin with the one that the client gave.
+        let given = instance_id.map_or(client_id.len(), |id| 2 * id.len());
+        let texts = [
+            &request.group_id,
+            &request.member_id,
+            client_id,
+            &request.protocol_type,
+        ];
+        let texts = texts.iter().map(|text| text.len()).sum::<usize>();
         let sent = request.protocols.iter();
-        let sent = sent.map(|one| OF_PROTOCOL + one.name.len() + one.metadata.len());
-        if !share.grow(OF_MEMBER + sent.sum::<usize>()) {
+        let sent = sent.map(|one| OF_PROTOCOL + 2 * one.name.len() + one.metadata.len());
+        if !share.grow(OF_MEMBER + 2 * (given + texts) + sent.sum::<usize>()) {
             return Err(refuse(ResponseError::CoordinatorNotAvailable));
         }
+        let mut names = HashSet::new();
+        let unique = request.protocols.iter();
+        let unique = unique.filter(|one| names.insert(&one.name));
         let joining = Joining {
-            member_id: request.member_id.to_string(),
-            instance_id: request.group_instance_id.as_ref().map(ToString::to_string),
-            client_id: client_id.to_owned(),
-            host: host.to_owned(),
+            member_id: copied(&request.member_id),
+            instance_id: instance_id.map(copied),
+            client_id: copied(client_id),
+            host: host.to_owned().into(),
             session_timeout: ms(request.session_timeout_ms),
             rebalance_timeout: ms(rebalance_ms.max(0)),
-            protocol_type: request.protocol_type.to_string(),
-            protocols: request
-                .protocols
-                .iter()
-                // A copy: the request itself is not kept.
-                .map(|one| (one.name.to_string(), Bytes::copy_from_slice(&one.metadata)))
+            protocol_type: copied(&request.protocol_type),
+            protocols: unique
+                .map(|one| (copied(&one.name), Bytes::copy_from_slice(&one.metadata)))
                 .collect(),
             share,
             takes_id_first: version >= 4,
             skips_assignment: version >= 9,
         };
-        if lock(&self.consumer_groups).contains_key(request.group_id.as_str()) {
+        if lock(&self.consumer_groups).contains_key(&*request.group_id) {
             return Err(refuse(ResponseError::InconsistentGroupProtocol));
         }
+        let id = self.new_id(joining.instance_id.as_ref().unwrap_or(client_id));
         let mut groups = lock(&self.groups);
-        let is_new = !groups.contains_key(request.group_id.as_str());
+        let is_new = !groups.contains_key(&*request.group_id);
         if is_new && (!request.member_id.is_empty() || groups.len() >= MOST_GROUPS) {
             return Err(refuse(match request.member_id.is_empty() {
                 true => ResponseError::CoordinatorNotAvailable,
@@ -196,69 +222,81 @@ impl Coordinator {
             }));
         }
         let group = groups
-            .entry(request.group_id.to_string())
+            .entry(copied(&request.group_id))
             .or_insert_with(Group::new);
-        let id = match &joining.instance_id {
-            Some(instance) => self.new_id(instance),
-            None => self.new_id(client_id),
-        };
-        group.join(joining, id, Instant::now())
+        let begun = group.join(joining, id, Instant::now());
+        if group.is_gone() {
+            groups.remove(&*request.group_id);
+        }
+        begun
     }
 
-    pub(crate) async fn sync(&self, request: &SyncGroupRequest, version: i16) -> SyncGroupResponse {
+    /// Takes the leader's assignment, or lets a member wait for it.
+    pub(crate) fn sync(
+        &self,
+        request: &SyncGroupRequest,
+        version: i16,
+    ) -> impl Future<Output = SyncGroupResponse> + Send + use<> {
+        let begun = self.begin_to_sync(request, version);
+        async move {
+            let found: Result<Assigned, ResponseError> = match begun {
+                Ok(Answer::Now(found)) => found,
+                Ok(Answer::Later(found)) => {
+                    found.await.unwrap_or(Err(ResponseError::UnknownMemberId))
+                }
+                Err(error) => Err(error),
+            };
+            match found {
+                Err(error) => SyncGroupResponse::default().with_error_code(error.code()),
+                Ok(found) => {
+                    let response = SyncGroupResponse::default().with_assignment(found.assignment);
+                    match version >= 5 {
+                        false => response,
+                        true => response
+                            .with_protocol_type(Some(found.protocol_type))
+                            .with_protocol_name(found.protocol),
+                    }
+                }
+            }
+        }
+    }
+
+    fn begin_to_sync(
+        &self,
+        request: &SyncGroupRequest,
+        version: i16,
+    ) -> Result<Answer<Assigned>, ResponseError> {
         let is_missing = request.protocol_type.is_none() || request.protocol_name.is_none();
         if version >= 5 && is_missing {
-            return SyncGroupResponse::default()
-                .with_error_code(ResponseError::InconsistentGroupProtocol.code());
+            return Err(ResponseError::InconsistentGroupProtocol);
         }
-        let begun = self.known(&request.group_id, |group| {
-            let differs = |wanted: &Option<StrBytes>, known: Option<&str>| {
-                wanted
-                    .as_deref()
-                    .is_some_and(|wanted| Some(wanted) != known)
+        let assignments = request.assignments.iter();
+        let assignments = assignments.map(|one| (one.member_id.clone(), one.assignment.clone()));
+        let assignments = assignments.collect();
+        self.known(&request.group_id, |group| {
+            let differs = |wanted: &Option<StrBytes>, known: Option<&StrBytes>| {
+                wanted.is_some() && wanted.as_ref() != known
             };
             if differs(&request.protocol_type, Some(&group.protocol_type))
-                || differs(&request.protocol_name, group.protocol.as_deref())
+                || differs(&request.protocol_name, group.protocol.as_ref())
             {
                 return Err(ResponseError::InconsistentGroupProtocol);
             }
-            let assignments = request
-                .assignments
-                .iter()
-                .map(|one| (one.member_id.to_string(), one.assignment.clone()))
-                .collect();
             Ok(group.sync(
                 &request.member_id,
-                request.group_instance_id.as_deref(),
+                request.group_instance_id.as_ref(),
                 request.generation_id,
                 assignments,
                 Instant::now(),
             ))
-        });
-        let found: Result<Assigned, ResponseError> = match begun {
-            Ok(Answer::Now(found)) => found,
-            Ok(Answer::Later(found)) => found.await.unwrap_or(Err(ResponseError::UnknownMemberId)),
-            Err(error) => Err(error),
-        };
-        match found {
-            Err(error) => SyncGroupResponse::default().with_error_code(error.code()),
-            Ok(found) => {
-                let response = SyncGroupResponse::default().with_assignment(found.assignment);
-                match version >= 5 {
-                    false => response,
-                    true => response
-                        .with_protocol_type(Some(StrBytes::from_string(found.protocol_type)))
-                        .with_protocol_name(found.protocol.map(StrBytes::from_string)),
-                }
-            }
-        }
+        })
     }
 
     pub(crate) fn heartbeat(&self, request: &HeartbeatRequest) -> HeartbeatResponse {
         let answer = self.known(&request.group_id, |group| {
             group.heartbeat(
                 &request.member_id,
-                request.group_instance_id.as_deref(),
+                request.group_instance_id.as_ref(),
                 request.generation_id,
                 Instant::now(),
             )
@@ -267,7 +305,7 @@ impl Coordinator {
     }
 
     pub(crate) fn leave(&self, request: &LeaveGroupRequest, version: i16) -> LeaveGroupResponse {
-        let leave = |id: &str, instance: Option<&str>| {
+        let leave = |id: &StrBytes, instance: Option<&StrBytes>| {
             code(self.known(&request.group_id, |group| {
                 group.leave(id, instance, Instant::now())
             }))
@@ -282,41 +320,40 @@ impl Coordinator {
             MemberResponse::default()
                 .with_member_id(member.member_id.clone())
                 .with_group_instance_id(member.group_instance_id.clone())
-                .with_error_code(leave(
-                    &member.member_id,
-                    member.group_instance_id.as_deref(),
-                ))
+                .with_error_code(leave(&member.member_id, member.group_instance_id.as_ref()))
         });
         LeaveGroupResponse::default().with_members(members.collect())
     }
 
-    /// Keeps offsets. This blocks.
+    /// Keeps offsets. This blocks. `share` is the memory of the request.
     pub(crate) fn commit(
         &self,
         directory: &dyn Directory,
         topics: &Topics,
         request: &OffsetCommitRequest,
         version: i16,
+        share: &Share,
     ) -> Result<OffsetCommitResponse, Refusal> {
-        let mut commits = Vec::new();
+        let mut commits = ByPartition::new();
         let mut response: Vec<OffsetCommitResponseTopic> = request
             .topics
             .iter()
             .map(|topic| {
                 let partitions = topic.partitions.iter().map(|one| {
-                    let metadata = one.committed_metadata.as_deref().unwrap_or_default();
+                    let metadata = one.committed_metadata.clone().unwrap_or_default();
                     let error = match topics.check(&topic.name, one.partition_index) {
                         Err(refusal) => refusal.error.code(),
-                        Ok(()) if metadata.len() > MOST_METADATA => {
+                        Ok(()) if is_too_long(&metadata) => {
                             ResponseError::OffsetMetadataTooLarge.code()
                         }
                         Ok(()) => {
                             let commit = Commit {
                                 offset: one.committed_offset,
                                 leader_epoch: one.committed_leader_epoch,
-                                metadata: metadata.to_owned(),
+                                metadata,
                             };
-                            commits.push((topic.name.to_string(), one.partition_index, commit));
+                            // Of several for one partition, the last one counts.
+                            commits.insert((topic.name.0.clone(), one.partition_index), commit);
                             0
                         }
                     };
@@ -329,13 +366,17 @@ impl Coordinator {
                     .with_partitions(partitions.collect())
             })
             .collect();
-        let is_known = self.commits.has(directory, &request.group_id)?;
+        let protocol_type = self.commits.protocol_type(directory, &request.group_id)?;
         let kept = self
-            .check_commit(request, version, is_known)
+            .check_commit(request, version, protocol_type.is_some())
             .and_then(|protocol_type| {
+                let group = &request.group_id;
                 self.commits
-                    .commit(directory, &request.group_id, protocol_type, commits)
-                    .map_err(|refusal| refusal.error)
+                    .commit(directory, group, protocol_type, &commits, share)
+                    .map_err(|refusal| {
+                        directory.problem(&refusal.message);
+                        refusal.error
+                    })
             });
         if let Err(error) = kept {
             let partitions = response
@@ -358,15 +399,18 @@ impl Coordinator {
         request: &OffsetCommitRequest,
         version: i16,
         is_known: bool,
-    ) -> Result<Option<String>, ResponseError> {
+    ) -> Result<Option<StrBytes>, ResponseError> {
+        if request.group_id.len() > MOST_OF_ID {
+            return Err(ResponseError::InvalidGroupId);
+        }
         let generation = request.generation_id_or_member_epoch;
-        if let Some(group) = lock(&self.consumer_groups).get(request.group_id.as_str()) {
+        if let Some(group) = lock(&self.consumer_groups).get(&*request.group_id) {
             return group
                 .check(&request.member_id, generation)
-                .map(|()| Some("consumer".to_owned()));
+                .map(|()| Some(CONSUMER));
         }
-        let instance = request.group_instance_id.as_deref();
-        match lock(&self.groups).get(request.group_id.as_str()) {
+        let instance = request.group_instance_id.as_ref();
+        match lock(&self.groups).get(&*request.group_id) {
             Some(group) if !group.members.is_empty() => {
                 if generation < 0 && request.member_id.is_empty() && instance.is_none() {
                     // Partitions that the group has assigned are not another client's to commit.
@@ -386,24 +430,24 @@ impl Coordinator {
         }
     }
 
-    /// Returns committed offsets. This blocks.
+    /// Returns committed offsets. This blocks. `share` takes the memory of the reply.
     pub(crate) fn committed(
         &self,
         directory: &dyn Directory,
         request: &OffsetFetchRequest,
         version: i16,
-        memory: &Arc<Memory>,
+        share: &Share,
     ) -> Result<OffsetFetchResponse, Refusal> {
-        let mut share = memory.share();
-        let mut find = |group: &GroupId, wanted| {
-            let found = self.of_group(directory, group, wanted, request.require_stable)?;
-            charge(&mut share, &found).map(|()| found)
+        let find = |group: &GroupId, wanted| {
+            let is_stable = request.require_stable;
+            self.commits
+                .of_group(directory, group, wanted, is_stable, share)
         };
         if version < 8 {
             let wanted = request.topics.as_ref().map(|topics| {
                 topics
                     .iter()
-                    .map(|topic| (topic.name.clone(), topic.partition_indexes.clone()))
+                    .map(|topic| (topic.name.0.clone(), topic.partition_indexes.as_slice()))
                     .collect()
             });
             let topics = find(&request.group_id, wanted)?
@@ -414,14 +458,14 @@ impl Coordinator {
                             .with_partition_index(partition)
                             .with_error_code(error)
                             .with_committed_offset(commit.offset)
-                            .with_metadata(Some(StrBytes::from_string(commit.metadata)));
+                            .with_metadata(Some(commit.metadata));
                         match version < 5 {
                             true => response,
                             false => response.with_committed_leader_epoch(commit.leader_epoch),
                         }
                     });
                     OffsetFetchResponseTopic::default()
-                        .with_name(name)
+                        .with_name(name.into())
                         .with_partitions(partitions.collect())
                 });
             return Ok(OffsetFetchResponse::default().with_topics(topics.collect()));
@@ -433,7 +477,7 @@ impl Coordinator {
             let wanted = group.topics.as_ref().map(|topics| {
                 topics
                     .iter()
-                    .map(|topic| (topic.name.clone(), topic.partition_indexes.clone()))
+                    .map(|topic| (topic.name.0.clone(), topic.partition_indexes.as_slice()))
                     .collect()
             });
             let topics = find(&group.group_id, wanted)?
@@ -445,10 +489,10 @@ impl Coordinator {
                             .with_error_code(error)
                             .with_committed_offset(commit.offset)
                             .with_committed_leader_epoch(commit.leader_epoch)
-                            .with_metadata(Some(StrBytes::from_string(commit.metadata)))
+                            .with_metadata(Some(commit.metadata))
                     });
                     OffsetFetchResponseTopics::default()
-                        .with_name(name)
+                        .with_name(name.into())
                         .with_partitions(partitions.collect())
                 });
             groups.push(
@@ -460,94 +504,43 @@ impl Coordinator {
         Ok(OffsetFetchResponse::default().with_groups(groups))
     }
 
-    fn of_group(
-        &self,
-        directory: &dyn Directory,
-        group: &GroupId,
-        wanted: Option<Vec<(TopicName, Vec<i32>)>>,
-        requires_stable: bool,
-    ) -> Result<Vec<OfTopic>, Refusal> {
-        let (mut known, pending) = self.commits.of_group(directory, group)?;
-        let checked = |place: &(String, i32), commit: Commit| match requires_stable
-            && pending.contains(place)
-        {
-            true => (
-                place.1,
-                Commit::default(),
-                ResponseError::UnstableOffsetCommit.code(),
-            ),
-            false => (place.1, commit, 0),
-        };
-        if let Some(wanted) = wanted {
-            return Ok(wanted
-                .into_iter()
-                .map(|(name, partitions)| {
-                    let found = partitions.into_iter().map(|partition| {
-                        let place = (name.to_string(), partition);
-                        let commit = known.remove(&place);
-                        checked(&place, commit.unwrap_or_default())
-                    });
-                    let found = found.collect();
-                    (name, found)
-                })
-                .collect());
-        }
-        let mut all: Vec<OfTopic> = Vec::new();
-        for (place, commit) in known {
-            let found = checked(&place, commit);
-            match all.last_mut() {
-                Some((last, partitions)) if last.as_str() == place.0 => partitions.push(found),
-                _ => all.push((TopicName(StrBytes::from_string(place.0)), vec![found])),
-            }
-        }
-        Ok(all)
-    }
-
-    /// Returns all groups. This blocks.
+    /// Returns all groups. This blocks. `share` takes the memory of the reply.
     pub(crate) fn list(
         &self,
         directory: &dyn Directory,
         request: &ListGroupsRequest,
         version: i16,
+        share: &Share,
     ) -> Result<ListGroupsResponse, Refusal> {
-        let idle = self.commits.groups(directory)?;
-        let newer: Vec<(String, &'static str)> = lock(&self.consumer_groups)
-            .iter()
-            .map(|(name, group)| (name.clone(), group.state()))
-            .collect();
-        let live = lock(&self.groups);
-        let is_live =
-            |name: &String| live.contains_key(name) || newer.iter().any(|(other, _)| other == name);
-        let consumer = || "consumer".to_owned();
-        let states = live
-            .iter()
-            .map(|(name, group)| {
-                let (of, state) = (group.protocol_type.clone(), group.state.name());
-                (name.clone(), of, state, "classic")
-            })
-            .chain(
-                newer
-                    .iter()
-                    .map(|(name, state)| (name.clone(), consumer(), *state, "consumer")),
-            )
-            .chain(
-                idle.into_iter()
-                    .filter(|(name, _)| !is_live(name))
-                    .map(|(name, of)| (name, of, State::Empty.name(), "classic")),
-            );
-        let is_wanted = |filter: &[StrBytes], name: &str| {
-            filter.is_empty()
-                || filter
-                    .iter()
-                    .any(|wanted| wanted.eq_ignore_ascii_case(name))
+        let idle = self.commits.groups(directory, share)?;
+        let mut live: Vec<GroupState> = lock(&self.groups).iter().map(classic_state).collect();
+        live.extend(lock(&self.consumer_groups).iter().map(consumer_state));
+        let sizes = live.iter();
+        let sizes = sizes.map(|(name, of, ..)| OF_RESPONSE + name.len() + of.len());
+        if !share.grow(sizes.sum()) {
+            return Err(Refusal::no_memory());
+        }
+        let names: HashSet<StrBytes> = live.iter().map(|(name, ..)| name.clone()).collect();
+        let idle = idle
+            .into_iter()
+            .filter(|(name, _)| !names.contains(name))
+            .map(|(name, of)| (name, of, State::Empty.name(), "classic"));
+        let (states, types) = (
+            lower_case(&request.states_filter),
+            lower_case(&request.types_filter),
+        );
+        let is_wanted = |filter: &HashSet<String>, name: &str| {
+            filter.is_empty() || filter.contains(&name.to_ascii_lowercase())
         };
-        let groups = states
-            .filter(|(_, _, state, _)| is_wanted(&request.states_filter, state))
-            .filter(|(_, _, _, kind)| is_wanted(&request.types_filter, kind))
+        let groups = live
+            .into_iter()
+            .chain(idle)
+            .filter(|(_, _, state, _)| is_wanted(&states, state))
+            .filter(|(_, _, _, kind)| is_wanted(&types, kind))
             .map(|(name, protocol_type, state, kind)| {
                 let listed = ListedGroup::default()
-                    .with_group_id(GroupId(StrBytes::from_string(name)))
-                    .with_protocol_type(StrBytes::from_string(protocol_type));
+                    .with_group_id(GroupId(name))
+                    .with_protocol_type(protocol_type);
                 match version {
                     ..4 => listed,
                     4 => listed.with_group_state(StrBytes::from_static_str(state)),
@@ -560,15 +553,14 @@ impl Coordinator {
         Ok(ListGroupsResponse::default().with_groups(groups))
     }
 
-    /// Returns groups with their members. This blocks.
+    /// Returns groups with their members. This blocks. `share` takes the memory of the reply.
     pub(crate) fn describe(
         &self,
         directory: &dyn Directory,
         request: &DescribeGroupsRequest,
         version: i16,
+        share: &Share,
     ) -> Result<DescribeGroupsResponse, Refusal> {
-        let idle = self.commits.groups(directory)?;
-        let live = lock(&self.groups);
         let mut asked = HashSet::new();
         let unique = request.groups.iter().filter(|id| asked.insert(*id));
         let groups = unique.map(|id| {
@@ -577,92 +569,124 @@ impl Coordinator {
                 false => described,
                 true => described.with_authorized_operations(ON_GROUPS),
             };
-            let live = live.get(id.as_str());
-            match live.filter(|group| !group.members.is_empty()) {
-                None if idle.contains_key(id.as_str()) => described
-                    .with_group_state(StrBytes::from_static_str(State::Empty.name()))
-                    .with_protocol_type(StrBytes::from_string(
-                        idle.get(id.as_str()).cloned().unwrap_or_default(),
-                    )),
-                None => {
-                    let dead = described.with_group_state(StrBytes::from_static_str("Dead"));
-                    match version >= 6 {
-                        false => dead,
-                        true => dead
-                            .with_error_code(ResponseError::GroupIdNotFound.code())
-                            .with_error_message(Some(StrBytes::from_string(format!(
-                                "Group {} not found.",
-                                id.as_str()
-                            )))),
-                    }
-                }
-                Some(group) => {
-                    let members = group.members.iter().map(|(id, member)| {
-                        let described = DescribedGroupMember::default()
-                            .with_member_id(StrBytes::from_string(id.clone()))
-                            .with_client_id(StrBytes::from_string(member.client_id.clone()))
-                            .with_client_host(StrBytes::from_string(format!("/{}", member.host)))
-                            .with_member_metadata(match group.state {
-                                State::Stable => group.wishes(member),
-                                _ => bytes::Bytes::new(),
-                            })
-                            .with_member_assignment(member.assignment.clone());
-                        match version >= 4 {
-                            false => described,
-                            true => described.with_group_instance_id(
-                                member.instance_id.clone().map(StrBytes::from_string),
-                            ),
-                        }
-                    });
-                    described
-                        .with_group_state(StrBytes::from_static_str(group.state.name()))
-                        .with_protocol_type(StrBytes::from_string(group.protocol_type.clone()))
-                        .with_protocol_data(match (group.state, &group.protocol) {
-                            (State::Stable, Some(protocol)) => {
-                                StrBytes::from_string(protocol.clone())
-                            }
-                            _ => StrBytes::new(),
-                        })
-                        .with_members(members.collect())
-                }
+            let live = lock(&self.groups);
+            if let Some(group) = live.get(&**id).filter(|group| !group.members.is_empty()) {
+                return described_live(described, group, version, share);
             }
+            drop(live);
+            if let Some(protocol_type) = self.commits.protocol_type(directory, id)? {
+                return Ok(described
+                    .with_group_state(StrBytes::from_static_str(State::Empty.name()))
+                    .with_protocol_type(protocol_type));
+            }
+            let dead = described.with_group_state(StrBytes::from_static_str("Dead"));
+            Ok(match version >= 6 {
+                false => dead,
+                true => dead
+                    .with_error_code(ResponseError::GroupIdNotFound.code())
+                    .with_error_message(Some(StrBytes::from_string(format!(
+                        "Group {} not found.",
+                        id.as_str()
+                    )))),
+            })
         });
-        Ok(DescribeGroupsResponse::default().with_groups(groups.collect()))
+        let groups = groups.collect::<Result<_, Refusal>>()?;
+        Ok(DescribeGroupsResponse::default().with_groups(groups))
     }
 }
 
-/// Takes memory for commits in a response, as they are found and as they are sent.
-fn charge(share: &mut Share, found: &[OfTopic]) -> Result<(), Refusal> {
-    let commits = found.iter().flat_map(|(_, partitions)| partitions);
-    let sizes = commits.map(|(_, commit, _)| OF_COMMIT + 2 * commit.metadata.len());
-    match share.grow(sizes.sum()) {
-        true => Ok(()),
-        false => Err(Refusal::new(
-            ResponseError::PolicyViolation,
-            "replies take all memory that they may take",
-        )),
+/// A group's name, the type of its protocol, its state and its kind.
+type GroupState = (StrBytes, StrBytes, &'static str, &'static str);
+
+fn classic_state((name, group): (&StrBytes, &Group)) -> GroupState {
+    (
+        name.clone(),
+        group.protocol_type.clone(),
+        group.state.name(),
+        "classic",
+    )
+}
+
+fn consumer_state((name, group): (&StrBytes, &ConsumerGroup)) -> GroupState {
+    (name.clone(), CONSUMER, group.state(), "consumer")
+}
+
+fn lower_case(filter: &[StrBytes]) -> HashSet<String> {
+    filter
+        .iter()
+        .map(|name| name.to_ascii_lowercase())
+        .collect()
+}
+
+/// Describes a group that has members.
+fn described_live(
+    described: DescribedGroup,
+    group: &Group,
+    version: i16,
+    share: &Share,
+) -> Result<DescribedGroup, Refusal> {
+    let members = group.members.iter().map(|(id, member)| {
+        let metadata = match group.state {
+            State::Stable => group.wishes(member),
+            _ => Bytes::new(),
+        };
+        let instance = member.instance_id.as_ref().map_or(0, |id| id.len());
+        let texts = id.len() + instance + member.client_id.len();
+        if !share.grow(OF_RESPONSE + texts + metadata.len() + member.assignment.len()) {
+            return Err(Refusal::no_memory());
+        }
+        let described = DescribedGroupMember::default()
+            .with_member_id(id.clone())
+            .with_client_id(member.client_id.clone())
+            .with_client_host(StrBytes::from_string(format!("/{}", member.host)))
+            .with_member_metadata(metadata)
+            .with_member_assignment(member.assignment.clone());
+        Ok(match version >= 4 {
+            false => described,
+            true => described.with_group_instance_id(member.instance_id.clone()),
+        })
+    });
+    let members = members.collect::<Result<_, _>>()?;
+    Ok(described
+        .with_group_state(StrBytes::from_static_str(group.state.name()))
+        .with_protocol_type(group.protocol_type.clone())
+        .with_protocol_data(match (group.state, &group.protocol) {
+            (State::Stable, Some(protocol)) => protocol.clone(),
+            _ => StrBytes::new(),
+        })
+        .with_members(members))
+}
+
+fn not_joined(not: NotJoined, version: i16, member_id: StrBytes) -> JoinGroupResponse {
+    let response = JoinGroupResponse::default()
+        .with_error_code(not.error.code())
+        .with_generation_id(-1)
+        .with_member_id(not.member_id.unwrap_or(member_id));
+    match version >= 7 {
+        true => response.with_protocol_name(None),
+        false => response.with_protocol_name(Some(StrBytes::new())),
     }
 }
 
 fn join_response(joined: Joined, version: i16) -> JoinGroupResponse {
     let members = joined.members.into_iter().map(|(id, instance, metadata)| {
         let member = JoinGroupResponseMember::default()
-            .with_member_id(StrBytes::from_string(id))
+            .with_member_id(id)
             .with_metadata(metadata);
         match version >= 5 {
             false => member,
-            true => member.with_group_instance_id(instance.map(StrBytes::from_string)),
+            true => member.with_group_instance_id(instance),
         }
     });
     let response = JoinGroupResponse::default()
         .with_generation_id(joined.generation)
-        .with_protocol_name(joined.protocol.map(StrBytes::from_string))
-        .with_leader(StrBytes::from_string(joined.leader))
-        .with_member_id(StrBytes::from_string(joined.member_id))
+        .with_protocol_name(joined.protocol)
+        .with_leader(joined.leader)
+        .with_member_id(joined.member_id)
         .with_members(members.collect());
     let response = match version >= 7 {
         false => response,
-        true => response.with_protocol_type(Some(StrBytes::from_string(joined.protocol_type))),
+        true => response.with_protocol_type(Some(joined.protocol_type)),
     };
     match version >= 9 {
         false => response,
@@ -670,8 +694,13 @@ fn join_response(joined: Joined, version: i16) -> JoinGroupResponse {
     }
 }
 
+/// Whether the metadata of a commit are longer than a broker takes: it counts as Java counts letters.
+fn is_too_long(metadata: &str) -> bool {
+    metadata.len() > MOST_METADATA && metadata.encode_utf16().count() > MOST_METADATA
+}
+
 fn check_id(group: &GroupId) -> Result<(), ResponseError> {
-    match group.is_empty() {
+    match group.is_empty() || group.len() > MOST_OF_ID {
         true => Err(ResponseError::InvalidGroupId),
         false => Ok(()),
     }

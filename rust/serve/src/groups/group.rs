@@ -7,8 +7,10 @@ use bytes::Bytes;
 use futures_channel::oneshot;
 use kafka_protocol::ResponseError;
 use kafka_protocol::indexmap::IndexMap;
+use kafka_protocol::protocol::StrBytes;
 
 use crate::base::memory::Share;
+use crate::groups::members::{Assigned, Joined, Joining, Member, Members};
 
 /// The most members of a group.
 const MOST_MEMBERS: usize = 1000;
@@ -34,47 +36,6 @@ impl State {
     }
 }
 
-/// What a member learns when all have joined.
-#[derive(Debug, Clone)]
-pub(crate) struct Joined {
-    pub(crate) generation: i32,
-    pub(crate) protocol_type: String,
-    pub(crate) protocol: Option<String>,
-    pub(crate) leader: String,
-    pub(crate) member_id: String,
-    /// For the leader, all members with their wishes.
-    pub(crate) members: Vec<(String, Option<String>, Bytes)>,
-    /// Whether the leader has nothing to assign: a static one that came back (KIP-814).
-    pub(crate) skip_assignment: bool,
-}
-
-/// What a member learns when the leader has assigned.
-#[derive(Debug, Clone)]
-pub(crate) struct Assigned {
-    pub(crate) protocol_type: String,
-    pub(crate) protocol: Option<String>,
-    pub(crate) assignment: Bytes,
-}
-
-/// A member that joins.
-#[derive(Debug)]
-pub(crate) struct Joining {
-    pub(crate) member_id: String,
-    pub(crate) instance_id: Option<String>,
-    pub(crate) client_id: String,
-    pub(crate) host: String,
-    pub(crate) session_timeout: Duration,
-    pub(crate) rebalance_timeout: Duration,
-    pub(crate) protocol_type: String,
-    pub(crate) protocols: Vec<(String, Bytes)>,
-    /// The memory of what it sent.
-    pub(crate) share: Share,
-    /// Whether the client understands that it gets an id first (KIP-394).
-    pub(crate) takes_id_first: bool,
-    /// Whether the client understands that it has nothing to assign (KIP-814).
-    pub(crate) skips_assignment: bool,
-}
-
 /// An answer that may come later.
 #[derive(Debug)]
 pub(crate) enum Answer<T> {
@@ -86,22 +47,7 @@ pub(crate) enum Answer<T> {
 #[derive(Debug)]
 pub(crate) struct NotJoined {
     pub(crate) error: ResponseError,
-    pub(crate) member_id: Option<String>,
-}
-
-#[derive(Debug)]
-pub(crate) struct Member {
-    pub(crate) instance_id: Option<String>,
-    pub(crate) client_id: String,
-    pub(crate) host: String,
-    pub(crate) protocols: Vec<(String, Bytes)>,
-    pub(crate) assignment: Bytes,
-    session_timeout: Duration,
-    rebalance_timeout: Duration,
-    share: Share,
-    deadline: Instant,
-    joining: Option<oneshot::Sender<Result<Joined, ResponseError>>>,
-    syncing: Option<oneshot::Sender<Result<Assigned, ResponseError>>>,
+    pub(crate) member_id: Option<StrBytes>,
 }
 
 /// A group.
@@ -109,12 +55,12 @@ pub(crate) struct Member {
 pub(crate) struct Group {
     pub(crate) state: State,
     pub(crate) generation: i32,
-    pub(crate) protocol_type: String,
-    pub(crate) protocol: Option<String>,
-    pub(crate) leader: Option<String>,
-    pub(crate) members: IndexMap<String, Member>,
+    pub(crate) protocol_type: StrBytes,
+    pub(crate) protocol: Option<StrBytes>,
+    pub(crate) leader: Option<StrBytes>,
+    pub(crate) members: Members,
     /// Ids that were given to members that have not come back yet.
-    pending: HashMap<String, (Instant, Share)>,
+    pending: HashMap<StrBytes, (Instant, Share)>,
     /// Until when the members of the last generation may join.
     rebalance_deadline: Option<Instant>,
 }
@@ -124,10 +70,10 @@ impl Group {
         Self {
             state: State::Empty,
             generation: 0,
-            protocol_type: String::new(),
+            protocol_type: StrBytes::new(),
             protocol: None,
             leader: None,
-            members: IndexMap::new(),
+            members: Members::default(),
             pending: HashMap::new(),
             rebalance_deadline: None,
         }
@@ -137,7 +83,7 @@ impl Group {
     pub(crate) fn join(
         &mut self,
         joining: Joining,
-        new_id: String,
+        new_id: StrBytes,
         now: Instant,
     ) -> Result<Answer<Joined>, NotJoined> {
         let refuse = |error| {
@@ -161,8 +107,12 @@ impl Group {
         let former = joining
             .instance_id
             .as_ref()
-            .and_then(|instance| self.member_of(instance));
+            .and_then(|instance| self.members.of_instance(instance));
         if former.is_none() && joining.instance_id.is_none() && joining.takes_id_first {
+            // It sends its protocols again.
+            let sent = joining.protocols.iter();
+            let sent = sent.map(|(name, metadata)| name.len() + metadata.len());
+            joining.share.give_back(sent.sum());
             self.pending.insert(
                 new_id.clone(),
                 (now + joining.session_timeout, joining.share),
@@ -184,7 +134,7 @@ impl Group {
             return Ok(self.add(joining, id, now));
         }
         if let Some(instance) = &joining.instance_id {
-            match self.member_of(instance) {
+            match self.members.of_instance(instance) {
                 Some(known) if known != id => {
                     return Err(NotJoined {
                         error: ResponseError::FencedInstanceId,
@@ -195,14 +145,14 @@ impl Group {
             }
         }
         let is_leader = self.leader.as_ref() == Some(&id);
-        let Some(member) = self.members.get_mut(&id) else {
+        let Some(member) = self.members.get(&id) else {
             return Err(NotJoined {
                 error: ResponseError::UnknownMemberId,
                 member_id: None,
             });
         };
         let is_same = member.protocols == joining.protocols;
-        member.update(joining, now);
+        self.members.update(&id, joining, now);
         match self.state {
             State::CompletingRebalance if is_same => Ok(Answer::Now(Ok(self.joined(&id)))),
             // A leader that joins again wants to assign again.
@@ -215,7 +165,7 @@ impl Group {
         }
     }
 
-    fn add(&mut self, joining: Joining, id: String, now: Instant) -> Answer<Joined> {
+    fn add(&mut self, joining: Joining, id: StrBytes, now: Instant) -> Answer<Joined> {
         if self.members.is_empty() {
             self.protocol_type.clone_from(&joining.protocol_type);
         }
@@ -228,20 +178,20 @@ impl Group {
     /// Replaces a static member by the one that came back with the same instance id (KIP-345).
     fn replace(
         &mut self,
-        former: &str,
+        former: &StrBytes,
         joining: Joining,
-        id: String,
+        id: StrBytes,
         now: Instant,
     ) -> Answer<Joined> {
         let skips_assignment = joining.skips_assignment;
         let mut member = Member::new(joining, now);
-        if let Some(mut old) = self.members.shift_remove(former) {
+        if let Some(mut old) = self.members.remove(former) {
             old.fence(ResponseError::FencedInstanceId);
             let is_same = old.protocols == member.protocols;
-            member.assignment = old.assignment;
+            member.assign(&old.assignment);
             self.members.insert(id.clone(), member);
             let former_leader = self.leader.clone();
-            let was_leader = former_leader.as_deref() == Some(former);
+            let was_leader = former_leader.as_ref() == Some(former);
             if was_leader {
                 self.leader = Some(id.clone());
             }
@@ -265,23 +215,15 @@ impl Group {
     }
 
     fn accepts(&self, joining: &Joining) -> bool {
+        let own = Some(&joining.member_id);
         joining.protocol_type == self.protocol_type
-            && joining.protocols.iter().any(|(name, _)| {
-                self.members.iter().all(|(id, member)| {
-                    *id == joining.member_id
-                        || member.protocols.iter().any(|(known, _)| known == name)
-                })
-            })
+            && joining
+                .protocols
+                .iter()
+                .any(|(name, _)| self.members.all_know(name, own))
     }
 
-    fn member_of(&self, instance: &str) -> Option<String> {
-        self.members
-            .iter()
-            .find(|(_, member)| member.instance_id.as_deref() == Some(instance))
-            .map(|(id, _)| id.clone())
-    }
-
-    fn wait_to_join(&mut self, id: &str) -> Answer<Joined> {
+    fn wait_to_join(&mut self, id: &StrBytes) -> Answer<Joined> {
         let (sender, receiver) = oneshot::channel();
         if let Some(member) = self.members.get_mut(id) {
             member.joining = Some(sender);
@@ -293,7 +235,7 @@ impl Group {
     fn prepare(&mut self, now: Instant) {
         if self.state != State::PreparingRebalance {
             for member in self.members.values_mut() {
-                member.assignment = Bytes::new();
+                member.assign(&[]);
                 if let Some(syncing) = member.syncing.take() {
                     // The client may be gone.
                     let _ = syncing.send(Err(ResponseError::RebalanceInProgress));
@@ -316,8 +258,14 @@ impl Group {
     fn complete(&mut self, now: Instant) {
         self.rebalance_deadline = None;
         // Static members stay until their session ends.
-        self.members
-            .retain(|_, member| member.joining.is_some() || member.instance_id.is_some());
+        let late = self.members.iter();
+        let late: Vec<StrBytes> = late
+            .filter(|(_, member)| member.joining.is_none() && member.instance_id.is_none())
+            .map(|(id, _)| id.clone())
+            .collect();
+        for id in &late {
+            self.members.remove(id);
+        }
         if self.members.values().all(|member| member.joining.is_none()) && !self.members.is_empty()
         {
             // All of them are static, and none came back yet.
@@ -344,7 +292,7 @@ impl Group {
                 .find(|(_, member)| member.joining.is_some())
                 .map(|(id, _)| id.clone());
         }
-        let ids: Vec<String> = self.members.keys().cloned().collect();
+        let ids: Vec<StrBytes> = self.members.keys().cloned().collect();
         for id in ids {
             let joined = self.joined(&id);
             if let Some(member) = self.members.get_mut(&id) {
@@ -357,19 +305,11 @@ impl Group {
     }
 
     /// The protocol that most members like best, of those that all of them know.
-    fn chosen(&self) -> Option<String> {
-        let mut votes: IndexMap<&str, usize> = IndexMap::new();
+    fn chosen(&self) -> Option<StrBytes> {
+        let mut votes: IndexMap<&StrBytes, usize> = IndexMap::new();
         for member in self.members.values() {
-            let known = member
-                .protocols
-                .iter()
-                .map(|(name, _)| name.as_str())
-                .find(|name| {
-                    self.members
-                        .values()
-                        .all(|other| other.protocols.iter().any(|(known, _)| known == name))
-                });
-            if let Some(name) = known {
+            let mut names = member.protocols.iter().map(|(name, _)| name);
+            if let Some(name) = names.find(|name| self.members.all_know(name, None)) {
                 *votes.entry(name).or_default() += 1;
             }
         }
@@ -377,12 +317,12 @@ impl Group {
         votes
             .into_iter()
             .find(|(_, count)| *count == most)
-            .map(|(name, _)| name.to_owned())
+            .map(|(name, _)| name.clone())
     }
 
-    fn joined(&self, id: &str) -> Joined {
+    fn joined(&self, id: &StrBytes) -> Joined {
         let leader = self.leader.clone().unwrap_or_default();
-        let members = match leader == id {
+        let members = match leader == *id {
             false => Vec::new(),
             true => self
                 .members
@@ -395,7 +335,7 @@ impl Group {
             protocol_type: self.protocol_type.clone(),
             protocol: self.protocol.clone(),
             leader,
-            member_id: id.to_owned(),
+            member_id: id.clone(),
             members,
             skip_assignment: false,
         }
@@ -414,10 +354,10 @@ impl Group {
     /// Takes the leader's assignment, or lets a member wait for it.
     pub(crate) fn sync(
         &mut self,
-        id: &str,
-        instance: Option<&str>,
+        id: &StrBytes,
+        instance: Option<&StrBytes>,
         generation: i32,
-        assignments: Vec<(String, Bytes)>,
+        mut assignments: HashMap<StrBytes, Bytes>,
         now: Instant,
     ) -> Answer<Assigned> {
         if let Err(error) = self.check(id, instance, Some(generation)) {
@@ -428,18 +368,12 @@ impl Group {
             State::Empty => Answer::Now(Err(ResponseError::UnknownMemberId)),
             State::PreparingRebalance => Answer::Now(Err(ResponseError::RebalanceInProgress)),
             State::Stable => Answer::Now(Ok(self.assigned(id))),
-            State::CompletingRebalance if self.leader.as_deref() == Some(id) => {
-                let mut assigned: HashMap<String, Bytes> = assignments.into_iter().collect();
+            State::CompletingRebalance if self.leader.as_ref() == Some(id) => {
                 self.state = State::Stable;
-                let ids: Vec<String> = self.members.keys().cloned().collect();
+                let ids: Vec<StrBytes> = self.members.keys().cloned().collect();
                 for id in ids {
                     if let Some(member) = self.members.get_mut(&id) {
-                        let assignment = assigned.remove(&id).unwrap_or_default();
-                        // Without memory, the member gets nothing, and joins again.
-                        member.assignment = match member.share.grow(assignment.len()) {
-                            true => Bytes::copy_from_slice(&assignment),
-                            false => Bytes::new(),
-                        };
+                        member.assign(&assignments.remove(&id).unwrap_or_default());
                     }
                     let answer = self.assigned(&id);
                     let syncing = self
@@ -462,7 +396,7 @@ impl Group {
         }
     }
 
-    fn assigned(&self, id: &str) -> Assigned {
+    fn assigned(&self, id: &StrBytes) -> Assigned {
         Assigned {
             protocol_type: self.protocol_type.clone(),
             protocol: self.protocol.clone(),
@@ -477,8 +411,8 @@ impl Group {
     /// Notes that a member lives.
     pub(crate) fn heartbeat(
         &mut self,
-        id: &str,
-        instance: Option<&str>,
+        id: &StrBytes,
+        instance: Option<&StrBytes>,
         generation: i32,
         now: Instant,
     ) -> Result<(), ResponseError> {
@@ -491,7 +425,7 @@ impl Group {
         }
     }
 
-    fn touch(&mut self, id: &str, now: Instant) {
+    fn touch(&mut self, id: &StrBytes, now: Instant) {
         if let Some(member) = self.members.get_mut(id) {
             member.deadline = now + member.session_timeout;
         }
@@ -500,14 +434,14 @@ impl Group {
     /// Refuses a member that is not in the group, or not in its generation.
     pub(crate) fn check(
         &self,
-        id: &str,
-        instance: Option<&str>,
+        id: &StrBytes,
+        instance: Option<&StrBytes>,
         generation: Option<i32>,
     ) -> Result<(), ResponseError> {
         if let Some(instance) = instance {
-            match self.member_of(instance) {
+            match self.members.of_instance(instance) {
                 None => return Err(ResponseError::UnknownMemberId),
-                Some(known) if known != id => return Err(ResponseError::FencedInstanceId),
+                Some(known) if known != *id => return Err(ResponseError::FencedInstanceId),
                 Some(_) => {}
             }
         }
@@ -523,17 +457,17 @@ impl Group {
     /// Removes a member, by its id or as a static one by its instance id.
     pub(crate) fn leave(
         &mut self,
-        id: &str,
-        instance: Option<&str>,
+        id: &StrBytes,
+        instance: Option<&StrBytes>,
         now: Instant,
     ) -> Result<(), ResponseError> {
-        let id = match instance.map(|instance| self.member_of(instance)) {
+        let id = match instance.map(|instance| self.members.of_instance(instance)) {
             Some(None) => return Err(ResponseError::UnknownMemberId),
-            Some(Some(known)) if !id.is_empty() && known != id => {
+            Some(Some(known)) if !id.is_empty() && known != *id => {
                 return Err(ResponseError::FencedInstanceId);
             }
             Some(Some(known)) => known,
-            None => id.to_owned(),
+            None => id.clone(),
         };
         if self.pending.remove(&id).is_some() {
             return Ok(());
@@ -545,8 +479,8 @@ impl Group {
         Ok(())
     }
 
-    fn remove(&mut self, id: &str, now: Instant) {
-        if let Some(mut member) = self.members.shift_remove(id) {
+    fn remove(&mut self, id: &StrBytes, now: Instant) {
+        if let Some(mut member) = self.members.remove(id) {
             member.fence(ResponseError::UnknownMemberId);
         }
         if self.members.is_empty() {
@@ -559,7 +493,7 @@ impl Group {
     /// Removes members that were silent too long, and ends a rebalance that took too long.
     pub(crate) fn expire(&mut self, now: Instant) {
         self.pending.retain(|_, (deadline, _)| *deadline > now);
-        let silent: Vec<String> = self
+        let silent: Vec<StrBytes> = self
             .members
             .iter()
             .filter(|(_, member)| member.deadline <= now && !member.is_waiting())
@@ -583,55 +517,6 @@ impl Group {
     }
 }
 
-impl Member {
-    fn new(joining: Joining, now: Instant) -> Self {
-        Self {
-            deadline: now + joining.session_timeout,
-            instance_id: joining.instance_id,
-            client_id: joining.client_id,
-            host: joining.host,
-            protocols: joining.protocols,
-            session_timeout: joining.session_timeout,
-            rebalance_timeout: joining.rebalance_timeout,
-            share: joining.share,
-            assignment: Bytes::new(),
-            joining: None,
-            syncing: None,
-        }
-    }
-
-    fn update(&mut self, joining: Joining, now: Instant) {
-        self.protocols = joining.protocols;
-        self.share = joining.share;
-        self.session_timeout = joining.session_timeout;
-        self.rebalance_timeout = joining.rebalance_timeout;
-        self.deadline = now + self.session_timeout;
-    }
-
-    /// Whether a client waits for an answer: it sends no heartbeats meanwhile.
-    fn is_waiting(&self) -> bool {
-        let joins = self
-            .joining
-            .as_ref()
-            .is_some_and(|joining| !joining.is_canceled());
-        joins
-            || self
-                .syncing
-                .as_ref()
-                .is_some_and(|syncing| !syncing.is_canceled())
-    }
-
-    /// Tells a client that waits that it is a member no longer.
-    fn fence(&mut self, error: ResponseError) {
-        if let Some(joining) = self.joining.take() {
-            let _ = joining.send(Err(error));
-        }
-        if let Some(syncing) = self.syncing.take() {
-            let _ = syncing.send(Err(error));
-        }
-    }
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::panic)]
 mod tests {
@@ -641,16 +526,20 @@ mod tests {
     const SESSION: Duration = Duration::from_secs(10);
     const REBALANCE: Duration = Duration::from_secs(30);
 
+    fn text(text: &str) -> StrBytes {
+        text.to_owned().into()
+    }
+
     fn joining(id: &str, instance: Option<&str>) -> Joining {
         Joining {
-            member_id: id.to_owned(),
-            instance_id: instance.map(str::to_owned),
-            client_id: "c".to_owned(),
-            host: "h".to_owned(),
+            member_id: text(id),
+            instance_id: instance.map(text),
+            client_id: "c".into(),
+            host: "h".into(),
             session_timeout: SESSION,
             rebalance_timeout: REBALANCE,
-            protocol_type: "consumer".to_owned(),
-            protocols: vec![("range".to_owned(), Bytes::from_static(b"wishes"))],
+            protocol_type: "consumer".into(),
+            protocols: vec![("range".into(), Bytes::from_static(b"wishes"))],
             share: Memory::new(1 << 20).share(),
             takes_id_first: false,
             skips_assignment: true,
@@ -676,11 +565,11 @@ mod tests {
     /// A group of "a" and "b" that has an assignment.
     fn stable(at: Instant) -> Group {
         let mut group = Group::new();
-        let mut first = later(group.join(joining("", None), "a".to_owned(), at));
+        let mut first = later(group.join(joining("", None), text("a"), at));
         assert_eq!(first.try_recv().unwrap().unwrap().unwrap().generation, 1);
-        let mut second = later(group.join(joining("", None), "b".to_owned(), at));
+        let mut second = later(group.join(joining("", None), text("b"), at));
         assert!(second.try_recv().unwrap().is_none());
-        let mut first = later(group.join(joining("a", None), String::new(), at));
+        let mut first = later(group.join(joining("a", None), StrBytes::new(), at));
         let (first, second) = (
             first.try_recv().unwrap().unwrap(),
             second.try_recv().unwrap().unwrap(),
@@ -688,9 +577,9 @@ mod tests {
         let (first, second) = (first.unwrap(), second.unwrap());
         assert_eq!((first.generation, first.leader.as_str()), (2, "a"));
         assert_eq!((first.members.len(), second.members.len()), (2, 0));
-        let waits = group.sync("b", None, 2, Vec::new(), at);
-        let assigned = ["a", "b"].map(|id| (id.to_owned(), Bytes::from(format!("of {id}"))));
-        let own = now(group.sync("a", None, 2, assigned.into(), at)).unwrap();
+        let waits = group.sync(&text("b"), None, 2, HashMap::new(), at);
+        let assigned = ["a", "b"].map(|id| (text(id), Bytes::from(format!("of {id}"))));
+        let own = now(group.sync(&text("a"), None, 2, assigned.into(), at)).unwrap();
         assert_eq!(own.assignment, "of a");
         let Answer::Later(mut waits) = waits else {
             panic!("it must wait for the leader")
@@ -707,10 +596,10 @@ mod tests {
     fn members_join_are_assigned_and_send_heartbeats() {
         let at = Instant::now();
         let mut group = stable(at);
-        assert_eq!(group.heartbeat("a", None, 2, at), Ok(()));
-        let other = group.heartbeat("a", None, 1, at);
+        assert_eq!(group.heartbeat(&text("a"), None, 2, at), Ok(()));
+        let other = group.heartbeat(&text("a"), None, 1, at);
         assert_eq!(other, Err(ResponseError::IllegalGeneration));
-        let other = group.heartbeat("x", None, 2, at);
+        let other = group.heartbeat(&text("x"), None, 2, at);
         assert_eq!(other, Err(ResponseError::UnknownMemberId));
     }
 
@@ -719,11 +608,11 @@ mod tests {
         let at = Instant::now();
         let mut group = stable(at);
         let later_on = at + SESSION / 2;
-        assert_eq!(group.heartbeat("b", None, 2, later_on), Ok(()));
+        assert_eq!(group.heartbeat(&text("b"), None, 2, later_on), Ok(()));
         group.expire(at + SESSION);
-        let told = group.heartbeat("b", None, 2, at + SESSION);
+        let told = group.heartbeat(&text("b"), None, 2, at + SESSION);
         assert_eq!(told, Err(ResponseError::RebalanceInProgress));
-        let mut again = later(group.join(joining("b", None), String::new(), at + SESSION));
+        let mut again = later(group.join(joining("b", None), StrBytes::new(), at + SESSION));
         let joined = again.try_recv().unwrap().unwrap().unwrap();
         assert_eq!((joined.generation, joined.leader.as_str()), (3, "b"));
     }
@@ -732,9 +621,9 @@ mod tests {
     fn a_member_that_does_not_join_in_time_holds_nobody_up_for_long() {
         let at = Instant::now();
         let mut group = stable(at);
-        let mut waits = later(group.join(joining("", None), "c".to_owned(), at));
+        let mut waits = later(group.join(joining("", None), text("c"), at));
         assert_eq!(
-            group.heartbeat("a", None, 2, at),
+            group.heartbeat(&text("a"), None, 2, at),
             Err(ResponseError::RebalanceInProgress)
         );
         group
@@ -752,18 +641,15 @@ mod tests {
     fn a_static_member_comes_back_without_a_rebalance() {
         let at = Instant::now();
         let mut group = Group::new();
-        let mut first = later(group.join(joining("", Some("i")), "a".to_owned(), at));
+        let mut first = later(group.join(joining("", Some("i")), text("a"), at));
         assert!(first.try_recv().unwrap().unwrap().is_ok());
-        let assigned = vec![("a".to_owned(), Bytes::from_static(b"all"))];
-        assert!(now(group.sync("a", Some("i"), 1, assigned, at)).is_ok());
-        let back = now(group
-            .join(joining("", Some("i")), "b".to_owned(), at)
-            .unwrap())
-        .unwrap();
+        let assigned = HashMap::from([(text("a"), Bytes::from_static(b"all"))]);
+        assert!(now(group.sync(&text("a"), Some(&text("i")), 1, assigned, at)).is_ok());
+        let back = now(group.join(joining("", Some("i")), text("b"), at).unwrap()).unwrap();
         assert_eq!((back.generation, back.member_id.as_str()), (1, "b"));
-        let own = now(group.sync("b", Some("i"), 1, Vec::new(), at)).unwrap();
+        let own = now(group.sync(&text("b"), Some(&text("i")), 1, HashMap::new(), at)).unwrap();
         assert_eq!(own.assignment, "all");
-        let former = group.heartbeat("a", Some("i"), 1, at);
+        let former = group.heartbeat(&text("a"), Some(&text("i")), 1, at);
         assert_eq!(former, Err(ResponseError::FencedInstanceId));
     }
 
@@ -771,12 +657,12 @@ mod tests {
     fn a_member_that_leaves_is_out_at_once() {
         let at = Instant::now();
         let mut group = stable(at);
-        assert_eq!(group.leave("a", None, at), Ok(()));
+        assert_eq!(group.leave(&text("a"), None, at), Ok(()));
         assert_eq!(
-            group.leave("a", None, at),
+            group.leave(&text("a"), None, at),
             Err(ResponseError::UnknownMemberId)
         );
-        assert_eq!(group.leave("b", None, at), Ok(()));
+        assert_eq!(group.leave(&text("b"), None, at), Ok(()));
         assert!(group.is_gone());
     }
 }

@@ -66,7 +66,7 @@ impl Partitions {
         &*self.directory
     }
 
-    /// Tells what is wrong with the directory, if that is why a client is refused.
+    /// Tells what is wrong with the directory, if that is why a client is refused. The next one finds it as it is then.
     pub(crate) fn tell(&self, topic: &str, partition: i32, refusal: &Refusal) {
         if matches!(
             refusal.error,
@@ -76,6 +76,10 @@ impl Partitions {
         ) {
             let text = format!("{topic}-{partition}: {}", refusal.message);
             self.directory.problem(&text);
+            let known = lock(&self.known).remove(&(topic.to_owned(), partition));
+            if let Some(known) = known {
+                lock(&self.open).retain(|one| !Arc::ptr_eq(&one.partition, &known.partition));
+            }
         }
     }
 
@@ -196,10 +200,7 @@ impl Partition {
             true => ResponseError::FencedLeaderEpoch,
             false => ResponseError::UnknownLeaderEpoch,
         };
-        Err(Refusal::new(
-            error,
-            format!("leader epoch {of_client}, the directory has {epoch}"),
-        ))
+        Err(Refusal::new(error, "another leader epoch"))
     }
 
     /// Returns the largest epoch that is not above one, and the offset where it ends; (-1, -1): there is none.

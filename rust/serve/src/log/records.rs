@@ -50,6 +50,7 @@ impl RecordView {
         range: Range,
         drops_aborted: bool,
     ) -> io::Result<Option<Sent>> {
+        segment.check_is_there(range.position + range.length)?;
         let mut range = range;
         if self.as_v2 {
             let (is_old, end) = same_magic(segment, range)?;
@@ -97,7 +98,7 @@ fn as_they_lie(memory: &Arc<Memory>, segment: &Segment, range: Range) -> io::Res
         }));
     }
     let length = range.length.min(IN_MEMORY.max(range.first));
-    let mut share = memory.share();
+    let share = memory.share();
     if !share.grow(bounded(length)?) {
         return Ok(None);
     }
@@ -179,7 +180,7 @@ fn is_aborted(partition: &Partition, header: &Header) -> bool {
 /// Returns the whole batches of a range as v2.
 fn converted(memory: &Arc<Memory>, segment: &Segment, range: Range) -> io::Result<Option<Sent>> {
     let length = bounded(range.length.min(IN_MEMORY.max(range.first)))?;
-    let mut share = memory.share();
+    let share = memory.share();
     // The batches before and after.
     if !share.grow(2 * length) {
         return Ok(None);

@@ -64,6 +64,19 @@ impl Segment {
         })
     }
 
+    /// Refuses bytes that were there and are no more: a file was cut while it was served. A client that was promised them
+    /// would be disconnected, and ask for them again.
+    pub(crate) fn check_is_there(&self, end: u64) -> io::Result<()> {
+        match &self.file {
+            SegmentFile::Local(file) if file.metadata()?.len() < end => Err(invalid(format!(
+                "{:020}.log was cut while it was served: it has {} bytes, and had {end}",
+                self.base_offset,
+                file.metadata()?.len()
+            ))),
+            _ => Ok(()),
+        }
+    }
+
     /// Returns the batch with an offset, or the first one behind it; None: there is none up to the end.
     pub(crate) fn place(&self, offset: i64) -> io::Result<Option<Place>> {
         let below = self.entries_below(|entry| entry.offset <= offset)?;

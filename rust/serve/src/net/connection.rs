@@ -7,13 +7,15 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 use tokio_rustls::TlsAcceptor;
 
 use crate::answers::shared::{Login, Peer, Shared};
 use crate::base::counters::Counters;
+use crate::base::directory::Refusal;
 use crate::base::memory::Share;
 use crate::base::sync::lock;
+use crate::net::open::OpenConnection;
 use crate::net::send_file::send_file;
 use crate::net::socket::Socket;
 use crate::net::steps::Steps;
@@ -21,6 +23,8 @@ use crate::protocol::wire::{Part, ProtocolError};
 
 /// What a frame grows by at first while it arrives: nothing is allocated for a length that a client only announces.
 const STEP: usize = 1 << 12;
+/// The most bytes of a request before a client has logged in.
+const BEFORE_LOGIN: usize = 64 << 10;
 /// How long a request may take to arrive: what has come of it takes memory.
 const ARRIVAL: Duration = Duration::from_secs(10);
 
@@ -29,24 +33,37 @@ pub(super) async fn serve_connection(
     socket: TcpStream,
     tls: Option<&TlsAcceptor>,
     steps: &Steps,
+    open: &OpenConnection,
 ) -> io::Result<()> {
     let shared = &*steps.shared;
+    let login_until = Instant::now() + shared.limits.login;
     socket.set_nodelay(true)?;
     let (local, remote) = (socket.local_addr()?, socket.peer_addr()?);
     let peer = Arc::new(Peer::new(shared, local, remote));
     let mut socket = match tls {
         None => Socket::Plain(socket),
         Some(acceptor) => {
-            let encrypted = timeout(shared.limits.transfer, acceptor.accept(socket)).await??;
+            let encrypted = timeout_at(login_until, acceptor.accept(socket)).await??;
             Socket::Encrypted(Box::new(encrypted))
         }
     };
+    let mut is_known = false;
     loop {
-        let mut share = shared.memory.share();
-        let Some(frame) = read_frame(&mut socket, shared, &mut share).await? else {
+        let share = Arc::new(shared.memory.share());
+        let most = match is_known || shared.users.is_none() {
+            true => shared.limits.request_bytes,
+            false => shared.limits.request_bytes.min(BEFORE_LOGIN),
+        };
+        let frame = read_frame(&mut socket, shared, &share, most);
+        let frame = match is_known {
+            true => frame.await?,
+            false => timeout_at(login_until, frame).await??,
+        };
+        let Some(frame) = frame else {
             return Ok(());
         };
-        if let Some(reply) = steps.answer(&peer, frame).await.map_err(broken)? {
+        let answer = steps.answer(&peer, Arc::clone(&share), frame);
+        if let Some(reply) = answer.await.map_err(broken)? {
             let parts = reply.finish().map_err(broken)?;
             let in_memory = parts.iter().map(|part| match part {
                 Part::Bytes(bytes) => bytes.len(),
@@ -54,6 +71,10 @@ pub(super) async fn serve_connection(
             });
             if !share.grow(in_memory.sum()) {
                 return Err(no_memory());
+            }
+            if !is_known && matches!(*lock(&peer.login), Login::Done(_)) {
+                is_known = true;
+                open.keep();
             }
             send(&mut socket, shared, parts).await?;
         }
@@ -68,15 +89,15 @@ fn broken(error: ProtocolError) -> io::Error {
 }
 
 fn no_memory() -> io::Error {
-    let text = "requests and replies take all memory that they may take";
-    io::Error::new(io::ErrorKind::OutOfMemory, text)
+    io::Error::new(io::ErrorKind::OutOfMemory, Refusal::no_memory().message)
 }
 
 /// Reads a frame without its length; None: the client is done, or silent too long.
 async fn read_frame(
     socket: &mut Socket,
     shared: &Shared,
-    share: &mut Share,
+    share: &Share,
+    most: usize,
 ) -> io::Result<Option<Bytes>> {
     let mut length = [0; 4];
     match timeout(shared.limits.idle, socket.read_exact(&mut length)).await {
@@ -87,7 +108,7 @@ async fn read_frame(
     }
     let length = usize::try_from(i32::from_be_bytes(length))
         .ok()
-        .filter(|length| *length <= shared.limits.request_bytes)
+        .filter(|length| *length <= most)
         .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "a request is too large"))?;
     timeout(ARRIVAL, async {
         let mut frame = BytesMut::new();
@@ -102,10 +123,7 @@ async fn read_frame(
                 socket.read_exact(rest).await?;
             }
         }
-        match share.grow_to_decode(length) {
-            true => Ok(Some(frame.freeze())),
-            false => Err(no_memory()),
-        }
+        Ok(Some(frame.freeze()))
     })
     .await?
 }

@@ -42,7 +42,9 @@ impl Loopback {
     /// Takes a request without its length, and returns the bytes of the response; None: there is none, or the
     /// connection would be closed.
     pub fn answer(&mut self, frame: &[u8]) -> Option<u64> {
-        let answer = self.steps.answer(&self.peer, Bytes::copy_from_slice(frame));
+        let share = Arc::new(self.steps.shared.memory.share());
+        let frame = Bytes::copy_from_slice(frame);
+        let answer = self.steps.answer(&self.peer, share, frame);
         let answered = self
             .runtime
             .block_on(async { tokio::time::timeout(PATIENCE, answer).await });

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use tokio::net::TcpListener;
 use tokio::runtime::Builder;
 use tokio::sync::watch;
+use tokio::time::MissedTickBehavior;
 use tokio_rustls::TlsAcceptor;
 
 use crate::answers::apis::APIS;
@@ -18,6 +19,7 @@ use crate::base::counters::{Count, Counters};
 use crate::base::directory::Directory;
 use crate::base::options::Options;
 use crate::net::connection::serve_connection;
+use crate::net::open::OpenConnections;
 use crate::net::socket;
 use crate::net::steps::Steps;
 
@@ -95,6 +97,7 @@ impl Drop for Server {
     }
 }
 
+/// Takes connections. It waits for no lock that work holds: who comes is told at once.
 async fn accept(
     listener: StdListener,
     tls: Option<TlsAcceptor>,
@@ -104,31 +107,29 @@ async fn accept(
     let Ok(listener) = TcpListener::from_std(listener) else {
         return;
     };
+    tokio::spawn(expire(Arc::clone(&steps), stopped.clone()));
     let shared = &steps.shared;
     let counters = &shared.counters;
-    let mut ticks = tokio::time::interval(TICK);
+    let connections = OpenConnections::new(&shared.limits);
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
-            _ = ticks.tick() => {
-                shared.coordinator.expire(Instant::now());
-                continue;
-            }
             _ = stopped.changed() => return,
         };
         match accepted {
-            Ok((socket, _)) => {
-                if counters.open.fetch_add(1, Ordering::Relaxed) >= shared.limits.connections {
-                    counters.open.fetch_sub(1, Ordering::Relaxed);
+            Ok((socket, client)) => {
+                let Some(open) = connections.open(client.ip()) else {
                     Counters::add(&counters.refused, 1);
                     continue;
-                }
+                };
+                counters.open.fetch_add(1, Ordering::Relaxed);
                 Counters::add(&counters.accepted, 1);
                 let (steps, tls) = (Arc::clone(&steps), tls.clone());
                 let mut stopped = stopped.clone();
                 tokio::spawn(async move {
                     let ended = tokio::select! {
-                        ended = serve_connection(socket, tls.as_ref(), &steps) => ended,
+                        ended = serve_connection(socket, tls.as_ref(), &steps, &open) => ended,
+                        () = open.replaced() => Ok(()),
                         _ = stopped.changed() => Ok(()),
                     };
                     let counters = &steps.shared.counters;
@@ -140,6 +141,23 @@ async fn accept(
             }
             // Too many open files: others may be closed soon.
             Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
+        }
+    }
+}
+
+/// Looks at groups for silent members, on a thread that may wait for a lock.
+async fn expire(steps: Arc<Steps>, mut stopped: watch::Receiver<bool>) {
+    let mut ticks = tokio::time::interval(TICK);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            _ = ticks.tick() => {}
+            _ = stopped.changed() => return,
+        }
+        let steps = Arc::clone(&steps);
+        let work = move || steps.shared.coordinator.expire(Instant::now());
+        if tokio::task::spawn_blocking(work).await.is_err() {
+            return;
         }
     }
 }

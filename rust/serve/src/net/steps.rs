@@ -10,15 +10,17 @@ use tokio::time::sleep;
 use crate::answers::apis::answer;
 use crate::answers::call::{Answered, Step, Threads};
 use crate::answers::shared::{Peer, Shared};
+use crate::base::memory::Share;
 use crate::protocol::wire::{ProtocolError, Reply};
 
-/// The threads for fetches, and as many for other requests, that read files at once.
+/// The threads for fetches, as many for groups, and as many for other requests, that work at once.
 const READERS: usize = 8;
 
 /// What takes the steps of all answers.
 pub(super) struct Steps {
     pub(super) shared: Arc<Shared>,
     fetches: Semaphore,
+    groups: Semaphore,
     others: Semaphore,
 }
 
@@ -27,13 +29,21 @@ impl Steps {
         Self {
             shared: Arc::new(shared),
             fetches: Semaphore::new(READERS),
+            groups: Semaphore::new(READERS),
             others: Semaphore::new(READERS),
         }
     }
 
     /// Returns the reply to a frame without its length; None: the client wants none.
-    pub(super) async fn answer(&self, peer: &Arc<Peer>, frame: Bytes) -> Answered<Option<Reply>> {
-        let mut step = answer(&self.shared, peer, frame)?;
+    ///
+    /// `share` holds the memory of the frame, and grows with what is made of it.
+    pub(super) async fn answer(
+        &self,
+        peer: &Arc<Peer>,
+        share: Arc<Share>,
+        frame: Bytes,
+    ) -> Answered<Option<Reply>> {
+        let mut step = answer(&self.shared, peer, share, frame)?;
         loop {
             step = match step {
                 Step::Reply(reply) => return Ok(reply),
@@ -45,6 +55,7 @@ impl Steps {
                 Step::Block(threads, work) => {
                     let _permit = match threads {
                         Threads::Fetches => self.fetches.acquire().await,
+                        Threads::Groups => self.groups.acquire().await,
                         Threads::Others => self.others.acquire().await,
                     };
                     let ended = spawn_blocking(work).await;

@@ -290,8 +290,9 @@ mod tests {
             api,
             version: if api == ApiKey::ApiVersions { 5 } else { 10 },
             correlation_id: 0,
-            client_id: String::new(),
+            client_id: StrBytes::new(),
             body,
+            elements: 0,
         };
         for place in 0..whole.body.len() {
             let cut = with(whole.api, whole.body.slice(..place));

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use brokerless_core::check_request;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use kafka_protocol::messages::{ApiKey, RequestHeader, ResponseHeader};
-use kafka_protocol::protocol::{Decodable, Encodable, HeaderVersion, Message};
+use kafka_protocol::protocol::{Decodable, Encodable, HeaderVersion, Message, StrBytes};
 
 use crate::base::directory::Refusal;
 use crate::base::memory::Share;
@@ -18,9 +18,11 @@ pub(crate) struct Request {
     pub(crate) api: ApiKey,
     pub(crate) version: i16,
     pub(crate) correlation_id: i32,
-    pub(crate) client_id: String,
+    pub(crate) client_id: StrBytes,
     /// The body as it was sent.
     pub(crate) body: Bytes,
+    /// How many elements its lists have.
+    pub(crate) elements: usize,
 }
 
 /// Why a request has no answer: the connection is closed.
@@ -80,17 +82,15 @@ impl Request {
         };
         let header = RequestHeader::decode(&mut frame, api.request_header_version(version))
             .map_err(|error| ProtocolError::Bytes(format!("header: {error}")))?;
-        check_request(api_key, version, &frame)
+        let elements = check_request(api_key, version, &frame)
             .map_err(|error| ProtocolError::Bytes(format!("{api:?} version {version}: {error}")))?;
         let request = Self {
             api,
             version,
             correlation_id,
-            client_id: header
-                .client_id
-                .map(|id| id.to_string())
-                .unwrap_or_default(),
+            client_id: header.client_id.unwrap_or_default(),
             body: frame,
+            elements,
         };
         Ok((found, request))
     }
@@ -101,6 +101,15 @@ impl Request {
     pub(crate) fn body<T: Decodable + Message>(&self) -> Result<T, ProtocolError> {
         let version = self.version.min(T::VERSIONS.max);
         T::decode(&mut self.body.clone(), version).map_err(|error| self.error(&error))
+    }
+
+    /// Returns what a reply needs of the request, without its bytes: the reply may come late.
+    pub(crate) fn without_body(&self) -> Self {
+        Self {
+            client_id: StrBytes::new(),
+            body: Bytes::new(),
+            ..*self
+        }
     }
 
     /// Says what is wrong with the request.

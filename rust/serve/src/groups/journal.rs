@@ -1,0 +1,295 @@
+//! The file of commits: a line for each, with tabs between its fields. The last line of a partition counts.
+//!
+//! Lines are added at the end. One write and one sync serve all clients that wait for them. A file with many lines that
+//! no longer count is replaced by one without them.
+
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, BufWriter, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use crate::base::directory::Commit;
+use crate::base::sync::lock;
+
+/// A file is replaced when it is larger than this, and than twice what it was when it was written as a whole.
+const GROWTH: u64 = 4 << 20;
+
+/// A commit: group, topic, partition, and what is committed.
+pub(super) type Line<'a> = (&'a str, &'a str, i32, &'a Commit);
+
+/// The file.
+pub(super) struct Journal {
+    path: PathBuf,
+    added: Mutex<Added>,
+    written: Mutex<Written>,
+    /// Held as long as this server keeps commits in the file.
+    _lock: File,
+}
+
+/// Lines that are not in the file yet.
+#[derive(Default)]
+struct Added {
+    lines: Vec<u8>,
+    /// How often lines were added so far.
+    number: u64,
+}
+
+/// What is in the file, durably.
+struct Written {
+    /// None: the file has to be written as a whole, as there is none yet, or as a write to it failed.
+    file: Option<File>,
+    /// The additions that are in it.
+    number: u64,
+    length: u64,
+    /// Its length when it was written as a whole.
+    whole: u64,
+}
+
+impl Journal {
+    /// Opens a file, and calls `visit` with each line of it. What a crash left of a last line is not one.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be read, it is a link, it holds something else, or another server keeps its commits there.
+    pub(super) fn open(
+        path: &Path,
+        visit: impl FnMut(String, String, i32, Commit),
+    ) -> io::Result<Self> {
+        let named =
+            |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
+        let lock = locked(path).map_err(named)?;
+        let written = opened(path, visit).map_err(named)?;
+        Ok(Self {
+            path: path.to_owned(),
+            added: Mutex::default(),
+            written: Mutex::new(written),
+            _lock: lock,
+        })
+    }
+
+    /// Adds lines, which are durable after [`Journal::sync`] of the number that it returns.
+    pub(super) fn add<'a>(&self, lines: impl Iterator<Item = Line<'a>>) -> u64 {
+        let mut added = lock(&self.added);
+        for line in lines {
+            put(&mut added.lines, line);
+        }
+        added.number += 1;
+        added.number
+    }
+
+    /// Returns when what was added is in the file. This blocks.
+    ///
+    /// `write_all` writes all commits that are known, for a file that has to be written as a whole.
+    pub(super) fn sync(
+        &self,
+        number: u64,
+        write_all: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let written = &mut *lock(&self.written);
+        if written.number >= number {
+            // Another client has waited for the disk meanwhile, for this one too.
+            return Ok(());
+        }
+        let Added { lines, number } = {
+            let mut added = lock(&self.added);
+            let number = added.number;
+            Added {
+                lines: std::mem::take(&mut added.lines),
+                number,
+            }
+        };
+        let length = written.length + lines.len() as u64;
+        let is_long = length > written.whole.saturating_mul(2).max(GROWTH);
+        match &mut written.file {
+            Some(file) if !is_long => {
+                let appended = file.write_all(&lines).and_then(|()| file.sync_data());
+                if appended.is_err() {
+                    // A part of a line may be there.
+                    written.file = None;
+                }
+                appended?;
+                written.length = length;
+            }
+            _ => {
+                written.file = None;
+                let (file, length) = replaced(&self.path, write_all)?;
+                (written.length, written.whole) = (length, length);
+                written.file = Some(file);
+            }
+        }
+        written.number = number;
+        Ok(())
+    }
+}
+
+/// Writes a line.
+pub(super) fn put(into: &mut Vec<u8>, (group, topic, partition, commit): Line<'_>) {
+    put_escaped(into, group);
+    into.push(b'\t');
+    put_escaped(into, topic);
+    let numbers = format!(
+        "\t{partition}\t{}\t{}\t",
+        commit.offset, commit.leader_epoch
+    );
+    into.extend_from_slice(numbers.as_bytes());
+    put_escaped(into, &commit.metadata);
+    into.push(b'\n');
+}
+
+fn opened(path: &Path, mut visit: impl FnMut(String, String, i32, Commit)) -> io::Result<Written> {
+    let nothing = Written {
+        file: None,
+        number: 0,
+        length: 0,
+        whole: 0,
+    };
+    let file = match options().read(true).append(true).open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(nothing),
+        Err(error) => return Err(error),
+    };
+    if !file.metadata()?.is_file() {
+        let text = "not a regular file";
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+    }
+    let (mut length, mut number) = (0, 0);
+    let mut reader = BufReader::new(&file);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        let count = reader.read_until(b'\n', &mut line)? as u64;
+        let is_whole = line.pop_if(|last| *last == b'\n').is_some();
+        number += 1;
+        // Only behind a whole line: a file that never had one is none of ours, and is left as it is.
+        if !is_whole && (count == 0 || length > 0) {
+            break;
+        }
+        let parsed = std::str::from_utf8(&line).ok().filter(|_| is_whole);
+        let Some((group, topic, partition, commit)) = parsed.and_then(parsed_line) else {
+            let text = format!("line {number} is no commit");
+            return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+        };
+        length += count;
+        visit(group, topic, partition, commit);
+    }
+    if length == 0 {
+        return Ok(nothing);
+    }
+    file.set_len(length)?;
+    Ok(Written {
+        file: Some(file),
+        number: 0,
+        length,
+        whole: length,
+    })
+}
+
+fn parsed_line(line: &str) -> Option<(String, String, i32, Commit)> {
+    let mut fields = line.split('\t');
+    let mut text = || unescaped(fields.next()?);
+    let (group, topic) = (text()?, text()?);
+    let partition = text()?.parse().ok()?;
+    let offset = text()?.parse().ok()?;
+    let leader_epoch = text()?.parse().ok()?;
+    let metadata = text()?.into();
+    let commit = Commit {
+        offset,
+        leader_epoch,
+        metadata,
+    };
+    fields
+        .next()
+        .is_none()
+        .then_some((group, topic, partition, commit))
+}
+
+/// Replaces the file as a whole: a reader finds the old lines or the new ones. Returns it with its length.
+fn replaced(
+    path: &Path,
+    write_all: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
+) -> io::Result<(File, u64)> {
+    let new = beside(path, ".new");
+    // One that a crash left, or a link that leads elsewhere.
+    match fs::remove_file(&new) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let file = options().append(true).create_new(true).open(&new)?;
+    let mut buffered = BufWriter::new(file);
+    write_all(&mut buffered)?;
+    let file = buffered
+        .into_inner()
+        .map_err(io::IntoInnerError::into_error)?;
+    file.sync_all()?;
+    fs::rename(&new, path)?;
+    File::open(parent(path))?.sync_all()?;
+    let length = file.metadata()?.len();
+    Ok((file, length))
+}
+
+/// Locks the file, by one beside it: the file itself is replaced.
+fn locked(path: &Path) -> io::Result<File> {
+    let file = options()
+        .create(true)
+        .append(true)
+        .open(beside(path, ".lock"))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(fs::TryLockError::WouldBlock) => Err(io::Error::new(
+            io::ErrorKind::ResourceBusy,
+            "another server keeps its commits there",
+        )),
+        Err(fs::TryLockError::Error(error)) => Err(error),
+    }
+}
+
+/// No file is opened through a link, which may lead to any other file; and no named pipe is waited for.
+fn options() -> fs::OpenOptions {
+    let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
+    let mut options = File::options();
+    options.custom_flags(flags.bits().cast_signed());
+    options
+}
+
+fn beside(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(ending);
+    path.with_file_name(name)
+}
+
+fn parent(path: &Path) -> &Path {
+    let parent = path.parent();
+    let named = parent.filter(|parent| !parent.as_os_str().is_empty());
+    named.unwrap_or(Path::new("."))
+}
+
+fn put_escaped(into: &mut Vec<u8>, text: &str) {
+    for byte in text.bytes() {
+        match byte {
+            b'\\' => into.extend_from_slice(b"\\\\"),
+            b'\t' => into.extend_from_slice(b"\\t"),
+            b'\n' => into.extend_from_slice(b"\\n"),
+            b'\r' => into.extend_from_slice(b"\\r"),
+            other => into.push(other),
+        }
+    }
+}
+
+fn unescaped(text: &str) -> Option<String> {
+    let mut found = String::with_capacity(text.len());
+    let mut letters = text.chars();
+    while let Some(letter) = letters.next() {
+        found.push(match letter {
+            '\\' => match letters.next()? {
+                '\\' => '\\',
+                't' => '\t',
+                'n' => '\n',
+                'r' => '\r',
+                _ => return None,
+            },
+            other => other,
+        });
+    }
+    Some(found)
+}

@@ -1,0 +1,216 @@
+//! The members of a group of the classic protocol, and what their clients wait for.
+
+use std::collections::HashMap;
+use std::ops::Deref;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use futures_channel::oneshot;
+use kafka_protocol::ResponseError;
+use kafka_protocol::indexmap::IndexMap;
+use kafka_protocol::protocol::StrBytes;
+
+use crate::base::memory::Share;
+
+/// What a member learns when all have joined.
+#[derive(Debug, Clone)]
+pub(crate) struct Joined {
+    pub(crate) generation: i32,
+    pub(crate) protocol_type: StrBytes,
+    pub(crate) protocol: Option<StrBytes>,
+    pub(crate) leader: StrBytes,
+    pub(crate) member_id: StrBytes,
+    /// For the leader, all members with their wishes.
+    pub(crate) members: Vec<(StrBytes, Option<StrBytes>, Bytes)>,
+    /// Whether the leader has nothing to assign: a static one that came back (KIP-814).
+    pub(crate) skip_assignment: bool,
+}
+
+/// What a member learns when the leader has assigned.
+#[derive(Debug, Clone)]
+pub(crate) struct Assigned {
+    pub(crate) protocol_type: StrBytes,
+    pub(crate) protocol: Option<StrBytes>,
+    pub(crate) assignment: Bytes,
+}
+
+/// A member that joins. Texts and bytes are copies: the request itself is not kept.
+#[derive(Debug)]
+pub(crate) struct Joining {
+    pub(crate) member_id: StrBytes,
+    pub(crate) instance_id: Option<StrBytes>,
+    pub(crate) client_id: StrBytes,
+    pub(crate) host: StrBytes,
+    pub(crate) session_timeout: Duration,
+    pub(crate) rebalance_timeout: Duration,
+    pub(crate) protocol_type: StrBytes,
+    /// Each has a name of its own.
+    pub(crate) protocols: Vec<(StrBytes, Bytes)>,
+    /// The memory of all that.
+    pub(crate) share: Share,
+    /// Whether the client understands that it gets an id first (KIP-394).
+    pub(crate) takes_id_first: bool,
+    /// Whether the client understands that it has nothing to assign (KIP-814).
+    pub(crate) skips_assignment: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct Member {
+    pub(crate) instance_id: Option<StrBytes>,
+    pub(crate) client_id: StrBytes,
+    pub(crate) host: StrBytes,
+    pub(crate) protocols: Vec<(StrBytes, Bytes)>,
+    pub(crate) assignment: Bytes,
+    pub(super) session_timeout: Duration,
+    pub(super) rebalance_timeout: Duration,
+    pub(super) deadline: Instant,
+    pub(super) joining: Option<oneshot::Sender<Result<Joined, ResponseError>>>,
+    pub(super) syncing: Option<oneshot::Sender<Result<Assigned, ResponseError>>>,
+    share: Share,
+}
+
+impl Member {
+    pub(super) fn new(joining: Joining, now: Instant) -> Self {
+        Self {
+            deadline: now + joining.session_timeout,
+            instance_id: joining.instance_id,
+            client_id: joining.client_id,
+            host: joining.host,
+            protocols: joining.protocols,
+            session_timeout: joining.session_timeout,
+            rebalance_timeout: joining.rebalance_timeout,
+            share: joining.share,
+            assignment: Bytes::new(),
+            joining: None,
+            syncing: None,
+        }
+    }
+
+    /// Keeps a copy of an assignment in place of the one before. Without memory, the member gets nothing, and joins again.
+    pub(super) fn assign(&mut self, assignment: &[u8]) {
+        self.share.give_back(self.assignment.len());
+        self.assignment = match self.share.grow(assignment.len()) {
+            true => Bytes::copy_from_slice(assignment),
+            false => Bytes::new(),
+        };
+    }
+
+    /// Whether a client waits for an answer: it sends no heartbeats meanwhile.
+    pub(super) fn is_waiting(&self) -> bool {
+        let joins = self
+            .joining
+            .as_ref()
+            .is_some_and(|joining| !joining.is_canceled());
+        joins
+            || self
+                .syncing
+                .as_ref()
+                .is_some_and(|syncing| !syncing.is_canceled())
+    }
+
+    /// Tells a client that waits that it is a member no longer.
+    pub(super) fn fence(&mut self, error: ResponseError) {
+        if let Some(joining) = self.joining.take() {
+            let _ = joining.send(Err(error));
+        }
+        if let Some(syncing) = self.syncing.take() {
+            let _ = syncing.send(Err(error));
+        }
+    }
+}
+
+/// The members by their ids, in the order in which they came. How many know a protocol, and which one has an instance
+/// id, is looked up: to compare all members with each other would take others' time.
+#[derive(Debug, Default)]
+pub(crate) struct Members {
+    all: IndexMap<StrBytes, Member>,
+    knowing: HashMap<StrBytes, usize>,
+    instances: HashMap<StrBytes, StrBytes>,
+}
+
+impl Deref for Members {
+    type Target = IndexMap<StrBytes, Member>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.all
+    }
+}
+
+impl Members {
+    pub(super) fn insert(&mut self, id: StrBytes, member: Member) {
+        self.remove(&id);
+        self.count(&member.protocols);
+        if let Some(instance) = &member.instance_id {
+            self.instances.insert(instance.clone(), id.clone());
+        }
+        self.all.insert(id, member);
+    }
+
+    pub(super) fn remove(&mut self, id: &StrBytes) -> Option<Member> {
+        let member = self.all.shift_remove(id)?;
+        self.discount(&member.protocols);
+        if let Some(instance) = &member.instance_id
+            && self.instances.get(instance) == Some(id)
+        {
+            self.instances.remove(instance);
+        }
+        Some(member)
+    }
+
+    /// Takes what a member says that joins again.
+    pub(super) fn update(&mut self, id: &StrBytes, joining: Joining, now: Instant) {
+        let Some(member) = self.all.get_mut(id) else {
+            return;
+        };
+        // The memory of its assignment goes over to the new share.
+        let assignment = std::mem::take(&mut member.assignment);
+        let before = std::mem::replace(&mut member.protocols, joining.protocols);
+        member.share = joining.share;
+        member.assign(&assignment);
+        member.session_timeout = joining.session_timeout;
+        member.rebalance_timeout = joining.rebalance_timeout;
+        member.deadline = now + member.session_timeout;
+        let after = member.protocols.clone();
+        self.discount(&before);
+        self.count(&after);
+    }
+
+    pub(super) fn get_mut(&mut self, id: &StrBytes) -> Option<&mut Member> {
+        self.all.get_mut(id)
+    }
+
+    pub(super) fn values_mut(&mut self) -> impl Iterator<Item = &mut Member> {
+        self.all.values_mut()
+    }
+
+    /// The member with an instance id.
+    pub(super) fn of_instance(&self, instance: &StrBytes) -> Option<StrBytes> {
+        self.instances.get(instance).cloned()
+    }
+
+    /// Whether all members but perhaps one know a protocol.
+    pub(super) fn all_know(&self, protocol: &StrBytes, but: Option<&StrBytes>) -> bool {
+        let knowing = self.knowing.get(protocol).copied().unwrap_or(0);
+        let left_out = but.and_then(|id| self.all.get(id));
+        let knows = |member: &Member| member.protocols.iter().any(|(name, _)| name == protocol);
+        let (of_one, one) = left_out.map_or((0, 0), |member| (knows(member).into(), 1));
+        knowing - of_one == self.all.len() - one
+    }
+
+    fn count(&mut self, protocols: &[(StrBytes, Bytes)]) {
+        for (name, _) in protocols {
+            *self.knowing.entry(name.clone()).or_default() += 1;
+        }
+    }
+
+    fn discount(&mut self, protocols: &[(StrBytes, Bytes)]) {
+        for (name, _) in protocols {
+            if let Some(count) = self.knowing.get_mut(name) {
+                *count -= 1;
+                if *count == 0 {
+                    self.knowing.remove(name);
+                }
+            }
+        }
+    }
+}
