@@ -6,7 +6,20 @@ from types import SimpleNamespace
 
 import pytest
 from filling import EARLIEST_LOCAL, tier, wait_until_moved
-from kafka import AFTER_A_KILL, EACH_RELEASE, Broker, OldBroker, again, complaints, free_ports, start_nodes, tiered
+from kafka import (
+    AFTER_A_KILL,
+    DEFAULT,
+    EACH_RELEASE,
+    NEWEST,
+    OLDER,
+    Broker,
+    OldBroker,
+    again,
+    complaints,
+    free_ports,
+    start_nodes,
+    tiered,
+)
 from test_cluster import ACLS, AUTHORIZER, QUOTAS
 
 import brokerless as bl
@@ -23,6 +36,8 @@ CONFIGS = [
     {"type": "TOPIC", "resource": "orders", "name": "retention.ms", "value": "123456789"},
     {"type": "BROKER", "resource": "1", "name": "log.cleaner.threads", "value": "2"},
     {"type": "BROKER", "resource": "", "name": "log.retention.ms", "value": "777777777"},
+    # KIP-966: the first controller of a new cluster sets it as its own configuration has it.
+    {"type": "BROKER", "resource": "", "name": "min.insync.replicas", "value": "2"},
 ]
 USERS = [("ann", "SCRAM-SHA-256", 4096), ("bob", "SCRAM-SHA-512", 8192)]
 TOPICS = ("orders", "payments", "single")
@@ -34,6 +49,15 @@ def told(client, broker):
     """What a cluster says of its metadata: by subject, without what depends on its nodes."""
     rows = client.state(broker, "metadata")
     return {subject: sorted(map(repr, (row for row in rows if row["subject"] == subject))) for subject in SUBJECTS}
+
+
+def in_force(client, broker):
+    """The settings in force of each topic, and those of the broker that were set at runtime."""
+    of_broker = client.configs(broker, "broker", str(broker.node_id)).items()
+    return {
+        "": {name: value for name, value in of_broker if value[1].startswith("DYNAMIC")},
+        **{topic: client.configs(broker, "topic", topic) for topic in client.topics(broker)},
+    }
 
 
 def ids(client, broker):
@@ -102,8 +126,11 @@ def test_two_of_three_controllers_are_lost(client, lost, tmp_path):
     with Broker(tmp_path / "new", log=tmp_path / "log", **alone) as broker:
         assert ids(client, broker) == lost.ids
         # What one node cannot keep is announced.
-        announced = "min.insync.replicas of topic __transaction_state is 1, not 2: it has no more replicas"
-        assert announced in rescued.notes
+        announced = {
+            "min.insync.replicas of topic __transaction_state is 1, not 2: it has no more replicas",
+            "min.insync.replicas of the cluster is 1, not 2: there are no more nodes",
+        }
+        assert announced <= set(rescued.notes)
         two, one = (f"'name': 'min.insync.replicas', 'value': '{count}'" for count in (2, 1))
         configs = [row.replace(two, one) for row in lost.told["configs"]]
         assert told(client, broker) == {**lost.told, "configs": configs}
@@ -113,6 +140,32 @@ def test_two_of_three_controllers_are_lost(client, lost, tmp_path):
         assert client.consume(broker, "single") == []
         assert [line for line in complaints(broker.log) if "stray" in line] == []
         assert client.produce(broker, "orders", 0, 5)[0]["offset"] == 100
+
+
+@pytest.mark.parametrize("version", [NEWEST, again(DEFAULT), again(OLDER[0])])
+@pytest.mark.parametrize("standalone", [False, True])
+def test_each_layer_of_settings_is_in_force_whatever_the_new_configuration_says(client, tmp_path, version, standalone):
+    data, options = tmp_path / "data", {"version": version, "standalone": standalone, **AUTHORIZER}
+    configs = [
+        *CONFIGS[:-1],
+        {**CONFIGS[-1], "value": "1"},
+        {"type": "CLIENT_METRICS", "resource": "all", "name": "interval.ms", "value": "60000"},
+    ]
+    with Broker(data, log=tmp_path / "before.log", **options) as broker:
+        client.create(broker, "orders", segment_bytes=1 << 20)
+        client.create(broker, "payments")
+        client.state(broker, "changeMetadata", acls=ACLS, quotas=QUOTAS, configs=configs)
+        client.state(
+            broker, "changeMetadata", users=[{"user": "ann", "mechanism": "SCRAM-SHA-256", "iterations": 4096}]
+        )
+        before = told(client, broker), in_force(client, broker)
+    port = {1: free_ports(1)[0]}
+    rescued = bl.rescue(data, to=tmp_path / "new", voters=f"1@127.0.0.1:{port[1]}" if standalone else None)
+    assert rescued.is_whole
+    new = {**options, **AFTER_A_KILL, "controllers": port, "min_insync_replicas": 3, "log_cleaner_threads": 4}
+    with Broker(tmp_path / "new", log=tmp_path / "new.log", **new) as broker:
+        assert (told(client, broker), in_force(client, broker)) == before
+        assert client.produce(broker, "orders", 0, 1)[0]["offset"] == 0
 
 
 def test_all_metadata_are_lost(client, lost, tmp_path):

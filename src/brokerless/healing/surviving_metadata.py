@@ -28,7 +28,7 @@ from brokerless.metadata.log import replay_log, replay_snapshot, snapshots
 from brokerless.metadata.records import BROKER_RESOURCE, TOPIC_RESOURCE
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from brokerless.layout.log_dir_files import LogDirFiles
 
@@ -71,10 +71,9 @@ class SurvivingImage(MetadataImage):
         """The controllers that elect their leader; empty if they are not known."""
         return set(self._voters)
 
-    @property
-    def metadata_version(self) -> int | None:
-        """The level of the feature metadata.version; None: there is none."""
-        return self._features.get("metadata.version")
+    def feature_level(self, name: str) -> int:
+        """Return the level of a feature; 0: it is off."""
+        return self._features.get(name, 0)
 
     def features(self) -> list[bytes]:
         """Return the records of the features, metadata.version first: it says how to read the others."""
@@ -84,20 +83,23 @@ class SurvivingImage(MetadataImage):
         )
         return [self._records[key] for key in keys]
 
-    def others(self, nodes: Container[int], *, most_in_sync: int) -> Iterator[bytes]:
-        """Yield the records of settings but those of topics, of access rights, quotas, users and tokens.
+    def broker_settings(self) -> Iterator[tuple[str, str, str, bytes]]:
+        """Yield the dynamic settings of brokers: the broker, the name, the value and the record.
 
-        Args:
-            nodes: the nodes that there will be: settings of other brokers are left out.
-            most_in_sync: a min.insync.replicas above it is left out: nobody could write with acks=all.
+        The broker "" is the default of all of them.
         """
         for key, record in self._records.items():
+            if key[:2] == ("config", BROKER_RESOURCE):
+                value = self._configs.get(key[1:3], {}).get(key[3])
+                if value is not None:
+                    yield key[2], key[3], value, record
+
+    def others(self) -> Iterator[bytes]:
+        """Yield the records of settings but those of topics and brokers, of access rights, quotas, users and tokens."""
+        for key, record in self._records.items():
             if key[0] == "config":
-                _, kind, resource, name = key
-                value = self._configs.get((kind, resource), {}).get(name)
-                is_too_much = name == IN_SYNC and is_above(value, most_in_sync)
-                is_of_other = kind == BROKER_RESOURCE and resource and not _is_node(resource, nodes)
-                if value is not None and kind != TOPIC_RESOURCE and not (is_of_other or is_too_much):
+                value = self._configs.get(key[1:3], {}).get(key[3])
+                if value is not None and key[1] not in (TOPIC_RESOURCE, BROKER_RESOURCE):
                     yield record
             elif (
                 (key[0] == "acl" and key[1] in self._acls)
@@ -116,10 +118,6 @@ def is_above(value: str | None, most: int) -> bool:
     """
     match = re.fullmatch(r"\s*\+?0*([0-9]+)\s*", value or "")
     return match is not None and (len(match[1]) > len(str(most)) or int(match[1]) > most)
-
-
-def _is_node(resource: str, nodes: Container[int]) -> bool:
-    return re.fullmatch("[0-9]{1,10}", resource) is not None and int(resource) in nodes
 
 
 def _quota(value: dict[str, Any]) -> _Key:

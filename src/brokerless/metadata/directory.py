@@ -32,6 +32,15 @@ def formatted_snapshot(path: str) -> str:
     return f"{path}/{file_names.METADATA_TOPIC}-0/{0:020d}-{0:010d}.checkpoint"
 
 
+def first_snapshot(path: str) -> str:
+    """Return the path of the snapshot that a metadata log begins with, if a cluster is to start with one.
+
+    It is of offset 1, and the log begins there. So nodes that join later, with empty logs, fetch it: at offset 0, they
+    would fetch the log from its start.
+    """
+    return f"{path}/{file_names.METADATA_TOPIC}-0/{1:020d}-{1:010d}.checkpoint"
+
+
 def has_metadata_log(path: str) -> bool:
     """Return whether a log directory has the metadata log of a started cluster.
 
