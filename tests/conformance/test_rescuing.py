@@ -20,6 +20,7 @@ from kafka import (
     start_nodes,
     tiered,
 )
+from state_workload import NEW_SETTINGS
 from test_cluster import ACLS, AUTHORIZER, QUOTAS
 
 import brokerless as bl
@@ -187,6 +188,68 @@ def test_all_metadata_are_lost(client, lost, tmp_path):
     finally:
         for node in nodes:
             node.kill()
+
+
+PARTITIONS = {
+    "offsets_topic_num_partitions": 7,
+    "transaction_state_log_num_partitions": 3,
+    "share_coordinator_state_topic_num_partitions": 4,
+}
+
+
+@pytest.mark.parametrize("version", [NEWEST, again(DEFAULT)])
+def test_without_metadata_coordinators_of_each_kind_find_their_groups(client, tmp_path, version):
+    """Kafka's own topics get as many partitions as before, and not as many as by default."""
+    data, options = tmp_path / "data", {**NEW_SETTINGS, **PARTITIONS, "version": version}
+
+    def known(broker):
+        columns = ("group", "type", "epoch")
+        return sorted(tuple(row.get(column) for column in columns) for row in client.state(broker, "groups"))
+
+    with Broker(data, log=tmp_path / "before.log", **options) as broker:
+        if version == DEFAULT:
+            client.state(broker, "feature", feature="share.version", level=1)
+        client.create(broker, "orders", 3)
+        for partition in range(3):
+            client.produce(broker, "orders", partition, 5, mode="commit", transactional_id=f"id-{partition}")
+        client.commit(broker, "classic", "orders", 0, 3)
+        kinds = {"consumer": ["new-1", "new-2"], "share": ["shared-1", "shared-2"]}
+        for kind, groups in kinds.items():
+            for group in groups:
+                client.state(
+                    broker, "join", member=group, group=group, kind=kind, topics=["orders"], pattern=None, properties={}
+                )
+        if version == NEWEST:
+            client.state(broker, "joinStreams", group="streaming", topic="orders", isReady=True)
+        joined = {group for groups in kinds.values() for group in groups}
+        until(lambda: all(len(row["members"]) == 1 for row in client.state(broker, "groups") if row["group"] in joined))
+        # What share groups have read is kept from the first assignment on.
+        until(lambda: sum(log.log_end_offset for log in bl.LogDirs(data).logs(["__share_group_state"])) >= 6)
+        for member in sorted(joined):
+            client.state(broker, "leave", member=member)
+        until(lambda: all(not row["members"] for row in client.state(broker, "groups") if row["group"] in joined))
+        before, topics = known(broker), ids(client, broker)
+    shutil.rmtree(data / "__cluster_metadata-0")
+    rescued = bl.rescue(data, to=tmp_path / "new", release=version)
+    assert {name: count for name, (_, count) in topics.items()} == rescued.topics
+    assert any("no disk has the cluster's metadata" in doubt for doubt in rescued.doubts)
+    with Broker(tmp_path / "new", log=tmp_path / "new.log", **options, **AFTER_A_KILL) as broker:
+        if version == DEFAULT:
+            client.state(broker, "feature", feature="share.version", level=1)
+        assert ids(client, broker) == topics
+        assert known(broker) == before
+        client.state(
+            broker,
+            "join",
+            member="back",
+            group="shared-1",
+            kind="share",
+            topics=["orders"],
+            pattern=None,
+            properties={},
+        )
+        until(lambda: any(row["members"] for row in client.state(broker, "groups") if row["group"] == "shared-1"))
+        client.state(broker, "leave", member="back")
 
 
 def test_a_data_disk_of_each_node_is_lost(client, lost, tmp_path):

@@ -231,7 +231,7 @@ class RescuePlan:
             )
         metadata = surviving_metadata(roots, result.doubts)
         if metadata is None:
-            result.notes.append(
+            result.doubts.append(
                 "no disk has the cluster's metadata: topics are known by their directories only. Their settings, "
                 "access rights, quotas and users are lost. So that nothing is deleted, all get retention.ms=-1"
             )
@@ -472,6 +472,16 @@ class RescuePlan:
         for (path, node), names in unassigned.items():
             self.report.notes.append(
                 f"batches come from {path}, of node {node}, for {listed_few(names)}: the metadata name other nodes"
+            )
+        later = [
+            one.name
+            for one in self.partitions
+            if one.known and one.kept is not None and one.kept.epoch > one.known["leader_epoch"]
+        ]
+        if later:
+            self.report.doubts.append(
+                f"the metadata are older than the logs: they do not know the last leader epoch of {listed_few(later)}. "
+                "Later changes of topics, settings and access rights may be lost"
             )
         # To make the records is to note each setting that changes.
         for _ in self.records():

@@ -94,6 +94,14 @@ def has_topic_ids(path: str) -> bool:
     return any(storage.exists(f"{path}/{name}/{checkpoints.PARTITION_METADATA}") for name in names)
 
 
+def has_started(path: str) -> bool:
+    """Return whether a broker or a controller ran on a log directory, as far as its files tell, but for its logs."""
+    metadata = f"{path}/{file_names.METADATA_TOPIC}-0"
+    new = {os.path.basename(formatted_snapshot(path)), os.path.basename(first_snapshot(path))}
+    names = storage.list_directory(metadata) if storage.exists(metadata) else []
+    return not new.issuperset(names) or _was_closed_by_broker(path)
+
+
 def was_started(path: str) -> bool:
     """Return whether a broker ran on a log directory: then no controller reads the formatted snapshot any more.
 
@@ -106,6 +114,10 @@ def was_started(path: str) -> bool:
         for name in storage.list_directory(metadata)
     ):
         return True
+    return _was_closed_by_broker(path)
+
+
+def _was_closed_by_broker(path: str) -> bool:
     markers = (f"{path}/{name}" for name in (checkpoints.CLEAN_SHUTDOWN, checkpoints.CLEAN_SHUTDOWN_ASIDE))
     epochs = [
         checkpoints.parse_clean_shutdown(storage.read_all(marker)) for marker in markers if storage.exists(marker)

@@ -66,6 +66,7 @@ def test_a_setting_that_the_first_controller_would_replace_starts_in_the_metadat
     assert [finding.code for finding in bl.check(tmp_path / "new")] == []
     once_more = bl.rescue(tmp_path / "new", to=tmp_path / "again")
     assert once_more.metadata == str(tmp_path / "new/__cluster_metadata-0")
+    assert once_more.is_whole
     assert settings(tmp_path / "again") == settings(tmp_path / "new")
     assert bl.LogDirs(tmp_path / "again").log("orders", 0).log_end_offset == 2
 
@@ -117,6 +118,17 @@ def test_each_setting_that_fewer_nodes_cannot_have_is_noted(tmp_path, dry_run):
     ]
     if not dry_run:
         assert settings(tmp_path / "new") == {("", IN_SYNC): "1", ("1", IN_SYNC): "1"}
+
+
+def test_metadata_that_are_older_than_the_logs_are_in_doubt(old):
+    """A leader writes in an epoch only after the metadata have it."""
+    metadata = (old / "bootstrap.checkpoint").read_bytes()
+    with bl.open_log_dir(old, sole_replica=True) as log_dir:
+        log_dir.log("orders", 0, leader_epoch=3).append(batch(0, [b"w"], timestamp=NOW))
+    assert bl.rescue(old, dry_run=True).doubts == []
+    (old / "bootstrap.checkpoint").write_bytes(metadata)
+    (doubt,) = bl.rescue(old, dry_run=True).doubts
+    assert "the metadata are older than the logs: they do not know the last leader epoch of orders-0" in doubt
 
 
 def test_the_plan_tells_what_becomes_of_a_partition_behind_its_copy(old, tmp_path):

@@ -173,7 +173,7 @@ def test_without_metadata_directories_tell_the_topics(disks, tmp_path):
         (one / "bootstrap.checkpoint").unlink()
     rescued = bl.rescue(*disks, to=tmp_path / "new")
     assert rescued.metadata is None
-    assert any("no disk has the cluster's metadata" in note for note in rescued.notes)
+    assert any("no disk has the cluster's metadata" in doubt for doubt in rescued.doubts)
     assert ids(tmp_path / "new") == known
     assert offsets(tmp_path / "new") == list(range(10))
     # A broker would delete records of more than seven days.
