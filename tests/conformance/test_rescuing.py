@@ -238,16 +238,8 @@ def test_without_metadata_coordinators_of_each_kind_find_their_groups(client, tm
             client.state(broker, "feature", feature="share.version", level=1)
         assert ids(client, broker) == topics
         assert known(broker) == before
-        client.state(
-            broker,
-            "join",
-            member="back",
-            group="shared-1",
-            kind="share",
-            topics=["orders"],
-            pattern=None,
-            properties={},
-        )
+        again_in = {"member": "back", "group": "shared-1", "kind": "share", "topics": ["orders"], "pattern": None}
+        client.state(broker, "join", **again_in, properties={})
         until(lambda: any(row["members"] for row in client.state(broker, "groups") if row["group"] == "shared-1"))
         client.state(broker, "leave", member="back")
 

@@ -81,6 +81,7 @@ def rescue(
         voters: the controllers among the nodes, as "1@host1:9093,2@host2:9093": the metadata log names them (KIP-853).
             None: the configuration of the nodes does, in `controller.quorum.voters`.
         cluster_id: the id of the new cluster; None: the old one. Give another id to a copy that may meet the old one.
+            If the disks disagree, because an id is damaged, it says which one is right.
         release: the release of Kafka whose features the cluster starts with; None: as before. Clusters with ZooKeeper,
             and metadata of releases before 3.7, have no level that can be kept: then 4.0. With a release, metadata
             records that are not understood are left out.
@@ -99,7 +100,8 @@ def rescue(
         FileNotFoundError: a disk, or the parent of `to`, does not exist.
         LogInUseError: a broker, or another writer, has a disk open, or changed it meanwhile.
         UnsupportedFormatError: the metadata have records of a newer release, and `release` is not given.
-        ValueError: the disks are of several clusters, a topic has several ids, or the arguments contradict each other.
+        ValueError: a disk is no log directory, the disks are of several clusters, a topic has several ids, or the
+            arguments contradict each other.
 
     >>> import brokerless as bl
     >>> found = bl.rescue(SAMPLE_DIR, dry_run=True)

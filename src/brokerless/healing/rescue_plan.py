@@ -214,7 +214,7 @@ class RescuePlan:
         roots, rename = open_disks(disks), dict(rename or {})
         at_rest = FilesAtRest(root.path for root in roots)
         result = Rescue(to=to, doubts=damaged_checkpoints(roots))
-        old_id = same_cluster(roots)
+        old_id = same_cluster(roots, cluster_id, result.notes)
         result.cluster_id = cluster_id or old_id or checkpoints.random_id()
         nodes = sorted(nodes if nodes is not None else list(node_ids(roots))[:1] or [1])
         if len(set(nodes)) < len(nodes) or not all(0 <= node < 1 << 31 for node in nodes):
