@@ -190,6 +190,28 @@ def test_all_metadata_are_lost(client, lost, tmp_path):
             node.kill()
 
 
+@pytest.mark.parametrize("version", [NEWEST, again(OLDER[0])])
+def test_a_log_starts_where_it_did_although_a_cleaner_has_emptied_its_first_segment(client, tmp_path, version):
+    data = tmp_path / "data"
+    with Broker(data, log=tmp_path / "before.log", version=version) as broker:
+        client.create(broker, "t", **{"segment_bytes" if version == OLDER[0] else "internal_segment_bytes": 5_000})
+        for _ in range(10):
+            client.produce(broker, "t", 0, 20)
+    first, second = sorted((data / "t-0").glob("*.log"))[:2]
+    first.write_bytes(b"")
+    for suffix in (".index", ".timeindex"):
+        first.with_suffix(suffix).unlink()
+    (data / ".kafka_cleanshutdown").unlink()
+    assert bl.rescue(data, to=tmp_path / "new").left == []
+    starts = []
+    for path in (tmp_path / "new", data):
+        with Broker(path, log=tmp_path / f"{path.name}.log", version=version, **AFTER_A_KILL) as broker:
+            starts.append(client.offset(broker, "t", 0, -2))
+            assert client.consume(broker, "t")[0]["offset"] == int(second.stem)
+    assert starts == [0, 0]
+    assert bl.Log(tmp_path / "new/t-0").log_start_offset == 0
+
+
 PARTITIONS = {
     "offsets_topic_num_partitions": 7,
     "transaction_state_log_num_partitions": 3,

@@ -17,7 +17,8 @@ from brokerless.metadata.records import (
     topic_record,
 )
 from brokerless.metadata.voters import Voter, voters_snapshot
-from support.log_files import NOW, batch
+from support.damage import flip_bit
+from support.log_files import NOW, batch, write_segment
 
 IN_SYNC = "min.insync.replicas"
 SNAPSHOT = "__cluster_metadata-0/00000000000000000001-0000000001.checkpoint"
@@ -129,6 +130,28 @@ def test_metadata_that_are_older_than_the_logs_are_in_doubt(old):
     (old / "bootstrap.checkpoint").write_bytes(metadata)
     (doubt,) = bl.rescue(old, dry_run=True).doubts
     assert "the metadata are older than the logs: they do not know the last leader epoch of orders-0" in doubt
+
+
+@pytest.mark.parametrize("damaged", [True, False])
+def test_a_log_still_starts_at_a_first_segment_that_a_cleaner_has_emptied(old, tmp_path, damaged):
+    """Without it, the log would start where its first record is."""
+    partition = old / "orders-0"
+    write_segment(partition, 0, [])
+    size = len(batch(1114, [b"v"]))
+    log = write_segment(partition, 1114, [batch(1114 + at, [b"v"], timestamp=NOW) for at in range(5)])
+    (old / ".kafka_cleanshutdown").unlink()
+    if damaged:
+        flip_bit(log, size * 2 + 66)
+    rescued = bl.rescue(old, to=tmp_path / "new")
+    repaired = bl.repair(old, tmp_path / "repaired")
+    # Nothing tells that the topic was compacted.
+    lost = [(0, 1114), (1116, 1117)] if damaged else [(0, 1114)]
+    for report in (rescued, repaired):
+        assert [(one.start_offset, one.end_offset) for one in report.lost] == lost
+    for path in (tmp_path / "new", tmp_path / "repaired"):
+        found = bl.Log(path / "orders-0")
+        assert [segment.base_offset for segment in found.segments] == [0, 1114]
+        assert (found.log_start_offset, found.missing_offsets) == (0, None)
 
 
 def test_the_plan_tells_what_becomes_of_a_partition_behind_its_copy(old, tmp_path):
