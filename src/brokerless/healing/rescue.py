@@ -12,15 +12,13 @@ Everything is built under a name that a broker would delete, checked, and publis
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 from dataclasses import replace as with_fields
 from typing import TYPE_CHECKING
 
 from brokerless.arguments import check_several, listed_few, to_ms
-from brokerless.checking.check import DirectoriesToCheck, check, check_directories
-from brokerless.errors import BrokerlessError
+from brokerless.checking.check import check
 from brokerless.healing.lost_directory import lost_directory, lost_files
 from brokerless.healing.producer_ids import in_snapshots, of_headers, of_transactional_ids
 from brokerless.healing.rescue_plan import RescuePlan
@@ -43,10 +41,9 @@ from brokerless.state.internal_topic import TRANSACTIONS_TOPIC
 from brokerless.wording import option
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from brokerless.arguments import Time
-    from brokerless.checking.finding import Finding
     from brokerless.healing.report import Rescue
     from brokerless.healing.rescue_plan import KeptReplica, RescuedPartition
 
@@ -137,21 +134,13 @@ def rescue(
         if not dry_run:
             _NewNodes(plan).write(report_to)
         elif until is None:
-            plan.report.left = list(_hanging([os.fspath(one) for one in disks], plan.report.topics))
+            plan.report.left = list(plan.foreseen())
         else:
             plan.report.notes.append(
                 "transactions that are open at that moment will be committed, aborted or left out, each as a whole; a "
                 "dry run does not tell which"
             )
     return plan.report
-
-
-def _hanging(disks: Sequence[str], topics: Container[str]) -> Iterator[Finding]:
-    """Yield the transactions that no coordinator will end."""
-    with contextlib.suppress(BrokerlessError, OSError, ValueError):
-        for one in check_directories(DirectoriesToCheck(tuple(disks))):
-            if one.code == "transaction-hanging" and one.topic in topics:
-                yield one
 
 
 def _check_free(target: str) -> None:

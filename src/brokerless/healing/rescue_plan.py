@@ -7,10 +7,13 @@ import os
 from dataclasses import dataclass, field
 from dataclasses import replace as with_fields
 from functools import cached_property, partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from brokerless.arguments import listed_few, unknown
+from brokerless.checking.directories import hanging
 from brokerless.errors import BrokerlessError, CorruptRecordError
+from brokerless.healing.abort_markers import open_at_end
 from brokerless.healing.damaged_range import DamagedRange
 from brokerless.healing.found_topics import (
     damaged_checkpoints,
@@ -30,11 +33,13 @@ from brokerless.layout import checkpoints, file_names, lost_offsets
 from brokerless.log_dir.copying import FilesAtRest
 from brokerless.metadata.directory import first_snapshot, formatted_snapshot
 from brokerless.state.internal_topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from brokerless.state.transactions import current_transactions, open_in
 from brokerless.wording import option
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from brokerless.checking.finding import Finding
     from brokerless.healing.found_topics import FoundTopic
     from brokerless.healing.log_repair import LogRepair
     from brokerless.healing.replica_ranking import Replica
@@ -341,6 +346,24 @@ class RescuePlan:
             files = [os.path.relpath(path, directory) for path in self.metadata_files(directory)]
             for file in (*files, checkpoints.META_PROPERTIES, checkpoints.CLEAN_SHUTDOWN):
                 yield directory, Step("write", file, b"", "the new cluster starts with it")
+
+    def foreseen(self) -> Iterator[Finding]:
+        """Yield what a check of the result would find, as far as the sources tell."""
+        kept = {
+            (self.new_name(one.topic), one.number): one.kept.repair for one in self.partitions if one.kept is not None
+        }
+        for repair in kept.values():
+            yield from (one for one in repair.left if one.severity != "note" and one.kind.level != "deep")
+        coordinators = [repair.log for (topic, _), repair in kept.items() if topic == TRANSACTIONS_TOPIC]
+        opened: list[dict[str, Any]] = []
+        for (topic, partition), repair in kept.items() if coordinators else ():
+            with contextlib.suppress(BrokerlessError, OSError):
+                pieces = chain.from_iterable(repair.segments.values())
+                found = open_at_end(pieces) if repair.is_changed else open_in(repair.log)
+                opened += [{**one, "topic": topic, "partition": partition} for one in found]
+        with contextlib.suppress(BrokerlessError, OSError, ValueError):
+            table = current_transactions(coordinators, opened)
+            yield from hanging(table, lambda topic, partition: kept[topic, partition].log.path)
 
     def __str__(self) -> str:
         return "\n".join(f"{directory}: {step}" for directory, step in self.steps())
