@@ -505,8 +505,8 @@ CODES: dict[str, Code] = {
     "metadata-damaged": Code(
         "error",
         "the cluster's metadata cannot be read to their end",
-        "It truncates a damaged metadata log: newer topics, settings and access rights are gone. It does not start on "
-        "a damaged snapshot, and of one that is cut it takes what is left.",
+        "It truncates a damaged metadata log: newer topics, settings and access rights are gone. A damaged snapshot "
+        "stops it; of one that is cut, it takes what is left.",
         "`brokerless cluster` shows what comes before it.",
         "copy the metadata log from another controller; without one, `brokerless rescue` makes a cluster of the rest",
         level="quick",
