@@ -4,8 +4,8 @@
    controllers knew (`surviving_metadata`). Without metadata, the directories' names and `partition.metadata` do.
 2. For each partition the best replica is chosen (`found_topics`): one in sync, then by the leader epoch of its last
    batch, then by its end. What is damaged or missing in it comes from the others (`salvage`).
-3. Each node gets a directory with its partitions, and the metadata as the file that a new cluster starts with
-   (`new_cluster`): the first controller loads it, and brokers find their partitions in place.
+3. Each node gets a directory with its partitions, and the metadata as the file, or the log, that a new cluster starts
+   with (`new_cluster`): the first controller loads it, and brokers find their partitions in place.
 
 Everything is built under a name that a broker would delete, checked, and published by one rename.
 """

@@ -4,6 +4,7 @@ import json
 import random
 import shutil
 import struct
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +17,7 @@ from brokerless.metadata.voters import Voter, voters_snapshot
 from support.damage import append, cut, flip_bit, overwrite
 from support.log_files import batch
 
+INCIDENT = Path(__file__).parents[3] / "examples/incident"
 METADATA = "__cluster_metadata-0"
 ID = "AECAwQFBgcICQoLDA0ODw"
 LOG = f"{METADATA}/{0:020d}.log"
@@ -429,3 +431,29 @@ def test_a_disk_whose_metadata_log_was_elsewhere_has_not_lost_it(tmp_path):
     unread = []
     assert surviving_metadata([bl.LogDirFiles(str(tmp_path / "d"))], unread) is None
     assert unread == []
+
+
+@pytest.mark.parametrize("harm", ["directory", "log", "files", "emptied", "cut", "snapshot"])
+def test_a_brokers_metadata_whose_log_is_gone_empty_or_cut_are_in_doubt(tmp_path, harm):
+    """A rescue ended with exit code 0, although later settings and access rights were gone."""
+    disk = tmp_path / "d"
+    shutil.copytree(INCIDENT, disk)
+    directory, log = disk / METADATA, disk / LOG
+    assert bl.rescue(disk, dry_run=True).doubts == []
+    if harm == "directory":
+        shutil.rmtree(directory)
+    elif harm == "log":
+        log.unlink()
+    elif harm == "files":
+        for path in directory.glob("0000*"):
+            path.unlink()
+    elif harm == "emptied":
+        log.write_bytes(b"")
+    elif harm == "cut":
+        cut(log, log.stat().st_size // 2)
+    else:
+        # A controller's snapshot is of what its log had.
+        snapshot_of(disk, 60, 1, "a")
+    found = bl.rescue(disk, dry_run=True)
+    assert found.doubts
+    assert not found.is_whole
