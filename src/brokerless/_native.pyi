@@ -85,6 +85,7 @@ __all__ = [
     "json_rows",
     "kraft_snapshot",
     "metadata_record",
+    "murmur2",
     "open_transactions",
     "place_headers",
     "producer_snapshot",
@@ -1079,6 +1080,13 @@ def metadata_record(name: str, version: int, json: _Data) -> bytes:
 
     >>> metadata_record("RemoveTopicRecord", 0, b'{"topicId": "AAAAAAAAAAAAAAAAAAAAAQ"}').hex()
     '0109000000000000000000000000000000000100'
+    """
+
+def murmur2(data: _Data) -> int:
+    """Return the hash by which Kafka chooses a key's partition (`Utils.murmur2`): a signed 32-bit number.
+
+    >>> murmur2(b"21")
+    -973932308
     """
 
 def state_records(topic: str, keys: pa.Array[Any], values: pa.Array[Any]) -> pa.RecordBatch:

@@ -6,7 +6,21 @@ from types import SimpleNamespace
 
 import pytest
 from filling import EARLIEST_LOCAL, tier, wait_until_moved
-from kafka import AFTER_A_KILL, EACH_RELEASE, Broker, OldBroker, again, complaints, free_ports, start_nodes, tiered
+from kafka import (
+    AFTER_A_KILL,
+    DEFAULT,
+    EACH_RELEASE,
+    NEWEST,
+    OLDER,
+    Broker,
+    OldBroker,
+    again,
+    complaints,
+    free_ports,
+    start_nodes,
+    tiered,
+)
+from state_workload import NEW_SETTINGS
 from test_cluster import ACLS, AUTHORIZER, QUOTAS
 
 import brokerless as bl
@@ -23,6 +37,8 @@ CONFIGS = [
     {"type": "TOPIC", "resource": "orders", "name": "retention.ms", "value": "123456789"},
     {"type": "BROKER", "resource": "1", "name": "log.cleaner.threads", "value": "2"},
     {"type": "BROKER", "resource": "", "name": "log.retention.ms", "value": "777777777"},
+    # KIP-966: the first controller of a new cluster sets it as its own configuration has it.
+    {"type": "BROKER", "resource": "", "name": "min.insync.replicas", "value": "2"},
 ]
 USERS = [("ann", "SCRAM-SHA-256", 4096), ("bob", "SCRAM-SHA-512", 8192)]
 TOPICS = ("orders", "payments", "single")
@@ -34,6 +50,15 @@ def told(client, broker):
     """What a cluster says of its metadata: by subject, without what depends on its nodes."""
     rows = client.state(broker, "metadata")
     return {subject: sorted(map(repr, (row for row in rows if row["subject"] == subject))) for subject in SUBJECTS}
+
+
+def in_force(client, broker):
+    """The settings in force of each topic, and those of the broker that were set at runtime."""
+    of_broker = client.configs(broker, "broker", str(broker.node_id)).items()
+    return {
+        "": {name: value for name, value in of_broker if value[1].startswith("DYNAMIC")},
+        **{topic: client.configs(broker, "topic", topic) for topic in client.topics(broker)},
+    }
 
 
 def ids(client, broker):
@@ -102,8 +127,11 @@ def test_two_of_three_controllers_are_lost(client, lost, tmp_path):
     with Broker(tmp_path / "new", log=tmp_path / "log", **alone) as broker:
         assert ids(client, broker) == lost.ids
         # What one node cannot keep is announced.
-        announced = "min.insync.replicas of topic __transaction_state is 1, not 2: it has no more replicas"
-        assert announced in rescued.notes
+        announced = {
+            "min.insync.replicas of topic __transaction_state is 1, not 2: it has no more replicas",
+            "min.insync.replicas of the cluster is 1, not 2: there are no more nodes",
+        }
+        assert announced <= set(rescued.notes)
         two, one = (f"'name': 'min.insync.replicas', 'value': '{count}'" for count in (2, 1))
         configs = [row.replace(two, one) for row in lost.told["configs"]]
         assert told(client, broker) == {**lost.told, "configs": configs}
@@ -113,6 +141,32 @@ def test_two_of_three_controllers_are_lost(client, lost, tmp_path):
         assert client.consume(broker, "single") == []
         assert [line for line in complaints(broker.log) if "stray" in line] == []
         assert client.produce(broker, "orders", 0, 5)[0]["offset"] == 100
+
+
+@pytest.mark.parametrize("version", [NEWEST, again(DEFAULT), again(OLDER[0])])
+@pytest.mark.parametrize("standalone", [False, True])
+def test_each_layer_of_settings_is_in_force_whatever_the_new_configuration_says(client, tmp_path, version, standalone):
+    data, options = tmp_path / "data", {"version": version, "standalone": standalone, **AUTHORIZER}
+    configs = [
+        *CONFIGS[:-1],
+        {**CONFIGS[-1], "value": "1"},
+        {"type": "CLIENT_METRICS", "resource": "all", "name": "interval.ms", "value": "60000"},
+    ]
+    with Broker(data, log=tmp_path / "before.log", **options) as broker:
+        client.create(broker, "orders", segment_bytes=1 << 20)
+        client.create(broker, "payments")
+        client.state(broker, "changeMetadata", acls=ACLS, quotas=QUOTAS, configs=configs)
+        client.state(
+            broker, "changeMetadata", users=[{"user": "ann", "mechanism": "SCRAM-SHA-256", "iterations": 4096}]
+        )
+        before = told(client, broker), in_force(client, broker)
+    port = {1: free_ports(1)[0]}
+    rescued = bl.rescue(data, to=tmp_path / "new", voters=f"1@127.0.0.1:{port[1]}" if standalone else None)
+    assert rescued.is_whole
+    new = {**options, **AFTER_A_KILL, "controllers": port, "min_insync_replicas": 3, "log_cleaner_threads": 4}
+    with Broker(tmp_path / "new", log=tmp_path / "new.log", **new) as broker:
+        assert (told(client, broker), in_force(client, broker)) == before
+        assert client.produce(broker, "orders", 0, 1)[0]["offset"] == 0
 
 
 def test_all_metadata_are_lost(client, lost, tmp_path):
@@ -134,6 +188,82 @@ def test_all_metadata_are_lost(client, lost, tmp_path):
     finally:
         for node in nodes:
             node.kill()
+
+
+@pytest.mark.parametrize("version", [NEWEST, again(OLDER[0])])
+def test_a_log_starts_where_it_did_although_a_cleaner_has_emptied_its_first_segment(client, tmp_path, version):
+    data = tmp_path / "data"
+    with Broker(data, log=tmp_path / "before.log", version=version) as broker:
+        client.create(broker, "t", **{"segment_bytes" if version == OLDER[0] else "internal_segment_bytes": 5_000})
+        for _ in range(10):
+            client.produce(broker, "t", 0, 20)
+    first, second = sorted((data / "t-0").glob("*.log"))[:2]
+    first.write_bytes(b"")
+    for suffix in (".index", ".timeindex"):
+        first.with_suffix(suffix).unlink()
+    (data / ".kafka_cleanshutdown").unlink()
+    assert bl.rescue(data, to=tmp_path / "new").left == []
+    starts = []
+    for path in (tmp_path / "new", data):
+        with Broker(path, log=tmp_path / f"{path.name}.log", version=version, **AFTER_A_KILL) as broker:
+            starts.append(client.offset(broker, "t", 0, -2))
+            assert client.consume(broker, "t")[0]["offset"] == int(second.stem)
+    assert starts == [0, 0]
+    assert bl.Log(tmp_path / "new/t-0").log_start_offset == 0
+
+
+PARTITIONS = {
+    "offsets_topic_num_partitions": 7,
+    "transaction_state_log_num_partitions": 3,
+    "share_coordinator_state_topic_num_partitions": 4,
+}
+
+
+@pytest.mark.parametrize("version", [NEWEST, again(DEFAULT)])
+def test_without_metadata_coordinators_of_each_kind_find_their_groups(client, tmp_path, version):
+    """Kafka's own topics get as many partitions as before, and not as many as by default."""
+    data, options = tmp_path / "data", {**NEW_SETTINGS, **PARTITIONS, "version": version}
+
+    def known(broker):
+        columns = ("group", "type", "epoch")
+        return sorted(tuple(row.get(column) for column in columns) for row in client.state(broker, "groups"))
+
+    with Broker(data, log=tmp_path / "before.log", **options) as broker:
+        if version == DEFAULT:
+            client.state(broker, "feature", feature="share.version", level=1)
+        client.create(broker, "orders", 3)
+        for partition in range(3):
+            client.produce(broker, "orders", partition, 5, mode="commit", transactional_id=f"id-{partition}")
+        client.commit(broker, "classic", "orders", 0, 3)
+        kinds = {"consumer": ["new-1", "new-2"], "share": ["shared-1", "shared-2"]}
+        for kind, groups in kinds.items():
+            for group in groups:
+                client.state(
+                    broker, "join", member=group, group=group, kind=kind, topics=["orders"], pattern=None, properties={}
+                )
+        if version == NEWEST:
+            client.state(broker, "joinStreams", group="streaming", topic="orders", isReady=True)
+        joined = {group for groups in kinds.values() for group in groups}
+        until(lambda: all(len(row["members"]) == 1 for row in client.state(broker, "groups") if row["group"] in joined))
+        # What share groups have read is kept from the first assignment on.
+        until(lambda: sum(log.log_end_offset for log in bl.LogDirs(data).logs(["__share_group_state"])) >= 6)
+        for member in sorted(joined):
+            client.state(broker, "leave", member=member)
+        until(lambda: all(not row["members"] for row in client.state(broker, "groups") if row["group"] in joined))
+        before, topics = known(broker), ids(client, broker)
+    shutil.rmtree(data / "__cluster_metadata-0")
+    rescued = bl.rescue(data, to=tmp_path / "new", release=version)
+    assert {name: count for name, (_, count) in topics.items()} == rescued.topics
+    assert any("no disk has the cluster's metadata" in doubt for doubt in rescued.doubts)
+    with Broker(tmp_path / "new", log=tmp_path / "new.log", **options, **AFTER_A_KILL) as broker:
+        if version == DEFAULT:
+            client.state(broker, "feature", feature="share.version", level=1)
+        assert ids(client, broker) == topics
+        assert known(broker) == before
+        again_in = {"member": "back", "group": "shared-1", "kind": "share", "topics": ["orders"], "pattern": None}
+        client.state(broker, "join", **again_in, properties={})
+        until(lambda: any(row["members"] for row in client.state(broker, "groups") if row["group"] == "shared-1"))
+        client.state(broker, "leave", member="back")
 
 
 def test_a_data_disk_of_each_node_is_lost(client, lost, tmp_path):

@@ -59,10 +59,10 @@ def transaction_value(producer_id, status, partitions=(), *, epoch=0, started=NO
     return value + struct.pack(">qq", started, started)
 
 
-def remote_segment(segment, state=0, *, custom=None, is_new=False):
+def remote_segment(segment, state=0, *, custom=None, is_new=False, topic_id=None, partition=0):
     """A record of `__remote_log_metadata` about the segment of a number: its first one, or a change of its state."""
     uuid = bytes(15) + bytes([segment])
-    named = b"\2t" + uuid + struct.pack(">i", 0) + FLEXIBLE_END + uuid + FLEXIBLE_END
+    named = b"\2t" + (topic_id or uuid) + struct.pack(">i", partition) + FLEXIBLE_END + uuid + FLEXIBLE_END
     noted = b"\0" if custom is None else bytes([len(custom) + 1]) + custom
     if not is_new:
         return b"\1\1\0" + named + struct.pack(">iq", 1, NOW + state) + noted + struct.pack(">b", state) + FLEXIBLE_END

@@ -79,7 +79,7 @@ mod _native {
         encoder::Encoder,
         end_transaction_marker::{end_of_transaction, end_transaction_marker},
         json_rows::json_rows,
-        partitioner::Partitioner,
+        partitioner::{Partitioner, murmur2},
         record_rows::RecordRows,
     };
 

@@ -19,7 +19,7 @@ from brokerless.log_dir.start_faults import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 
     import pyarrow as pa
 
@@ -122,10 +122,16 @@ def check_cluster(
         from brokerless.state.transactions import transactions  # noqa: PLC0415 - Arrow is slow to import
 
         with suppress(BrokerlessError, ValueError):
-            yield from _hanging(directories, transactions(*paths))
+            yield from hanging(transactions(*paths), lambda topic, partition: directories.log(topic, partition).path)
 
 
-def _hanging(directories: LogDirs, table: pa.Table) -> Iterator[Finding]:
+def hanging(table: pa.Table, path_of: Callable[[str, int], str]) -> Iterator[Finding]:
+    """Yield the transactions that no coordinator will end.
+
+    Args:
+        table: the transactions, as `transactions` returns them.
+        path_of: gives the directory of a partition.
+    """
     import pyarrow.compute as pc  # noqa: PLC0415 - Arrow is slow to import
 
     found: Any = table.filter(table["is_hanging"])["open"].combine_chunks()
@@ -139,7 +145,7 @@ def _hanging(directories: LogDirs, table: pa.Table) -> Iterator[Finding]:
                 code="transaction-hanging",
                 topic=topic,
                 partition=partition,
-                path=directories.log(topic, partition).path,
+                path=path_of(topic, partition),
                 start_offset=offset,
                 message=f"producer {producer} with epoch {epoch} has a transaction open from offset {offset} on",
             )

@@ -22,7 +22,10 @@ if TYPE_CHECKING:
     metavar="ID@HOST:PORT,...",
     help="The controllers among the nodes, to be named in the metadata log and not in controller.quorum.voters.",
 )
-@click.option("--cluster-id", help="The id of the new cluster.  [default: the old one]")
+@click.option(
+    "--cluster-id",
+    help="The id of the new cluster; settles which one is right if disks disagree.  [default: the old one]",
+)
 @click.option(
     "--release",
     type=known_release,

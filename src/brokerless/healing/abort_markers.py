@@ -9,12 +9,12 @@ from bisect import bisect_right
 from typing import TYPE_CHECKING, Any
 
 from brokerless import _native
-from brokerless.healing.pieces import Piece, last_batch
+from brokerless.healing.pieces import Piece, last_batch, piece_batches
 from brokerless.log.aborted_transactions import transactions
 from brokerless.log.segment import NO_END
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from brokerless.healing.damaged_range import DamagedRange
     from brokerless.log.log import Log
@@ -48,6 +48,27 @@ def with_markers(log: Log, pieces: Sequence[Piece], ranges: Sequence[DamagedRang
         if any(start < (doubt.end_offset or NO_END) and doubt.first_offset < (end or NO_END) for start, end in lost)
     ]
     return kept, list(dict.fromkeys(doubts))
+
+
+def open_at_end(pieces: Iterable[Piece]) -> Iterator[dict[str, Any]]:
+    """Yield the transactions that are open behind the last piece: `producer_id producer_epoch first_offset`."""
+    opened: dict[int, dict[str, Any]] = {}
+    for piece in pieces:
+        for batch in _headers(piece):
+            producer = batch["producer_id"]
+            if batch["is_control"]:
+                opened.pop(producer, None)
+            elif batch["is_transactional"]:
+                begun = opened.setdefault(producer, {"producer_id": producer, "first_offset": batch["base_offset"]})
+                begun["producer_epoch"] = batch["producer_epoch"]
+    yield from opened.values()
+
+
+def _headers(piece: Piece) -> Iterable[dict[str, Any]]:
+    if piece.content:
+        batches, _ = _native.scan(piece.content)
+        return batches.to_pylist()
+    return piece_batches(piece)
 
 
 def _marker(producer: int, offset: int, begun: dict[str, Any], before: Piece) -> Piece:

@@ -25,9 +25,10 @@ from brokerless.healing.replica_ranking import Replica, node_id_of, ranked
 from brokerless.io import storage
 from brokerless.io.remote import is_remote
 from brokerless.layout import checkpoints, commit_journal, file_names
-from brokerless.layout.log_dir_files import LogDirFiles
+from brokerless.layout.log_dir_files import LogDirFiles, hint_at_log_dirs, is_log_dir
 from brokerless.log.log import Log
 from brokerless.log_dir.copying import check_at_rest
+from brokerless.wording import option
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -97,7 +98,7 @@ def open_disks(paths: Iterable[str]) -> list[LogDirFiles]:
     Raises:
         FileNotFoundError: one does not exist.
         LogInUseError: a broker, or another writer, has one open.
-        ValueError: one is a partition's directory.
+        ValueError: one is a partition's directory, or no log directory.
     """
     roots: list[LogDirFiles] = []
     for path in dict.fromkeys(paths):
@@ -105,6 +106,9 @@ def open_disks(paths: Iterable[str]) -> list[LogDirFiles]:
             raise FileNotFoundError(errno.ENOENT, "no such directory", path)
         if file_names.is_partition_directory(storage.list_directory(path)):
             raise ValueError(f"{path} is one partition's directory: give the log directory around it")
+        if not is_log_dir(path):
+            what = "it has none of a broker's own files, and no partition's directory"
+            raise ValueError(f"{path} is no log directory{hint_at_log_dirs(path) or f': {what}'}")
         root = _Disk(path)
         if not is_remote(path):
             check_at_rest(root)
@@ -282,21 +286,53 @@ def _count(topic: FoundTopic, notes: list[str], *, has_metadata: bool) -> None:
         topic.count = count.partitions
 
 
-def same_cluster(roots: Iterable[LogDirFiles]) -> str | None:
+def same_cluster(roots: Iterable[LogDirFiles], wanted: str | None, notes: list[str]) -> str | None:
     """Return the id of the cluster of some disks; None: no disk tells.
 
+    Args:
+        roots: the disks.
+        wanted: the id of the new cluster; None: that of the old one. If a disk has it, all disks are of that cluster.
+        notes: gets which ids are not used, and why, a sentence each.
+
     Raises:
-        ValueError: they are of several clusters.
+        ValueError: they are of several clusters: ids differ in more than one bit, and none of them is wanted.
     """
-    ids: dict[str, str] = {}
+    paths: dict[str, list[str]] = {}
     for root in roots:
-        with contextlib.suppress(CorruptRecordError):
-            if root.cluster_id is not None:
-                ids.setdefault(root.cluster_id, root.path)
-    if len(ids) > 1:
-        places = ", ".join(f"{one} in {path}" for one, path in ids.items())
-        raise ValueError(f"different clusters: {places}; rescue each alone")
-    return next(iter(ids), None)
+        try:
+            found = root.cluster_id
+        except CorruptRecordError as error:
+            notes.append(f"the ids of {root.path} are not used: {error}")
+            continue
+        if found:
+            paths.setdefault(found, []).append(root.path)
+        elif found is not None:
+            notes.append(f"{root.path}: its cluster.id is empty, and not used")
+    if not paths:
+        return None
+    chosen = wanted if wanted in paths else max(paths, key=lambda one: len(paths[one]))
+    for other, of_other in paths.items():
+        if other == chosen:
+            continue
+        if chosen != wanted and not _is_flipped(chosen, other):
+            places = ", ".join(f"{one} in {of_id[0]}" for one, of_id in paths.items())
+            raise ValueError(
+                f"different clusters: {places}; rescue each alone. If they are one, and an id is damaged, give the "
+                f"right one ({option('cluster_id')})"
+            )
+        why = "as given"
+        if chosen != wanted:
+            disks = f"{len(paths[chosen])} of {sum(map(len, paths.values()))} disks"
+            why = f"the id on {disks}. To take the other one, give it ({option('cluster_id')})"
+        notes.append(f"{listed_few(of_other)}: the cluster.id {other} is taken for a damaged {chosen}, {why}")
+    return chosen
+
+
+def _is_flipped(one: str, other: str) -> bool:
+    """Return whether two texts differ in one bit. Ids of different clusters differ in half of them."""
+    if len(one) != len(other):
+        return False
+    return sum((ord(mine) ^ ord(theirs)).bit_count() for mine, theirs in zip(one, other, strict=True)) == 1
 
 
 def node_ids(roots: Iterable[LogDirFiles]) -> Iterator[int]:

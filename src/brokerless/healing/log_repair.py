@@ -548,6 +548,10 @@ def _segments(
     if not pieces or (last > base and pieces[-1].path in own and not _is_cut(lost, end, last, log_start_offset)):
         # The end of the log stays where it was, although nothing is left of the last segment.
         segments.setdefault(last, [])
+    for first in log.segments[:1]:
+        if first.size == 0 and max(first.base_offset, log_start_offset) < min(segments):
+            # Once a cleaner has emptied it, the log still starts at its base offset.
+            segments = {first.base_offset: [], **segments}
     return segments
 
 

@@ -17,10 +17,12 @@ from brokerless.layout.topic_config import TopicConfig
 from brokerless.metadata.bootstrap import (
     LEAST_METADATA_VERSION,
     OLDEST_RELEASE,
+    feature_level,
     feature_records,
     next_block,
 )
 from brokerless.metadata.records import (
+    BROKER_RESOURCE,
     TOPIC_RESOURCE,
     config_record,
     partition_record,
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from brokerless.log.log import Log
 
 _REMOTE = "remote.storage.enable"
+_ELR = "eligible.leader.replicas.version"
 _OF_REMOTE = re.compile(r"remote\..*|local\.retention\..*")
 # Those with which brokers create their own topics, but for numbers of replicas.
 _INTERNAL_SETTINGS = {
@@ -76,6 +79,7 @@ class NewCluster:
         metadata: what the old one knew; None: not known.
         release: the release whose features it starts with; None: as before.
         is_fork: whether it may meet the old one: it has another id.
+        names_voters: whether its metadata log names the controllers (KIP-853), and not their configuration.
         rename: the new names of topics.
 
     Attributes:
@@ -92,6 +96,7 @@ class NewCluster:
         *,
         release: Release | None,
         is_fork: bool,
+        names_voters: bool,
         rename: Mapping[str, str],
     ) -> None:
         self._nodes, self._release, self._is_fork, self._rename = nodes, release, is_fork, rename
@@ -102,6 +107,11 @@ class NewCluster:
         self._tiered: dict[str, bool | None] = {}
         if metadata is None:
             return
+        if metadata.image.feature_level("kraft.version") and not names_voters:
+            self._note(
+                "the old metadata log names the controllers, and the new one does not: its nodes need "
+                f"controller.quorum.voters, or give {option('voters')}"
+            )
         lost, of_new_types = metadata.image.lost_meaning, len(metadata.image.of_new_types)
         if lost and release is None:
             found = "; ".join(f"{count} of {why}" for why, count in lost.items())
@@ -220,6 +230,43 @@ class NewCluster:
             settings = {name: value for name, value in settings.items() if not _OF_REMOTE.fullmatch(name)}
         return settings
 
+    @property
+    def _new_release(self) -> Release | None:
+        """The release whose features the cluster starts with; None: it keeps those that it has."""
+        if self._image is None or self._image.feature_level("metadata.version") < LEAST_METADATA_VERSION:
+            return self._release or OLDEST_RELEASE
+        return self._release
+
+    @property
+    def starts_with_log(self) -> bool:
+        """Whether the cluster starts with a metadata log, and not with a `bootstrap.checkpoint`.
+
+        With that file, the first controller finds an empty log. If the feature is on, it then sets the cluster-wide
+        min.insync.replicas as its configuration has it, whatever the file says (KIP-966, `ActivationRecordsGenerator`).
+        """
+        image, release = self._image, self._new_release
+        if image is None or IN_SYNC not in image.broker_configs.get("", {}):
+            return False
+        return (image.feature_level(_ELR) if release is None else feature_level(release, _ELR)) > 0
+
+    def _broker_settings(self, image: SurvivingImage) -> Iterator[bytes]:
+        """Yield the records of the dynamic settings of brokers."""
+        nodes, absent = {str(node) for node in self._nodes}, dict[str, list[str]]()
+        for broker, name, value, record in image.broker_settings():
+            if broker and broker not in nodes:
+                absent.setdefault(broker, []).append(name)
+            elif name == IN_SYNC and is_above(value, len(self._nodes)):
+                # Otherwise nobody could write with acks=all.
+                whose = f"broker {broker}" if broker else "the cluster"
+                self._note(f"{IN_SYNC} of {whose} is {len(self._nodes)}, not {value[:20]}: there are no more nodes")
+                yield config_record(BROKER_RESOURCE, broker, name, str(len(self._nodes)))
+            else:
+                yield record
+        for broker, names in absent.items():
+            self._note(
+                f"settings of broker {broker[:20]} are left out, for it is not among the nodes: {listed_few(names)}"
+            )
+
     def first_producer_id(self, highest: int) -> int:
         """Return the first producer id that the cluster hands out, given the highest one on the disks; 0: the first."""
         known = 0 if self._image is None else self._image.next_producer_id
@@ -241,16 +288,15 @@ class NewCluster:
             directories: the id of each node's directory.
             highest_producer_id: the highest producer id on the disks; -1: none.
         """
-        image = self._image
-        version = None if image is None else image.metadata_version
-        if image is not None and self._release is None and (version or 0) >= LEAST_METADATA_VERSION:
+        image, release = self._image, self._new_release
+        if image is not None and release is None:
             yield from image.features()
         else:
-            release = self._release or OLDEST_RELEASE
             self._note(f"the cluster starts with the features of Kafka {release}")
-            yield from feature_records(release)
+            yield from feature_records(release or OLDEST_RELEASE)
         if image is not None:
-            yield from image.others(self._nodes, most_in_sync=len(self._nodes))
+            yield from self._broker_settings(image)
+            yield from image.others()
         first = self.first_producer_id(highest_producer_id)
         if first:
             yield producer_ids_record(self._nodes[0], first)

@@ -1,16 +1,18 @@
 """How many partitions one of Kafka's own topics has, if no metadata tell.
 
-A coordinator finds the partition of a group, or of a transactional id, by a hash of its name modulo the number of
-partitions. With another number, it would look for the group's offsets in another partition. So the number has to fit
-the names that each partition has.
+A coordinator finds the partition of a group, of a transactional id or of a share group's state by a hash of its name
+modulo the number of partitions. With another number, it would look for the group's offsets in another partition. So the
+number has to fit the names that each partition has.
 """
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import json
+import struct
 from math import gcd
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,18 +20,21 @@ import pyarrow.compute as pc
 from brokerless import _native
 from brokerless.errors import BrokerlessError
 from brokerless.layout.file_names import MOST_PARTITIONS
-from brokerless.state.internal_topic import OFFSETS_TOPIC, REMOTE_LOG_METADATA_TOPIC, TRANSACTIONS_TOPIC
+from brokerless.state.internal_topic import (
+    OFFSETS_TOPIC,
+    REMOTE_LOG_METADATA_TOPIC,
+    SHARE_STATE_TOPIC,
+    TRANSACTIONS_TOPIC,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from brokerless.log.log import Log
 
 # offsets.topic.num.partitions and the others are 50 by default.
 _DEFAULT = 50
-_DEFAULTS = (OFFSETS_TOPIC, TRANSACTIONS_TOPIC, "__share_group_state")
-# The field of a key that is hashed.
-_HASHED = {OFFSETS_TOPIC: "group", TRANSACTIONS_TOPIC: "transactionalId"}
+_INT, _LONG = (1 << 32) - 1, (1 << 64) - 1
 # So many names are read at most, and so many tell the number alone: by chance, it is another one in 1 of 1,000 cases.
 _ENOUGH, _ENOUGH_FOR_GREATEST = 1000, 10
 
@@ -54,29 +59,33 @@ def likely_count(topic: str, logs: Mapping[int, Log], least: int) -> Count:
         logs: the best replica of each partition on the disks.
         least: the number of the highest partition on the disks + 1.
     """
-    if topic == REMOTE_LOG_METADATA_TOPIC:
-        # Brokers do not start to use it if their configuration has another number.
-        return Count(least, "as its highest directory says: brokers need the same in their configuration")
-    if topic not in _DEFAULTS:
+    if topic not in _PLACES:
         return Count(least, "")
-    default = max(_DEFAULT, least)
+    is_remote = topic == REMOTE_LOG_METADATA_TOPIC
+    # Brokers do not start to use that topic if their configuration has another number.
+    more = ": brokers need the same in their configuration" if is_remote else ""
+    default, what = (least, "as its highest directory says") if is_remote else (max(_DEFAULT, least), "as by default")
     hashes: list[tuple[int, int]] = []
     for partition, log in logs.items():
-        if topic not in _HASHED or len(hashes) >= _ENOUGH:
+        if len(hashes) >= _ENOUGH:
             break
-        hashes += [(java_hash(name), partition) for name in _names(log, _HASHED[topic])]
+        hashes += [(found, partition) for found in _hashes(log, _PLACES[topic])]
     if not hashes:
-        return Count(default, "as by default" if default > least else "")
+        return Count(default, f"{what}{more}" if is_remote or default > least else "")
     # The number divides each difference of a hash and its partition. Of many, it is the greatest that does.
-    greatest = gcd(*(found - partition for found, partition in hashes))
-    if len(set(hashes)) >= _ENOUGH_FOR_GREATEST and least <= greatest <= MOST_PARTITIONS:
+    # Hashes of neighbouring partitions of a share group differ by 1, as their places may: together they tell one thing.
+    differences = {found - partition for found, partition in hashes}
+    greatest = gcd(*differences)
+    if len(differences) >= _ENOUGH_FOR_GREATEST and least <= greatest <= MOST_PARTITIONS:
         candidates = [greatest]
     else:
         candidates = [default, *range(max(least, 1), min(greatest, MOST_PARTITIONS) + 1)]
     for count in candidates:
         if greatest % count == 0:
-            return Count(count, "as by default, which fits its keys" if count == default else "which fits its keys")
-    return Count(default, "although no number fits its keys: groups, or transactions, may start anew")
+            fits = "which fits its keys"
+            return Count(count, f"{what}, {fits}{more}" if count == default else f"{fits}{more}")
+    why = "although no number fits its keys: its coordinators may not find what they wrote"
+    return Count(default, f"{why}{more}")
 
 
 def java_hash(text: str) -> int:
@@ -93,17 +102,64 @@ def java_hash(text: str) -> int:
     return found if found < 1 << 31 else (1 << 32) - found if found > 1 << 31 else 0
 
 
-def _names(log: Log, field: str) -> Iterator[str]:
-    """Yield some names of groups, or transactional ids, of a partition."""
-    found: dict[str, None] = {}
+def _of_group(key: dict[str, Any], _: dict[str, Any]) -> int | None:
+    # Classic groups and committed offsets have the one, all newer kinds of groups the other.
+    return _hash_of(key.get("group", key.get("groupId")))
+
+
+def _of_transactional_id(key: dict[str, Any], _: dict[str, Any]) -> int | None:
+    return _hash_of(key.get("transactionalId"))
+
+
+def _of_share_partition(key: dict[str, Any], _: dict[str, Any]) -> int | None:
+    # SharePartitionKey.asCoordinatorKey
+    parts = [key.get(name) for name in ("groupId", "topicId", "partition")]
+    return None if None in parts else _hash_of(":".join(map(str, parts)))
+
+
+def _of_remote_partition(_: dict[str, Any], value: dict[str, Any]) -> int | None:
+    # RemoteLogMetadataTopicPartitioner
+    place = value.get("remoteLogSegmentId", value).get("topicIdPartition")
+    if place is None:
+        return None
+    most, least = struct.unpack(">qq", base64.urlsafe_b64decode(f"{place['id']}=="))
+    found = 1
+    for number in (least ^ (least & _LONG) >> 32, most ^ (most & _LONG) >> 32, place["partition"]):
+        found = found * 31 + (number & _INT) & _INT
+    return _native.murmur2(struct.pack(">I", found)) & (_INT >> 1)
+
+
+# By topic, the number that Kafka takes modulo the number of partitions to find a record's partition.
+_PLACES: dict[str, Callable[[dict[str, Any], dict[str, Any]], int | None]] = {
+    OFFSETS_TOPIC: _of_group,
+    TRANSACTIONS_TOPIC: _of_transactional_id,
+    SHARE_STATE_TOPIC: _of_share_partition,
+    REMOTE_LOG_METADATA_TOPIC: _of_remote_partition,
+}
+
+
+def _hash_of(text: object) -> int | None:
+    return java_hash(text) if isinstance(text, str) else None
+
+
+def _hashes(log: Log, place: Callable[[dict[str, Any], dict[str, Any]], int | None]) -> Iterator[int]:
+    """Yield some different hashes of the records of a partition."""
+    found: dict[int, None] = {}
+    # Only the records of remote storage have no keys.
+    column = "value" if place is _of_remote_partition else "key"
     with contextlib.suppress(BrokerlessError, OSError):
-        for rows in log.read(on_corrupt="skip", columns=["key"]):
-            keys = pc.unique(rows["key"]).cast(pa.binary())
-            decoded = _native.state_records(str(log.topic), keys, pa.nulls(len(keys), pa.binary()))
-            for key, unknown in zip(decoded["key"].to_pylist(), decoded["unknown"].to_pylist(), strict=True):
-                value = json.loads(key) if unknown is None and key is not None else {}
-                if isinstance(value, dict) and isinstance(value.get(field), str):
-                    found[value[field]] = None
+        for rows in log.read(on_corrupt="skip", columns=[column]):
+            contents = pc.unique(rows[column]).cast(pa.binary())
+            nothing = pa.nulls(len(contents), pa.binary())
+            decoded = _native.state_records(
+                str(log.topic), *((nothing, contents) if column == "value" else (contents, nothing))
+            )
+            for key, value, unknown in zip(
+                *(decoded[name].to_pylist() for name in ("key", "value", "unknown")), strict=True
+            ):
+                hashed = None if unknown is not None else place(json.loads(key or "{}"), json.loads(value or "{}"))
+                if hashed is not None:
+                    found[hashed] = None
             if len(found) >= _ENOUGH:
                 break
     yield from found

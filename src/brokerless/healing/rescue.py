@@ -4,26 +4,22 @@
    controllers knew (`surviving_metadata`). Without metadata, the directories' names and `partition.metadata` do.
 2. For each partition the best replica is chosen (`found_topics`): one in sync, then by the leader epoch of its last
    batch, then by its end. What is damaged or missing in it comes from the others (`salvage`).
-3. Each node gets a directory with its partitions, and the metadata as the file that a new cluster starts with
-   (`new_cluster`): the first controller loads it, and brokers find their partitions in place.
+3. Each node gets a directory with its partitions, and the metadata as the file, or the log, that a new cluster starts
+   with (`new_cluster`): the first controller loads it, and brokers find their partitions in place.
 
 Everything is built under a name that a broker would delete, checked, and published by one rename.
 """
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 from dataclasses import replace as with_fields
 from typing import TYPE_CHECKING
 
-from brokerless import _native
 from brokerless.arguments import check_several, listed_few, to_ms
-from brokerless.checking.check import DirectoriesToCheck, check, check_directories
-from brokerless.errors import BrokerlessError
+from brokerless.checking.check import check
 from brokerless.healing.lost_directory import lost_directory, lost_files
-from brokerless.healing.new_cluster import NewPartition
 from brokerless.healing.producer_ids import in_snapshots, of_headers, of_transactional_ids
 from brokerless.healing.rescue_plan import RescuePlan
 from brokerless.healing.write_partition import write_partition
@@ -35,7 +31,6 @@ from brokerless.layout.release import Release
 from brokerless.layout.topic_config import TopicConfig
 from brokerless.log.log import Log
 from brokerless.log_dir.copying import StagedCopy
-from brokerless.metadata.directory import formatted_snapshot
 from brokerless.metadata.voters import Voter, parse_voters, voters_snapshot
 from brokerless.notes import collected
 from brokerless.recovery.loader import load
@@ -46,11 +41,9 @@ from brokerless.state.internal_topic import TRANSACTIONS_TOPIC
 from brokerless.wording import option
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from brokerless.arguments import Time
-    from brokerless.checking.finding import Finding
-    from brokerless.healing.found_topics import FoundTopic
     from brokerless.healing.report import Rescue
     from brokerless.healing.rescue_plan import KeptReplica, RescuedPartition
 
@@ -85,6 +78,7 @@ def rescue(
         voters: the controllers among the nodes, as "1@host1:9093,2@host2:9093": the metadata log names them (KIP-853).
             None: the configuration of the nodes does, in `controller.quorum.voters`.
         cluster_id: the id of the new cluster; None: the old one. Give another id to a copy that may meet the old one.
+            If the disks disagree, because an id is damaged, it says which one is right.
         release: the release of Kafka whose features the cluster starts with; None: as before. Clusters with ZooKeeper,
             and metadata of releases before 3.7, have no level that can be kept: then 4.0. With a release, metadata
             records that are not understood are left out.
@@ -103,7 +97,8 @@ def rescue(
         FileNotFoundError: a disk, or the parent of `to`, does not exist.
         LogInUseError: a broker, or another writer, has a disk open, or changed it meanwhile.
         UnsupportedFormatError: the metadata have records of a newer release, and `release` is not given.
-        ValueError: the disks are of several clusters, a topic has several ids, or the arguments contradict each other.
+        ValueError: a disk is no log directory, the disks are of several clusters, a topic has several ids, or the
+            arguments contradict each other.
 
     >>> import brokerless as bl
     >>> found = bl.rescue(SAMPLE_DIR, dry_run=True)
@@ -133,26 +128,19 @@ def rescue(
             topics=None if topics is None else set(topics),
             rename=rename,
             until=None if until is None else to_ms("until", until),
+            converts=convert,
             progress=progress,
         )
         if not dry_run:
-            _NewNodes(plan, converts=convert).write(report_to)
+            _NewNodes(plan).write(report_to)
         elif until is None:
-            plan.report.left = list(_hanging([os.fspath(one) for one in disks], plan.report.topics))
+            plan.report.left = list(plan.foreseen())
         else:
             plan.report.notes.append(
                 "transactions that are open at that moment will be committed, aborted or left out, each as a whole; a "
                 "dry run does not tell which"
             )
     return plan.report
-
-
-def _hanging(disks: Sequence[str], topics: Container[str]) -> Iterator[Finding]:
-    """Yield the transactions that no coordinator will end."""
-    with contextlib.suppress(BrokerlessError, OSError, ValueError):
-        for one in check_directories(DirectoriesToCheck(tuple(disks))):
-            if one.code == "transaction-hanging" and one.topic in topics:
-                yield one
 
 
 def _check_free(target: str) -> None:
@@ -170,14 +158,10 @@ class _NewNodes:
 
     Args:
         plan: what will be in them.
-        converts: whether messages of formats 0 and 1 are written in format 2.
     """
 
-    def __init__(self, plan: RescuePlan, *, converts: bool) -> None:
-        self._plan, self._converts = plan, converts
-        self._new_ids: dict[str, str] = {}
-        # Known from the start: to assign one later empties the list of eligible leader replicas (KIP-966).
-        self._directory_ids = {node: checkpoints.random_id() for node in plan.nodes}
+    def __init__(self, plan: RescuePlan) -> None:
+        self._plan = plan
         self._highest = -1
         self._old_formats: set[str] = set()
 
@@ -196,12 +180,12 @@ class _NewNodes:
                 self._write_partitions(copy, node, directory)
             if self._plan.until is not None:
                 self._cut(self._plan.until, copy.path)
-            for node in self._plan.nodes if self._converts else ():
+            for node in self._plan.nodes if self._plan.converts else ():
                 self._convert(node, self._directory(copy.path, node))
             self._highest = max(self._highest, in_snapshots(self._logs()))
             for node in self._plan.nodes:
                 self._write_root(node, self._directory(copy.path, node))
-            if self._old_formats and not self._converts:
+            if self._old_formats and not self._plan.converts:
                 names = ", ".join(sorted(self._old_formats))
                 self._note(
                     f"messages of formats 0 and 1, of brokers before 0.11, are kept in {names}: "
@@ -254,7 +238,7 @@ class _NewNodes:
                 if known is not None:
                     dirty[place] = min(known, end)
                 self._look_at(to, one.topic.name)
-            content = checkpoints.format_partition_metadata(self._id_of(one.topic))
+            content = checkpoints.format_partition_metadata(self._plan.new_id(one.topic))
             disk.atomic_write(f"{to}/{checkpoints.PARTITION_METADATA}", content)
         for file, offsets in (
             (checkpoints.RECOVERY_POINTS, points),
@@ -280,7 +264,7 @@ class _NewNodes:
                 found,
                 to,
                 config=config,
-                topic_id=self._id_of(one.topic),
+                topic_id=self._plan.new_id(one.topic),
                 log_start_offset=start,
                 high_watermark=None,
                 first_dirty_offset=kept.replica.checkpointed(root.first_dirty_offsets),
@@ -307,11 +291,6 @@ class _NewNodes:
             self._old_formats.add(self._plan.rename.get(topic, topic))
         if topic == TRANSACTIONS_TOPIC:
             self._highest = max(self._highest, of_transactional_ids(log))
-
-    def _id_of(self, topic: FoundTopic) -> str:
-        """Return the id of a topic: with a new name a new one, the same on all nodes."""
-        name = self._plan.new_name(topic)
-        return topic.topic_id if name == topic.name else self._new_ids.setdefault(name, checkpoints.random_id())
 
     def _cut(self, until: int, to: str) -> None:
         """Cut the records of all nodes at a moment, so that each transaction is whole or absent.
@@ -380,30 +359,20 @@ class _NewNodes:
 
     def _write_root(self, node: int, directory: str) -> None:
         """Write the metadata that the cluster starts with, the ids, and the mark of a clean shutdown."""
-        content = _native.kraft_snapshot(list(self._records()), now_ms())
-        disk.atomic_write(f"{directory}/{checkpoints.BOOTSTRAP}", content)
-        if self._plan.voters:
-            every = [Voter(one, self._directory_ids[one], *place) for one, place in self._plan.voters.items()]
-            path = formatted_snapshot(directory)
-            disk.make_directory(os.path.dirname(path))
-            disk.atomic_write(path, voters_snapshot(every, now_ms()))
-        meta = checkpoints.MetaProperties(1, self._plan.report.cluster_id, node, self._directory_ids[node])
+        records = self._plan.records(self._highest)
+        voters = [Voter(one, self._plan.directory_ids[one], *place) for one, place in self._plan.voters.items()]
+        file, *of_voters = self._plan.metadata_files(directory)
+        contents = {file: voters_snapshot(() if of_voters else voters, now_ms(), records)}
+        contents |= {path: voters_snapshot(voters, now_ms()) for path in of_voters}
+        for path, content in contents.items():
+            if (around := os.path.dirname(path)) != directory:
+                disk.make_directory(around)
+            disk.atomic_write(path, content)
+        meta = checkpoints.MetaProperties(1, self._plan.report.cluster_id, node, self._plan.directory_ids[node])
         disk.atomic_write(f"{directory}/{checkpoints.META_PROPERTIES}", checkpoints.format_meta_properties(meta))
         marker = checkpoints.format_clean_shutdown(checkpoints.NO_BROKER_EPOCH)
         disk.atomic_write(f"{directory}/{checkpoints.CLEAN_SHUTDOWN}", marker)
         disk.sync_directory(directory)
-
-    def _records(self) -> Iterator[bytes]:
-        """Yield the metadata records of the new cluster."""
-        partitions: dict[str, list[NewPartition]] = {}
-        for one in self._plan.partitions:
-            epoch = max(one.known.get("leader_epoch", 0), -1 if one.kept is None else one.kept.epoch)
-            partitions.setdefault(one.topic.name, []).append(NewPartition(one.number, one.replicas, epoch))
-        topics = (
-            (self._plan.topics[name], self._id_of(self._plan.topics[name]), of_topic)
-            for name, of_topic in partitions.items()
-        )
-        return self._plan.cluster.records(topics, self._directory_ids, self._highest)
 
     def _note(self, note: str) -> None:
         if note not in self._plan.report.notes:

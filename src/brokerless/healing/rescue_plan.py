@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from dataclasses import dataclass, field
 from dataclasses import replace as with_fields
-from functools import partial
+from functools import cached_property, partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from brokerless.arguments import listed_few, unknown
+from brokerless.checking.directories import hanging
 from brokerless.errors import BrokerlessError, CorruptRecordError
+from brokerless.healing.abort_markers import open_at_end
 from brokerless.healing.damaged_range import DamagedRange
 from brokerless.healing.found_topics import (
     damaged_checkpoints,
@@ -19,7 +23,7 @@ from brokerless.healing.found_topics import (
     same_cluster,
 )
 from brokerless.healing.log_repair import Step, known_start, salvage
-from brokerless.healing.new_cluster import NewCluster
+from brokerless.healing.new_cluster import NewCluster, NewPartition
 from brokerless.healing.replica_ranking import last_epoch, ranked
 from brokerless.healing.report import MissingPartition, Rescue
 from brokerless.healing.surviving_metadata import surviving_metadata
@@ -27,12 +31,15 @@ from brokerless.io import storage
 from brokerless.io.runner import Threads
 from brokerless.layout import checkpoints, file_names, lost_offsets
 from brokerless.log_dir.copying import FilesAtRest
+from brokerless.metadata.directory import first_snapshot, formatted_snapshot
 from brokerless.state.internal_topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from brokerless.state.transactions import current_transactions, open_in
 from brokerless.wording import option
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from brokerless.checking.finding import Finding
     from brokerless.healing.found_topics import FoundTopic
     from brokerless.healing.log_repair import LogRepair
     from brokerless.healing.replica_ranking import Replica
@@ -159,6 +166,8 @@ def _check_names(rename: Mapping[str, str], topics: Mapping[str, FoundTopic]) ->
 class RescuePlan:
     """What a rescue will do. Printed, it has a line for each step.
 
+    A step has the verb of `log_repair.Step`, or "cut" or "convert" for a partition that is first written, then changed.
+
     Attributes:
         report: what will have been done.
         roots: the disks.
@@ -167,9 +176,12 @@ class RescuePlan:
         voters: the controllers among them that the metadata log names, each with its host and port.
         rename: new names of topics.
         until: the moment to cut the records at, in ms since the epoch; None: nothing is cut.
+        converts: whether messages of formats 0 and 1 are written in format 2.
         topics: the topics of the new cluster, by their old names.
         partitions: their partitions.
         cluster: the metadata of the new cluster.
+        directory_ids: the id of each node's directory. Known from the start: to assign one later empties the list of
+            eligible leader replicas (KIP-966).
         progress: called with the bytes that were checked, and with those that were written.
     """
 
@@ -180,9 +192,11 @@ class RescuePlan:
     voters: Mapping[int, tuple[str, int]]
     rename: Mapping[str, str]
     until: int | None
+    converts: bool
     topics: Mapping[str, FoundTopic]
     partitions: Sequence[RescuedPartition]
     cluster: NewCluster
+    directory_ids: Mapping[int, str]
     progress: Callable[[int], None]
 
     @classmethod
@@ -198,13 +212,14 @@ class RescuePlan:
         topics: set[str] | None = None,
         rename: Mapping[str, str] | None = None,
         until: int | None = None,
+        converts: bool = False,
         progress: Callable[[int], None] = lambda _: None,
     ) -> RescuePlan:
         """Read the disks, and plan the new cluster. The arguments are those of `rescue`."""
         roots, rename = open_disks(disks), dict(rename or {})
         at_rest = FilesAtRest(root.path for root in roots)
         result = Rescue(to=to, doubts=damaged_checkpoints(roots))
-        old_id = same_cluster(roots)
+        old_id = same_cluster(roots, cluster_id, result.notes)
         result.cluster_id = cluster_id or old_id or checkpoints.random_id()
         nodes = sorted(nodes if nodes is not None else list(node_ids(roots))[:1] or [1])
         if len(set(nodes)) < len(nodes) or not all(0 <= node < 1 << 31 for node in nodes):
@@ -221,7 +236,7 @@ class RescuePlan:
             )
         metadata = surviving_metadata(roots, result.doubts)
         if metadata is None:
-            result.notes.append(
+            result.doubts.append(
                 "no disk has the cluster's metadata: topics are known by their directories only. Their settings, "
                 "access rights, quotas and users are lost. So that nothing is deleted, all get retention.ms=-1"
             )
@@ -229,7 +244,14 @@ class RescuePlan:
             result.metadata = metadata.path
             result.doubts += metadata.doubts
             result.notes += metadata.notes
-        cluster = NewCluster(nodes, metadata, release=release, is_fork=result.cluster_id != old_id, rename=rename)
+        cluster = NewCluster(
+            nodes,
+            metadata,
+            release=release,
+            is_fork=result.cluster_id != old_id,
+            names_voters=bool(voters),
+            rename=rename,
+        )
         image = None if metadata is None else metadata.image
         found, others = find_topics(roots, image, topics, result.notes)
         _check_names(rename, found)
@@ -249,30 +271,51 @@ class RescuePlan:
             voters=voters,
             rename=rename,
             until=until,
+            converts=converts,
             topics=found,
             partitions=partitions,
             cluster=cluster,
+            directory_ids={node: checkpoints.random_id() for node in nodes},
             progress=progress,
         )
         plan._note_fork(others)
         with Threads() as threads:
             list(threads.map(plan._examine, partitions))
-        # By disk and node: the partitions that have batches of its, although the metadata do not name it.
-        unassigned: dict[tuple[str, int], list[str]] = {}
-        for one in partitions:
-            plan._report(one)
-            for disk in plan._unassigned_sources(one):
-                unassigned.setdefault(disk, []).append(one.name)
-        for (path, node), names in unassigned.items():
-            result.notes.append(
-                f"batches come from {path}, of node {node}, for {listed_few(names)}: the metadata name other nodes"
-            )
-        result.notes += cluster.finish_notes()
+        plan._report_all()
         return plan
 
     def new_name(self, topic: FoundTopic) -> str:
         """Return the name of a topic in the new cluster."""
         return self.rename.get(topic.name, topic.name)
+
+    def new_id(self, topic: FoundTopic) -> str:
+        """Return the id of a topic in the new cluster: with a new name a new one, the same on all nodes."""
+        return self._new_ids.get(topic.name, topic.topic_id)
+
+    @cached_property
+    def _new_ids(self) -> dict[str, str]:
+        return {name: checkpoints.random_id() for name, new_name in self.rename.items() if new_name != name}
+
+    def records(self, highest_producer_id: int = -1) -> Iterator[bytes]:
+        """Yield the metadata records of the new cluster.
+
+        Args:
+            highest_producer_id: the highest producer id on the disks; -1: none.
+        """
+        partitions: dict[str, list[NewPartition]] = {}
+        for one in self.partitions:
+            epoch = max(one.known.get("leader_epoch", 0), -1 if one.kept is None else one.kept.epoch)
+            partitions.setdefault(one.topic.name, []).append(NewPartition(one.number, one.replicas, epoch))
+        topics = (
+            (self.topics[name], self.new_id(self.topics[name]), of_topic) for name, of_topic in partitions.items()
+        )
+        return self.cluster.records(topics, self.directory_ids, highest_producer_id)
+
+    def metadata_files(self, directory: str) -> list[str]:
+        """Return the paths of the metadata that a node starts with: the records, then the voters if they are apart."""
+        if self.cluster.starts_with_log:
+            return [first_snapshot(directory)]
+        return [f"{directory}/{checkpoints.BOOTSTRAP}", *([formatted_snapshot(directory)] if self.voters else [])]
 
     def steps(self) -> Iterator[tuple[str, Step]]:
         """Yield the steps, each with the directory that it is for."""
@@ -283,13 +326,44 @@ class RescuePlan:
                     continue
                 if one.kept is None:
                     yield directory, Step("write", name, b"", "empty: no disk has it")
-                elif one.kept.repair.is_changed:
+                    continue
+                if one.kept.repair.is_changed:
                     yield from ((f"{directory}/{name}", step) for step in one.kept.repair.steps(one.topic.topic_id))
                 else:
                     path = one.kept.repair.log.path
                     yield directory, Step("keep", name, path, f"as it is in {path}")
-            for file in (checkpoints.BOOTSTRAP, checkpoints.META_PROPERTIES, checkpoints.CLEAN_SHUTDOWN):
+                if (new_id := self.new_id(one.topic)) != one.topic.topic_id:
+                    content = checkpoints.format_partition_metadata(new_id)
+                    why = f"with the new name, the topic gets a new id, {new_id}"
+                    yield f"{directory}/{name}", Step("write", checkpoints.PARTITION_METADATA, content, why)
+                if self.until is not None:
+                    yield (
+                        directory,
+                        Step("cut", name, b"", f"as it was at {self.until}, each transaction whole or absent"),
+                    )
+                if self.converts:
+                    yield directory, Step("convert", name, b"", "messages of formats 0 and 1 become those of format 2")
+            files = [os.path.relpath(path, directory) for path in self.metadata_files(directory)]
+            for file in (*files, checkpoints.META_PROPERTIES, checkpoints.CLEAN_SHUTDOWN):
                 yield directory, Step("write", file, b"", "the new cluster starts with it")
+
+    def foreseen(self) -> Iterator[Finding]:
+        """Yield what a check of the result would find, as far as the sources tell."""
+        kept = {
+            (self.new_name(one.topic), one.number): one.kept.repair for one in self.partitions if one.kept is not None
+        }
+        for repair in kept.values():
+            yield from (one for one in repair.left if one.severity != "note" and one.kind.level != "deep")
+        coordinators = [repair.log for (topic, _), repair in kept.items() if topic == TRANSACTIONS_TOPIC]
+        opened: list[dict[str, Any]] = []
+        for (topic, partition), repair in kept.items() if coordinators else ():
+            with contextlib.suppress(BrokerlessError, OSError):
+                pieces = chain.from_iterable(repair.segments.values())
+                found = open_at_end(pieces) if repair.is_changed else open_in(repair.log)
+                opened += [{**one, "topic": topic, "partition": partition} for one in found]
+        with contextlib.suppress(BrokerlessError, OSError, ValueError):
+            table = current_transactions(coordinators, opened)
+            yield from hanging(table, lambda topic, partition: kept[topic, partition].log.path)
 
     def __str__(self) -> str:
         return "\n".join(f"{directory}: {step}" for directory, step in self.steps())
@@ -409,6 +483,33 @@ class RescuePlan:
                 one.hidden.append(hidden)
             elif not replica.state:
                 one.live.add(replica.node_id)
+
+    def _report_all(self) -> None:
+        """Add the partitions to the report, and what the new cluster cannot keep."""
+        # By disk and node: the partitions that have batches of its, although the metadata do not name it.
+        unassigned: dict[tuple[str, int], list[str]] = {}
+        for one in self.partitions:
+            self._report(one)
+            for disk in self._unassigned_sources(one):
+                unassigned.setdefault(disk, []).append(one.name)
+        for (path, node), names in unassigned.items():
+            self.report.notes.append(
+                f"batches come from {path}, of node {node}, for {listed_few(names)}: the metadata name other nodes"
+            )
+        later = [
+            one.name
+            for one in self.partitions
+            if one.known and one.kept is not None and one.kept.epoch > one.known["leader_epoch"]
+        ]
+        if later:
+            self.report.doubts.append(
+                f"the metadata are older than the logs: they do not know the last leader epoch of {listed_few(later)}. "
+                "Later changes of topics, settings and access rights may be lost"
+            )
+        # To make the records is to note each setting that changes.
+        for _ in self.records():
+            pass
+        self.report.notes += self.cluster.finish_notes()
 
     def _report(self, one: RescuedPartition) -> None:
         """Add a partition to the report: its source, its damaged ranges and its missing records."""

@@ -3,7 +3,8 @@
 Each controller, and each broker, has a copy of the metadata log. The copy that goes furthest counts: by the leader
 epoch of its last sound batch, then by its end. A copy counts up to its damage. A damaged snapshot does not count: an
 older one and the log behind it may say the same.
-A log that is empty, or ends before its other files say, is no sound copy.
+A log that is empty or gone, or ends before its other files say, is no sound copy: nor is one that ends below its
+newest snapshot, for a controller makes snapshots of what its log has.
 
 With sound copies of most voters nothing is in doubt: what was committed is on one of them, and so in the copy that goes
 furthest, as in an election of these voters.
@@ -22,13 +23,13 @@ from brokerless.layout import checkpoints
 from brokerless.layout.file_names import METADATA_TOPIC
 from brokerless.log.log import Log
 from brokerless.metadata.bootstrap import bootstrap_file
-from brokerless.metadata.directory import has_metadata_log, has_topic_ids
+from brokerless.metadata.directory import has_metadata_log, has_started, has_topic_ids
 from brokerless.metadata.image import MetadataImage
 from brokerless.metadata.log import replay_log, replay_snapshot, snapshots
 from brokerless.metadata.records import BROKER_RESOURCE, TOPIC_RESOURCE
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from brokerless.layout.log_dir_files import LogDirFiles
 
@@ -71,10 +72,9 @@ class SurvivingImage(MetadataImage):
         """The controllers that elect their leader; empty if they are not known."""
         return set(self._voters)
 
-    @property
-    def metadata_version(self) -> int | None:
-        """The level of the feature metadata.version; None: there is none."""
-        return self._features.get("metadata.version")
+    def feature_level(self, name: str) -> int:
+        """Return the level of a feature; 0: it is off."""
+        return self._features.get(name, 0)
 
     def features(self) -> list[bytes]:
         """Return the records of the features, metadata.version first: it says how to read the others."""
@@ -84,20 +84,23 @@ class SurvivingImage(MetadataImage):
         )
         return [self._records[key] for key in keys]
 
-    def others(self, nodes: Container[int], *, most_in_sync: int) -> Iterator[bytes]:
-        """Yield the records of settings but those of topics, of access rights, quotas, users and tokens.
+    def broker_settings(self) -> Iterator[tuple[str, str, str, bytes]]:
+        """Yield the dynamic settings of brokers: the broker, the name, the value and the record.
 
-        Args:
-            nodes: the nodes that there will be: settings of other brokers are left out.
-            most_in_sync: a min.insync.replicas above it is left out: nobody could write with acks=all.
+        The broker "" is the default of all of them.
         """
         for key, record in self._records.items():
+            if key[:2] == ("config", BROKER_RESOURCE):
+                value = self._configs.get(key[1:3], {}).get(key[3])
+                if value is not None:
+                    yield key[2], key[3], value, record
+
+    def others(self) -> Iterator[bytes]:
+        """Yield the records of settings but those of topics and brokers, of access rights, quotas, users and tokens."""
+        for key, record in self._records.items():
             if key[0] == "config":
-                _, kind, resource, name = key
-                value = self._configs.get((kind, resource), {}).get(name)
-                is_too_much = name == IN_SYNC and is_above(value, most_in_sync)
-                is_of_other = kind == BROKER_RESOURCE and resource and not _is_node(resource, nodes)
-                if value is not None and kind != TOPIC_RESOURCE and not (is_of_other or is_too_much):
+                value = self._configs.get(key[1:3], {}).get(key[3])
+                if value is not None and key[1] not in (TOPIC_RESOURCE, BROKER_RESOURCE):
                     yield record
             elif (
                 (key[0] == "acl" and key[1] in self._acls)
@@ -116,10 +119,6 @@ def is_above(value: str | None, most: int) -> bool:
     """
     match = re.fullmatch(r"\s*\+?0*([0-9]+)\s*", value or "")
     return match is not None and (len(match[1]) > len(str(most)) or int(match[1]) > most)
-
-
-def _is_node(resource: str, nodes: Container[int]) -> bool:
-    return re.fullmatch("[0-9]{1,10}", resource) is not None and int(resource) in nodes
 
 
 def _quota(value: dict[str, Any]) -> _Key:
@@ -231,13 +230,19 @@ def _read(root: LogDirFiles, notes: list[str]) -> _Copy | None:
     node_id = None
     with suppress(CorruptRecordError):
         node_id = root.node_id
-    emptied = ""
+    emptied, directory = "", f"{root.path}/{METADATA_TOPIC}-0"
     if has_metadata_log(root.path):
-        found = _read_log(Log(f"{root.path}/{METADATA_TOPIC}-0", root=root), node_id)
+        log = Log(directory, root=root)
+        found = _read_log(log, node_id)
+        if not log.segments and not has_started(root.path):
+            # A rescued cluster starts with such a snapshot.
+            return found._replace(epoch=-1, offset=-1)
         if found.offset > 0 or found.image.topic_ids:
             return found
         # An empty log tells nothing, so it must not count more than what there is besides.
         emptied = f"the log {found.path} is empty" + (f": {found.damage}" if found.damage else "")
+    elif storage.exists(f"{directory}/{checkpoints.QUORUM_STATE}"):
+        emptied = f"the log {directory} is gone"
     file = bootstrap_file(root.path, root.journal)
     image = SurvivingImage()
     if storage.exists(file):
@@ -245,6 +250,8 @@ def _read(root: LogDirFiles, notes: list[str]) -> _Copy | None:
             replay_snapshot(storage.read_all(file), image)
         # The second disk of a broker that ran: what it was formatted with says nothing of the cluster since.
         if image.topic_ids or not (has_topic_ids(root.path) or root.recovery_points):
+            if not emptied and has_started(root.path):
+                emptied = f"a broker has started on {root.path} since, and its metadata log is not there"
             return _Copy(file, node_id, image, set(), True, -1, -1, emptied, not emptied)
     if emptied:
         notes.append(f"the metadata in {root.path} are lost: {emptied}")
@@ -288,6 +295,9 @@ def _read_log(log: Log, node_id: int | None) -> _Copy:
     if behind:
         damages.append(behind)
         is_end_known = False
+    elif is_end_known and (lost := _lost_behind(log, node_id, epoch, start if has_snapshot else None)):
+        damages.append(lost)
+        is_end_known = False
     voters = image.voters or _voters_of_quorum_state(log)
     return _Copy(log.path, node_id, image, voters, is_whole, epoch, end, "; ".join(damages), is_end_known)
 
@@ -302,6 +312,27 @@ def _behind(log: Log, end: int) -> str:
         zeros = segment.size - log.files.extent.end_position
         if zeros > 0:
             return f"{segment.path}: the {zeros} bytes behind offset {end} are no batches, as after a crash"
+    return ""
+
+
+def _lost_behind(log: Log, node_id: int | None, epoch: int, snapshot: int | None) -> str:
+    """Return what tells that a log without damage lacks its end; "": nothing does.
+
+    Args:
+        log: the log.
+        node_id: the node that wrote it; None: not known.
+        epoch: the leader epoch of its last record.
+        snapshot: the end offset of its newest sound snapshot; None: there is none.
+    """
+    end = log.files.extent.next_offset
+    if snapshot is not None and not log.segments and has_started(log.root.path):
+        return f"it has no segments behind its snapshot of offset {snapshot}"
+    if snapshot is not None and log.segments and end < snapshot:
+        return f"it ends at offset {end}, below its own snapshot of offset {snapshot}"
+    leader, of_leader = (_quorum_state(log).get(name, -1) for name in ("leaderId", "leaderEpoch"))
+    # A leader's first record is of its epoch.
+    if isinstance(of_leader, int) and leader == node_id and of_leader > epoch:
+        return f"it has no records of epoch {of_leader}, which its node led ({checkpoints.QUORUM_STATE})"
     return ""
 
 
@@ -334,11 +365,18 @@ def _sound_end(log: Log, start: int, epoch: int) -> tuple[int, int, str]:
 
 def _voters_of_quorum_state(log: Log) -> set[int]:
     """Return the voters in the file `quorum-state`. Without them in the log, the quorum is one of the configuration."""
-    path = f"{log.path}/{checkpoints.QUORUM_STATE}"
-    # Anything may be in the file: then it tells nothing.
-    with suppress(OSError, ValueError, TypeError, KeyError, OverflowError, RecursionError):
-        return {int(voter["voterId"]) for voter in json.loads(storage.read_all(path))["currentVoters"]}
+    with suppress(ValueError, TypeError, KeyError, OverflowError):
+        return {int(voter["voterId"]) for voter in _quorum_state(log)["currentVoters"]}
     return set()
+
+
+def _quorum_state(log: Log) -> dict[str, Any]:
+    """Return the content of the file `quorum-state`; empty if it cannot be read."""
+    # Anything may be in the file: then it tells nothing.
+    with suppress(OSError, ValueError, RecursionError):
+        content = json.loads(storage.read_all(f"{log.path}/{checkpoints.QUORUM_STATE}"))
+        return content if isinstance(content, dict) else {}
+    return {}
 
 
 def _doubts(best: _Copy, read: Sequence[_Copy]) -> list[str]:

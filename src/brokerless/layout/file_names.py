@@ -98,6 +98,15 @@ def parse_directory_name(name: str) -> DirectoryName:
     return DirectoryName(topic, int(number), leftover)
 
 
+def is_directory_name(name: str) -> bool:
+    """Return whether a name is that of a partition's directory."""
+    try:
+        parse_directory_name(name)
+    except ValueError:
+        return False
+    return True
+
+
 def is_utf8(name: str) -> bool:
     """Return whether a file's name is UTF-8. Java decodes others to names that no file has."""
     try:

@@ -12,6 +12,7 @@ from functools import cached_property
 from pathlib import PurePath
 from typing import TYPE_CHECKING, TypeVar
 
+from brokerless.arguments import listed_few
 from brokerless.errors import CorruptRecordError, located
 from brokerless.io import storage
 from brokerless.io.remote import is_remote
@@ -20,10 +21,12 @@ from brokerless.layout.commit_journal import Journal
 from brokerless.notes import note
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
 _T = TypeVar("_T")
 
+# So many names in a folder are looked into for log directories.
+_MOST_LISTED = 1000
 _MARKS = (
     checkpoints.META_PROPERTIES,
     checkpoints.RECOVERY_POINTS,
@@ -168,6 +171,43 @@ class LogDirFiles:
 
     def _file(self, name: str) -> str:
         return f"{self.path}/{name}"
+
+
+def partitions_in(path: str, names: Iterable[str]) -> list[str]:
+    """Return the names among those in a directory that are of partitions' directories.
+
+    A log directory may have such a name itself, as `/mnt/disk-1`. In a broker's log directory, all count.
+    """
+    parsed = [name for name in names if file_names.is_directory_name(name)]
+    if LogDirFiles.is_root(list(names)):
+        return parsed
+    return [name for name in parsed if not LogDirFiles.is_root(_names(f"{path}/{name}"))]
+
+
+def is_log_dir(path: str) -> bool:
+    """Return whether a directory is a log directory: it has some of a broker's own files, or partitions."""
+    names = storage.list_directory(path)
+    return LogDirFiles.is_root(names) or bool(partitions_in(path, names))
+
+
+def hint_at_log_dirs(path: str) -> str:
+    """Return the words for the log directories one level below a path that is none; "": there are none."""
+    found = []
+    for name in sorted(_names(path))[:_MOST_LISTED]:
+        inside = _names(f"{path}/{name}")
+        partitions = (f"{path}/{name}/{one}" for one in partitions_in(f"{path}/{name}", inside))
+        # The name alone may be that of any folder.
+        if LogDirFiles.is_root(inside) or any(file_names.is_partition_directory(_names(one)) for one in partitions):
+            found.append(f"{path.rstrip('/')}/{name}")
+    what = "are log directories" if len(found) > 1 else "is a log directory"
+    return f"; {listed_few(found)} {what}" if found else ""
+
+
+def _names(path: str) -> list[str]:
+    """Return the names in a directory; none if it is none, or cannot be listed."""
+    with contextlib.suppress(OSError):
+        return storage.list_directory(path) if storage.is_directory(path) else []
+    return []
 
 
 def check_outside(path: str, *, is_deep: bool = False) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from brokerless.arguments import check_partition, check_several, unknown, unknown_partition
 from brokerless.io import storage
 from brokerless.layout import commit_journal, file_names
-from brokerless.layout.log_dir_files import LogDirFiles
+from brokerless.layout.log_dir_files import LogDirFiles, hint_at_log_dirs, partitions_in
 from brokerless.log.log import Log
 from brokerless.log.reader import Reader
 from brokerless.metadata.directory import has_metadata_log
@@ -275,9 +275,12 @@ class LogDirs:
             if not file_names.is_utf8(name):
                 what = "the name is not UTF-8, and a broker does not see it"
                 note(f"not read: {path}/{name}: {what}")
-        directories = [(found[name], parsed) for name in sorted(found) if (parsed := _parsed(name))]
-        if not directories and not LogDirFiles.is_root(names):
-            raise ValueError(f"nothing to read: {path!r} is no log directory, partition directory or .log file")
+        is_root = LogDirFiles.is_root(names)
+        chosen = found if is_root else partitions_in(path, found)
+        directories = [(found[name], parsed) for name in sorted(chosen) if (parsed := _parsed(name))]
+        if not directories and not is_root:
+            what = "is no log directory, partition directory or .log file"
+            raise ValueError(f"nothing to read: {path!r} {what}{hint_at_log_dirs(path)}")
         root = self._root(path)
         # The directories and the checkpoints must be of the same moment.
         root.journal = pending
@@ -312,7 +315,7 @@ class LogDirs:
 
     def _check(self) -> None:
         if len(self.roots) > 1:
-            clusters = {root.cluster_id: root.path for root in self.roots if root.cluster_id is not None}
+            clusters = {root.cluster_id: root.path for root in self.roots if root.cluster_id}
             if len(clusters) > 1:
                 places = ", ".join(f"{cluster} in {path}" for cluster, path in clusters.items())
                 raise ValueError(f"different clusters: {places}; read each alone")

@@ -14,7 +14,7 @@ from brokerless.io.clock import now_ms
 from brokerless.layout import checkpoints, file_names
 from brokerless.layout.commit_journal import Journal
 from brokerless.layout.lock import check_free
-from brokerless.layout.log_dir_files import LogDirFiles
+from brokerless.layout.log_dir_files import LogDirFiles, hint_at_log_dirs
 from brokerless.layout.topic_config import TopicConfig
 from brokerless.log.log import Log
 from brokerless.log_dir.root_writer import RootWriter
@@ -383,7 +383,8 @@ def _checked(path: str, topics: Collection[str], broker_config: Path | None, met
     if file_names.is_partition_directory(names):
         raise ValueError(f"not a log directory: {path!r} is one partition's; recover the directory around it")
     if not LogDirFiles.is_root(names):
-        raise ValueError(f"not a log directory: {path!r} has none of its files; give one of a broker's log.dirs")
+        hint = hint_at_log_dirs(path) or "; give one of a broker's log.dirs"
+        raise ValueError(f"not a log directory: {path!r} has none of its files{hint}")
     check_free(f"{path}/{checkpoints.LOCK}")
     pending = Journal.read(path)
     check_file(path)

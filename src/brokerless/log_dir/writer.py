@@ -25,7 +25,7 @@ from brokerless.io import disk, storage
 from brokerless.io.clock import now_ms
 from brokerless.layout import checkpoints, commit_journal, file_names
 from brokerless.layout.lock import Lock
-from brokerless.layout.log_dir_files import LogDirFiles, check_outside
+from brokerless.layout.log_dir_files import LogDirFiles, check_outside, hint_at_log_dirs
 from brokerless.layout.release import Release
 from brokerless.layout.replication import SOLE
 from brokerless.layout.topic_config import TopicConfig
@@ -108,9 +108,8 @@ class LogDirWriter:
         if file_names.is_partition_directory(names):
             raise ValueError(f"not a log directory: {self.path!r} is one partition's; open the directory around it")
         if not LogDirFiles.is_root(names):
-            raise ValueError(
-                f"not a log directory: {self.path!r} has none of its files; `create_log_dir` makes a new one"
-            )
+            hint = hint_at_log_dirs(self.path) or "; `create_log_dir` makes a new one"
+            raise ValueError(f"not a log directory: {self.path!r} has none of its files{hint}")
         self._logs: dict[tuple[str, int], LogWriter] = {}
         self._opened_with: dict[tuple[str, int], TopicConfig] = {}
         # Partitions whose opening failed after it may have changed some of their files.

@@ -272,6 +272,11 @@ def feature_records(release: Release) -> list[bytes]:
     ]
 
 
+def feature_level(release: Release, name: str) -> int:
+    """Return the newest stable level of a feature in a release; 0: the release does not have the feature."""
+    return dict(zip(_FEATURE_NAMES, _feature_levels(release), strict=True))[name] or 0
+
+
 def next_block(producer_id: int) -> int:
     """Return the first producer id behind the block that a producer id is in."""
     return (producer_id // _PRODUCER_ID_BLOCK + 1) * _PRODUCER_ID_BLOCK

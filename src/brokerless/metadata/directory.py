@@ -43,6 +43,15 @@ def formatted_snapshot(path: str) -> str:
     return f"{path}/{file_names.METADATA_TOPIC}-0/{0:020d}-{0:010d}.checkpoint"
 
 
+def first_snapshot(path: str) -> str:
+    """Return the path of the snapshot that a metadata log begins with, if a cluster is to start with one.
+
+    It is of offset 1, and the log begins there. So nodes that join later, with empty logs, fetch it: at offset 0, they
+    would fetch the log from its start.
+    """
+    return f"{path}/{file_names.METADATA_TOPIC}-0/{1:020d}-{1:010d}.checkpoint"
+
+
 def has_metadata_log(path: str) -> bool:
     """Return whether a log directory has the metadata log of a started cluster.
 
@@ -96,6 +105,14 @@ def has_topic_ids(path: str) -> bool:
     return any(storage.exists(f"{path}/{name}/{checkpoints.PARTITION_METADATA}") for name in names)
 
 
+def has_started(path: str) -> bool:
+    """Return whether a broker or a controller ran on a log directory, as far as its files tell, but for its logs."""
+    metadata = f"{path}/{file_names.METADATA_TOPIC}-0"
+    new = {os.path.basename(formatted_snapshot(path)), os.path.basename(first_snapshot(path))}
+    names = storage.list_directory(metadata) if storage.exists(metadata) else []
+    return not new.issuperset(names) or _was_closed_by_broker(path)
+
+
 def was_started(path: str) -> bool:
     """Return whether a broker ran on a log directory: then no controller reads the formatted snapshot any more.
 
@@ -108,6 +125,10 @@ def was_started(path: str) -> bool:
         for name in storage.list_directory(metadata)
     ):
         return True
+    return _was_closed_by_broker(path)
+
+
+def _was_closed_by_broker(path: str) -> bool:
     markers = (f"{path}/{name}" for name in (checkpoints.CLEAN_SHUTDOWN, checkpoints.CLEAN_SHUTDOWN_ASIDE))
     epochs = [
         checkpoints.parse_clean_shutdown(storage.read_all(marker)) for marker in markers if storage.exists(marker)

@@ -46,17 +46,19 @@ def parse_voters(text: str) -> dict[int, tuple[str, int]]:
     return found
 
 
-def voters_snapshot(voters: Iterable[Voter], timestamp: int) -> bytes:
-    """Return the first snapshot of a metadata log whose quorum these voters are: version 1 of the Raft protocol.
+def voters_snapshot(voters: Iterable[Voter], timestamp: int, records: Iterable[bytes] = ()) -> bytes:
+    """Return a snapshot of a metadata log whose quorum these voters are: version 1 of the Raft protocol.
 
     Args:
-        voters: the voters.
+        voters: the voters; none: the configuration of the controllers names them, version 0.
         timestamp: of its records, ms.
+        records: the other records.
     """
-    version = {"version": 0, "kRaftVersion": 1}
-    content = {"version": 0, "voters": [_fields(voter) for voter in voters]}
-    controls = [(_KRAFT_VERSION, json.dumps(version).encode()), (_VOTERS, json.dumps(content).encode())]
-    return _native.kraft_snapshot([], timestamp, controls)
+    controls: list[tuple[int, bytes]] = []
+    if every := [_fields(voter) for voter in voters]:
+        version, content = {"version": 0, "kRaftVersion": 1}, {"version": 0, "voters": every}
+        controls = [(_KRAFT_VERSION, json.dumps(version).encode()), (_VOTERS, json.dumps(content).encode())]
+    return _native.kraft_snapshot(list(records), timestamp, controls)
 
 
 def _fields(voter: Voter) -> dict[str, Any]:

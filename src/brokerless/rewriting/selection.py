@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from brokerless.arguments import check_partition, check_several, unknown, unknown_partition
 from brokerless.io import disk, storage
 from brokerless.layout import file_names
-from brokerless.layout.log_dir_files import LogDirFiles
+from brokerless.layout.log_dir_files import LogDirFiles, hint_at_log_dirs
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -87,7 +87,8 @@ def _at(path: str, topics: Collection[str]) -> Selection:
             {(topic, partition): path}, LogDirFiles(os.path.dirname(path)), is_partition=True, is_alone=is_alone
         )
     if not LogDirFiles.is_root(names):
-        raise ValueError(f"cannot rewrite {path!r}: it is neither a log directory nor a partition's directory")
+        what = "it is neither a log directory nor a partition's directory"
+        raise ValueError(f"cannot rewrite {path!r}: {what}{hint_at_log_dirs(path)}")
     if not topics:
         raise ValueError(f"no topic named: {path!r} is a log directory; name the topics to rewrite")
     return Selection(_partitions(path), LogDirFiles(path))

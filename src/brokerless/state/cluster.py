@@ -270,8 +270,9 @@ def _replay(log: Log, image: MetadataImage, at: int | None, at_offset: int | Non
     start, image.offset = log.local_log_start_offset, 0
     snapshot = _snapshot_before(log, at, at_offset)
     if snapshot is not None:
-        start, content = snapshot
-        replay_snapshot(content, image)
+        start, path, content = snapshot
+        with located(path):
+            replay_snapshot(content, image)
         image.offset = start
     elif start > 0:
         point = f"offset {at_offset}" if at is None else f"time {at}"
@@ -287,8 +288,8 @@ def _replay(log: Log, image: MetadataImage, at: int | None, at_offset: int | Non
         )
 
 
-def _snapshot_before(log: Log, at: int | None, at_offset: int | None) -> tuple[int, bytes] | None:
-    """Return the newest snapshot that is not after the wanted point: the offset after it, and its content.
+def _snapshot_before(log: Log, at: int | None, at_offset: int | None) -> tuple[int, str, bytes] | None:
+    """Return the newest snapshot that is not after the wanted point: the offset after it, its path, and its content.
 
     Raises:
         CorruptRecordError: it is damaged.
@@ -300,7 +301,7 @@ def _snapshot_before(log: Log, at: int | None, at_offset: int | None) -> tuple[i
         with located(path):
             content = storage.read_all(path)
             if at is None or last_time(content) <= at:
-                return offset, content
+                return offset, path, content
     return None
 
 

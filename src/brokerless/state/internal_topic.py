@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 OFFSETS_TOPIC = file_names.OFFSETS_TOPIC
 TRANSACTIONS_TOPIC = "__transaction_state"
+SHARE_STATE_TOPIC = "__share_group_state"
 REMOTE_LOG_METADATA_TOPIC = "__remote_log_metadata"
 _ROW = ["key", "value", "offset", "timestamp"]
 

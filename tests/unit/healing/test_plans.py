@@ -180,3 +180,56 @@ def test_a_partition_that_no_disk_has_is_planned_empty(data):
     shutil.rmtree(data / "t-0")
     plan = RescuePlan.of([str(data)], str(data) + "-new")
     assert f"{data}-new: write t-0: empty: no disk has it" in str(plan).splitlines()
+
+
+def left(report):
+    return sorted((one.code, one.topic, one.partition, one.start_offset, one.message) for one in report.left)
+
+
+def dry_run_and_run(tmp_path, *disks, **options):
+    """A dry run and the run, which end with the same exit code."""
+    would = bl.rescue(*disks, dry_run=True, **options)
+    done = bl.rescue(*disks, to=tmp_path / "new", **options)
+    assert (would.is_clean, would.is_whole) == (done.is_clean, done.is_whole)
+    return would, done
+
+
+@pytest.mark.parametrize("code", sorted(BROKEN))
+def test_a_rescue_leaves_what_its_dry_run_says(data, tmp_path, code):
+    BROKEN[code](data)
+    would, done = dry_run_and_run(tmp_path, data)
+    assert {one.code for one in would.left} == {one.code for one in done.left}
+    assert (would.notes, would.doubts, would.ranges) == (done.notes, done.doubts, done.ranges)
+
+
+INCIDENT = Path(__file__).parents[3] / "examples/incident"
+MARKERS = [("payments-0", 234), ("payments-0", 702), ("payments-1", 234), ("payments-1", 468), ("payments-1", 1014)]
+
+
+@pytest.mark.parametrize("harm", ["flip", "cut"])
+@pytest.mark.parametrize(("partition", "position"), MARKERS)
+def test_a_dry_run_knows_the_transactions_that_a_lost_marker_leaves_open(tmp_path, partition, position, harm):
+    shutil.copytree(INCIDENT, tmp_path / "d")
+    log = tmp_path / "d" / partition / LOG
+    if harm == "flip":
+        damage.flip_bit(log, position + 70)
+    else:
+        damage.cut(log, position)
+    would, done = dry_run_and_run(tmp_path, tmp_path / "d")
+    assert left(would) == left(done) != []
+
+
+@pytest.mark.parametrize("cluster_id", ["conformanceClusterAAAAA", "conformanceClusterAAAAC"])
+def test_a_dry_run_of_two_copies_of_a_disk_finds_the_hanging_transaction(tmp_path, cluster_id):
+    for name in ("one", "two"):
+        shutil.copytree(INCIDENT, tmp_path / name)
+    file = tmp_path / "two/meta.properties"
+    file.write_text(re.sub("cluster.id=.*", f"cluster.id={cluster_id}", file.read_text()))
+    would, done = dry_run_and_run(tmp_path, tmp_path / "one", tmp_path / "two")
+    assert left(would) == left(done) != []
+
+
+def test_a_dry_run_asks_coordinators_for_topics_by_their_new_names(tmp_path):
+    rename = {"orders": "copy"}
+    would, done = dry_run_and_run(tmp_path, INCIDENT, rename=rename, cluster_id="laptop")
+    assert left(would) == left(done) != []

@@ -4,6 +4,7 @@ import json
 import random
 import shutil
 import struct
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +17,7 @@ from brokerless.metadata.voters import Voter, voters_snapshot
 from support.damage import append, cut, flip_bit, overwrite
 from support.log_files import batch
 
+INCIDENT = Path(__file__).parents[3] / "examples/incident"
 METADATA = "__cluster_metadata-0"
 ID = "AECAwQFBgcICQoLDA0ODw"
 LOG = f"{METADATA}/{0:020d}.log"
@@ -350,3 +352,109 @@ def test_leader_epochs_that_cannot_be_read_hide_no_metadata(tmp_path):
     log_of(path, [(1, ["a"])])
     (path / METADATA / "leader-epoch-checkpoint").mkdir()
     assert names(surviving(path)) == ["a"]
+
+
+def closed_by_broker(path):
+    (path / ".kafka_cleanshutdown").write_text('{"version":0,"brokerEpoch":7}')
+
+
+def quorum_state(path, **fields):
+    (path / METADATA / "quorum-state").write_text(json.dumps({"currentVoters": [{"voterId": 1}], **fields}))
+
+
+def test_a_log_that_ends_below_its_own_snapshot_is_in_doubt(tmp_path):
+    """A snapshot is made of what the log has: what came behind is lost."""
+    path = root(tmp_path / "d", voters=[1])
+    log_of(path, [(1, "ab"), (1, "c")])
+    snapshot_of(path, 5, 1, "abcde")
+    found = surviving(path)
+    assert (names(found), found.offset) == (list("abcde"), 5)
+    assert found.doubts[0].endswith("it ends at offset 3, below its own snapshot of offset 5")
+
+
+def test_a_log_that_starts_at_its_snapshot_is_sound(tmp_path):
+    """A controller that fetched the snapshot has such a log."""
+    path = root(tmp_path / "d", voters=[1])
+    log_of(path, [], base=5)
+    snapshot_of(path, 5, 1, "abcde")
+    assert surviving(path).doubts == []
+
+
+@pytest.mark.parametrize("offset", [1, 5])
+def test_a_snapshot_without_a_log_is_in_doubt_once_a_controller_has_started(tmp_path, offset):
+    path = root(tmp_path / "d", voters=[1])
+    snapshot_of(path, offset, 1, "abc")
+    assert surviving(path).doubts[0].endswith(f"it has no segments behind its snapshot of offset {offset}")
+
+
+def test_the_snapshot_that_a_new_cluster_starts_with_is_not_in_doubt(tmp_path):
+    path = root(tmp_path / "d")
+    snapshot_of(path, 1, 1, "abc")
+    found = surviving(path)
+    assert (names(found), found.doubts) == (list("abc"), [])
+
+
+@pytest.mark.parametrize(
+    ("leader", "epoch", "is_doubted"), [(1, 3, True), (1, 2, False), (2, 3, False), (-1, 3, False)]
+)
+def test_a_leader_whose_log_has_nothing_of_its_epoch_has_lost_its_end(tmp_path, leader, epoch, is_doubted):
+    """Cut between two batches, a log is sound by itself."""
+    path = root(tmp_path / "d")
+    log_of(path, [(1, "ab"), (2, "c")])
+    quorum_state(path, leaderId=leader, leaderEpoch=epoch)
+    doubts = surviving(path).doubts
+    assert [bool(doubts), *("it has no records of epoch 3, which its node led" in one for one in doubts[:1])] == (
+        [True, True] if is_doubted else [False]
+    )
+
+
+@pytest.mark.parametrize("is_gone", [True, False])
+def test_what_a_cluster_started_with_is_in_doubt_if_its_log_is_gone(tmp_path, is_gone):
+    with bl.create_log_dir(tmp_path / "d", cluster_id="theOldClusterAAAAAAAAA") as log_dir:
+        log_dir.create_topic("a")
+    assert surviving(tmp_path / "d").doubts == []
+    if is_gone:
+        closed_by_broker(tmp_path / "d")
+    else:
+        (tmp_path / "d" / METADATA).mkdir()
+        quorum_state(tmp_path / "d")
+    found = surviving(tmp_path / "d")
+    assert names(found) == ["a"]
+    (doubt,) = found.doubts
+    assert "without later changes" in doubt
+
+
+def test_a_disk_whose_metadata_log_was_elsewhere_has_not_lost_it(tmp_path):
+    with bl.create_log_dir(tmp_path / "d", cluster_id="theOldClusterAAAAAAAAA") as log_dir:
+        log_dir.create_topic("a")
+    (tmp_path / "d/bootstrap.checkpoint").unlink()
+    closed_by_broker(tmp_path / "d")
+    unread = []
+    assert surviving_metadata([bl.LogDirFiles(str(tmp_path / "d"))], unread) is None
+    assert unread == []
+
+
+@pytest.mark.parametrize("harm", ["directory", "log", "files", "emptied", "cut", "snapshot"])
+def test_a_brokers_metadata_whose_log_is_gone_empty_or_cut_are_in_doubt(tmp_path, harm):
+    """A rescue ended with exit code 0, although later settings and access rights were gone."""
+    disk = tmp_path / "d"
+    shutil.copytree(INCIDENT, disk)
+    directory, log = disk / METADATA, disk / LOG
+    assert bl.rescue(disk, dry_run=True).doubts == []
+    if harm == "directory":
+        shutil.rmtree(directory)
+    elif harm == "log":
+        log.unlink()
+    elif harm == "files":
+        for path in directory.glob("0000*"):
+            path.unlink()
+    elif harm == "emptied":
+        log.write_bytes(b"")
+    elif harm == "cut":
+        cut(log, log.stat().st_size // 2)
+    else:
+        # A controller's snapshot is of what its log had.
+        snapshot_of(disk, 60, 1, "a")
+    found = bl.rescue(disk, dry_run=True)
+    assert found.doubts
+    assert not found.is_whole

@@ -8,8 +8,10 @@ import pytest
 
 import brokerless as bl
 from brokerless import _native
+from brokerless.errors import CorruptRecordError
 from brokerless.metadata.bootstrap import snapshot_records
 from brokerless.metadata.image import SCHEMAS, MetadataImage
+from brokerless.metadata.records import topic_record
 from brokerless.metadata.schema import finite
 from brokerless.state.cluster import ClusterState
 from support.damage import overwrite
@@ -434,3 +436,18 @@ def test_clearing_the_replicas_of_one_topic_leaves_the_others():
     assert elr("a") == {"a": [], "b": [2]}
     assert elr("gone") == {"a": [2], "b": [2]}
     assert elr("") == {"a": [], "b": []}
+
+
+@pytest.mark.parametrize("size", [0, 90, -10])
+def test_damage_in_a_snapshot_names_its_file(broker, tmp_path, run, size):
+    copy = tmp_path / "copy"
+    shutil.copytree(broker, copy)
+    content = with_header(_native.kraft_snapshot([topic_record("t", "AAECAwQFBgcICQoLDA0ODw")] * 9, 1), 1)
+    snapshot = copy / "__cluster_metadata-0" / f"{400:020d}-{2:010d}.checkpoint"
+    snapshot.write_bytes(content[:size] if size else b"")
+    with pytest.raises(CorruptRecordError) as raised:
+        bl.cluster(copy)
+    assert raised.value.path == str(snapshot)
+    (finding,) = [one for one in bl.check(copy, level="quick") if one.code == "metadata-damaged"]
+    assert finding.path == str(snapshot)
+    assert f"{snapshot}" in run("cluster", "topics", copy).err

@@ -6,8 +6,14 @@ use brokerless_core::{Partitioner as Chooser, Result};
 use pyo3::prelude::*;
 
 use crate::base::borrowed_array::Array;
+use crate::base::buffer::Bytes;
 use crate::base::columns::{BytesColumn, NumbersColumn};
 use crate::base::error::OrRaise as _;
+
+#[pyfunction]
+pub(crate) fn murmur2(data: Bytes) -> i32 {
+    brokerless_core::murmur2(data.as_slice())
+}
 
 #[pyclass(module = "brokerless._native")]
 #[derive(Debug)]
