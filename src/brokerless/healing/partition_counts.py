@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from brokerless import _native
 from brokerless.errors import BrokerlessError
 from brokerless.layout.file_names import MOST_PARTITIONS
+from brokerless.metadata.records import decoded_records
 from brokerless.state.internal_topic import OFFSETS_TOPIC, REMOTE_LOG_METADATA_TOPIC, TRANSACTIONS_TOPIC
 
 if TYPE_CHECKING:
@@ -99,11 +99,13 @@ def _names(log: Log, field: str) -> Iterator[str]:
     with contextlib.suppress(BrokerlessError, OSError):
         for rows in log.read(on_corrupt="skip", columns=["key"]):
             keys = pc.unique(rows["key"]).cast(pa.binary())
-            decoded = _native.state_records(str(log.topic), keys, pa.nulls(len(keys), pa.binary()))
-            for key, unknown in zip(decoded["key"].to_pylist(), decoded["unknown"].to_pylist(), strict=True):
-                value = json.loads(key) if unknown is None and key is not None else {}
-                if isinstance(value, dict) and isinstance(value.get(field), str):
-                    found[value[field]] = None
+            nothing = pa.nulls(len(keys), pa.binary())
+            named = pa.RecordBatch.from_arrays([keys, nothing], ["key", "value"])
+            for _, decoded in decoded_records(str(log.topic), named):
+                for key, unknown in zip(decoded["key"].to_pylist(), decoded["unknown"].to_pylist(), strict=True):
+                    value = json.loads(key) if unknown is None and key is not None else {}
+                    if isinstance(value, dict) and isinstance(value.get(field), str):
+                        found[value[field]] = None
             if len(found) >= _ENOUGH:
                 break
     yield from found

@@ -142,7 +142,8 @@ def _replay_controls(segment: Segment, image: MetadataImage, end: int, at: int |
 
 def replay_records(records: Iterable[bytes], image: MetadataImage) -> None:
     """Apply records, given as their bytes."""
-    _replay_rows(rows_of(records), image)
+    for rows in rows_of(records):
+        _replay_rows(rows, image)
 
 
 def _replay_rows(rows: pa.RecordBatch, image: MetadataImage) -> None:
