@@ -134,6 +134,16 @@ def hanging(data):
     stray(data, "__transaction_state-0")
 
 
+def overdue(data):
+    """A transaction that was open for a month when the last record was written."""
+    begun = batch(0, [VALUE], producer_id=7, base_sequence=0, transactional=True, timestamp=NOW)
+    replaced(data, [begun, batch(1, [VALUE], timestamp=NOW + 30 * 86_400_000)])
+
+
+def microseconds(data):
+    replaced(data, [batch(0, [VALUE], timestamp=NOW * 1000)])
+
+
 def stray(data, name="other-0"):
     write_segment(data / name, 0, [])
     (data / name / "partition.metadata").write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAZg")
@@ -205,6 +215,8 @@ BROKEN = {
     "snapshot-incomplete": no_snapshots,
     "sequence-gap": sequences,
     "transaction-hanging": hanging,
+    "transaction-overdue": overdue,
+    "timestamp-unlikely": microseconds,
     "checkpoint-damaged": lambda data: (data / "cleaner-offset-checkpoint").write_text("0\n1\nx\n"),
     "checkpoint-ahead": ahead,
     "log-start-ahead": lambda data: checkpoint(data, "log-start-offset-checkpoint", 50),
