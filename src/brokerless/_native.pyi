@@ -11,7 +11,7 @@ argument. No bytes cause a panic or take more memory than a stated cap.
 The file is long because a compiled module has one stub.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal, Self, TypeAlias, final
 
 import pyarrow as pa
@@ -833,26 +833,30 @@ def place_headers(headers: _Data) -> tuple[list[tuple[int, bytes]], int]:
 
 @final
 class OffsetCommits:
-    """A decoder of the offset commits among records of `__consumer_offsets`. It takes memory for each key."""
+    """A decoder of the offset commits among records of `__consumer_offsets`. It takes memory for each key.
+
+    Args:
+        memory: the most bytes of memory that the keys may take; 250 MB, unless it is given.
+    """
 
     @property
-    def failed(self) -> tuple[int, str] | None:
-        """How many commits did not decode, and why the first did not; None: all did."""
+    def failed(self) -> tuple[int, int, str] | None:
+        """How many commits did not decode, the first one's row in its rows, and why it did not; None: all did."""
 
-    def __new__(cls) -> Self: ...
+    def __new__(cls, memory: int = ...) -> Self: ...
     def decode(self, keys: pa.Array[Any], values: pa.Array[Any]) -> pa.RecordBatch:
         """Decode records that come after all others.
 
         Other records are left out, and commits that do not decode: see `failed`.
 
         Returns:
-            One row a commit: `row group topic partition is_removed offset previous_offset leader_epoch metadata
-            commit_time expire_time topic_id`. `row` is the index of the record. `previous_offset` is what the group
-            committed before; null if that is not known. Where the offset was removed, the columns from `offset` on are
-            null, except for this one.
+            One row a commit: `row group topic partition is_removed offset previous_offset previous_commit_time
+            leader_epoch metadata commit_time expire_time topic_id`. `row` is the index of the record. `previous_offset`
+            is what the group committed before, also if that was removed, and `previous_commit_time` when; null if that
+            is not known. Where the offset was removed, the columns from `offset` on are null, except for these two.
 
         Raises:
-            UnsupportedFormatError: a column takes more than 1 GiB.
+            UnsupportedFormatError: a column takes more than 1 GiB, or the keys more memory than is allowed.
         """
 
 @final
@@ -1089,8 +1093,8 @@ def murmur2(data: _Data) -> int:
     -973932308
     """
 
-def state_records(topic: str, keys: pa.Array[Any], values: pa.Array[Any]) -> pa.RecordBatch:
-    """Decode records of a topic that Kafka keeps its own state in.
+def state_records(topic: str, keys: pa.Array[Any], values: pa.Array[Any], memory: int = ...) -> pa.RecordBatch:
+    """Decode records of a topic that Kafka keeps its own state in: as many as fit into the memory, but one at least.
 
     What is not known, or not as its type demands, is shown as bytes: key or value is then a JSON string of base64, and
     `unknown` says why.
@@ -1100,11 +1104,14 @@ def state_records(topic: str, keys: pa.Array[Any], values: pa.Array[Any]) -> pa.
             `__cluster_metadata`.
         keys: their keys, binary.
         values: their values, binary.
+        memory: the bytes of memory that one record may take, with Python's objects of its JSON and their rows in a
+            table; 250 MB, unless it is given. Several take a quarter of it.
 
     Returns:
-        One row a record: `type name version key value unknown`. The number and the name of its type are null if they
-        are not known. The version is that of its value. Key and value are JSON as Kafka's `*JsonConverter` classes
-        write it; null if the record has none.
+        One row a record: `type name version key value unknown memory is_too_large`. The number and the name of its
+        type are null if they are not known. The version is that of its value. Key and value are JSON as Kafka's
+        `*JsonConverter` classes write it; null if the record has none. `memory` is about what it takes. Of a record
+        that is too large, neither is decoded.
 
     Raises:
         ValueError: Kafka keeps no such topic.
@@ -1157,9 +1164,13 @@ class LatestRecords:
     """The latest record of each key, as a coordinator that loads its topic keeps it.
 
     It takes memory for each key that is not removed.
+
+    Args:
+        memory: the most bytes of memory that the records may take: no limit, unless it is given. An eighth of it is
+            the most for one.
     """
 
-    def __new__(cls) -> Self: ...
+    def __new__(cls, memory: int = ...) -> Self: ...
     def push(
         self, keys: pa.Array[Any], values: pa.Array[Any], offsets: pa.Array[Any], timestamps: pa.Array[Any]
     ) -> None:
@@ -1173,6 +1184,7 @@ class LatestRecords:
 
         Raises:
             ValueError: the arrays are not of one length, or of other types.
+            UnsupportedFormatError: the records take more memory than is allowed.
         """
 
     def take_commit_groups(self) -> dict[str, int]:
@@ -1181,10 +1193,16 @@ class LatestRecords:
         Commits that do not decode stay.
         """
 
-    def take(self) -> list[pa.RecordBatch]:
-        """Return the records in the order of the log, and forget them: one batch at least.
+    def too_large(self) -> list[tuple[int, int]]:
+        """Return the latest records that are too large to keep: the offset of each, and the bytes of key and value."""
 
-        Returns:
+    def take(self, *, by_group: bool = False) -> Iterator[pa.RecordBatch]:
+        """Take the records in the order of the log, a batch at a time: one at least. Then there are none.
+
+        Args:
+            by_group: take those of a group of `__consumer_offsets` one behind the other.
+
+        Yields:
             `key value offset timestamp`.
         """
 

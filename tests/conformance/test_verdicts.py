@@ -88,7 +88,8 @@ def served(client, broker):
 
 
 def outcome(client, path, release, expected, disks):
-    """Return what a broker does on a directory."""
+    """Return what a broker does on a directory. What it renames `-stray`, it does not serve."""
+    strays = set(path.glob("*/*-stray"))
     try:
         broker = start(path, release, disks)
     except AssertionError:
@@ -102,7 +103,7 @@ def outcome(client, path, release, expected, disks):
         time.sleep(0.5)
         has_ended = broker.has_ended
         broker.kill()
-    return STOPS if has_ended else SERVES
+    return STOPS if has_ended else SERVES if set(path.glob("*/*-stray")) <= strays else LACKS
 
 
 def of_check(paths):

@@ -134,6 +134,16 @@ def hanging(data):
     stray(data, "__transaction_state-0")
 
 
+def overdue(data):
+    """A transaction that was open for a month when the last record was written."""
+    begun = batch(0, [VALUE], producer_id=7, base_sequence=0, transactional=True, timestamp=NOW)
+    replaced(data, [begun, batch(1, [VALUE], timestamp=NOW + 30 * 86_400_000)])
+
+
+def microseconds(data):
+    replaced(data, [batch(0, [VALUE], timestamp=NOW * 1000)])
+
+
 def stray(data, name="other-0"):
     write_segment(data / name, 0, [])
     (data / name / "partition.metadata").write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAZg")
@@ -215,6 +225,8 @@ BROKEN = {
     "sequence-gap": sequences,
     "transaction-hanging": hanging,
     "state-record": state_record,
+    "transaction-overdue": overdue,
+    "timestamp-unlikely": microseconds,
     "checkpoint-damaged": lambda data: (data / "cleaner-offset-checkpoint").write_text("0\n1\nx\n"),
     "checkpoint-reset": lambda data: checkpoint(data, "log-start-offset-checkpoint", "x"),
     "watermarks-damaged": lambda data: checkpoint(data, "replication-offset-checkpoint", "x"),

@@ -29,7 +29,7 @@ pub(super) fn state(data: &[u8]) {
     };
     let value = (!value.is_empty()).then_some(value);
     let mut record = StateRecord::default();
-    topic.decode(key, value, &mut record);
+    topic.decode(key, value, None, &mut record);
     let part = |json: &[u8], bytes: Option<&[u8]>, has_type: bool| {
         assert_eq!(json.is_empty(), bytes.is_none());
         let parsed = (!json.is_empty()).then(|| serde_json::from_slice::<Value>(json).unwrap());

@@ -362,6 +362,23 @@ CODES: dict[str, Code] = {
         "Records of the producer may be missing without an error.",
         f"compare it with another replica. {_REPLICA}, if it has them",
     ),
+    "transaction-overdue": Code(
+        "warning",
+        "a transaction is open for longer than transaction.max.timeout.ms (15 minutes by default)",
+        "Its coordinator ends it if it knows it. If not, it hangs: the last stable offset stays, and compaction stops.",
+        "A consumer with read_committed waits at its first offset.",
+        "`brokerless transactions --hanging` with the directories of all brokers tells whether it hangs. If it does, "
+        "start the cluster, and run `kafka-transactions.sh abort` with the topic, the partition and the start offset",
+    ),
+    "timestamp-unlikely": Code(
+        "warning",
+        "the largest timestamp of a segment is in the future, or in seconds",
+        "It judges the segment's age by it. With a time in the future, retention by time never deletes the segment, "
+        "nor those behind it; with one in seconds, which is of January 1970, it deletes the segment at once.",
+        "Searches by time find other records.",
+        "find the producer that sets such times. `brokerless retain --before-offset` deletes the segment; "
+        "message.timestamp.after.max.ms and message.timestamp.before.max.ms refuse such records (Kafka 3.6)",
+    ),
     "transaction-hanging": Code(
         "error",
         "a transaction is open in a partition, and its coordinator will never end it",
@@ -549,6 +566,7 @@ CODES: dict[str, Code] = {
         "behind it.",
         "Reads skip it.",
         "write the offset with 20 digits, if the segment is of this log; else move the file out",
+        is_unserved=True,
         level="quick",
     ),
     "file-foreign": Code(
@@ -602,6 +620,16 @@ CODES: dict[str, Code] = {
         "`brokerless cluster` shows the metadata as of an earlier offset.",
         "copy the metadata log from another controller. Without one, `brokerless rescue` makes a new cluster",
         stops_broker=True,
+        level="quick",
+    ),
+    "metadata-cut": Code(
+        "error",
+        "a snapshot of the cluster's metadata is cut",
+        "It starts with what is left of it: topics, settings and access rights behind the cut are gone, and the "
+        "partitions of these topics are renamed `-stray`.",
+        "`brokerless cluster` shows the metadata as of an earlier offset.",
+        "copy the metadata log from another controller. Without one, remove the snapshot, if there is an older one and "
+        "the log from there on",
         level="quick",
     ),
 }

@@ -17,6 +17,7 @@ from brokerless.log_dir.start_faults import (
     partition_faults,
     start_faults,
 )
+from brokerless.metadata.directory import CutSnapshotError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Sequence
@@ -109,7 +110,8 @@ def check_cluster(
         path, position = getattr(state, "path", None) or paths[0], getattr(state, "position", None)
         # What a new cluster starts with is among the small files of its directory.
         if not path.endswith(checkpoints.BOOTSTRAP):
-            yield Finding(code="metadata-damaged", path=path, position=position, message=str(state.args[0]))
+            code = "metadata-cut" if isinstance(state, CutSnapshotError) else "metadata-damaged"
+            yield Finding(code=code, path=path, position=position, message=str(state.args[0]))
     elif isinstance(state, ValueError):
         for root in directories.roots:
             if root.is_kraft and any(log.root is root for log in directories.logs(all_replicas=True)):

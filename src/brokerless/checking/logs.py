@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import deque
+from contextlib import suppress
 from heapq import heappop, heappush
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ from brokerless.checking.segments import SegmentReplay, check_segment
 from brokerless.errors import CorruptRecordError, UnsupportedFormatError, located
 from brokerless.inspection.findings import zeros_in_words
 from brokerless.io import storage
+from brokerless.io.clock import now_ms
 from brokerless.layout import checkpoints, lost_offsets
 from brokerless.layout.file_names import (
     COORDINATORS,
@@ -30,7 +32,9 @@ from brokerless.layout.file_names import (
     segment_file,
 )
 from brokerless.log.aborted_transactions import transactions
+from brokerless.log.offsets_for_times import max_timestamp
 from brokerless.log.segment import NO_END, transaction_index, walk_whole_batches
+from brokerless.log.unlikely_times import unlikely_time
 from brokerless.log_dir.start_faults import partition_faults
 from brokerless.metadata.directory import is_fatal_snapshot
 from brokerless.recovery.segment_replay import feed
@@ -47,6 +51,8 @@ if TYPE_CHECKING:
 # A key in a message is for `brokerless erase`. Those of groups and transactions have names of a few letters.
 _MOST_OF_KEY = 1000
 _FOR_EVER = (1 << 63) - 1
+# The default of transaction.max.timeout.ms.
+_MAX_TIMEOUT_MS = 15 * 60_000
 _SMALL_FILES = {checkpoints.LEADER_EPOCHS, checkpoints.PARTITION_METADATA, lost_offsets.FILE}
 # Beside the metadata log: the vote, and snapshots of the metadata.
 _QUORUM_FILE = re.compile(rf"{checkpoints.QUORUM_STATE}|\d{{20}}-\d{{10}}\.checkpoint(\.part|\.deleted)?")
@@ -146,12 +152,45 @@ class LogCheck:
         yield from self._of_epochs
         if self._level == "deep" and self._log.topic in COORDINATORS:
             yield from self._undecodable()
+        if config is None or config.has_retention:
+            yield from self._times()
+        yield from self._overdue_transactions()
         if not self._is_damaged:
             yield from self._transaction_indexes()
         for found in self._of_snapshots:
             # A cleaner removes batches of producers that a snapshot still has.
             if not self._is_compacted or found.code != "snapshot-differs":
                 yield found
+
+    def _times(self) -> Iterator[Finding]:
+        """Yield segments that retention by time deletes never, or at once, because of their largest timestamp."""
+        now, found = now_ms(), 0
+        for segment in self._log.segments:
+            with suppress(FileNotFoundError, CorruptRecordError, UnsupportedFormatError), segment.open() as file:
+                largest = max_timestamp(segment, file, segment.extent(file).end_position)
+                why = unlikely_time(largest, now)
+                if why is not None and found < MOST:
+                    found += 1
+                    yield self._finding("timestamp-unlikely", segment.path, f"its largest timestamp {largest} is {why}")
+
+    def _overdue_transactions(self) -> Iterator[Finding]:
+        """Yield transactions that were open for longer than a broker allows when the last record was written."""
+        log = self._log
+        if not self._has_transactions or self._is_damaged or log.files.is_file:
+            return
+        # A log may be removed, or damaged elsewhere.
+        with suppress(FileNotFoundError, CorruptRecordError, UnsupportedFormatError):
+            opened = transactions(log.files, log.log_start_offset, log.log_end_offset).open
+            latest = max(map(_largest, log.segments), default=-1) if opened else -1
+            for producer, first in opened:
+                begun = _time_of(log, first)
+                if begun is not None and latest - begun > _MAX_TIMEOUT_MS:
+                    minutes = (latest - begun) // 60_000
+                    message = (
+                        f"the transaction of producer {producer} is open from offset {first} on, and was for {minutes} "
+                        "minutes when the last record was written"
+                    )
+                    yield self._finding("transaction-overdue", log.path, message, start_offset=first)
 
     def _finding(self, code: str, path: str, message: str, **fields: Any) -> Finding:  # noqa: ANN401 - those of a finding
         return Finding(
@@ -388,6 +427,25 @@ class LogCheck:
                 )
                 return
             before = last
+
+
+def _largest(segment: Segment) -> int:
+    """Return the largest timestamp of a segment's data. Markers have a broker's time, and data that of a producer."""
+    largest = -1
+    for batches in segment.scan():
+        columns = zip(batches["is_control"].to_pylist(), batches["max_timestamp"].to_pylist(), strict=True)
+        largest = max([largest, *(time or -1 for is_control, time in columns if not is_control)])
+    return largest
+
+
+def _time_of(log: Log, offset: int) -> int | None:
+    """Return the largest timestamp of the batch with an offset; None if no segment has it."""
+    for segment in log.segments:
+        if segment.base_offset <= offset < segment.end_offset(log.log_end_offset):
+            with segment.open() as file:
+                batch = segment.batch_of(file, offset)
+            return None if batch is None else int(batch["max_timestamp"])
+    return None
 
 
 class _Snapshots:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from brokerless.cli.options import LONG_MAX, long_from, release
+from brokerless.cli.options import long_from, release, size
 from brokerless.cli.rewriting import rewriting
 
 if TYPE_CHECKING:
@@ -16,24 +16,6 @@ if TYPE_CHECKING:
     from brokerless.cli.rewriting import RewriteTarget
 
     _Command = TypeVar("_Command", bound=Callable[..., Any])
-
-_UNITS = {"KiB": 10, "MiB": 20, "GiB": 30}
-
-
-def size(text: str) -> int:
-    """Parse a number of bytes, with an optional suffix KiB, MiB or GiB.
-
-    >>> size("512MiB")
-    536870912
-    """
-    digits, shift = next(((text.removesuffix(u), n) for u, n in _UNITS.items() if text.endswith(u)), (text, 0))
-    if not (digits.isascii() and digits.isdigit() and digits.strip("0")):
-        raise click.BadParameter(f"{text!r} is not a number of bytes, KiB, MiB or GiB")
-    # Python refuses numbers of thousands of digits with its own message.
-    number = int(digits.lstrip("0")[:20]) << shift
-    if number > LONG_MAX:
-        raise click.BadParameter(f"{text!r} is more than {LONG_MAX} bytes")
-    return number
 
 
 def compaction(function: _Command) -> _Command:

@@ -7,15 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from brokerless.cli.state import TableForm, at_time, dicts, form_of, large, of_state, telling
-from brokerless.cli.table import moment, print_table
+from brokerless.cli.state import TableForm, at_time, dicts, form_of, large, of_state, state_memory, telling
+from brokerless.cli.table import in_words, moment, print_table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
+
+    import pyarrow as pa
 
 _GROUPS = ("GROUP", "TYPE", "STATE", "PROTOCOL", "EPOCH", "MEMBERS", "UPDATED")
 _NUMBERS = ("EPOCH", "MEMBERS")
 _MEMBERS = ("GROUP", "MEMBER", "CLIENT", "HOST", "EPOCH", "TOPICS", "ASSIGNMENT")
+_RETENTION_MS = 7 * 86_400_000
+_ROWS = 1 << 13
 _COMMITS = ("GROUP", "PARTITION", "OFFSET", "LAG THEN", "LAG", "COMMITTED", "NOTE", "METADATA")
 
 
@@ -28,6 +32,7 @@ _COMMITS = ("GROUP", "PARTITION", "OFFSET", "LAG THEN", "LAG", "COMMITTED", "NOT
 @click.option("--history", is_flag=True, help="Show every change that the log still has; with --offsets, every commit.")
 @click.option("--no-lag", is_flag=True, help="With --offsets: leave the lag out. The logs are not read then.")
 @at_time
+@state_memory
 def groups(
     paths: tuple[str, ...],
     form: str,
@@ -37,6 +42,7 @@ def groups(
     topics: tuple[str, ...],
     shown: str | None,
     at: int | None,
+    memory: int,
     *,
     history: bool,
     no_lag: bool,
@@ -44,10 +50,11 @@ def groups(
     """List the groups that the log directories of a cluster know: classic, consumer, share and streams groups.
 
     With --offsets, what each group committed last. LAG THEN is the number of records that were behind the commit when
-    it was made, LAG that of records behind it now, or at --at. A partition that is not in PATH has no lag.
+    it was made, LAG that of records behind it now, or at --at. A partition that is not in PATH has no lag. The note
+    marks commits that a consumer cannot start with, since they are beyond the log's end or below its start: it resets.
 
     With --history, a line for each change of a group, or with --offsets for each commit. The note marks commits that go
-    back, and what was removed.
+    back, also behind an offset that was removed, and tells how long after its commit an offset was removed.
 
     Compaction removes old records, so the past is known as far as it has not run. Exit 1 if damage hides something.
 
@@ -69,14 +76,14 @@ def groups(
     with telling():
         if shown == "offsets":
             wanted: Any = {"groups": names or None, "topics": topics or None}
-            commits = offset_commits.commits(*paths, **wanted, at=at, history=history, lag=not no_lag)
+            options: Any = {**wanted, "at": at, "history": history, "lag": not no_lag, "memory": memory}
+            commits = offset_commits.commits(*paths, **options)
             numbers = ("OFFSET", "LAG THEN", "LAG")
-            order: Any = [(name, "ascending") for name in ("group", "topic", "partition")]
-            batches = commits if history else commits.read_all().sort_by(order).combine_chunks().to_batches()
+            batches = commits if history else _by_group(commits)
             TableForm(commits.schema, printed, output, _COMMITS, _commit, numbers).print_batches(batches)
             return
-        changes = of_groups.group_changes(*paths, at=at, groups=names or None) if history else iter(())
-        rows = [] if history else of_groups.group_rows(*paths, at=at)
+        changes = of_groups.group_changes(*paths, at=at, groups=names or None, memory=memory) if history else iter(())
+        rows = [] if history else of_groups.group_rows(*paths, at=at, memory=memory)
         rows = [row for row in rows if not names or row["group"] in names]
         if shown == "members" and printed == "text":
             _print_members(map(dicts, changes) if history else [rows], has_time=history)
@@ -87,6 +94,16 @@ def groups(
             table.print_batches(changes)
         else:
             table.print_rows(rows)
+
+
+def _by_group(commits: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+    """Yield commits by group, topic and partition, a part at a time: a sorted copy of all would take as much again."""
+    import pyarrow.compute as pc
+
+    table = commits.read_all()
+    order = pc.sort_indices(table, [(name, "ascending") for name in ("group", "topic", "partition")])
+    for start in range(0, len(order), _ROWS):
+        yield from table.take(order.slice(start, _ROWS)).combine_chunks().to_batches()
 
 
 def _print_members(pieces: Iterable[list[dict[str, Any]]], *, has_time: bool) -> None:
@@ -118,7 +135,6 @@ def _member(group: dict[str, Any], member: dict[str, Any], *, has_time: bool) ->
 
 
 def _commit(row: dict[str, Any]) -> Sequence[object]:
-    note = "removed" if row["is_removed"] else f"back from {row['previous_offset']}" if row["is_back"] else ""
     when = row["coordinator_time"] if row["is_removed"] else row["commit_time"]
     return [
         row["group"],
@@ -127,6 +143,26 @@ def _commit(row: dict[str, Any]) -> Sequence[object]:
         row["lag_then"],
         row["lag"],
         moment(when),
-        note,
+        "; ".join(_notes(row)),
         row["metadata"] or "",
     ]
+
+
+def _notes(row: dict[str, Any]) -> Iterator[str]:
+    if row["is_removed"]:
+        yield _removed(row["coordinator_time"], row["previous_commit_time"])
+    if row["is_back"]:
+        yield f"back from {row['previous_offset']}"
+    if row["is_out_of_range"] and row["offset"] < row["log_start_offset"]:
+        yield f"below the log start {row['log_start_offset']}: resets"
+    elif row["is_out_of_range"]:
+        yield f"beyond the log end {row['log_end_offset']}: resets"
+
+
+def _removed(when: int | None, committed: int | None) -> str:
+    """Return a note on a removed offset. A broker removes those that expire, and an admin may, too."""
+    if when is None or committed is None or when < committed:
+        return "removed"
+    age = in_words(when - committed)
+    expired = ": offsets.retention.minutes is 7 days by default" if when - committed >= _RETENTION_MS else ""
+    return f"removed {age} after its commit{expired}"

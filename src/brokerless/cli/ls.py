@@ -221,11 +221,17 @@ def _time(timestamp: int | None) -> int | None:
 
 
 def _row(description: dict[str, Any]) -> list[str]:
+    from brokerless.io.clock import now_ms
+    from brokerless.log.unlikely_times import unlikely_time
+
     named = description["topic"] is not None
     notes = []
     if description["missing_offsets"]:
         first, end = description["missing_offsets"]
         notes.append(f"{first} to {end - 1} not here")
+    why = None if description["max_timestamp"] is None else unlikely_time(description["max_timestamp"], now_ms())
+    if why is not None:
+        notes.append(f"latest record {why}")
     if description["is_read"] is False:
         notes.append(f"replica of node {description['node_id']}")
     if description["damage"]:

@@ -67,6 +67,25 @@ def offset_or(*words: str) -> Callable[[str], int | str]:
     return offset
 
 
+_UNITS = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "KB": 10**3, "MB": 10**6, "GB": 10**9}
+
+
+def size(text: str) -> int:
+    """Parse a number of bytes, with an optional suffix KiB, MiB or GiB, or KB, MB or GB.
+
+    >>> size("512MiB"), size("500MB")
+    (536870912, 500000000)
+    """
+    digits, unit = next(((text.removesuffix(u), n) for u, n in _UNITS.items() if text.endswith(u)), (text, 1))
+    if not (digits.isascii() and digits.isdigit() and digits.strip("0")):
+        raise click.BadParameter(f"{text!r} is not a number of bytes, KiB, MiB or GiB")
+    # Python refuses numbers of thousands of digits with its own message.
+    number = int(digits.lstrip("0")[:20]) * unit
+    if number > LONG_MAX:
+        raise click.BadParameter(f"{text!r} is more than {LONG_MAX} bytes")
+    return number
+
+
 def known_release(text: str) -> str:
     """Parse a Kafka release."""
     try:

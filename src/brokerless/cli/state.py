@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import click
 
 from brokerless.cli.exit_codes import DAMAGE
-from brokerless.cli.options import Progress, as_json, existing_path, format_of, moment
+from brokerless.cli.options import Progress, as_json, existing_path, format_of, moment, size
 from brokerless.cli.table import print_table
 from brokerless.notes import collected
 
@@ -44,6 +44,15 @@ def of_state(function: _Command) -> _Command:
 
 
 at_time = click.option("--at", type=moment(), help="As it was at this time, as far as the logs still say.")
+
+
+state_memory = click.option(
+    "--memory",
+    type=size,
+    default="500MB",
+    show_default=True,
+    help="Memory for records, beside those of one batch. Records that take more are left out, and named.",
+)
 
 
 class Point(NamedTuple):

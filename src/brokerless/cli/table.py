@@ -40,3 +40,16 @@ def moment(timestamp: int | None) -> str:
     except OverflowError:
         return str(timestamp)
     return time.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def in_words(milliseconds: int) -> str:
+    """Return a duration in the largest unit that it fills.
+
+    >>> in_words(8 * 86_400_000), in_words(3_600_000), in_words(1_999)
+    ('8 days', '1 hour', '1 second')
+    """
+    for unit, length in (("day", 86_400_000), ("hour", 3_600_000), ("minute", 60_000), ("second", 1000)):
+        count = milliseconds // length
+        if count:
+            return f"{count} {unit}{'s'[: count != 1]}"
+    return f"{milliseconds} ms"

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from brokerless.cli.state import TableForm, at_time, form_of, of_state, telling
+from brokerless.cli.state import TableForm, at_time, form_of, of_state, state_memory, telling
 from brokerless.cli.table import moment
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _HEADINGS = ("TRANSACTIONAL ID", "PRODUCER", "EPOCH", "STATE", "STARTED", "UPDATED", "PARTITIONS", "OPEN", "NOTE")
+_ROWS = 1 << 10
 _UNDER_WAY = ("Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence")
 
 
@@ -22,6 +23,7 @@ _UNDER_WAY = ("Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence")
 @click.option("--hanging", "chosen", flag_value="hanging", help="Only those that hang.")
 @click.option("--history", is_flag=True, help="Show every state that the log still has.")
 @at_time
+@state_memory
 def transactions(
     paths: tuple[str, ...],
     form: str,
@@ -29,6 +31,7 @@ def transactions(
     output: str | None,
     chosen: str | None,
     at: int | None,
+    memory: int,
     *,
     history: bool,
 ) -> None:
@@ -57,9 +60,9 @@ def transactions(
         raise click.UsageError("--history does not tell what hangs: leave out --hanging")
     with telling():
         batches = (
-            of_transactions.transaction_states(*paths, at=at)
+            of_transactions.transaction_states(*paths, at=at, memory=memory)
             if history
-            else of_transactions.transactions(*paths, at=at).to_batches()
+            else of_transactions.transactions(*paths, at=at, memory=memory).to_batches(max_chunksize=_ROWS)
         )
         shown = batches if chosen is None else (_chosen(batch, chosen) for batch in batches)
         numbers = ("PRODUCER", "EPOCH", "PARTITIONS")

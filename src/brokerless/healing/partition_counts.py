@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from brokerless import _native
 from brokerless.errors import BrokerlessError
 from brokerless.layout.file_names import MOST_PARTITIONS
+from brokerless.metadata.records import decoded_records
 from brokerless.state.internal_topic import (
     OFFSETS_TOPIC,
     REMOTE_LOG_METADATA_TOPIC,
@@ -151,15 +152,14 @@ def _hashes(log: Log, place: Callable[[dict[str, Any], dict[str, Any]], int | No
         for rows in log.read(on_corrupt="skip", columns=[column]):
             contents = pc.unique(rows[column]).cast(pa.binary())
             nothing = pa.nulls(len(contents), pa.binary())
-            decoded = _native.state_records(
-                str(log.topic), *((nothing, contents) if column == "value" else (contents, nothing))
-            )
-            for key, value, unknown in zip(
-                *(decoded[name].to_pylist() for name in ("key", "value", "unknown")), strict=True
-            ):
-                hashed = None if unknown is not None else place(json.loads(key or "{}"), json.loads(value or "{}"))
-                if hashed is not None:
-                    found[hashed] = None
+            columns = [nothing, contents] if column == "value" else [contents, nothing]
+            for _, decoded in decoded_records(str(log.topic), pa.RecordBatch.from_arrays(columns, ["key", "value"])):
+                for key, value, unknown in zip(
+                    *(decoded[name].to_pylist() for name in ("key", "value", "unknown")), strict=True
+                ):
+                    hashed = None if unknown is not None else place(json.loads(key or "{}"), json.loads(value or "{}"))
+                    if hashed is not None:
+                        found[hashed] = None
             if len(found) >= _ENOUGH:
                 break
     yield from found

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from brokerless import _native
 from brokerless.errors import BrokerlessError
 from brokerless.io import storage
+from brokerless.metadata.records import decoded_records
 from brokerless.state.internal_topic import TRANSACTIONS_TOPIC
 
 if TYPE_CHECKING:
@@ -67,12 +68,12 @@ def of_transactional_ids(log: Log) -> int:
     highest = -1
     with contextlib.suppress(BrokerlessError, OSError):
         for rows in log.read(on_corrupt="skip", columns=["key", "value"]):
-            decoded = _native.state_records(TRANSACTIONS_TOPIC, rows["key"], rows["value"])
-            for text, unknown in zip(decoded["value"].to_pylist(), decoded["unknown"].to_pylist(), strict=True):
-                value = json.loads(text) if unknown is None and text is not None else {}
-                if isinstance(value, dict):
-                    ids = [value.get(name, -1) for name in _IDS]
-                    highest = max([highest, *(one for one in ids if 0 <= one < _FIRST_OF_OTHERS)])
+            for _, decoded in decoded_records(TRANSACTIONS_TOPIC, rows):
+                for text, unknown in zip(decoded["value"].to_pylist(), decoded["unknown"].to_pylist(), strict=True):
+                    value = json.loads(text) if unknown is None and text is not None else {}
+                    if isinstance(value, dict):
+                        ids = [value.get(name, -1) for name in _IDS]
+                        highest = max([highest, *(one for one in ids if 0 <= one < _FIRST_OF_OTHERS)])
     return highest
 
 

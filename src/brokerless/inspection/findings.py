@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from brokerless import _native
 from brokerless.log.defect import Defect
@@ -130,11 +130,16 @@ def _of_runs(
     decoder = _native.Decoder(columns, order=(segment.base_offset, NO_END))
     headers = iter(()) if contents is None else _headers(file, found)
     ahead = next(headers, None)
+    out_of_order = -1
     for part in rows_and_defects(found, file, segment.path, decoder) if decodes else found.parts:
         if isinstance(part, Defect):
             yield part
         elif not isinstance(part, Run):
-            yield from _of_records(part, segment.path)
+            for defect in _of_records(part, segment.path):
+                # A large batch comes in several parts.
+                if defect.position > out_of_order:
+                    yield defect
+                out_of_order = max(out_of_order, defect.position)
             if contents is not None:
                 contents.rows(part)
                 # Batches soon follow their rows, so that `contents` need not remember a whole segment's.
@@ -200,8 +205,11 @@ def _of_records(rows: pa.RecordBatch, path: str) -> Iterator[Defect]:
     is_wrong = pc.and_(pc.less_equal(offsets[1:], offsets[:-1]), pc.equal(positions[1:], positions[:-1]))
     if pc.any(is_wrong).as_py():
         columns = {"position": positions[1:], "offset": offsets[1:], "before": offsets[:-1]}
-        wrong = pa.table(columns).filter(is_wrong).to_pylist()
-        for first in {row["position"]: row for row in reversed(wrong)}.values():
-            position, offset = first["position"], first["offset"]
-            reason = f"record {offset} follows record {first['before']}"
+        wrong = pa.RecordBatch.from_pydict(columns).filter(is_wrong)
+        # The first of each batch: all the records of a batch may be wrong.
+        is_next = pc.not_equal(wrong["position"][1:], wrong["position"][:-1])
+        is_first: Any = pa.concat_arrays([pa.array([True]), is_next])
+        for row in wrong.filter(is_first).to_pylist():
+            position, offset = row["position"], row["offset"]
+            reason = f"record {offset} follows record {row['before']}"
             yield Defect(path, position, offset, offset, reason, "record-order", offset, position)

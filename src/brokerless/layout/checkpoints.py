@@ -241,11 +241,11 @@ def parse_meta_properties(content: bytes) -> MetaProperties:
     node, directory = properties.get("node.id" if version else "broker.id"), properties.get("directory.id")
     if directory is not None and not _is_uuid(directory, _RESERVED_DIRECTORY_IDS):
         raise CorruptRecordError(f"meta.properties has a directory.id that no directory has: {directory!r}")
+    node_id = None if node is None else _integer(node, 32)
+    if version and node_id is not None and node_id < 0:
+        raise CorruptRecordError(f"meta.properties has a node.id that no node has: {node_id}")
     return MetaProperties(
-        version=version,
-        cluster_id=properties.get("cluster.id"),
-        node_id=None if node is None else _integer(node, 32),
-        directory_id=directory,
+        version=version, cluster_id=properties.get("cluster.id"), node_id=node_id, directory_id=directory
     )
 
 

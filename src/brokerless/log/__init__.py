@@ -8,6 +8,7 @@ Modules:
     split.py                   a read divided into ranges of files
     reader.py                  splits decoded into Arrow
     offsets_for_times.py       offsets for times: the time index, and the broker's rules
+    unlikely_times.py          timestamps of the future, or in another unit than ms
     end_offsets.py             the log end offset at past times
     aborted_transactions.py    aborted and open transactions, found by their markers
     defect.py                  what is wrong at one place of a log, and which offsets it costs

@@ -95,6 +95,12 @@ class LogDirs:
     def __len__(self) -> int:
         return len(self._by_partition)
 
+    @property
+    def given_roots(self) -> list[LogDirFiles]:
+        """The log directories among the paths, without those of single partitions."""
+        given = {storage.absolute(path) for path in self._paths}
+        return [root for root in self.roots if storage.absolute(root.path) in given]
+
     def topics(self) -> list[str]:
         """Return the names of all topics, sorted. Internal topics (`__consumer_offsets`) are included."""
         return sorted({log.topic for log in self._logs if log.topic is not None})

@@ -337,6 +337,9 @@ def _foresee_metadata(root: RootWriter, found: Forecast, topics: Collection[str]
             "ZooKeeper recreates it"
         )
     found.faults += map(str, quorum_faults(root.path))
+    if storage.exists(f"{root.path}/{METADATA}"):
+        of_metadata = partition_faults(f"{root.path}/{METADATA}")
+        found.faults += [str(fault) for fault in of_metadata if fault.code == "file-unknown"]
     found.has_metadata = root.bootstrap is not None or root.cluster.image is not None
     if root.cluster.image is not None and root.cluster.image.refusal is not None:
         cure = "copy the metadata log from another controller; without one, `brokerless rescue` makes a new cluster"

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from brokerless import _native
@@ -252,7 +253,7 @@ def _known(records: list[bytes]) -> Iterator[tuple[str | None, dict[str, Any], b
     Raises:
         CorruptRecordError: a record is malformed.
     """
-    for one in metadata_records(rows_of(records)):
+    for one in chain.from_iterable(map(metadata_records, rows_of(records))):
         if one.unknown is not None and (one.version is None or one.name is not None):
             raise CorruptRecordError(f"metadata record {one.name or one.content[:20].hex()}: {one.unknown}")
         yield one.name, one.fields, one.content

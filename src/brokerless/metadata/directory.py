@@ -6,6 +6,7 @@ import os
 import re
 from typing import TYPE_CHECKING
 
+from brokerless.errors import CorruptRecordError
 from brokerless.io import storage
 from brokerless.layout import checkpoints, file_names
 from brokerless.layout.log_dir_files import LogDirFiles
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
 _SNAPSHOT = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint")
 _SNAPSHOT_STATES = (".checkpoint", ".checkpoint.part", ".checkpoint.deleted")
 _MOST_OFFSET, _MOST_EPOCH = (1 << 63) - 1, (1 << 31) - 1
+
+
+class CutSnapshotError(CorruptRecordError):
+    """A snapshot of the metadata ends before its footer. A controller takes what there is, and misses nothing."""
 
 
 def snapshot_of_name(name: str) -> tuple[int, int] | None:

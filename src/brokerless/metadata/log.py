@@ -15,7 +15,7 @@ from brokerless.errors import CorruptRecordError, UnsupportedFormatError, locate
 from brokerless.io import storage
 from brokerless.layout.file_names import METADATA_TOPIC
 from brokerless.log.log import Log
-from brokerless.metadata.directory import formatted_snapshot, has_metadata_log, snapshot_of_name
+from brokerless.metadata.directory import CutSnapshotError, formatted_snapshot, has_metadata_log, snapshot_of_name
 from brokerless.metadata.image import MetadataImage
 from brokerless.metadata.records import metadata_records, rows_of
 from brokerless.notes import note
@@ -53,7 +53,8 @@ def replay_snapshot(content: bytes, image: MetadataImage) -> None:
     """Apply the records of a snapshot. Only with its header first and its footer last is it all that was written.
 
     Raises:
-        CorruptRecordError: it is damaged, or cut. The records before the damage may be applied.
+        CutSnapshotError: it is cut. The records before the cut are applied.
+        CorruptRecordError: it is damaged. The records before the damage may be applied.
     """
     kinds = []
     for control_type, value in _control_records(content):
@@ -62,17 +63,18 @@ def replay_snapshot(content: bytes, image: MetadataImage) -> None:
             image.time = value["lastContainedLogTimestamp"]
         else:
             image.replay_control(control_type, value)
-    if kinds[:1] != [_HEADER] or kinds[1:][-1:] != [_FOOTER]:
-        lacking = "header" if kinds[:1] != [_HEADER] else "footer"
-        raise CorruptRecordError(f"metadata snapshot is cut: it has no {lacking}", position=len(content))
+    if kinds[:1] != [_HEADER]:
+        raise CorruptRecordError("metadata snapshot has no header", position=0)
     decoder, position = _native.Decoder(["key", "value"]), 0
     while position < len(content):
         rows, consumed = decoder.decode(memoryview(content)[position:], position)
         if not consumed:
-            raise CorruptRecordError("metadata snapshot is cut: no whole batch", position=position)
+            break
         if rows is not None:
             _replay_rows(rows, image)
         position += consumed
+    if position < len(content) or kinds[-1] != _FOOTER:
+        raise CutSnapshotError("metadata snapshot is cut: it has no footer", position=position)
 
 
 def replay_log(
@@ -143,7 +145,8 @@ def _replay_controls(segment: Segment, image: MetadataImage, end: int, at: int |
 
 def replay_records(records: Iterable[bytes], image: MetadataImage) -> None:
     """Apply records, given as their bytes."""
-    _replay_rows(rows_of(records), image)
+    for rows in rows_of(records):
+        _replay_rows(rows, image)
 
 
 def _replay_rows(rows: pa.RecordBatch, image: MetadataImage, offsets: Iterable[int | None] = repeat(None)) -> None:
@@ -179,7 +182,11 @@ def cluster_image(path: str) -> MetadataImage | None:
         # Before the snapshot, the log may have a topic's deletion without its creation.
         start = min(max(start, newest[0]), log.log_end_offset)
         with located(newest[2]):
-            replay_snapshot(storage.read_all(newest[2]), image)
+            try:
+                replay_snapshot(storage.read_all(newest[2]), image)
+            except CutSnapshotError as error:
+                image.is_whole = False
+                note(f"{newest[2]}: {error.args[0]}: what the cluster's metadata say may be old; a broker takes it so")
     damage = replay_log(log, image, start, log.log_end_offset) if start < log.log_end_offset else None
     if newest is None and start > 0:
         # Without what came before, nothing tells what a controller makes of the records.

@@ -8,7 +8,6 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from brokerless import _native
-from brokerless.errors import UnsupportedFormatError
 from brokerless.layout.file_names import METADATA_TOPIC
 
 if TYPE_CHECKING:
@@ -16,28 +15,31 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+RECORD_MEMORY = 250_000_000
+"""The most memory that a record may take once it is decoded, in bytes."""
+
+# Arrow's offsets have 32 bits, and memory is bounded.
+_ROWS_BYTES = 16 << 20
 TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
 """What a ConfigRecord is of (`ConfigResource.Type`)."""
 
 
-def decoded_records(topic: str, rows: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
+def decoded_records(
+    topic: str, rows: pa.RecordBatch, *, memory: int = RECORD_MEMORY
+) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
     """Yield parts of the rows, each with what `_native.state_records` decodes from it.
 
-    A part whose JSON does not fit into a column is halved. A single record that does not fit is not understood.
+    A part takes a quarter of the memory, unless it is one record. A record that takes more than all of it is not
+    decoded: `is_too_large` tells so.
     """
-    try:
-        yield rows, _native.state_records(topic, rows["key"], rows["value"])
-    except UnsupportedFormatError as error:
-        if rows.num_rows > 1:
-            half = rows.num_rows // 2
-            yield from decoded_records(topic, rows.slice(0, half))
-            yield from decoded_records(topic, rows.slice(half))
-        else:
-            import pyarrow as pa  # noqa: PLC0415 - slow to import
-
-            nothing = _native.state_records(topic, pa.nulls(1, pa.binary()), pa.nulls(1, pa.binary()))
-            why = pa.array([error.args[0]], pa.string())
-            yield rows, nothing.set_column(nothing.schema.get_field_index("unknown"), "unknown", why)
+    start = 0
+    while start == 0 or start < rows.num_rows:
+        left = rows.slice(start)
+        decoded = _native.state_records(topic, left["key"], left["value"], memory)
+        yield left.slice(0, decoded.num_rows), decoded
+        start += decoded.num_rows
+        if not decoded.num_rows:
+            return
 
 
 class MetadataRecord(NamedTuple):
@@ -64,22 +66,36 @@ class MetadataRecord(NamedTuple):
 def metadata_records(rows: pa.RecordBatch) -> Iterator[MetadataRecord]:
     """Yield the records of the metadata log in rows."""
     for part, decoded in decoded_records(METADATA_TOPIC, rows):
-        columns = (decoded[name].to_pylist() for name in ("type", "version", "name", "value", "unknown"))
+        columns = [decoded[name].to_pylist() for name in ("type", "version", "name", "value", "unknown")]
+        columns[-1] = [
+            f"decoded, it takes about {(memory or 0) // 1_000_000} MB of memory" if is_too_large else unknown
+            for unknown, is_too_large, memory in zip(
+                columns[-1], decoded["is_too_large"].to_pylist(), decoded["memory"].to_pylist(), strict=True
+            )
+        ]
         for kind, version, name, value, unknown, content in zip(*columns, part["value"].to_pylist(), strict=True):
             fields = {} if unknown is not None or name is None else json.loads(value)
             yield MetadataRecord(kind, version, name, fields, unknown, content or b"")
 
 
-def rows_of(records: Iterable[bytes]) -> pa.RecordBatch:
-    """Return rows with records of the metadata log."""
+def rows_of(records: Iterable[bytes], *, most_bytes: int = _ROWS_BYTES) -> Iterator[pa.RecordBatch]:
+    """Yield rows with records of the metadata log, so many at a time as take some bytes, but one at least."""
     import pyarrow as pa  # noqa: PLC0415 - slow to import
 
-    contents = list(records)
-    # `pa.array` would import pandas, which takes longer than all else.
-    ends = array("i", accumulate(map(len, contents), initial=0))
-    buffers = [None, pa.py_buffer(ends), pa.py_buffer(b"".join(contents))]
-    values = pa.Array.from_buffers(pa.binary(), len(contents), buffers)
-    return pa.RecordBatch.from_arrays([pa.nulls(len(values), pa.binary()), values], ["key", "value"])
+    waiting = iter(records)
+    ahead = next(waiting, None)
+    while ahead is not None:
+        contents: list[bytes] = []
+        size = 0
+        while ahead is not None and (not contents or size + len(ahead) <= most_bytes):
+            contents.append(ahead)
+            size += len(ahead)
+            ahead = next(waiting, None)
+        # `pa.array` would import pandas, which takes longer than all else.
+        ends = array("i", accumulate(map(len, contents), initial=0))
+        buffers = [None, pa.py_buffer(ends), pa.py_buffer(b"".join(contents))]
+        values = pa.Array.from_buffers(pa.binary(), len(contents), buffers)
+        yield pa.RecordBatch.from_arrays([pa.nulls(len(values), pa.binary()), values], ["key", "value"])
 
 
 def metadata_record(name: str, version: int = 0, /, **fields: Any) -> bytes:  # noqa: ANN401 - as the definition has them

@@ -24,7 +24,7 @@ class Coordinated(NamedTuple):
     """What the partitions of coordinators tell.
 
     Attributes:
-        groups: rows of `brokerless.groups`.
+        groups: `group type state` of rows of `brokerless.groups`, and the number of `members`.
         latest: the latest commits, as `brokerless.commits` has them.
         lags: the highest lags in intervals, as `LagOverTime.rows` has them.
         back: how many commits of each group went back, by topic.
@@ -53,5 +53,9 @@ def coordinated(logs: Sequence[Log], names: TopicNames, lags: Lags) -> Coordinat
         pairs = zip(chosen["group"].to_pylist(), chosen["topic"].to_pylist(), strict=True)
         back.update((str(group), str(topic)) for group, topic in pairs)
     latest = lags.each(batch for log in logs for batch in commits_of(log, history=False))
-    groups = [group for log in logs for group in groups_of(log, names)]
+    groups = [
+        {**{name: group[name] for name in ("group", "type", "state")}, "members": len(group["members"])}
+        for log in logs
+        for group in groups_of(log, names)
+    ]
     return Coordinated(groups, pa.Table.from_batches(latest, SCHEMA), over_time.rows(), back)

@@ -95,8 +95,12 @@ class LagOverTime:
 
 
 def bounded(lags: Any) -> Any:  # noqa: ANN401 - arrays
-    """Return lags of which any number can be added up: a hostile commit has an offset far below zero."""
-    return pc.min_element_wise(lags, pa.scalar(_MOST_LAG, pa.int64()), skip_nulls=False)
+    """Return lags of which any number can be added up: a hostile commit has an offset far below zero.
+
+    A commit beyond the end of its log has nothing to read: it takes nothing from the lag of others.
+    """
+    least = pc.max_element_wise(lags, pa.scalar(0, pa.int64()), skip_nulls=False)
+    return pc.min_element_wise(least, pa.scalar(_MOST_LAG, pa.int64()), skip_nulls=False)
 
 
 def _summed(rows: pa.Table) -> pa.Table:

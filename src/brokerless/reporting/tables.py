@@ -413,8 +413,7 @@ def _groups(
             continue
         rows.append(
             {
-                **{column: group.get(column) for column in ("group", "type", "state")},
-                "members": len(group["members"]),
+                **group,
                 "partitions": commits["partition_count"] if commits else 0,
                 "lag": commits["lag_sum"] if commits and commits["lag_count"] else None,
                 "last_commit": commits["commit_time_max"] if commits else None,

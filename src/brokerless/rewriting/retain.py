@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, ClassVar
 from brokerless.append.operation import Outcome
 from brokerless.arguments import check_number
 from brokerless.errors import OffsetOutOfRangeError
+from brokerless.io.clock import now_ms
 from brokerless.layout.release import NEWEST, Release
 from brokerless.layout.topic_config import TopicConfig, settings_line
 from brokerless.log.offsets_for_times import max_timestamp
+from brokerless.log.unlikely_times import unlikely_time
 from brokerless.wording import option
 
 if TYPE_CHECKING:
@@ -38,6 +40,9 @@ class RetainReport:
         log_end_offset: the log end offset.
         is_compacted_only: limits of time and size do not apply, because cleanup.policy does not include "delete".
         settings: the settings that decided, each with its source.
+        deleted_until: the time, in ms, by which the last segment that was too old was judged: its largest timestamp, or
+            else its file's time. None if none was, as `kept_from`.
+        kept_from: the time by which the first segment that is not too old was judged.
     """
 
     segments: int
@@ -48,6 +53,8 @@ class RetainReport:
     log_end_offset: int
     is_compacted_only: bool
     settings: Mapping[str, Setting]
+    deleted_until: int | None = None
+    kept_from: int | None = None
 
     def to_dict(self) -> dict[str, object]:
         """Return the report as a dict for JSON."""
@@ -63,6 +70,9 @@ class RetainReport:
         ]
         if self.is_compacted_only:
             words.append('cleanup.policy does not include "delete": limits of time and size do not apply')
+        for what, time in (("deletes segments up to", self.deleted_until), ("keeps those from", self.kept_from)):
+            if time is not None:
+                words.append(f"its limit of time {what} largest timestamp {_in_words(time)}")
         return [*words, settings_line(self.settings)]
 
 
@@ -166,9 +176,14 @@ class Retain:
         sizes = [segment.extent().end_position for segment in state.segments]
         segments = list(state.segments)
         count = _leading(segments, state, lambda segment: not segment.is_last and segment.extent().next_offset <= start)
+        deleted_until = kept_from = None
         if state.config.has_retention:
             count += _leading(segments[count:], state, self._is_too_much(sizes[count:]))
+            by_others = count
             count += _leading(segments[count:], state, lambda segment: self._is_too_old(segment, state.now))
+            if self.retention_ms is not None:
+                deleted_until = largest_timestamp(segments[count - 1]) if count > by_others else None
+                kept_from = largest_timestamp(segments[count]) if count < len(segments) else None
         for size in sizes:
             progress(size)
         # Without a deletion, the first segment does not count: remote storage may have records below it.
@@ -182,6 +197,8 @@ class Retain:
             log_end_offset=state.log_end_offset,
             is_compacted_only=not state.config.has_retention,
             settings=state.config.used(("cleanup_policy", *self._limits)),
+            deleted_until=deleted_until,
+            kept_from=kept_from,
         )
         return Outcome(report=report, deleted_segments=count, log_start_offset=report.log_start_offset, unread_from=0)
 
@@ -209,6 +226,11 @@ class Retain:
 
     def _is_too_old(self, segment: Segment, now: int) -> bool:
         return self.retention_ms is not None and now - largest_timestamp(segment) > self.retention_ms
+
+
+def _in_words(timestamp: int) -> str:
+    why = unlikely_time(timestamp, now_ms())
+    return str(timestamp) if why is None else f"{timestamp}, {why}"
 
 
 def largest_timestamp(segment: Segment) -> int:

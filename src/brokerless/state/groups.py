@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 from collections import Counter
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -18,7 +17,17 @@ from brokerless.io.runner import Threads
 from brokerless.log_dir.log_dirs import LogDirs
 from brokerless.metadata.schema import TIME, schema, structs
 from brokerless.metadata.topic_names import TopicNames
-from brokerless.state.internal_topic import OFFSETS_TOPIC, committed_rows, latest_records, logs_of, state_records
+from brokerless.notes import note
+from brokerless.state.internal_topic import (
+    MEMORY,
+    OFFSETS_TOPIC,
+    RowMemory,
+    committed_rows,
+    latest_records,
+    logs_of,
+    more_memory,
+    state_records,
+)
 
 if TYPE_CHECKING:
     import os
@@ -63,7 +72,9 @@ _METADATA = ("GroupMetadata", *(f"{prefix}Metadata" for prefix in _KINDS))
 _TASKS = ("activeTasks", "standbyTasks", "warmupTasks")
 
 
-def groups(*paths: str | os.PathLike[str], at: Time | None = None, history: bool = False) -> pa.Table:
+def groups(
+    *paths: str | os.PathLike[str], at: Time | None = None, history: bool = False, memory: int = MEMORY
+) -> pa.Table:
     """Return the groups of log directories, as their coordinators would describe them after a start.
 
     Columns: `group`; `type` ("classic", "consumer", "share", "streams"); `state` as Kafka names it; `protocol_type` and
@@ -85,6 +96,8 @@ def groups(*paths: str | os.PathLike[str], at: Time | None = None, history: bool
         paths: log directories, or partition directories of `__consumer_offsets`.
         at: the groups at this time, as far as compaction left records of it; None: at the end.
         history: whether to return every change up to then that compaction left, or the groups as they are.
+        memory: about how many bytes of memory the records may take, beside those of one batch. A warning names records
+            and groups that take more: they are left out.
 
     Raises:
         FileNotFoundError: a path does not exist.
@@ -95,34 +108,47 @@ def groups(*paths: str | os.PathLike[str], at: Time | None = None, history: bool
     0
     """
     if history:
-        return pa.Table.from_batches(group_changes(*paths, at=at), SCHEMA)
-    return pa.Table.from_pylist(group_rows(*paths, at=at), SCHEMA)
+        return pa.Table.from_batches(group_changes(*paths, at=at, memory=memory), SCHEMA)
+    return pa.Table.from_pylist(group_rows(*paths, at=at, memory=memory), SCHEMA)
 
 
 def group_changes(
-    *paths: str | os.PathLike[str], at: Time | None = None, groups: Collection[str] | None = None
+    *paths: str | os.PathLike[str],
+    at: Time | None = None,
+    groups: Collection[str] | None = None,
+    memory: int = MEMORY,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of `groups` with `history`; `groups` may choose some by name."""
     directories = LogDirs(*paths)
     until = None if at is None else to_ms("at", at)
     names = TopicNames(directories)
     for log in logs_of(directories, OFFSETS_TOPIC):
-        yield from changes_of(log, names, at=until, groups=groups)
+        yield from changes_of(log, names, at=until, groups=groups, memory=memory)
 
 
-def group_rows(*paths: str | os.PathLike[str], at: Time | None = None) -> list[dict[str, Any]]:
+def group_rows(*paths: str | os.PathLike[str], at: Time | None = None, memory: int = MEMORY) -> list[dict[str, Any]]:
     """Return the rows of `groups`, with times in ms."""
     directories = LogDirs(*paths)
     until = None if at is None else to_ms("at", at)
     names = TopicNames(directories)
+    of_all = RowMemory(memory)
+
+    def of_log(log: Log) -> list[dict[str, Any]]:
+        return list(groups_of(log, names, at=until, memory=memory, rows=of_all))
+
     with Threads() as threads:
-        found = threads.map(partial(groups_of, names=names, at=until), logs_of(directories, OFFSETS_TOPIC))
-        rows = [row for of_log in found for row in of_log]
+        found = threads.map(of_log, logs_of(directories, OFFSETS_TOPIC))
+        rows = [row for of_one in found for row in of_one]
     return sorted(rows, key=lambda row: str(row["group"]))
 
 
 def changes_of(
-    log: Log, names: TopicNames, *, at: int | None = None, groups: Collection[str] | None = None
+    log: Log,
+    names: TopicNames,
+    *,
+    at: int | None = None,
+    groups: Collection[str] | None = None,
+    memory: int = MEMORY,
 ) -> Iterator[pa.RecordBatch]:
     """Yield each change of the groups of one partition of `__consumer_offsets`, with the schema `SCHEMA`.
 
@@ -131,10 +157,11 @@ def changes_of(
         names: the names of topics.
         at: only changes up to this time in ms; None: all.
         groups: only these groups; None: all.
+        memory: see `groups`.
     """
     rows: list[dict[str, Any]] = []
     size = 0
-    for row in _changes(log, names, at):
+    for row in _changes(log, names, at, memory):
         if groups is None or row["group"] in groups:
             rows.append(row)
             size += 1 + len(row.get("members", ()))
@@ -145,11 +172,12 @@ def changes_of(
         yield pa.RecordBatch.from_pylist(rows, SCHEMA)
 
 
-def _changes(log: Log, names: TopicNames, at: int | None) -> Iterator[dict[str, Any]]:
+def _changes(log: Log, names: TopicNames, at: int | None, memory: int) -> Iterator[dict[str, Any]]:
     known: dict[str, _Group] = {}
     changing: _Group | None = None
+    taken = 0
     for rows in committed_rows(log, at=at):
-        for record in state_records(log, _without_commits(rows)):
+        for record in state_records(log, _without_commits(rows), memory=memory):
             name = _group_of(record)
             group = known.get(name)
             if group is None:
@@ -160,7 +188,13 @@ def _changes(log: Log, names: TopicNames, at: int | None) -> Iterator[dict[str, 
                 if changing.is_empty:
                     del known[changing.name]
                     known.setdefault(name, group)
-            group.add(record)
+            taken += group.add(record)
+            if taken > memory // 2:
+                note(
+                    f"{log.name}: changes are shown up to offset {record.offset}: the groups of then take more than "
+                    f"{memory // 2_000_000} MB of memory: {more_memory(2 * memory)}"
+                )
+                return
             changing = group
     if changing is not None:
         yield from changing.change()
@@ -177,49 +211,83 @@ def _without_commits(rows: pa.RecordBatch) -> pa.RecordBatch:
     return rows.filter(pc.invert(is_commit))
 
 
-def groups_of(log: Log, names: TopicNames, *, at: int | None = None) -> list[dict[str, Any]]:
-    """Return the groups of one partition of `__consumer_offsets`, as rows of `SCHEMA`.
+def groups_of(
+    log: Log,
+    names: TopicNames,
+    *,
+    at: int | None = None,
+    memory: int = MEMORY,
+    rows: RowMemory | None = None,
+) -> Iterator[dict[str, Any]]:
+    """Yield the groups of one partition of `__consumer_offsets`, as rows of `SCHEMA`.
 
     Args:
         log: the partition. A group is in one only.
         names: the names of topics.
         at: the time in ms; None: the end.
+        memory: see `groups`.
+        rows: the memory of the rows; None: that of this partition's alone.
     """
-    pending: list[pa.RecordBatch] = []
-    latest = latest_records(log, at=at, pending=pending)
+    rows = rows or RowMemory(memory)
+    pending = _native.LatestRecords(memory // 2)
+    latest = latest_records(log, at=at, pending=pending, memory=memory)
     committing = latest.take_commit_groups()
-    for rows in pending:
-        for group, timestamp in _committing(rows).items():
-            committing.setdefault(group, timestamp)
-    found: dict[str, _Group] = {}
-    for rows in latest.take():
-        for record in state_records(log, rows):
-            name = _group_of(record)
-            found.setdefault(name, _Group(name, log.partition or 0, names)).add(record)
-    described = {name: group.row() for name, group in found.items()}
+    for group, timestamp in pending.take_commit_groups().items():
+        committing.setdefault(group, timestamp)
+    for row in _described(log, latest, names, memory):
+        committing.pop(row["group"], None)
+        if not rows.take(log, _size(row)):
+            return
+        yield row
     for name, timestamp in committing.items():
-        if described.get(name) is None:
-            described[name] = {
-                "group": name,
-                "type": "classic",
-                "state": "Empty",
-                "protocol_type": None,
-                "protocol": None,
-                "epoch": None,
-                "members": [],
-                "updated": timestamp,
-                "is_removed": False,
-                "coordinator_partition": log.partition,
-                "coordinator_time": timestamp,
-            }
-    return [row for row in described.values() if row is not None]
+        row = {
+            "group": name,
+            "type": "classic",
+            "state": "Empty",
+            "protocol_type": None,
+            "protocol": None,
+            "epoch": None,
+            "members": [],
+            "updated": timestamp,
+            "is_removed": False,
+            "coordinator_partition": log.partition,
+            "coordinator_time": timestamp,
+        }
+        if not rows.take(log, _size(row)):
+            return
+        yield row
 
 
-def _committing(rows: pa.RecordBatch) -> dict[str, int]:
-    """Return the groups whose offset commits are among rows, with the newest timestamp of each."""
-    latest = _native.LatestRecords()
-    latest.push(rows["key"], rows["value"], rows["offset"], rows["timestamp"])
-    return latest.take_commit_groups()
+def _described(log: Log, latest: _native.LatestRecords, names: TopicNames, memory: int) -> Iterator[dict[str, Any]]:
+    """Yield the groups that have records of their own, one at a time: its records are next to each other."""
+    group: _Group | None = None
+    taken = 0
+    for rows in latest.take(by_group=True):
+        for record in state_records(log, rows, memory=memory):
+            name = _group_of(record)
+            if group is None or name != group.name:
+                yield from () if group is None else group.rows()
+                group, taken = _Group(name, log.partition or 0, names), 0
+            taken += record.memory
+            if taken <= memory // 2:
+                group.add(record)
+            elif taken - record.memory <= memory // 2:
+                note(
+                    f"{log.name}: group {name} is shown without some of its members: its records take more than "
+                    f"{memory // 2_000_000} MB of memory once they are decoded: {more_memory(2 * memory)}"
+                )
+    yield from () if group is None else group.rows()
+
+
+def _size(row: dict[str, Any]) -> int:
+    """Return about how many bytes of memory a row takes."""
+    members = row["members"]
+    lists = [one for member in members for one in ((member["topics"] or ()), *_partitions(member))]
+    return _ROW_SIZE * (1 + len(members)) + _ITEM_SIZE * sum(map(len, lists))
+
+
+def _partitions(member: dict[str, Any]) -> list[list[int]]:
+    return [one["partitions"] for one in member["assignment"] or ()]
 
 
 class _Group:
@@ -237,19 +305,24 @@ class _Group:
         """Whether no record is left."""
         return not self._records and not any(self._of_members.values())
 
-    def add(self, record: StateRecord) -> None:
-        """Take a record that comes after the others. One of a member is kept with the member."""
+    def add(self, record: StateRecord) -> int:
+        """Take a record that comes after the others. One of a member is kept with the member.
+
+        Returns:
+            By how much the memory of the group's records grows, in bytes.
+        """
         member = record.key.get("memberId")
         records: dict[str, StateRecord] = (
             self._records if member is None else self._of_members.setdefault(record.name, {})
         )
         key = record.name if member is None else member
+        before = records.pop(key, None) if record.value is None else records.get(key)
         if record.value is None:
-            records.pop(key, None)
             self._is_ending |= record.name in _METADATA
         else:
             records[key] = record
         self._last = record
+        return (0 if record.value is None else record.memory) - (0 if before is None else before.memory)
 
     def is_changed_at(self, timestamp: int) -> bool:
         """Return whether the last record has this time."""
@@ -263,6 +336,12 @@ class _Group:
         elif self._is_ending:
             yield {"group": self.name, "is_removed": True, **self._place()}
         self._is_ending = False
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """Yield the group as a row, if there is one."""
+        row = self.row()
+        if row is not None:
+            yield row
 
     def row(self) -> dict[str, Any] | None:
         """Return the group as a row; None if its records say that there is none."""
@@ -412,5 +491,7 @@ def _embedded(name: str, text: str | None) -> dict[str, Any] | None:
 _NEWEST = 3
 # The first two bytes of the key of an offset commit.
 _COMMIT_TYPES = (b"\0\0", b"\0\1")
+# Bytes of memory of a row or a member, and of a partition or topic in one.
+_ROW_SIZE, _ITEM_SIZE = 1200, 120
 # Rows and members of a batch of changes.
 _CHUNK = 16 << 10

@@ -17,8 +17,10 @@ from brokerless.layout import file_names
 from brokerless.log.aborted_transactions import transactions
 from brokerless.log.end_offsets import end_offsets
 from brokerless.log_dir.log_dirs import sorted_replicas
+from brokerless.metadata.log import cluster_image
 from brokerless.metadata.records import decoded_records
-from brokerless.notes import note
+from brokerless.notes import collected, note
+from brokerless.wording import option
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -31,7 +33,25 @@ OFFSETS_TOPIC = file_names.OFFSETS_TOPIC
 TRANSACTIONS_TOPIC = "__transaction_state"
 SHARE_STATE_TOPIC = "__share_group_state"
 REMOTE_LOG_METADATA_TOPIC = "__remote_log_metadata"
+MEMORY = 500_000_000
+"""The memory that a partition's records may take by default, in bytes: half of it for the latest record of each key,
+half for what is decoded at a time."""
 _ROW = ["key", "value", "offset", "timestamp"]
+# What a coordinator does with a partition that has a record which it cannot decode (CoordinatorLoaderImpl,
+# TransactionStateManager.loadTransactionMetadata). It skips those of an unknown type.
+_UNLOADED = {
+    OFFSETS_TOPIC: "a coordinator does not load the partition: all its groups, and what they committed, are gone",
+    TRANSACTIONS_TOPIC: "a coordinator loads the records before it only",
+}
+_UNKNOWN_TYPE = "unknown type"
+_SHOWN = {
+    OFFSETS_TOPIC: "groups",
+    TRANSACTIONS_TOPIC: "transactional ids",
+    REMOTE_LOG_METADATA_TOPIC: "remote segments",
+}
+_MOST_NAMED = 3
+# The memory that a large record needs by its bytes: four bytes of it may become an object and its part in a row.
+_MEMORY_OF_BYTE = 2 * 75
 
 
 class StateRecord(NamedTuple):
@@ -44,6 +64,7 @@ class StateRecord(NamedTuple):
         partition: the partition of the topic that has it.
         offset: its offset there.
         timestamp: of the record, in ms.
+        memory: about how many bytes of memory it takes, with what is made of it.
     """
 
     name: str
@@ -52,11 +73,67 @@ class StateRecord(NamedTuple):
     partition: int
     offset: int
     timestamp: int
+    memory: int = 0
+
+
+class RowMemory:
+    """The memory that the rows of a result may take as Python's objects. Several partitions share it.
+
+    Args:
+        memory: that of the verb, in bytes; half of it is for rows.
+    """
+
+    def __init__(self, memory: int = MEMORY) -> None:
+        self._memory = memory
+        self._left = memory // 2
+        self._told: set[str] = set()
+
+    def take(self, log: Log, size: int) -> bool:
+        """Take the memory of a row. If there is none left, return False, and warn once for each partition."""
+        if self._left >= size:
+            self._left -= size
+            return True
+        if log.name not in self._told:
+            self._told.add(log.name)
+            what = _SHOWN.get(log.topic or "", "rows")
+            note(
+                f"{log.name}: not all {what} are shown: together they take more than {self._memory // 2_000_000} MB of "
+                f"memory: {more_memory(2 * self._memory)}"
+            )
+        return False
 
 
 def logs_of(directories: LogDirs, topic: str) -> list[Log]:
-    """Return the partitions of a topic, as `known_logs` does; none if the directories do not have it."""
+    """Return the partitions of a topic, as `known_logs` does; none if the directories do not have it.
+
+    A warning names the partitions that are in none of the directories.
+    """
+    tell_absent(directories, topic)
     return known_logs(directories, [topic]) if topic in directories.topics() else []
+
+
+def tell_absent(directories: LogDirs, topic: str) -> None:
+    """Warn of the partitions of a topic that are in none of the directories, as far as these tell that they exist.
+
+    The metadata of a cluster name them. Without metadata, partitions with higher numbers tell of them.
+    """
+    what = _SHOWN.get(topic)
+    given = directories.given_roots
+    if what is None or not given:
+        return
+    here = {log.partition or 0 for log in directories.logs(all_replicas=True) if log.topic == topic}
+    known = set(range(max(here, default=-1) + 1))
+    for root in given:
+        # Others tell of the metadata's own damage.
+        with collected(), suppress(BrokerlessError, OSError):
+            image = cluster_image(root.path)
+            known |= set() if image is None else set(image.partitions_of(topic))
+    absent = sorted(known - here)
+    if absent:
+        names = ", ".join(f"{topic}-{number}" for number in absent[:_MOST_NAMED])
+        more = f" and {len(absent) - _MOST_NAMED} more" if len(absent) > _MOST_NAMED else ""
+        are, its = ("is", "its") if len(absent) == 1 else ("are", "their")
+        note(f"{names}{more} {are} in none of the paths: {its} {what} are not shown")
 
 
 def known_logs(
@@ -81,7 +158,7 @@ def known_logs(
 
 
 def committed_rows(
-    log: Log, *, at: int | None = None, pending: list[pa.RecordBatch] | None = None
+    log: Log, *, at: int | None = None, pending: _native.LatestRecords | None = None
 ) -> Iterator[pa.RecordBatch]:
     """Yield the records that count: those outside of transactions, and those of committed ones.
 
@@ -91,7 +168,7 @@ def committed_rows(
     Args:
         log: a partition of the topic.
         at: only records up to this time in ms, and the transactions that were committed by then; None: all.
-        pending: gets the rows of open transactions.
+        pending: gets the records of open transactions.
 
     Yields:
         Rows with the columns `key value offset timestamp`, the last as int64 in ms.
@@ -105,7 +182,7 @@ def committed_rows(
             unsettled = unsettled or _Unsettled.of(log, at)
             is_open = _is_in(rows, unsettled.open)
             if pending is not None and pc.any(is_open).as_py():
-                pending.append(_plain(rows.filter(is_open)))
+                _push(pending, _plain(rows.filter(is_open)))
             kept = rows.filter(pc.invert(pc.or_(is_open, _is_in(rows, unsettled.left_out))))
         yield _plain(kept)
     for doubt in () if unsettled is None else unsettled.doubts:
@@ -159,29 +236,65 @@ def _plain(rows: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([rows["key"], rows["value"], rows["offset"], times], _ROW)
 
 
+def _push(latest: _native.LatestRecords, rows: pa.RecordBatch) -> None:
+    latest.push(rows["key"], rows["value"], rows["offset"], rows["timestamp"])
+
+
 def latest_records(
-    log: Log, *, at: int | None = None, pending: list[pa.RecordBatch] | None = None
+    log: Log, *, at: int | None = None, pending: _native.LatestRecords | None = None, memory: int = MEMORY
 ) -> _native.LatestRecords:
-    """Return the latest record of each key that is not removed. See `committed_rows` for the arguments."""
-    latest = _native.LatestRecords()
-    for rows in committed_rows(log, at=at, pending=pending):
-        latest.push(rows["key"], rows["value"], rows["offset"], rows["timestamp"])
+    """Return the latest record of each key that is not removed. See `committed_rows` for the arguments.
+
+    A warning tells what is left out because it takes more memory than is allowed.
+    """
+    latest = _native.LatestRecords(memory // 2)
+    try:
+        for rows in committed_rows(log, at=at, pending=pending):
+            _push(latest, rows)
+    except UnsupportedFormatError as error:
+        note(f"what {log.name} says is left out: {error.args[0]}: {more_memory(2 * memory)}")
+        return _native.LatestRecords()
+    for offset, size in latest.too_large():
+        note(
+            f"{log.name}: the record at offset {offset} is left out: with {size} bytes, it takes more than "
+            f"{memory // 2_000_000} MB of memory once it is decoded: {more_memory(_MEMORY_OF_BYTE * size)}"
+        )
     return latest
 
 
-def understood_records(log: Log, rows: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
-    """Yield the rows that are understood, with what they decode to. A warning names each type and version that is not.
+def more_memory(needed: int) -> str:
+    """Return the remedy for records that take more than the memory that is allowed.
+
+    >>> more_memory(2_300_000_000)
+    'allow about 2300 MB with memory'
+    """
+    return f"allow about {-(-needed // 1_000_000)} MB with {option('memory')}"
+
+
+def understood_records(
+    log: Log, rows: pa.RecordBatch, *, memory: int = MEMORY
+) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
+    """Yield the rows that are understood, with what they decode to.
+
+    Warnings name the records that are not understood, and those that take more memory than is allowed.
 
     Yields:
-        Rows with the columns `key value offset timestamp`, and as many with the columns `name key value`.
+        Rows with the columns `key value offset timestamp`, and as many with the columns `name key value memory`.
     """
     unknown: Counter[str] = Counter()
-    for part, decoded in decoded_records(log.topic or "", rows):
-        is_known = pc.is_null(decoded["unknown"])
-        unknown.update(map(str, pc.drop_null(decoded["unknown"]).to_pylist()))
-        yield part.filter(is_known), decoded.select(["name", "key", "value"]).filter(is_known)
+    firsts: dict[str, int] = {}
+    for part, decoded in decoded_records(log.topic or "", rows, memory=memory // 2):
+        is_known = pc.and_(pc.is_null(decoded["unknown"]), pc.invert(decoded["is_too_large"]))
+        if not pc.all(is_known).as_py():
+            reasons: Any = decoded["unknown"]
+            for why, offset in zip(reasons.to_pylist(), part["offset"].to_pylist(), strict=True):
+                if why is not None:
+                    unknown[why] += 1
+                    firsts.setdefault(why, offset or 0)
+            _tell_too_large(log, part, decoded, memory)
+        yield part.filter(is_known), decoded.select(["name", "key", "value", "memory"]).filter(is_known)
     for why, count in unknown.items():
-        note(f"{log.name}: {count} records are not understood: {why}")
+        note(f"{log.name}: {not_understood(log, 'records', count, firsts[why], why)}")
 
 
 class Undecodable(NamedTuple):
@@ -214,11 +327,36 @@ def undecodable_records(log: Log) -> Iterator[Undecodable]:
                 yield from map(Undecodable._make, zip(*columns, strict=True))
 
 
-def state_records(log: Log, rows: pa.RecordBatch) -> Iterator[StateRecord]:
+def not_understood(log: Log, what: str, count: int, offset: int, why: str) -> str:
+    """Return a text about records that are not understood: the offset of the first, why, and what a broker does."""
+    follows = None if why.startswith(_UNKNOWN_TYPE) else _UNLOADED.get(log.topic or "")
+    first = f"{count} {what} are not understood, the first at offset {offset}: {why}"
+    return first if follows is None else f"{first}; {follows}"
+
+
+def _tell_too_large(log: Log, part: pa.RecordBatch, decoded: pa.RecordBatch, memory: int) -> None:
+    is_too_large: Any = pc.and_(pc.is_null(decoded["unknown"]), decoded["is_too_large"])
+    count = pc.sum(is_too_large).as_py() or 0
+    if count:
+        offset = part["offset"].filter(is_too_large)[0].as_py()
+        needed = pc.max(decoded["memory"].filter(is_too_large)).as_py()
+        records = f"the record at offset {offset} is" if count == 1 else f"{count} records from offset {offset} on are"
+        note(
+            f"{log.name}: {records} left out: decoded, one takes about {needed // 1_000_000} MB of memory, and "
+            f"{memory // 2_000_000} MB are allowed: {more_memory(2 * needed)}"
+        )
+
+
+def state_records(log: Log, rows: pa.RecordBatch, *, memory: int = MEMORY) -> Iterator[StateRecord]:
     """Decode rows. A warning names each type and version that is not known."""
-    for part, decoded in understood_records(log, rows):
-        columns = (*(decoded[name] for name in ("name", "key", "value")), part["offset"], part["timestamp"])
-        for name, key, value, offset, timestamp in zip(*(column.to_pylist() for column in columns), strict=True):
+    for part, decoded in understood_records(log, rows, memory=memory):
+        columns = (
+            *(decoded[name] for name in ("name", "key", "value")),
+            part["offset"],
+            part["timestamp"],
+            decoded["memory"],
+        )
+        for name, key, value, offset, timestamp, taken in zip(*(column.to_pylist() for column in columns), strict=True):
             yield StateRecord(
                 name,
                 json.loads(key or "null"),
@@ -226,4 +364,5 @@ def state_records(log: Log, rows: pa.RecordBatch) -> Iterator[StateRecord]:
                 log.partition or 0,
                 offset,
                 timestamp or 0,
+                taken,
             )

@@ -9,12 +9,20 @@ import pyarrow.compute as pc
 
 from brokerless import _native
 from brokerless.arguments import check_several, to_ms
-from brokerless.errors import BrokerlessError
+from brokerless.errors import BrokerlessError, UnsupportedFormatError
 from brokerless.log.end_offsets import end_offsets
 from brokerless.log_dir.log_dirs import LogDirs, sorted_replicas
 from brokerless.metadata.schema import TIME, schema
 from brokerless.notes import note
-from brokerless.state.internal_topic import OFFSETS_TOPIC, committed_rows, latest_records, logs_of
+from brokerless.state.internal_topic import (
+    MEMORY,
+    OFFSETS_TOPIC,
+    committed_rows,
+    latest_records,
+    logs_of,
+    more_memory,
+    not_understood,
+)
 
 if TYPE_CHECKING:
     import os
@@ -35,9 +43,13 @@ SCHEMA = schema(
     topic_id=pa.string(),
     is_removed=pa.bool_(),
     previous_offset=pa.int64(),
+    previous_commit_time=TIME,
     is_back=pa.bool_(),
     lag_then=pa.int64(),
     lag=pa.int64(),
+    log_start_offset=pa.int64(),
+    log_end_offset=pa.int64(),
+    is_out_of_range=pa.bool_(),
     coordinator_partition=pa.int32(),
     coordinator_offset=pa.int64(),
     coordinator_time=TIME,
@@ -54,17 +66,21 @@ def commits(
     at: Time | None = None,
     history: bool = True,
     lag: bool = True,
+    memory: int = MEMORY,
 ) -> pa.RecordBatchReader:
     """Read the offset commits of groups: every one that compaction left, or only the latest of each partition.
 
     Columns: `group topic partition`; `offset`, the next offset to read; `leader_epoch metadata commit_time expire_time
     topic_id`; `is_removed`, whether the record removes the offset, which leaves the columns from `offset` on null;
-    `previous_offset`, what the group committed before; `is_back`, whether the commit goes back behind it;
-    `lag_then`, the records up to the end of the log at `commit_time`; `lag`, those up to its end now, or at `at`;
+    `previous_offset previous_commit_time`, the group's commit before, also if that was removed; `is_back`, whether the
+    commit goes back behind it; `lag_then`, the records up to the end of the log at `commit_time`; `lag`, those up to
+    its end now, or at `at`; `log_start_offset log_end_offset` of the partition now; `is_out_of_range`, whether the
+    offset is outside of these, so that a consumer that starts with it resets (`auto.offset.reset`);
     `coordinator_partition coordinator_offset coordinator_time`, the record's own place and time.
 
     A commit in a transaction counts once the transaction is committed. Lag is null where the directories do not have
-    the partition. The end of a log at a time comes from the times of its records: see `end_offsets`.
+    the partition, and less than 0 for a commit beyond the end, as `kafka-consumer-groups` has it. The end of a log at a
+    time comes from the times of its records: see `end_offsets`.
 
     Args:
         paths: log directories.
@@ -73,6 +89,8 @@ def commits(
         at: only commits up to this time; None: all.
         history: whether to return all commits, or the latest that are not removed.
         lag: whether to compute lags. It needs the logs' indexes, and batch headers at each commit's time.
+        memory: about how many bytes of memory the records may take, beside those of one batch. A warning names
+            partitions of `__consumer_offsets` that take more: they are left out.
 
     Raises:
         FileNotFoundError: a path does not exist.
@@ -92,7 +110,7 @@ def commits(
 
     def batches() -> Iterator[pa.RecordBatch]:
         for log in logs_of(directories, OFFSETS_TOPIC):
-            for batch in commits_of(log, at=until, history=history):
+            for batch in commits_of(log, at=until, history=history, memory=memory):
                 kept = batch
                 for name, values in wanted:
                     kept = kept.filter(pc.is_in(kept[name], value_set=values))
@@ -102,41 +120,52 @@ def commits(
     return pa.RecordBatchReader.from_batches(SCHEMA, batches() if lags is None else lags.each(batches()))
 
 
-def commits_of(log: Log, *, at: int | None = None, history: bool = True) -> Iterator[pa.RecordBatch]:
+def commits_of(
+    log: Log, *, at: int | None = None, history: bool = True, memory: int = MEMORY
+) -> Iterator[pa.RecordBatch]:
     """Yield the offset commits in one partition of `__consumer_offsets`, with the schema `SCHEMA` and null lags.
 
     Args:
         log: the partition.
         at: only commits up to this time in ms; None: all.
         history: whether to return all commits, or the latest that are not removed.
+        memory: see `commits`.
     """
-    decoder = _native.OffsetCommits()
-    for rows in committed_rows(log, at=at) if history else latest_records(log, at=at).take():
-        found = decoder.decode(rows["key"], rows["value"])
+    decoder = _native.OffsetCommits(memory // 2)
+    first_failed: int | None = None
+    for rows in committed_rows(log, at=at) if history else latest_records(log, at=at, memory=memory).take():
+        try:
+            found = decoder.decode(rows["key"], rows["value"])
+        except UnsupportedFormatError as error:
+            offset = rows["offset"][0].as_py()
+            remedy = more_memory(2 * memory)
+            note(f"{log.name}: commits from offset {offset} on are left out: {error.args[0]}: {remedy}")
+            return
+        if first_failed is None and decoder.failed is not None:
+            first_failed = rows["offset"][decoder.failed[1]].as_py()
         count = found.num_rows
         columns = {
             **{name: found[name] for name in found.schema.names},
             "is_back": pc.less(found["offset"], found["previous_offset"]),
-            "lag_then": pa.nulls(count, pa.int64()),
-            "lag": pa.nulls(count, pa.int64()),
             "coordinator_partition": pa.repeat(pa.scalar(log.partition, pa.int32()), count),
             "coordinator_offset": rows["offset"].take(found["row"]),
             "coordinator_time": rows["timestamp"].take(found["row"]).cast(TIME),
         }
-        yield pa.RecordBatch.from_arrays([columns[name] for name in SCHEMA.names], schema=SCHEMA)
-    if decoder.failed is not None:
-        count, why = decoder.failed
-        note(f"{log.name}: {count} commits are not understood, and left out: {why}")
+        of_lags = (columns.get(field.name, pa.nulls(count, field.type)) for field in SCHEMA)
+        yield pa.RecordBatch.from_arrays(list(of_lags), schema=SCHEMA)
+    if decoder.failed is not None and first_failed is not None:
+        count, _, why = decoder.failed
+        note(f"{log.name}: {not_understood(log, 'commits', count, first_failed, why)}")
 
 
 def pending_commits(*paths: str | os.PathLike[str]) -> dict[str, list[tuple[str, int]]]:
     """Return the topics and partitions, by group, whose offsets are in a transaction that has not ended."""
     found: dict[str, list[tuple[str, int]]] = {}
     for log in logs_of(LogDirs(*paths), OFFSETS_TOPIC):
-        pending: list[pa.RecordBatch] = []
+        pending = _native.LatestRecords(MEMORY // 2)
         latest_records(log, pending=pending)
         decoder = _native.OffsetCommits()
-        for rows in pending:
+        for rows in pending.take():
             for row in decoder.decode(rows["key"], rows["value"]).select(["group", "topic", "partition"]).to_pylist():
                 found.setdefault(row["group"], []).append((row["topic"], row["partition"]))
     return found
@@ -158,6 +187,7 @@ class Lags:
                 self._replicas.setdefault((log.topic, log.partition), []).append(log)
         self._logs: dict[tuple[str, int], Log | None] = {}
         self._ends: dict[tuple[str, int], int | None] = {}
+        self._ranges: dict[tuple[str, int], tuple[int | None, int | None]] = {}
 
     def each(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the commits with their lags.
@@ -184,17 +214,30 @@ class Lags:
         ones = pa.repeat(pa.scalar(1, pa.int64()), commits.num_rows)
         places = places.append_column("row", pc.subtract(pc.cumulative_sum(ones), pa.scalar(1, pa.int64())))
         grouped = places.group_by(["topic", "partition"]).aggregate([("row", "list")])
-        order, then, now = [], [], []
+        order, then, now, starts, log_ends = [], [], [], [], []
         for number, rows in enumerate(_lists(grouped["row_list"])):
             key = (str(grouped["topic"][number]), int(grouped["partition"][number]))
             offsets, times = commits["offset"].take(rows), commits["commit_time"].take(rows).cast(pa.int64())
-            end = pa.repeat(pa.scalar(self._end(key), pa.int64()), len(rows))
+            start, log_end = self._range(key)
             order.append(rows)
             then.append(_behind(offsets, self._ends_at(key, times)))
-            now.append(_behind(offsets, end))
+            starts.append(pa.repeat(pa.scalar(start, pa.int64()), len(rows)))
+            log_ends.append(pa.repeat(pa.scalar(log_end, pa.int64()), len(rows)))
+            if self._at is None:
+                now.append(pc.subtract(log_ends[-1], offsets))
+            else:
+                now.append(_behind(offsets, pa.repeat(pa.scalar(self._end_at(key), pa.int64()), len(rows))))
         back = pc.sort_indices(pa.concat_arrays(order))
         columns = {name: commits[name] for name in commits.schema.names}
-        columns.update(lag_then=pa.concat_arrays(then).take(back), lag=pa.concat_arrays(now).take(back))
+        columns.update(
+            lag_then=pa.concat_arrays(then).take(back),
+            lag=pa.concat_arrays(now).take(back),
+            log_start_offset=pa.concat_arrays(starts).take(back),
+            log_end_offset=pa.concat_arrays(log_ends).take(back),
+        )
+        offset = columns["offset"]
+        is_below = pc.less(offset, columns["log_start_offset"])
+        columns["is_out_of_range"] = pc.or_(is_below, pc.greater(offset, columns["log_end_offset"]))
         return pa.RecordBatch.from_arrays([columns[name] for name in SCHEMA.names], schema=SCHEMA)
 
     def _log(self, key: tuple[str, int]) -> Log | None:
@@ -208,16 +251,22 @@ class Lags:
                 note(f"the lag of commits for {key[0]}-{key[1]} is not known: {error}")
         return self._logs[key]
 
-    def _end(self, key: tuple[str, int]) -> int | None:
-        """Return the end of a log now; None if it is not known."""
-        if key not in self._ends:
+    def _range(self, key: tuple[str, int]) -> tuple[int | None, int | None]:
+        """Return the start and the end of a log now; None where they are not known."""
+        if key not in self._ranges:
             log = self._log(key)
-            if log is None:
-                self._ends[key] = None
-            elif self._at is None:
-                self._ends[key] = log.log_end_offset
-            else:
-                self._ends[key] = self._ends_at(key, pa.array([self._at], pa.int64()))[0].as_py()
+            self._ranges[key] = (None, None)
+            try:
+                if log is not None:
+                    self._ranges[key] = (log.log_start_offset, log.log_end_offset)
+            except BrokerlessError as error:
+                note(f"the lag of commits for {key[0]}-{key[1]} is not known: {error}")
+        return self._ranges[key]
+
+    def _end_at(self, key: tuple[str, int]) -> int | None:
+        """Return the end of a log at the time that counts as now; None if it is not known."""
+        if key not in self._ends:
+            self._ends[key] = self._ends_at(key, pa.array([self._at], pa.int64()))[0].as_py()
         return self._ends[key]
 
     def _ends_at(self, key: tuple[str, int], times: pa.Array[Any]) -> pa.Array[Any]:

@@ -10,7 +10,7 @@ import pyarrow as pa
 from brokerless.arguments import check_several, to_ms
 from brokerless.log_dir.log_dirs import LogDirs
 from brokerless.metadata.schema import TIME, schema, structs
-from brokerless.state.internal_topic import REMOTE_LOG_METADATA_TOPIC, committed_rows, logs_of, state_records
+from brokerless.state.internal_topic import REMOTE_LOG_METADATA_TOPIC, RowMemory, committed_rows, logs_of, state_records
 
 if TYPE_CHECKING:
     import os
@@ -102,6 +102,7 @@ def segments_of(log: Log, *, at: int | None = None, history: bool = False) -> It
     """
     # By topic id and partition, then by segment id.
     of_all: dict[tuple[str, int], dict[str, dict[str, Any]]] = {}
+    memory = RowMemory()
     for rows in committed_rows(log, at=at):
         for record in state_records(log, rows):
             value = record.value
@@ -116,7 +117,8 @@ def segments_of(log: Log, *, at: int | None = None, history: bool = False) -> It
             segments = of_all.setdefault(_place(value["remoteLogSegmentId"]["topicIdPartition"]), {})
             row = segments.get(segment_id)
             if record.name == "RemoteLogSegmentMetadataRecord":
-                if row is not None and row["state"] not in (_COPY_STARTED, _DELETED):
+                is_new = row is None or row["state"] in (_COPY_STARTED, _DELETED)
+                if not (is_new and memory.take(log, record.memory)):
                     continue
                 row = segments[segment_id] = {**_segment(value), "metadata_partition": log.partition}
             elif row is None or not _may_follow(row["state"], state):

@@ -13,12 +13,15 @@ from brokerless.log_dir.log_dirs import LogDirs
 from brokerless.metadata.schema import TIME, schema, structs
 from brokerless.notes import note
 from brokerless.state.internal_topic import (
+    MEMORY,
     TRANSACTIONS_TOPIC,
+    RowMemory,
     committed_rows,
     known_logs,
     latest_records,
     logs_of,
     state_records,
+    tell_absent,
     understood_records,
 )
 from brokerless.state.producers import producers_of
@@ -58,6 +61,8 @@ SCHEMA = schema(
     coordinator_offset=pa.int64(),
     coordinator_time=TIME,
 )
+# Bytes of memory of a row.
+_ROW_SIZE = 1200
 # TransactionState, by the number that a record has.
 _STATES = (
     "Empty",
@@ -81,7 +86,9 @@ _VALUE = schema(
 )
 
 
-def transactions(*paths: str | os.PathLike[str], at: Time | None = None, history: bool = False) -> pa.Table:
+def transactions(
+    *paths: str | os.PathLike[str], at: Time | None = None, history: bool = False, memory: int = MEMORY
+) -> pa.Table:
     """Return the transactional ids of log directories, and the transactions that are open in the data partitions.
 
     Columns: `transactional_id producer_id producer_epoch`; `state` as Kafka names it; `timeout_ms`; `started`, null
@@ -104,6 +111,8 @@ def transactions(*paths: str | os.PathLike[str], at: Time | None = None, history
         at: the coordinators' knowledge at this time, as far as compaction left records of it; `open` is then null.
             None: at the end.
         history: whether to return every state up to then that compaction left, or only the latest of each id.
+        memory: about how many bytes of memory the records may take, beside those of one batch. A warning names records
+            and ids that take more: they are left out.
 
     Raises:
         FileNotFoundError: a path does not exist.
@@ -114,28 +123,35 @@ def transactions(*paths: str | os.PathLike[str], at: Time | None = None, history
     0
     """
     if history:
-        return pa.Table.from_batches(transaction_states(*paths, at=at), SCHEMA)
+        return pa.Table.from_batches(transaction_states(*paths, at=at, memory=memory), SCHEMA)
     directories = LogDirs(*paths)
     until = None if at is None else to_ms("at", at)
     logs = logs_of(directories, TRANSACTIONS_TOPIC) if until is not None else known_logs(directories)
     coordinators = [log for log in logs if log.topic == TRANSACTIONS_TOPIC]
     if until is None:
-        return current_transactions(coordinators, [one for log in logs for one in open_in(log)])
-    return _sorted([row for log in coordinators for row in transactions_of(log, at=until)])
+        tell_absent(directories, TRANSACTIONS_TOPIC)
+        return current_transactions(coordinators, [one for log in logs for one in open_in(log)], memory=memory)
+    return _sorted(_rows_of(coordinators, at=until, memory=memory))
 
 
-def current_transactions(coordinators: Sequence[Log], found: list[dict[str, Any]]) -> pa.Table:
+def current_transactions(coordinators: Sequence[Log], found: list[dict[str, Any]], *, memory: int = MEMORY) -> pa.Table:
     """Return the table of `transactions` at the end of the logs.
 
     Args:
         coordinators: the partitions of `__transaction_state`.
         found: the transactions that are open in the data partitions, as `open_in` returns them.
+        memory: see `transactions`.
     """
-    rows = [row for log in coordinators for row in transactions_of(log)]
+    rows = _rows_of(coordinators, memory=memory)
     knows_all = _are_all(coordinators, rows)
     if found and not knows_all:
         note(f"which transactions hang is not known: the paths do not have all partitions of {TRANSACTIONS_TOPIC}")
     return _sorted(rows + _with_open(rows, found, knows_all=knows_all))
+
+
+def _rows_of(coordinators: Iterable[Log], *, at: int | None = None, memory: int = MEMORY) -> list[dict[str, Any]]:
+    of_all = RowMemory(memory)
+    return [row for log in coordinators for row in transactions_of(log, at=at, memory=memory, rows=of_all)]
 
 
 def _sorted(rows: list[dict[str, Any]]) -> pa.Table:
@@ -143,18 +159,20 @@ def _sorted(rows: list[dict[str, Any]]) -> pa.Table:
     return table.sort_by([("transactional_id", "ascending"), ("producer_id", "ascending")])
 
 
-def transaction_states(*paths: str | os.PathLike[str], at: Time | None = None) -> Iterator[pa.RecordBatch]:
+def transaction_states(
+    *paths: str | os.PathLike[str], at: Time | None = None, memory: int = MEMORY
+) -> Iterator[pa.RecordBatch]:
     """Yield the rows of `transactions` with `history`."""
     directories = LogDirs(*paths)
     until = None if at is None else to_ms("at", at)
     for log in logs_of(directories, TRANSACTIONS_TOPIC):
-        yield from states_in(log, at=until)
+        yield from states_in(log, at=until, memory=memory)
 
 
-def states_in(log: Log, *, at: int | None = None) -> Iterator[pa.RecordBatch]:
+def states_in(log: Log, *, at: int | None = None, memory: int = MEMORY) -> Iterator[pa.RecordBatch]:
     """Yield the states that one partition of `__transaction_state` has, or one segment of it; up to a time in ms."""
     for rows in committed_rows(log, at=at):
-        for part, decoded in understood_records(log, rows):
+        for part, decoded in understood_records(log, rows, memory=memory):
             if part.num_rows:
                 yield _states(log, part, decoded)
 
@@ -238,10 +256,24 @@ def _partitions(topics: pa.Array[Any], is_there: pa.Array[Any]) -> pa.Array[Any]
     return pa.ListArray.from_arrays(offsets, values, type=_PARTITIONS, mask=pc.invert(is_there))
 
 
-def transactions_of(log: Log, *, at: int | None = None) -> Iterator[dict[str, Any]]:
-    """Yield the transactional ids of one partition of `__transaction_state`, as rows of `SCHEMA` without `open`."""
-    for rows in latest_records(log, at=at).take():
-        yield from map(_state, state_records(log, rows))
+def transactions_of(
+    log: Log, *, at: int | None = None, memory: int = MEMORY, rows: RowMemory | None = None
+) -> Iterator[dict[str, Any]]:
+    """Yield the transactional ids of one partition of `__transaction_state`, as rows of `SCHEMA` without `open`.
+
+    Args:
+        log: the partition.
+        at: the time in ms; None: the end.
+        memory: see `transactions`.
+        rows: the memory of the rows; None: that of this partition's alone.
+    """
+    of_rows = rows or RowMemory(memory)
+    for batch in latest_records(log, at=at, memory=memory).take():
+        for record in state_records(log, batch, memory=memory):
+            # With the objects of its row, and those of the same row when it is printed.
+            if not of_rows.take(log, _ROW_SIZE + record.memory):
+                return
+            yield _state(record)
 
 
 def _state(record: StateRecord) -> dict[str, Any]:

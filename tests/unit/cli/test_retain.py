@@ -88,6 +88,8 @@ def test_a_dry_run_in_json(data, run):
         "log_end_offset": 3,
         "is_compacted_only": False,
         "settings": {"cleanup_policy": {"value": "delete", "source": "default"}},
+        "deleted_until": None,
+        "kept_from": None,
     }
     assert offsets(data) == {"t-0": [0, 1, 2], "t-1": [0, 1, 2]}
 

@@ -7,7 +7,7 @@ import pytest
 
 import brokerless as bl
 from brokerless import _native
-from brokerless.metadata.records import metadata_record, metadata_records, rows_of
+from brokerless.metadata.records import decoded_records, metadata_record, metadata_records, rows_of
 
 ID = "AAECAwQFBgcICQoLDA0ODw"
 PARTITION = {
@@ -25,7 +25,7 @@ PARTITION = {
 
 
 def decoded(record):
-    (found,) = metadata_records(rows_of([record]))
+    (found,) = metadata_records(next(rows_of([record])))
     assert found.unknown is None
     return found.name, found.version, found.fields
 
@@ -94,7 +94,7 @@ def test_a_version_that_does_not_exist_is_refused():
 @pytest.mark.parametrize("cut", range(1, 25))
 def test_a_cut_record_is_not_decoded(cut):
     record = metadata_record("TopicRecord", name="orders", topicId=ID)
-    (found,) = metadata_records(rows_of([record[:-cut]]))
+    (found,) = metadata_records(next(rows_of([record[:-cut]])))
     assert found.unknown is not None
     assert found.fields == {}
 
@@ -115,23 +115,20 @@ def test_kraft_control_records_are_those_of_their_definitions():
             _native.kraft_snapshot([], 7, [(kind, b"{}")])
 
 
-def test_a_part_that_does_not_fit_into_a_column_is_halved(monkeypatch):
-    """A record whose JSON is too long for a column alone is not understood; the others are."""
-    decode = _native.state_records
+def test_records_are_decoded_in_parts_and_one_that_is_too_large_is_not():
+    """Each part takes a quarter of the memory, and the others of a record that is too large are decoded."""
+    names = ["a", "b", "c" * 3000, "d"]
+    (rows,) = rows_of([metadata_record("TopicRecord", name=name, topicId=ID) for name in names])
+    parts = [decoded for _, decoded in decoded_records("__cluster_metadata", rows, memory=5000)]
+    assert [part.num_rows for part in parts] == [1, 2, 1]
+    assert [row["is_too_large"] for part in parts for row in part.to_pylist()] == [False, False, True, False]
+    assert [row["value"] is None for part in parts for row in part.to_pylist()] == [False, False, True, False]
 
-    def tight(topic, keys, values):
-        if len(values) > 1 or values[0].as_py() == record_of("c"):
-            raise bl.errors.UnsupportedFormatError("a column takes too much")
-        return decode(topic, keys, values)
 
-    def record_of(name):
-        return metadata_record("TopicRecord", name=name, topicId=ID)
-
-    rows = rows_of([record_of(name) for name in "abcd"])
-    monkeypatch.setattr("brokerless.metadata.records._native.state_records", tight, raising=True)
-    found = list(metadata_records(rows))
-    assert [one.fields.get("name") for one in found] == ["a", "b", None, "d"]
-    assert found[2].unknown == "a column takes too much"
+def test_rows_come_in_parts_of_some_bytes():
+    """More than 2 GiB at once raised an OverflowError: Arrow's offsets have 32 bits."""
+    parts = list(rows_of([b"ab", b"cd", b"e" * 100, b"f"], most_bytes=4))
+    assert [part["value"].to_pylist() for part in parts] == [[b"ab", b"cd"], [b"e" * 100], [b"f"]]
 
 
 def test_records_of_each_type_and_version_are_encoded_as_kafka_does():
@@ -140,5 +137,5 @@ def test_records_of_each_type_and_version_are_encoded_as_kafka_does():
     # Those of 2.8 are in other frames.
     records = [record for record in records if record[0] == 1]
     assert len(records) > 30
-    for record, found in zip(records, metadata_records(rows_of(records)), strict=True):
+    for record, found in zip(records, metadata_records(next(rows_of(records))), strict=True):
         assert metadata_record(found.name, found.version, **found.fields) == record

@@ -3,8 +3,6 @@
 import pytest
 
 import brokerless as bl
-from brokerless import _native
-from brokerless.errors import UnsupportedFormatError
 from support.damage import overwrite
 from support.log_files import NOW, batch, marker, write_segment
 from support.state_records import commit_key, commit_value, group_key, group_value, in_transaction, write_records
@@ -114,9 +112,13 @@ def test_types_that_are_not_known_are_said_and_the_others_are_there(tmp_path):
     with pytest.warns(UserWarning, match="are not understood") as warned:
         assert list(by_name(tmp_path)) == ["g"]
     said = sorted(str(one.message) for one in warned)
+    malformed = (
+        "key: group: 9 bytes needed, 0 left; a coordinator does not load the partition: all its groups, and what they "
+        "committed, are gone"
+    )
     assert said == [
-        "__consumer_offsets-0: 1 records are not understood: key: group: 9 bytes needed, 0 left",
-        "__consumer_offsets-0: 1 records are not understood: unknown type 99",
+        "__consumer_offsets-0: 1 records are not understood, the first at offset 0: unknown type 99",
+        f"__consumer_offsets-0: 1 records are not understood, the first at offset 2: {malformed}",
     ]
 
 
@@ -183,22 +185,6 @@ def test_the_history_ends_with_what_is(golden):
         ("Stable", 1, 1),
         ("Empty", 2, 0),
     ]
-
-
-def test_json_that_does_not_fit_into_a_column_is_decoded_in_parts(tmp_path, monkeypatch):
-    """Only a record that is too large alone is not understood."""
-    decode = _native.state_records
-
-    def limited(topic, keys, values):
-        if len(keys) > 2 or b"too-large" in (keys[0].as_py() or b""):
-            raise UnsupportedFormatError("a column takes more than 1073741824 bytes: decode fewer records at a time")
-        return decode(topic, keys, values)
-
-    names = ["a", "b", "c", "too-large", "d", "e", "f"]
-    write_records(tmp_path, "__consumer_offsets", [(group_key(name), group_value(1)) for name in names])
-    monkeypatch.setattr(_native, "state_records", limited)
-    with pytest.warns(UserWarning, match="1 records are not understood: a column takes more than"):
-        assert list(by_name(tmp_path)) == ["a", "b", "c", "d", "e", "f"]
 
 
 def test_a_damaged_checkpoint_of_a_replica_leaves_the_other_groups(tmp_path):

@@ -1,6 +1,7 @@
 """Offset commits as a table: history, steps back, and lag then and now."""
 
 import random
+import shutil
 import struct
 
 import pyarrow as pa
@@ -83,7 +84,10 @@ def test_lag_of_a_damaged_partition_is_not_known_and_said(tmp_path):
 def test_commits_that_do_not_decode_are_said(tmp_path):
     records = [(commit_key("g", "t", 0), value) for value in (b"\0\x09", commit_value(1)[:-1], commit_value(7))]
     write_records(tmp_path, "__consumer_offsets", records)
-    with pytest.warns(UserWarning, match="2 commits are not understood, and left out: unknown version 9"):
+    with pytest.warns(
+        UserWarning,
+        match="2 commits are not understood, the first at offset 0: unknown version 9.*a coordinator does not load",
+    ):
         (row,) = rows(tmp_path, lag=False)
     assert row["offset"] == 7
 
@@ -144,3 +148,40 @@ def test_the_ends_of_a_log_are_found_once_for_all_coordinators(tmp_path, monkeyp
     monkeypatch.setattr(offset_commits, "_ROWS_AT_ONCE", 1)
     monkeypatch.setattr(offset_commits, "_ROWS", 1)
     assert rows(tmp_path) == whole
+
+
+def test_commits_outside_of_the_log_are_marked(tmp_path):
+    """A consumer that starts with one resets; `kafka-consumer-groups` has a negative lag beyond the end."""
+    log_of(tmp_path)
+    (tmp_path / "log-start-offset-checkpoint").write_text("0\n1\nt 0 4\n")
+    offsets = (3, 4, 10, 400)
+    records = [(commit_key(f"g{offset:03}", "t", 0), commit_value(offset)) for offset in offsets]
+    write_records(tmp_path, "__consumer_offsets", records)
+    found = rows(tmp_path, history=False)
+    assert [(row["lag"], row["is_out_of_range"]) for row in found] == [(7, True), (6, False), (0, False), (-390, True)]
+    assert {(row["log_start_offset"], row["log_end_offset"]) for row in found} == {(4, 10)}
+
+
+def test_a_commit_after_an_expired_one_goes_back(tmp_path):
+    key = commit_key("g", "t", 0)
+    records = [(key, commit_value(40)), (key, None), (key, commit_value(3, NOW + 1000))]
+    write_records(tmp_path, "__consumer_offsets", records)
+    first, removed, back = rows(tmp_path, lag=False)
+    assert (first["previous_offset"], first["is_back"]) == (None, None)
+    assert (removed["is_removed"], removed["previous_offset"]) == (True, 40)
+    assert removed["previous_commit_time"] == first["commit_time"]
+    assert (back["previous_offset"], back["is_back"]) == (40, True)
+
+
+def test_partitions_that_are_in_none_of_the_paths_are_named(golden, tmp_path):
+    write_records(tmp_path, "__consumer_offsets", [(commit_key("g", "t", 0), commit_value(1))], partition=1)
+    said = "__consumer_offsets-0 is in none of the paths: its groups are not shown"
+    for verb in (bl.groups, rows):
+        with pytest.warns(UserWarning, match=said):
+            verb(tmp_path)
+    # A path of a partition is a choice.
+    assert bl.groups(tmp_path / "__consumer_offsets-1").num_rows == 1
+    shutil.copytree(golden / "logs/kafka-4.1", tmp_path / "broker")
+    shutil.rmtree(tmp_path / "broker/__consumer_offsets-0")
+    with pytest.warns(UserWarning, match=said):
+        bl.groups(tmp_path / "broker")

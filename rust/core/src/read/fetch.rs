@@ -206,7 +206,7 @@ impl Fetch {
 
     /// Appends the wanted rows of the entry that `bytes` start with: all of them, or none and an error.
     ///
-    /// A batch with very many records or headers comes in several calls. Its error comes with the first.
+    /// A batch with very many records, headers or bytes comes in several calls. Its error comes with the first.
     pub fn batch(
         &mut self,
         header: &Header,

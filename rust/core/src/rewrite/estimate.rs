@@ -14,6 +14,10 @@ use crate::rewrite::convert::DEFAULT_BATCH_SIZE;
 use crate::write::batch_builder::{BatchBuilder, BatchOptions, NewRecord};
 use crate::write::transcode;
 
+/// The bytes of a large batch that are measured at once, as records of format 0 and 1 take them.
+const MAX_PIECE: usize = 4 << 20;
+const MEMORY_OF_RECORD: usize = 34;
+
 /// The number of message formats, and of codecs.
 const FORMS: (usize, usize) = (3, 5);
 
@@ -79,6 +83,7 @@ pub struct SpaceEstimate {
     /// Bytes of single messages in the current batch.
     open_bytes: usize,
     is_open: bool,
+    last_offset: i64,
     /// Bytes that the entry after the consumed ones needs; 0 if unknown.
     pub needed: usize,
 }
@@ -119,6 +124,7 @@ impl SpaceEstimate {
             records: 0,
             open_bytes: 0,
             is_open: false,
+            last_offset: -1,
             needed: 0,
         }
     }
@@ -166,26 +172,13 @@ impl SpaceEstimate {
         }
         self.is_open = false;
         self.open_bytes = 0;
-        let built = &mut self.built;
-        for (magic, codec, builder) in &mut self.builders {
-            built.clear();
-            builder.finish(built)?;
-            let [bare, with_headers] = &self.contents;
-            let content = if *magic == 2 { with_headers } else { bare };
-            let content = match codec.compression {
-                Compression::None => content.len(),
-                _ => self.compressor.compressed(*codec, *magic, content)?.len(),
-            };
-            let by_codec = self.spaces.get_mut(*magic as usize);
-            if let Some(space) =
-                by_codec.and_then(|by_codec| by_codec.get_mut(codec.compression as usize))
-            {
-                space.bytes += built.len() as u64;
-                space.content += content as u64;
-            }
-        }
-        self.contents.iter_mut().for_each(Vec::clear);
-        Ok(())
+        measure(
+            &mut self.builders,
+            &mut self.contents,
+            &mut self.compressor,
+            &mut self.built,
+            &mut self.spaces,
+        )
     }
 
     fn entry(&mut self, header: &Header, entry: &[u8]) -> Result<()> {
@@ -205,10 +198,36 @@ impl SpaceEstimate {
             contents,
             records,
             is_open,
+            compressor,
+            spaces,
+            last_offset,
             ..
         } = self;
+        let mut piece = 0;
         transcode::for_each(header, entry, decompressor, true, |record| {
-            append_in_all_forms(&record, builders, *is_open)?;
+            // All forms of a large batch at once would take much memory: it is measured in pieces.
+            if piece > MAX_PIECE {
+                piece = 0;
+                *is_open = false;
+                measure(builders, contents, compressor, built, spaces)?;
+            }
+            piece += MEMORY_OF_RECORD
+                + [record.key, record.value]
+                    .into_iter()
+                    .flatten()
+                    .map(<[u8]>::len)
+                    .sum::<usize>();
+            // The offsets of a damaged batch may fall.
+            *last_offset = if *is_open {
+                record.offset.max(*last_offset + 1)
+            } else {
+                record.offset
+            };
+            let rising = NewRecord {
+                offset: *last_offset,
+                ..record
+            };
+            append_in_all_forms(&rising, builders, *is_open)?;
             // The samples are of several places: offsets of their own keep any distance out of the sizes.
             let in_row = NewRecord {
                 offset: *records as i64,
@@ -229,6 +248,35 @@ impl SpaceEstimate {
         }
         self.finish()
     }
+}
+
+/// Closes the batch of each form, and adds up what it takes.
+fn measure(
+    builders: &mut [(i8, Codec, BatchBuilder)],
+    contents: &mut [Vec<u8>; 2],
+    compressor: &mut Compressor,
+    built: &mut Vec<u8>,
+    spaces: &mut [[Space; FORMS.1]; FORMS.0],
+) -> Result<()> {
+    for (magic, codec, builder) in builders {
+        built.clear();
+        builder.finish(built)?;
+        let [bare, with_headers] = &*contents;
+        let content = if *magic == 2 { with_headers } else { bare };
+        let content = match codec.compression {
+            Compression::None => content.len(),
+            _ => compressor.compressed(*codec, *magic, content)?.len(),
+        };
+        let by_codec = spaces.get_mut(*magic as usize);
+        if let Some(space) =
+            by_codec.and_then(|by_codec| by_codec.get_mut(codec.compression as usize))
+        {
+            space.bytes += built.len() as u64;
+            space.content += content as u64;
+        }
+    }
+    contents.iter_mut().for_each(Vec::clear);
+    Ok(())
 }
 
 /// Appends a record to the batch of each form, which begins with it unless it `is_open`.

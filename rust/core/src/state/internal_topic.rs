@@ -7,7 +7,7 @@ use crate::base::error::{Error, Result};
 use crate::base::json::Json;
 use crate::base::primitives::{Reader, push_unsigned_varint};
 use crate::state::encode::encode_message;
-use crate::state::json::message_json;
+use crate::state::json::{MAX_MESSAGE_MEMORY, bounded_json};
 use crate::state::messages;
 use crate::state::schema::{Keyed, Schema};
 
@@ -15,6 +15,8 @@ use crate::state::schema::{Keyed, Schema};
 const FRAME: u32 = 1;
 /// The frame of Kafka 2.8.
 const FRAME_2_8: u32 = 0;
+/// The memory of a byte of a record that is not known, as base64.
+const MEMORY_OF_BYTE: u64 = 8;
 
 /// A topic that Kafka keeps its own state in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,6 +48,10 @@ pub struct StateRecord {
     pub value: Vec<u8>,
     /// Why key or value are shown as bytes.
     pub unknown: Option<String>,
+    /// About how much memory key and value take once they are decoded, also as Python's objects and in tables.
+    pub memory: u64,
+    /// Whether the value is left out, because it takes more memory than is allowed.
+    pub is_too_large: bool,
 }
 
 impl InternalTopic {
@@ -62,17 +68,28 @@ impl InternalTopic {
     }
 
     /// Decodes a record. What is not known, or not as its type demands, becomes bytes.
-    pub fn decode(self, key: Option<&[u8]>, value: Option<&[u8]>, record: &mut StateRecord) {
+    ///
+    /// A key or value that takes more memory than `most` once it is decoded is left out; None: [`MAX_MESSAGE_MEMORY`].
+    pub fn decode(
+        self,
+        key: Option<&[u8]>,
+        value: Option<&[u8]>,
+        most: Option<u64>,
+        record: &mut StateRecord,
+    ) {
         record.key.clear();
         record.value.clear();
         (record.kind, record.name, record.version) = (None, None, None);
+        (record.memory, record.is_too_large) = (0, false);
+        let most = most.unwrap_or(MAX_MESSAGE_MEMORY);
         let decoded = match self {
-            Self::ConsumerOffsets => keyed(messages::CONSUMER_OFFSETS, key, value, record),
-            Self::TransactionState => keyed(messages::TRANSACTION_STATE, key, value, record),
-            Self::ShareGroupState => keyed(messages::SHARE_GROUP_STATE, key, value, record),
+            Self::ConsumerOffsets => keyed(messages::CONSUMER_OFFSETS, key, value, most, record),
+            Self::TransactionState => keyed(messages::TRANSACTION_STATE, key, value, most, record),
+            Self::ShareGroupState => keyed(messages::SHARE_GROUP_STATE, key, value, most, record),
             Self::RemoteLogMetadata => framed(
                 |frame| (frame == FRAME).then_some(messages::REMOTE_LOG_METADATA),
                 value,
+                most,
                 record,
             ),
             Self::ClusterMetadata => framed(
@@ -82,10 +99,25 @@ impl InternalTopic {
                     _ => None,
                 },
                 value,
+                most,
                 record,
             ),
         };
         record.unknown = decoded.err().map(|error| error.message);
+        if record.unknown.is_some() {
+            let bytes = [key, value]
+                .into_iter()
+                .flatten()
+                .map(<[u8]>::len)
+                .sum::<usize>() as u64;
+            record.memory = bytes * MEMORY_OF_BYTE;
+            record.is_too_large = record.memory > most;
+        }
+        if record.is_too_large {
+            record.key.clear();
+            record.value.clear();
+            return;
+        }
         if record.key.is_empty() {
             base64(key, &mut record.key);
         }
@@ -100,6 +132,7 @@ fn keyed(
     types: &'static [Keyed],
     key: Option<&[u8]>,
     value: Option<&[u8]>,
+    most: u64,
     record: &mut StateRecord,
 ) -> Result<()> {
     let key = key.ok_or_else(|| Error::corrupt("no key"))?;
@@ -111,11 +144,12 @@ fn keyed(
         .find(|known| known.kind == kind)
         .ok_or_else(|| Error::unsupported(format!("unknown type {kind}")))?;
     record.name = Some(known.key.name.strip_suffix("Key").unwrap_or(known.key.name));
-    message_json(
+    record.memory = bounded_json(
         known.key,
         known.key_version(),
         &mut reader,
         &mut Json::new(&mut record.key),
+        most,
     )
     .map_err(|error| in_part("key", &error))?;
     let Some(value) = value else {
@@ -124,19 +158,23 @@ fn keyed(
     let mut reader = Reader::new(value);
     let version = reader.i16().map_err(|error| in_part("value", &error))?;
     record.version = Some(version);
-    message_json(
+    record.memory += bounded_json(
         of_version(known.values, version)?,
         version,
         &mut reader,
         &mut Json::new(&mut record.value),
+        most,
     )
-    .map_err(|error| in_part("value", &error))
+    .map_err(|error| in_part("value", &error))?;
+    record.is_too_large = record.memory > most;
+    Ok(())
 }
 
 /// A record whose type and version are in front of its value (`AbstractApiMessageSerde`).
 fn framed(
     types_of: impl Fn(u32) -> Option<&'static [(u32, &'static [&'static Schema])]>,
     value: Option<&[u8]>,
+    most: u64,
     record: &mut StateRecord,
 ) -> Result<()> {
     let mut reader = Reader::new(value.ok_or_else(|| Error::corrupt("no value"))?);
@@ -155,20 +193,23 @@ fn framed(
         .version
         .ok_or_else(|| Error::unsupported(format!("unknown version {version}")))?;
     record.name = schemas.first().map(|schema| schema.name);
-    message_json(
+    record.memory = bounded_json(
         of_version(schemas, version)?,
         version,
         &mut reader,
         &mut Json::new(&mut record.value),
+        most,
     )
-    .and_then(|()| match reader.remaining() {
-        0 => Ok(()),
+    .and_then(|memory| match reader.remaining() {
+        0 => Ok(memory),
         behind => Err(Error::corrupt(format!("{behind} bytes behind it"))),
     })
     .map_err(|error| {
         record.value.clear();
         in_part("value", &error)
-    })
+    })?;
+    record.is_too_large = record.memory > most;
+    Ok(())
 }
 
 pub(crate) fn of_version(

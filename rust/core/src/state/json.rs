@@ -11,8 +11,8 @@ use crate::state::messages;
 use crate::state::schema::{Field, Schema};
 use crate::state::walk::{Value, Visitor, walk};
 
-/// The most bytes of JSON that one message becomes. A few hostile bytes could become very many.
-const MAX_JSON_BYTES: usize = 64 << 20;
+/// The memory that one message may take, unless the caller says so.
+pub(crate) const MAX_MESSAGE_MEMORY: u64 = 250_000_000;
 
 /// Writes a message as JSON, and leaves what is behind it in `reader`.
 ///
@@ -24,17 +24,73 @@ pub(crate) fn message_json(
     reader: &mut Reader<'_>,
     json: &mut Json<'_>,
 ) -> Result<()> {
+    match bounded_json(schema, version, reader, json, MAX_MESSAGE_MEMORY)? {
+        0..=MAX_MESSAGE_MEMORY => Ok(()),
+        memory => Err(Error::unsupported(format!(
+            "decoded, it takes about {} MB of memory",
+            memory / 1_000_000
+        ))),
+    }
+}
+
+/// Does as [`message_json`], but writes nothing if the message, with the objects that are made of its JSON, takes more
+/// memory than `most`. Returns about how much it takes.
+pub(crate) fn bounded_json(
+    schema: &'static Schema,
+    version: i16,
+    reader: &mut Reader<'_>,
+    json: &mut Json<'_>,
+    most: u64,
+) -> Result<u64> {
     let start = json.mark();
     let mut visitor = JsonMessage {
-        start: json.mark(),
+        memory: DecodedMemory::default(),
+        most,
         json,
         fields: Vec::new(),
     };
     let walked = walk(schema, version, reader, &mut visitor);
-    if walked.is_err() {
+    let memory = visitor.memory.bytes;
+    if walked.is_err() || memory > most {
         json.go_back(&start);
     }
-    walked
+    walked.map(|()| memory)
+}
+
+/// Estimates the memory that a message takes once it is decoded: as JSON, as Python's objects, and as rows of a table.
+/// A few hostile bytes could become very many.
+#[derive(Debug, Default)]
+struct DecodedMemory {
+    bytes: u64,
+    field: &'static str,
+    /// The length of the last text.
+    text: u64,
+}
+
+impl DecodedMemory {
+    /// An object, its place in a list or a dict, and its part in a row.
+    const VALUE: u64 = 300;
+    /// A character that JSON escapes takes six bytes, and one beyond Latin-1 makes each of a text take two or four.
+    const BYTE_OF_TEXT: u64 = 24;
+    /// A client's bytes hold another message, with values of two bytes and more.
+    const BYTE: u64 = 40;
+    /// A table of transactions has the topic beside each partition.
+    const BYTE_OF_REPEATED_TEXT: u64 = 3;
+
+    fn add(&mut self, value: Value<'_>) {
+        let more = match value {
+            Value::Text(text) => {
+                self.text = text.len() as u64;
+                self.text * Self::BYTE_OF_TEXT
+            }
+            Value::Bytes(bytes) => bytes.len() as u64 * Self::BYTE,
+            Value::Int(_) if self.field == "partitionIds" => {
+                self.text * Self::BYTE_OF_REPEATED_TEXT
+            }
+            _ => 0,
+        };
+        self.bytes += Self::VALUE + more;
+    }
 }
 
 /// Returns a message that other records hold as bytes, as JSON.
@@ -64,24 +120,31 @@ struct JsonMessage<'a, 'out> {
     json: &'a mut Json<'out>,
     /// The places before the open fields, and those before their values.
     fields: Vec<(Mark, Mark)>,
-    start: Mark,
+    memory: DecodedMemory,
+    /// Beyond it, nothing is written any more: only the memory is added up.
+    most: u64,
+}
+
+impl JsonMessage<'_, '_> {
+    fn is_beyond(&self) -> bool {
+        self.memory.bytes > self.most
+    }
 }
 
 impl<'a> Visitor<'a> for JsonMessage<'_, '_> {
     fn begin_field(&mut self, field: &'static Field, _: &'a [u8]) {
+        self.memory.field = field.name;
         let before = self.json.mark();
-        self.json.key(field.name);
+        if !self.is_beyond() {
+            self.json.key(field.name);
+        }
         self.fields.push((before, self.json.mark()));
     }
 
     fn end_field(&mut self, field: &'static Field, is_tagged: bool, _: &'a [u8]) -> Result<()> {
-        if self.json.since(&self.start).len() > MAX_JSON_BYTES {
-            return Err(Error::unsupported(format!(
-                "more than {MAX_JSON_BYTES} bytes of JSON"
-            )));
-        }
         if let Some((before, value)) = self.fields.pop()
             && is_tagged
+            && !self.is_beyond()
             && self.json.since(&value) == field.default.as_bytes()
         {
             self.json.go_back(&before);
@@ -90,6 +153,10 @@ impl<'a> Visitor<'a> for JsonMessage<'_, '_> {
     }
 
     fn value(&mut self, value: Value<'a>) {
+        self.memory.add(value);
+        if self.is_beyond() {
+            return;
+        }
         match value {
             Value::Null => self.json.null(),
             Value::Bool(value) => self.json.bool(value),
@@ -108,18 +175,27 @@ impl<'a> Visitor<'a> for JsonMessage<'_, '_> {
     }
 
     fn begin_array(&mut self) {
-        self.json.begin_array();
+        if !self.is_beyond() {
+            self.json.begin_array();
+        }
     }
 
     fn end_array(&mut self) {
-        self.json.end_array();
+        if !self.is_beyond() {
+            self.json.end_array();
+        }
     }
 
     fn begin_struct(&mut self) {
-        self.json.begin_object();
+        self.memory.bytes += DecodedMemory::VALUE;
+        if !self.is_beyond() {
+            self.json.begin_object();
+        }
     }
 
     fn end_struct(&mut self) {
-        self.json.end_object();
+        if !self.is_beyond() {
+            self.json.end_object();
+        }
     }
 }

@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use crate::base::error::{Error, Result};
+use crate::base::primitives::Reader;
 use crate::state::offset_commit::OffsetCommit;
 
 /// A record: its value, its place and its time.
@@ -15,19 +17,61 @@ pub struct LatestRecord {
     pub timestamp: i64,
 }
 
-/// The latest record of each key that is not removed. Takes memory for each such key.
-#[derive(Debug, Default)]
+/// The memory of a record beside its key and its value: their allocations, and the places of a map that is half full.
+const MEMORY_OF_RECORD: usize = 160;
+/// A record takes no more than this share of the memory. Decoded, a larger one takes more than all of it.
+const SHARE_OF_RECORD: usize = 8;
+
+/// The latest record of each key that is not removed. Takes memory for each such key, up to a limit.
+#[derive(Debug)]
 pub struct LatestRecords {
     by_key: HashMap<Box<[u8]>, LatestRecord>,
+    /// The latest records that are too large to keep: their offsets and bytes.
+    too_large: HashMap<Box<[u8]>, (i64, usize)>,
+    memory: usize,
+    most: usize,
 }
 
 impl LatestRecords {
+    /// Creates an empty map that takes at most so many bytes of memory.
+    pub fn new(most: usize) -> Self {
+        Self {
+            by_key: HashMap::new(),
+            too_large: HashMap::new(),
+            memory: 0,
+            most,
+        }
+    }
+
     /// Takes a record that comes after all others. Without a value, it removes its key.
-    pub fn push(&mut self, key: &[u8], value: Option<&[u8]>, offset: i64, timestamp: i64) {
+    ///
+    /// Fails if the records take more memory than is allowed. Then they are those before it.
+    pub fn push(
+        &mut self,
+        key: &[u8],
+        value: Option<&[u8]>,
+        offset: i64,
+        timestamp: i64,
+    ) -> Result<()> {
+        if !self.too_large.is_empty() && self.too_large.remove(key).is_some() {
+            self.memory -= MEMORY_OF_RECORD + key.len();
+        }
         let Some(value) = value else {
-            self.by_key.remove(key);
-            return;
+            self.remove(key);
+            return Ok(());
         };
+        if key.len() + value.len() > self.most / SHARE_OF_RECORD {
+            self.remove(key);
+            self.take(key.len())?;
+            self.too_large
+                .insert(key.into(), (offset, key.len() + value.len()));
+            return Ok(());
+        }
+        match self.by_key.get(key) {
+            Some(known) => self.memory -= known.value.len(),
+            None => self.take(key.len())?,
+        }
+        self.take_bytes(value.len())?;
         match self.by_key.get_mut(key) {
             // Most values are as long as the one before: their memory is used again.
             Some(known) if known.value.len() == value.len() => {
@@ -52,6 +96,36 @@ impl LatestRecords {
                 );
             }
         }
+        Ok(())
+    }
+
+    fn remove(&mut self, key: &[u8]) {
+        if let Some(known) = self.by_key.remove(key) {
+            self.memory -= MEMORY_OF_RECORD + key.len() + known.value.len();
+        }
+    }
+
+    fn take(&mut self, key_length: usize) -> Result<()> {
+        self.take_bytes(MEMORY_OF_RECORD + key_length)
+    }
+
+    fn take_bytes(&mut self, bytes: usize) -> Result<()> {
+        self.memory += bytes;
+        if self.memory > self.most {
+            return Err(Error::unsupported(format!(
+                "the latest records of {} keys take more than {} MB of memory",
+                self.by_key.len(),
+                self.most / 1_000_000
+            )));
+        }
+        Ok(())
+    }
+
+    /// Returns the latest records that are too large to keep: the offset of each, and the bytes of key and value.
+    pub fn too_large(&self) -> Vec<(i64, usize)> {
+        let mut found: Vec<_> = self.too_large.values().copied().collect();
+        found.sort_unstable();
+        found
     }
 
     /// Removes the offset commits of `__consumer_offsets`, and returns their groups: the newest timestamp of each.
@@ -75,7 +149,24 @@ impl LatestRecords {
     /// Returns the keys and their records, in the order of the log.
     pub fn into_records(self) -> Vec<(Box<[u8]>, LatestRecord)> {
         let mut records: Vec<_> = self.by_key.into_iter().collect();
-        records.sort_by_key(|(_, record)| record.offset);
+        records.sort_unstable_by_key(|(_, record)| record.offset);
         records
     }
+
+    /// Returns the records of `__consumer_offsets`, those of a group one behind the other.
+    pub fn into_groups(self) -> Vec<(Box<[u8]>, LatestRecord)> {
+        let mut records: Vec<_> = self.by_key.into_iter().collect();
+        records.sort_unstable_by(|(one, before), (next, after)| {
+            (group_in(one), before.offset).cmp(&(group_in(next), after.offset))
+        });
+        records
+    }
+}
+
+/// The group in the key of a record of `__consumer_offsets`: text is the first field of each.
+fn group_in(key: &[u8]) -> &[u8] {
+    let mut reader = Reader::new(key);
+    let length = reader.i16().and_then(|_| reader.i16()).unwrap_or(0);
+    let length = usize::try_from(length).unwrap_or(0);
+    reader.rest().get(..length).unwrap_or_default()
 }

@@ -1,8 +1,10 @@
 //! `LatestRecords`: the latest record of each key.
 
 use std::collections::HashMap;
+use std::iter::Peekable;
 use std::mem;
 use std::sync::Arc;
+use std::vec::IntoIter;
 
 use arrow_array::builder::{BinaryBuilder, Int64Builder};
 use arrow_array::{ArrayRef, RecordBatch};
@@ -16,7 +18,9 @@ use crate::base::error::{OrRaise as _, exception};
 
 /// Rows and bytes of a batch that `take` returns.
 const MOST_ROWS: usize = 64 << 10;
-const MOST_BYTES: usize = 16 << 20;
+const MOST_BYTES: usize = 4 << 20;
+
+type Records = Peekable<IntoIter<(Box<[u8]>, LatestRecord)>>;
 
 #[pyclass(module = "brokerless._native")]
 #[derive(Debug)]
@@ -27,9 +31,10 @@ pub(crate) struct LatestRecords {
 #[pymethods]
 impl LatestRecords {
     #[new]
-    fn new() -> Self {
+    #[pyo3(signature = (memory=usize::MAX))]
+    fn new(memory: usize) -> Self {
         Self {
-            latest: Latest::default(),
+            latest: Latest::new(memory),
         }
     }
 
@@ -68,7 +73,7 @@ impl LatestRecords {
                         .and_then(|column| column.get(row))
                         .unwrap_or(-1)
                 };
-                latest.push(key, values.get(row)?, number(&offsets), number(&timestamps));
+                latest.push(key, values.get(row)?, number(&offsets), number(&timestamps))?;
             }
             Ok(())
         };
@@ -79,47 +84,71 @@ impl LatestRecords {
         py.detach(|| self.latest.take_commit_groups())
     }
 
-    fn take<'py>(&mut self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyAny>>> {
-        let records = mem::take(&mut self.latest).into_records();
-        let batches = py.detach(|| batches(&records)).or_raise()?;
-        batches.iter().map(|batch| batch.to_pyarrow(py)).collect()
+    fn too_large(&self) -> Vec<(i64, usize)> {
+        self.latest.too_large()
+    }
+
+    #[pyo3(signature = (*, by_group=false))]
+    fn take(&mut self, py: Python<'_>, by_group: bool) -> LatestBatches {
+        let latest = mem::replace(&mut self.latest, Latest::new(0));
+        let records = py.detach(|| match by_group {
+            true => latest.into_groups(),
+            false => latest.into_records(),
+        });
+        LatestBatches {
+            records: records.into_iter().peekable(),
+            is_first: true,
+        }
     }
 }
 
-fn batches(records: &[(Box<[u8]>, LatestRecord)]) -> Result<Vec<RecordBatch>> {
-    let mut found = Vec::new();
-    let mut rest = records;
-    while !rest.is_empty() || found.is_empty() {
-        let mut bytes = 0;
-        let rows = rest
-            .iter()
-            .take(MOST_ROWS)
-            .take_while(|(key, record)| {
-                let fits = bytes < MOST_BYTES;
-                bytes += key.len() + record.value.len();
-                fits
-            })
-            .count();
-        let (chunk, after) = rest.split_at(rows);
-        rest = after;
-        let (mut keys, mut values) = (BinaryBuilder::new(), BinaryBuilder::new());
-        let (mut offsets, mut timestamps) = (Int64Builder::new(), Int64Builder::new());
-        for (key, record) in chunk {
-            keys.append_value(key);
-            values.append_value(&record.value);
-            offsets.append_value(record.offset);
-            timestamps.append_value(record.timestamp);
-        }
-        let columns: [(&str, ArrayRef); 4] = [
-            ("key", Arc::new(keys.finish())),
-            ("value", Arc::new(values.finish())),
-            ("offset", Arc::new(offsets.finish())),
-            ("timestamp", Arc::new(timestamps.finish())),
-        ];
-        let batch = RecordBatch::try_from_iter_with_nullable(
-            columns.map(|(name, column)| (name, column, true)),
-        );
-        found.push(batch.map_err(|error| Error::invalid(error.to_string()))?);
+/// The records that `take` returns, a batch at a time. Those of a batch are no longer kept.
+#[pyclass(module = "brokerless._native")]
+#[derive(Debug)]
+pub(crate) struct LatestBatches {
+    records: Records,
+    is_first: bool,
+}
+
+#[pymethods]
+impl LatestBatches {
+    fn __iter__(this: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        this
     }
-    Ok(found)
+
+    fn __next__<'py>(&mut self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        // A caller needs the schema also of no records.
+        if !mem::take(&mut self.is_first) && self.records.peek().is_none() {
+            return Ok(None);
+        }
+        let records = &mut self.records;
+        let batch = py.detach(|| batch(records)).or_raise()?;
+        batch.to_pyarrow(py).map(Some)
+    }
+}
+
+fn batch(records: &mut Records) -> Result<RecordBatch> {
+    let (mut keys, mut values) = (BinaryBuilder::new(), BinaryBuilder::new());
+    let (mut offsets, mut timestamps) = (Int64Builder::new(), Int64Builder::new());
+    let (mut rows, mut bytes) = (0, 0);
+    while rows < MOST_ROWS
+        && let Some((key, record)) = records.next_if(|(key, record)| {
+            rows == 0 || bytes + key.len() + record.value.len() <= MOST_BYTES
+        })
+    {
+        rows += 1;
+        bytes += key.len() + record.value.len();
+        keys.append_value(&key);
+        values.append_value(&record.value);
+        offsets.append_value(record.offset);
+        timestamps.append_value(record.timestamp);
+    }
+    let columns: [(&str, ArrayRef); 4] = [
+        ("key", Arc::new(keys.finish())),
+        ("value", Arc::new(values.finish())),
+        ("offset", Arc::new(offsets.finish())),
+        ("timestamp", Arc::new(timestamps.finish())),
+    ];
+    RecordBatch::try_from_iter_with_nullable(columns.map(|(name, column)| (name, column, true)))
+        .map_err(|error| Error::invalid(error.to_string()))
 }

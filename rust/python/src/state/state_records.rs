@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow_array::builder::{
     BooleanBuilder, Int16Builder, Int32Builder, Int64Builder, StringBuilder,
-    TimestampMillisecondBuilder,
+    TimestampMillisecondBuilder, UInt64Builder,
 };
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_pyarrow::ToPyArrow;
@@ -21,39 +21,65 @@ use crate::base::error::{OrRaise as _, exception};
 const MOST_TEXT: usize = 1 << 30;
 
 #[pyfunction]
-#[pyo3(signature = (topic, keys, values))]
+#[pyo3(signature = (topic, keys, values, memory=MOST_MEMORY))]
 pub(crate) fn state_records<'py>(
     py: Python<'py>,
     topic: &str,
     keys: Bound<'py, PyAny>,
     values: Bound<'py, PyAny>,
+    memory: u64,
 ) -> PyResult<Bound<'py, PyAny>> {
     let topic = InternalTopic::from_name(topic)
         .ok_or_else(|| exception(Error::invalid(format!("{topic} is no internal topic"))))?;
     let records = Records::new(py, keys, values)?;
-    py.detach(|| decoded(topic, &records))
+    py.detach(|| decoded(topic, &records, memory))
         .or_raise()?
         .to_pyarrow(py)
 }
 
-/// A decoder of offset commits, which remembers the last offset of each key.
+/// The memory of one decoded record, unless the caller says so.
+const MOST_MEMORY: u64 = 250_000_000;
+/// A part of decoded records takes no more than this share of it, unless it is one record.
+const SHARE_OF_PART: u64 = 4;
+/// The memory of a key in a map that is half full, beside its bytes.
+const MEMORY_OF_KEY: usize = 112;
+/// The memory of a record that says nothing.
+const MEMORY_OF_ROW: u64 = 200;
+
+/// A decoder of offset commits, which remembers the last offset of each key, also once it is removed.
 #[pyclass(module = "brokerless._native")]
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct OffsetCommits {
-    last: HashMap<Box<[u8]>, i64>,
-    /// How many commits did not decode, and why the first did not.
-    failed: Option<(u64, String)>,
+    last: HashMap<Box<[u8]>, Last>,
+    /// How many commits did not decode, the first one's row in its rows, and why it did not.
+    failed: Option<(u64, usize, String)>,
+    /// The memory that `last` takes, and may take.
+    memory: usize,
+    most: usize,
+}
+
+/// The last commit of a key: its offset and its time.
+#[derive(Debug, Clone, Copy)]
+struct Last {
+    offset: i64,
+    time: i64,
 }
 
 #[pymethods]
 impl OffsetCommits {
     #[new]
-    fn new() -> Self {
-        Self::default()
+    #[pyo3(signature = (memory=MOST_MEMORY as usize))]
+    fn new(memory: usize) -> Self {
+        Self {
+            last: HashMap::new(),
+            failed: None,
+            memory: 0,
+            most: memory,
+        }
     }
 
     #[getter]
-    fn failed(&self) -> Option<(u64, String)> {
+    fn failed(&self) -> Option<(u64, usize, String)> {
         self.failed.clone()
     }
 
@@ -132,13 +158,28 @@ impl Texts {
     }
 }
 
-fn decoded(topic: InternalTopic, records: &Records) -> Result<RecordBatch> {
+/// Decodes as many records as fit into the memory, but one at least.
+fn decoded(topic: InternalTopic, records: &Records, memory: u64) -> Result<RecordBatch> {
     let (mut kinds, mut versions) = (Int16Builder::new(), Int16Builder::new());
+    let mut memories = UInt64Builder::new();
+    let mut too_large = BooleanBuilder::new();
+    let mut taken = 0;
     let mut texts: [Texts; 4] = Default::default();
     let mut record = StateRecord::default();
     for row in 0..records.rows {
         let (key, value) = (records.keys.get(row)?, records.values.get(row)?);
-        topic.decode(key, value, &mut record);
+        topic.decode(key, value, Some(memory), &mut record);
+        let kept = if record.is_too_large {
+            0
+        } else {
+            record.memory
+        };
+        if row > 0 && taken + kept > memory / SHARE_OF_PART {
+            break;
+        }
+        taken += kept + MEMORY_OF_ROW;
+        memories.append_value(record.memory);
+        too_large.append_value(record.is_too_large);
         kinds.append_option(record.kind);
         versions.append_option(record.version);
         let [names, keys, values, unknown] = &mut texts;
@@ -156,17 +197,24 @@ fn decoded(topic: InternalTopic, records: &Records) -> Result<RecordBatch> {
         ("key", keys),
         ("value", values),
         ("unknown", unknown),
+        ("memory", Arc::new(memories.finish())),
+        ("is_too_large", Arc::new(too_large.finish())),
     ])
 }
 
 fn commits(records: &Records, decoder: &mut OffsetCommits) -> Result<RecordBatch> {
-    let OffsetCommits { last, failed } = decoder;
+    let OffsetCommits {
+        last,
+        failed,
+        memory,
+        most,
+    } = decoder;
     let (mut rows, mut partitions) = (Int32Builder::new(), Int32Builder::new());
     let (mut offsets, mut epochs) = (Int64Builder::new(), Int32Builder::new());
     let mut previous = Int64Builder::new();
     let mut removed = BooleanBuilder::new();
     let time = || TimestampMillisecondBuilder::new().with_timezone("UTC");
-    let (mut times, mut expire_times) = (time(), time());
+    let (mut times, mut expire_times, mut previous_times) = (time(), time(), time());
     let mut texts: [Texts; 4] = Default::default();
     for row in 0..records.rows {
         let (key, value) = (records.keys.get(row)?, records.values.get(row)?);
@@ -174,7 +222,7 @@ fn commits(records: &Records, decoder: &mut OffsetCommits) -> Result<RecordBatch
             Ok(Some(commit)) => commit,
             Ok(None) => continue,
             Err(error) => {
-                failed.get_or_insert((0, error.message)).0 += 1;
+                failed.get_or_insert((0, row, error.message)).0 += 1;
                 continue;
             }
         };
@@ -185,13 +233,28 @@ fn commits(records: &Records, decoder: &mut OffsetCommits) -> Result<RecordBatch
         partitions.append_value(commit.partition);
         let committed = commit.committed.as_ref();
         let key = key.unwrap_or_default();
-        previous.append_option(last.get(key).copied());
-        match committed {
-            None => drop(last.remove(key)),
-            Some(value) => match last.get_mut(key) {
-                Some(known) => *known = value.offset,
-                None => drop(last.insert(key.into(), value.offset)),
-            },
+        let known = last.get_mut(key);
+        previous.append_option(known.as_ref().map(|known| known.offset));
+        previous_times.append_option(known.as_ref().map(|known| known.time));
+        if let Some(value) = committed {
+            let now = Last {
+                offset: value.offset,
+                time: value.commit_timestamp,
+            };
+            match known {
+                Some(known) => *known = now,
+                None => {
+                    *memory += MEMORY_OF_KEY + key.len();
+                    if *memory > *most {
+                        return Err(Error::unsupported(format!(
+                            "the offsets of {} keys take more than {} MB of memory",
+                            last.len(),
+                            *most / 1_000_000
+                        )));
+                    }
+                    last.insert(key.into(), now);
+                }
+            }
         }
         removed.append_value(committed.is_none());
         offsets.append_option(committed.map(|value| value.offset));
@@ -213,6 +276,7 @@ fn commits(records: &Records, decoder: &mut OffsetCommits) -> Result<RecordBatch
         ("is_removed", Arc::new(removed.finish())),
         ("offset", Arc::new(offsets.finish())),
         ("previous_offset", Arc::new(previous.finish())),
+        ("previous_commit_time", Arc::new(previous_times.finish())),
         ("leader_epoch", Arc::new(epochs.finish())),
         ("metadata", metadata),
         ("commit_time", Arc::new(times.finish())),

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from brokerless.cli.compact import compact, size
+from brokerless.cli.compact import compact
 from brokerless.cli.convert import convert
 from brokerless.cli.erase import erase
-from brokerless.cli.options import int_from
+from brokerless.cli.options import int_from, size
 from brokerless.cli.retain import retain
 from brokerless.cli.rewriting import RewriteTarget, target_of
 from brokerless.cli.spark.session import session_options, shared

@@ -1,4 +1,4 @@
-//! A batch that a [`Fetch`](super::Fetch) appends part by part, because it has very many records or headers.
+//! A batch that a [`Fetch`](super::Fetch) appends part by part, because it has very many records, headers or bytes.
 //!
 //! All of such a batch is checked before its first part is appended, so later parts cannot fail.
 
@@ -10,8 +10,14 @@ use crate::format::record::{self, Record};
 /// The most records of one part. No producer's batch has as many. A hostile one takes 300 bytes of memory a record.
 const PART_RECORDS: usize = 1 << 18;
 
+/// Messages between two looks at the size of a part.
+const STEP: usize = 64;
+
 /// The most headers of one part, unless one record has more. A hostile batch takes forty bytes of memory a header.
 const PART_HEADERS: usize = 1 << 20;
+
+/// The most bytes of one part, unless one record has more.
+const PART_BYTES: usize = 16 << 20;
 
 /// The most headers of one record, which is never divided. A million fit into a batch of Kafka's default size.
 const MAX_HEADERS: usize = 1 << 24;
@@ -48,7 +54,7 @@ impl PartialBatch {
         let count = record::check_count(records_count)?;
         // A header takes at least two bytes.
         let may_have_many_headers = with_headers && payload.len() / 2 > PART_HEADERS;
-        if count > PART_RECORDS || may_have_many_headers {
+        if count > PART_RECORDS || payload.len() > PART_BYTES || may_have_many_headers {
             let ends = part_ends(payload, records_count)?;
             return Ok(Self::divided(header, payload.len(), 0, ends));
         }
@@ -64,13 +70,18 @@ impl PartialBatch {
     ) -> Result<Self> {
         let length = set.payload().len();
         let most = length / message::MIN_SIZE;
-        if most <= PART_RECORDS {
+        if most <= PART_RECORDS && length <= PART_BYTES {
             return Ok(Self::whole(header, most, length, set.offset_shift()));
         }
-        let (mut ends, mut end) = (Vec::new(), Cursor::default());
+        let (mut ends, mut start, mut end) = (Vec::new(), Cursor::default(), Cursor::default());
         while end.position < length {
-            end.record += set.walk(check_crcs, &mut end.position, PART_RECORDS, |_| Ok(()))?;
-            ends.push(end);
+            end.record += set.walk(check_crcs, &mut end.position, STEP, |_| Ok(()))?;
+            let is_full = end.record - start.record >= PART_RECORDS
+                || end.position - start.position >= PART_BYTES;
+            if is_full || end.position >= length {
+                ends.push(end);
+                start = end;
+            }
         }
         Ok(Self::divided(header, length, set.offset_shift(), ends))
     }
@@ -142,18 +153,21 @@ impl PartialBatch {
 fn part_ends(payload: &[u8], records_count: i32) -> Result<Vec<Cursor>> {
     let mut ends = Vec::new();
     let (mut position, mut records, mut headers) = (0, 0, 0);
+    let mut part_start = 0;
     let count = record::check_count(records_count)?;
     for index in 0..count {
         let start = position;
         let record_headers = record::parse(payload, &mut position)
             .and_then(|record| count_headers(&record))
             .map_err(|error| record::at_record(error, index, records_count))?;
-        if records == PART_RECORDS || records > 0 && headers + record_headers > PART_HEADERS {
+        let is_large =
+            headers + record_headers > PART_HEADERS || position - part_start > PART_BYTES;
+        if records == PART_RECORDS || records > 0 && is_large {
             ends.push(Cursor {
                 record: index,
                 position: start,
             });
-            (records, headers) = (0, 0);
+            (records, headers, part_start) = (0, 0, start);
         }
         records += 1;
         headers += record_headers;

@@ -1,0 +1,36 @@
+"""Timestamps that no producer means: of the future, or in another unit than Kafka's ms."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+DAY_MS = 86_400_000
+# Seconds since 1970 of the years 2001 to 2286, taken for ms, are of January to April 1970.
+_SECONDS = range(10**9, 10**10)
+_LEAST_MICROSECONDS, _LEAST_NANOSECONDS = 10**14, 10**17
+
+
+def unlikely_time(timestamp: int, now: int) -> str | None:
+    """Describe a timestamp that is of the future, or in seconds, microseconds or nanoseconds; None for any other.
+
+    >>> unlikely_time(1_700_000_000, 1_700_000_000_000)
+    'of 1970-01-20: it looks like seconds'
+    >>> unlikely_time(1_700_000_000_000_000, 1_700_000_000_000)
+    'in the future: it looks like microseconds'
+    >>> unlikely_time(5_000_000_000_000, 1_700_000_000_000)
+    'in the future: of 2128-06-11'
+    """
+    if timestamp in _SECONDS:
+        return f"of {_day(timestamp)}: it looks like seconds"
+    # Clocks differ.
+    if timestamp <= now + DAY_MS:
+        return None
+    if timestamp >= _LEAST_NANOSECONDS:
+        return "in the future: it looks like nanoseconds"
+    if timestamp >= _LEAST_MICROSECONDS:
+        return "in the future: it looks like microseconds"
+    return f"in the future: of {_day(timestamp)}"
+
+
+def _day(timestamp: int) -> str:
+    return f"{datetime.fromtimestamp(timestamp / 1000, UTC):%Y-%m-%d}"
