@@ -258,6 +258,9 @@ class _NewNodes:
         config = self._plan.cluster.config_of(one.topic)
         loses_remote = self._plan.cluster.loses_remote(one.topic)
         if found.segments and not found.unusable:
+            for step in found.gone:
+                if step.verb == "drop" and file_names.is_fatal(step.name):
+                    self._note(f"not copied: {log.path}/{step.name}: a broker stops at that name")
             if loses_remote:
                 start = max(start or 0, next(iter(found.segments)))
             loaded = write_partition(

@@ -64,7 +64,7 @@ def replay_snapshot(content: bytes, image: MetadataImage) -> None:
         else:
             image.replay_control(control_type, value)
     if kinds[:1] != [_HEADER]:
-        raise CorruptRecordError("metadata snapshot has no header", position=0)
+        raise CorruptRecordError("metadata snapshot is cut: it has no header", position=0)
     decoder, position = _native.Decoder(["key", "value"]), 0
     while position < len(content):
         rows, consumed = decoder.decode(memoryview(content)[position:], position)

@@ -563,7 +563,7 @@ def test_the_topics_id_comes_from_another_partition_or_the_metadata(data, tmp_pa
 LEFT = {
     *("batch-timestamp", "record-order", "transaction-hanging", "quorum-damaged", "metadata-damaged"),
     *("ids-missing", "ids-damaged", "topic-id-differs", "partition-stray", "sequence-gap"),
-    *("partition-twice", "file-unpadded", "state-record"),
+    *("partition-twice", "file-unpadded", "state-record", "transaction-overdue", "timestamp-unlikely"),
 }
 
 

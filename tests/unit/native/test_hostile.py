@@ -144,7 +144,9 @@ def test_a_record_of_too_many_headers_is_refused(tmp_path):
     log = bl.Log(write_batch(tmp_path / "t-0", 1, record_of_headers((1 << 24) + 1)))
     with pytest.raises(bl.errors.UnsupportedFormatError, match="16777217 headers; at most 16777216 are read"):
         list(log.read())
-    assert [rows.num_rows for rows in log.read(columns=["offset"])] == [1]
+    # Whether a record is read does not depend on what is asked for.
+    with pytest.raises(bl.errors.UnsupportedFormatError, match="16777217 headers"):
+        list(log.read(columns=["offset"]))
 
 
 @pytest.mark.parametrize("magic", [0, 1])
