@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from brokerless.cli import terminal
 from brokerless.cli.exit_codes import DAMAGE, WARNINGS
 from brokerless.cli.findings import Printer, levels
 from brokerless.cli.options import BytesProgress, Progress, as_json, existing_path
@@ -92,9 +93,9 @@ def _compare(
                 epoch = "" if found.epoch is None else f", leader epoch {found.epoch}"
                 place = "" if found.offset is None else f" at offset {found.offset}{epoch}"
                 message = f": {found.message}" if found.message else ""
-                click.echo(f"{found.status} {found.topic}-{found.partition}{place}{message}")
+                terminal.say(f"{found.status} {found.topic}-{found.partition}{place}{message}")
     if form != "json":
-        click.echo(", ".join(f"{count:,} {status}" for status, count in counts.items()), err=True)
+        terminal.say(", ".join(f"{count:,} {status}" for status, count in counts.items()), err=True)
     if counts.total() > counts["equal"] + counts["behind"] + counts["ahead"]:
         raise SystemExit(DAMAGE)
     if counts.total() > counts["equal"]:

@@ -105,7 +105,7 @@ def _run(arguments: Sequence[str] | None) -> int:
 
 
 def _show_note(text: str) -> None:
-    click.echo(f"warning: {text}", err=True)
+    terminal.say(f"warning: {text}", err=True)
 
 
 def as_flag(name: str, value: str | None = None) -> str:
@@ -164,9 +164,9 @@ def _told(error: Exception) -> int:
         if isinstance(error, click.ClickException):
             error.show()
         else:
-            click.echo(f"brokerless: {_in_words(error)}", err=True)
+            terminal.say(f"brokerless: {_in_words(error)}", err=True)
         for note in getattr(error, "__notes__", ()):
-            click.echo(f"note: {note}", err=True)
+            terminal.say(f"note: {note}", err=True)
     return DAMAGE if isinstance(error, CorruptRecordError | UnsupportedFormatError) else FAILURE
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from brokerless import _native
+from brokerless.cli import terminal
 from brokerless.cli.options import INT_MAX, int_from
 from brokerless.cli.rewriting import rewriting
 
@@ -83,7 +84,7 @@ def _estimate(target: RewriteTarget) -> None:
     logs = named_logs(target.paths, target.topics, target.partitions)
     for log in logs:
         for said in log.files.contradictions():
-            click.echo(f"note: {said}", err=True)
+            terminal.say(f"note: {said}", err=True)
     report = estimate(segment for log in logs for segment in log.segments)
     if target.form == "json":
         click.echo(json.dumps(report.to_dict(), separators=(",", ":")))

@@ -7,6 +7,7 @@ import sys
 
 import click
 
+from brokerless.cli import terminal
 from brokerless.cli.exit_codes import DAMAGE, FAILURE
 from brokerless.cli.options import as_json, bytes_option, existing_path, long_from
 
@@ -90,7 +91,7 @@ def dump(
                 except (CorruptRecordError, UnsupportedFormatError, OSError) as error:
                     # A damaged or missing file must not hide the others.
                     sys.stdout.flush()
-                    click.echo(f"brokerless: {error}", err=True)
+                    terminal.say(f"brokerless: {error}", err=True)
                     is_damaged = True
                     is_unread |= isinstance(error, OSError) and not isinstance(error, FileNotFoundError)
                     break
@@ -143,6 +144,6 @@ def _say_missing(path: str) -> bool:
         log = Log(path)
         sys.stdout.flush()
         for said in log.files.contradictions():
-            click.echo(f"behind {path}: {said}", err=True)
+            terminal.say(f"behind {path}: {said}", err=True)
         return bool(log.files.missing)
     return False

@@ -8,6 +8,7 @@ from typing import IO, TYPE_CHECKING
 
 import click
 
+from brokerless.cli import terminal
 from brokerless.cli.options import bytes_option, parse_bytes
 from brokerless.cli.rewriting import rewriting
 
@@ -73,7 +74,7 @@ def erase(
     )
     reports = target.run(verb)
     if target.in_place and not sole_replica and any(report.may_have_replicas for report in reports):
-        click.echo(
+        terminal.say(
             "warning: replicas of other brokers may still hold these records, and one that becomes leader gives them "
             "out: erase there too, or say --sole-replica if there are none",
             err=True,

@@ -8,12 +8,12 @@ from typing import Any
 import click
 
 from brokerless.cli.compact import compaction
-from brokerless.cli.options import as_json, broker_settings, bytes_option, int_from, parse_bytes
+from brokerless.cli.options import LocalPath, as_json, broker_settings, bytes_option, int_from, parse_bytes
 from brokerless.cli.rewriting import RewriteTarget
 
 
 @click.command(short_help="Why the records with a key are still there.")
-@click.argument("path", type=click.Path(exists=True, file_okay=False))
+@click.argument("path", type=LocalPath(exists=True, file_okay=False))
 @click.argument("key")
 @click.option("--topic", "topics", multiple=True, help="A topic of the log directory PATH. Repeatable.")
 @click.option("--partition", "partitions", type=int_from(0), multiple=True, help="Only this partition. Repeatable.")

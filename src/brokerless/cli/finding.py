@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from brokerless.cli import terminal
+
 
 @click.command(short_help="Explain a finding of check.")
 @click.argument("code", required=False)
@@ -26,6 +28,6 @@ def finding(code: str | None) -> None:
     if code not in CODES:
         raise unknown("finding", code, CODES)
     found = CODES[code]
-    click.echo(f"{code} ({found.severity}): {found.title}")
+    terminal.say(f"{code} ({found.severity}): {found.title}")
     for name, text in (("broker", found.broker), ("readers", found.reader), ("cure", found.cure)):
         click.echo(click.wrap_text(text, 100, f"{name + ':':9}", " " * 9))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from brokerless.cli import terminal
 from brokerless.cli.exit_codes import DAMAGE, WARNINGS
 
 if TYPE_CHECKING:
@@ -46,12 +47,12 @@ class Printer:
         if self._form == "json":
             click.echo(json.dumps(finding.to_dict(), separators=(",", ":")))
         elif finding.severity != "note" or self._shows_notes:
-            click.echo(finding_line(finding))
+            terminal.say(finding_line(finding))
 
     def end(self) -> None:
         """Print the sums on stderr, and exit."""
         if self._form != "json":
-            click.echo(self._summary(), err=True)
+            terminal.say(self._summary(), err=True)
         exit_for(self._counts)
 
     def _summary(self) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from brokerless.cli import terminal
 from brokerless.cli.exit_codes import DAMAGE, WARNINGS
 from brokerless.cli.findings import finding_line
 
@@ -32,17 +33,17 @@ def print_reports(reports: Sequence[HealingReport], form: str, show: Callable[[A
 def print_repaired(report: HealingReport) -> None:
     """Print the damaged ranges, the doubts, and what was done to each partition, each once."""
     for damaged in report.ranges:
-        click.echo(str(damaged))
+        terminal.say(str(damaged))
     for doubt in report.doubts:
-        click.echo(f"doubt: {doubt}")
+        terminal.say(f"doubt: {doubt}")
     recovered = set(getattr(report, "recovered", ()))
     for name, steps in report.repaired.items():
         for step in steps if name not in recovered else ():
-            click.echo(f"{name}: {step}")
+            terminal.say(f"{name}: {step}")
 
 
 def print_left(report: HealingReport, *, is_dry: bool) -> None:
     """Print the findings that are left."""
     for finding in report.left:
         if finding.severity != "note":
-            click.echo(f"{'would be left' if is_dry else 'left'}: {finding_line(finding)}")
+            terminal.say(f"{'would be left' if is_dry else 'left'}: {finding_line(finding)}")

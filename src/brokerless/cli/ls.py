@@ -80,13 +80,13 @@ def ls(paths: tuple[str, ...], topics: tuple[str, ...], partitions: tuple[int, .
         print_table(_HEADINGS, [_row(description) for description in found], numbers=_HEADINGS[1:5])
     for log_dir in log_dirs:
         for leftover in log_dir.leftovers():
-            click.echo(f"not read: {terminal.name(leftover.path, err=True)} ({leftover.kind})", err=True)
+            terminal.say(f"not read: {leftover.path} ({leftover.kind})", err=True)
     # A file of the log directory is damaged for every partition.
     damages |= dict.fromkeys(damage for description in found for damage in description["damage"] or ())
     # Damage that a read only notes is a finding here.
     damages |= dict.fromkeys(notes)
     for damage in damages:
-        click.echo(f"damaged: {damage}", err=True)
+        terminal.say(f"damaged: {damage}", err=True)
     # Damage has been told.
     with collected():
         clusters = list(_clusters(log_dirs))
@@ -189,8 +189,7 @@ def _name_unserved(cluster: Cluster, logs: list[Log]) -> None:
             continue
         with contextlib.suppress(*_DAMAGE):
             if unserved := cluster.unserved((log.topic or "", log.partition or 0), log.topic_id):
-                path, why = terminal.name(log.path, err=True), terminal.name(unserved.why, err=True)
-                click.echo(f"not served: {path} ({why})", err=True)
+                terminal.say(f"not served: {log.path} ({unserved.why})", err=True)
 
 
 def _name_faults(clusters: list[Cluster]) -> None:
@@ -199,14 +198,14 @@ def _name_faults(clusters: list[Cluster]) -> None:
 
     for cluster in clusters:
         for fault in start_faults(cluster.path):
-            click.echo(f"note: {terminal.name(str(fault), err=True)}", err=True)
+            terminal.say(f"note: {fault}", err=True)
     for missing in (
         ["; ".join(map(str, missing_ids(cluster.path))) for cluster in clusters],
         [cluster.missing_metadata() for cluster in clusters],
     ):
         # One disk of a broker with the files is enough.
         for said in missing if all(missing) else ():
-            click.echo(f"note: {said}", err=True)
+            terminal.say(f"note: {said}", err=True)
 
 
 def _first_timestamp(log: Log) -> int | None:

@@ -64,7 +64,7 @@ def offsets(
         end = log.files.damage_at_end
         damage = [] if end is None else [f"{end.path}:{end.position}: {end.reason}"]
         for said in (*damage, *log.files.contradictions()):
-            click.echo(f"note: {said}", err=True)
+            terminal.say(f"note: {said}", err=True)
         if form == "json":
             answer = {
                 "topic": log.topic,
@@ -75,8 +75,7 @@ def offsets(
             }
             click.echo(json.dumps(answer, separators=(",", ":")))
         else:
-            # Without color=True, click strips escape sequences in a pipe, and so changes the name.
-            click.echo(f"{terminal.name(log.name)}\t{found.offset}", color=True)
+            click.echo(f"{terminal.name(log.name)}\t{found.offset}")
 
 
 def _check_not_tiered(log: Log) -> None:

@@ -111,6 +111,17 @@ class _PathOrUrl(click.Path):
         return value if is_remote(str(value)) else super().convert(value, param, ctx)
 
 
+class LocalPath(click.Path):
+    """A path that is not one of an object store: those are only read, and only by the verbs that say so."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:  # noqa: ANN401
+        from brokerless.io.remote import is_remote
+
+        if is_remote(str(value)):
+            self.fail(f"{value}: object stores are only read; copy it to a disk, or name a local path", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 existing_path, existing_file = _PathOrUrl(exists=True), _PathOrUrl(exists=True, dir_okay=False)
 
 
@@ -169,13 +180,13 @@ as_json = click.option(
 new_directory = click.option(
     "--output",
     "to",
-    type=click.Path(),
+    type=LocalPath(),
     help="Write the result to this new directory, of the same kind as PATH, and leave PATH unchanged.",
 )
 
 metadata = click.option(
     "--metadata",
-    type=click.Path(exists=True, file_okay=False),
+    type=LocalPath(exists=True, file_okay=False),
     help="Directory of the cluster's metadata log, if it is not PATH.",
 )
 
@@ -187,7 +198,7 @@ def broker_settings(function: _Command) -> _Command:
         click.option(
             "--broker-config",
             metavar="FILE",
-            type=click.Path(exists=True, dir_okay=False),
+            type=LocalPath(exists=True, dir_okay=False),
             help="The broker's server.properties: settings that topics do not set themselves.",
         ),
     ):
@@ -262,7 +273,7 @@ def note_missing(log: Log) -> None:
     """Print a note about offsets that belong to a log but are not here, if there are any."""
     if log.missing_offsets:
         first, end = log.missing_offsets
-        click.echo(f"note: {log.name} has no offsets {first} to {end - 1} here: remote or deleted", err=True)
+        terminal.say(f"note: {log.name} has no offsets {first} to {end - 1} here: remote or deleted", err=True)
 
 
 def named_logs(

@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from brokerless import _native
-from brokerless.cli.options import Progress, broker_settings, bytes_option, format_of, int_from, known_release
+from brokerless.cli import terminal
+from brokerless.cli.options import (
+    LocalPath,
+    Progress,
+    broker_settings,
+    bytes_option,
+    format_of,
+    int_from,
+    known_release,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @click.command(short_help="Write records into a topic.")
-@click.argument("path", type=click.Path(file_okay=False))
+@click.argument("path", type=LocalPath(file_okay=False))
 @click.option("--topic", required=True, help="Created if it does not exist.")
 @click.option("--partitions", type=int_from(1), help="Partitions of a new topic.  [default: 1]")
 @click.option(
@@ -29,9 +38,7 @@ if TYPE_CHECKING:
     help="A setting of a new topic, by Kafka's name: retention.ms=-1. Repeatable.",
 )
 @click.option("--topic-id", help="The id of a new topic that its cluster gave it (22 characters).")
-@click.option(
-    "--input", "source", default="-", type=click.Path(dir_okay=False), help="Rows; - for stdin.  [default: -]"
-)
+@click.option("--input", "source", default="-", type=LocalPath(dir_okay=False), help="Rows; - for stdin.  [default: -]")
 @click.option(
     "--format",
     "form",
@@ -98,7 +105,7 @@ def produce(
     batches = _rows(source, form, bytes_as)
     first = list(islice(batches, 1))
     if keep_offsets and magic == 2 and first and _has_no_epochs(first[0]):
-        click.echo(
+        terminal.say(
             "note: the first records have no leader epoch; a record without one gets epoch 0. If the log has them, "
             "name leaderEpoch among the --columns of read",
             err=True,
@@ -134,14 +141,14 @@ def produce(
                 producer.commit()
     except BaseException:
         if producer.records:
-            click.echo(
+            terminal.say(
                 f"{producer.records:,} records were written to {topic} in {path} before what follows, and stay: the "
                 "same input again would write them twice; with --transactional-id, readers of read_committed see all "
                 "or nothing",
                 err=True,
             )
         raise
-    click.echo(f"{producer.records:,} records written to {topic} in {path}", err=True)
+    terminal.say(f"{producer.records:,} records written to {topic} in {path}", err=True)
 
 
 def _has_no_epochs(rows: pa.RecordBatch) -> bool:

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
+from brokerless.cli import terminal
 from brokerless.cli.exit_codes import DAMAGE
 from brokerless.cli.options import (
+    LocalPath,
     Progress,
     bytes_option,
     format_of,
@@ -77,7 +79,7 @@ def _file(_context: click.Context, _option: click.Parameter, value: str | None) 
 @click.option(
     "--output",
     callback=_file,
-    type=click.Path(dir_okay=False, allow_dash=True),
+    type=LocalPath(dir_okay=False, allow_dash=True),
     help="Write to this file, which appears when it is finished; - for stdout.",
 )
 @metadata
@@ -162,7 +164,7 @@ def read(
                 write(rows)
             met = known
     for loss in met:
-        click.echo(loss, err=True)
+        terminal.say(loss, err=True)
     if met:
         raise SystemExit(DAMAGE)
 
@@ -188,7 +190,7 @@ def _unread_end(log: Log) -> Iterator[str]:
 
 def _note(texts: Iterable[str]) -> None:
     for text in texts:
-        click.echo(f"note: {text}", err=True)
+        terminal.say(f"note: {text}", err=True)
 
 
 def _ahead(rows: Iterator[_T]) -> Iterator[_T]:

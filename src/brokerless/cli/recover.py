@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from brokerless.cli import terminal
 from brokerless.cli.exit_codes import DAMAGE
-from brokerless.cli.options import Progress, broker_settings
+from brokerless.cli.options import LocalPath, Progress, broker_settings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @click.command(short_help="Recover the logs of a directory after a crash.")
-@click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=click.Path(exists=True, file_okay=False))
+@click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=LocalPath(exists=True, file_okay=False))
 @click.option("--topic", "topics", multiple=True, help="Only this topic. Repeatable.")
 @click.option("--dry-run", is_flag=True, help="Report what would be done, and change nothing.")
 @click.option(
@@ -74,12 +75,12 @@ def recover(
             for path in paths
         }
     except CorruptRecordError:
-        click.echo("a broker will not start")
+        terminal.say("a broker will not start")
         raise
     found = Forecast.of_all(forecasts.values())
-    click.echo(found.summary())
+    terminal.say(found.summary())
     for line in (*found.stopping, *found.dropping, *found.missing, *found.notes):
-        click.echo(line)
+        terminal.say(line)
     with Progress(prints=True) as progress:
         for path in paths:
             changes = 0
@@ -104,9 +105,9 @@ def recover(
                 done += "; --verbose prints them"
             if not changes and found.is_good:
                 done += f": a broker takes {'those of these topics' if topics else 'its logs'} as they are"
-            click.echo(done, err=True)
+            terminal.say(done, err=True)
     if dry_run and found.missing and not force:
-        click.echo("recovery would be refused: put back what was removed or cut, or use --force", err=True)
+        terminal.say("recovery would be refused: put back what was removed or cut, or use --force", err=True)
     if not found.is_good or (found.missing and not force):
         raise SystemExit(DAMAGE)
 
@@ -114,8 +115,8 @@ def recover(
 def _print_steps(name: str, steps: Sequence[str], cuts: Sequence[Cut], *, verbose: bool) -> None:
     if verbose:
         for step in steps:
-            click.echo(f"{name}: {step}")
+            terminal.say(f"{name}: {step}")
     elif steps:
-        click.echo(f"{name}: {len(steps)} change{'s'[: len(steps) != 1]}")
+        terminal.say(f"{name}: {len(steps)} change{'s'[: len(steps) != 1]}")
         for cut in cuts:
-            click.echo(f"{name}: sets aside {cut}")
+            terminal.say(f"{name}: sets aside {cut}")

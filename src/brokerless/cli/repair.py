@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from brokerless.cli import terminal
 from brokerless.cli.healing_report import print_left, print_repaired, print_reports
 from brokerless.cli.options import BytesProgress, as_json, existing_path
 
@@ -110,11 +111,11 @@ def show(found: Repair, *, is_dry: bool) -> None:
 
     print_repaired(found)
     for name in found.checkpoints:
-        click.echo(f"write {name}: it cannot be read")
+        terminal.say(f"write {name}: it cannot be read")
     for directory, why in found.left_out.items():
-        click.echo(f"leave out {directory}: {why}")
+        terminal.say(f"leave out {directory}: {why}")
     for name, why in found.left_alone.items():
-        click.echo(f"{name}: left as it is: {why}")
+        terminal.say(f"{name}: left as it is: {why}")
     print_left(found, is_dry=is_dry)
     count = len(found.repaired) - len(found.recovered)
     what = "would be repaired" if is_dry else "repaired"
@@ -130,4 +131,4 @@ def show(found: Repair, *, is_dry: bool) -> None:
         said += f"; the result is {found.to}"
     if found.lost_path is not None:
         said += f"; what was left out, and a report, are in {found.lost_path}"
-    click.echo(said, err=True)
+    terminal.say(said, err=True)

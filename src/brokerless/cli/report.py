@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
+from brokerless.cli import terminal
 from brokerless.cli.exit_codes import DAMAGE
 from brokerless.cli.findings import exit_for, in_words
-from brokerless.cli.options import Progress, existing_path
+from brokerless.cli.options import LocalPath, Progress, existing_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=existing_path)
 @click.option(
     "--output",
-    type=click.Path(dir_okay=False, allow_dash=True),
+    type=LocalPath(dir_okay=False, allow_dash=True),
     required=True,
     help="Write the page to this file, which appears when it is finished; - for stdout.",
 )
@@ -71,12 +72,12 @@ def page_file(paths: tuple[str, ...], output: str) -> Iterator[BinaryIO]:
 def tell(found: Report) -> None:
     """Print what a report does not know, and end with the exit code of its findings."""
     for note in found.notes:
-        click.echo(f"note: {note}", err=True)
+        terminal.say(f"note: {note}", err=True)
     counts: Counter[str] = Counter()
     for row in found.tables["kinds"].to_pylist():
         counts[row["severity"]] += row["findings"]
     if counts:
-        click.echo(f"findings: {in_words(counts)}; see the page, or `brokerless check --deep`", err=True)
+        terminal.say(f"findings: {in_words(counts)}; see the page, or `brokerless check --deep`", err=True)
     if found.notes:
         raise SystemExit(DAMAGE)
     exit_for(counts)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from brokerless.cli import terminal
 from brokerless.cli.healing_report import print_left, print_repaired, print_reports
 from brokerless.cli.options import BytesProgress, as_json, existing_path, int_from, known_release, moment
 
@@ -126,10 +127,10 @@ def _pair(text: str) -> tuple[str, str]:
 
 def _show(found: Rescue, *, is_dry: bool) -> None:
     for note in found.notes:
-        click.echo(f"note: {note}")
+        terminal.say(f"note: {note}")
     for missing in found.missing:
         what = "lost" if missing.is_gone else "perhaps lost"
-        click.echo(f"{what}: {missing.topic}-{missing.partition}: {missing.reason}")
+        terminal.say(f"{what}: {missing.topic}-{missing.partition}: {missing.reason}")
     print_repaired(found)
     print_left(found, is_dry=is_dry)
     count = sum(found.topics.values())
@@ -140,4 +141,4 @@ def _show(found: Rescue, *, is_dry: bool) -> None:
     said = f"{what} {topics} on node{'s' * (len(found.nodes) > 1)} {', '.join(map(str, found.nodes))}"
     if not is_dry:
         said += f"; start brokers on {', '.join(found.nodes.values())}; the report is in {found.lost_path}"
-    click.echo(said, err=True)
+    terminal.say(said, err=True)

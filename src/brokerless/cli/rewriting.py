@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from brokerless.cli import terminal
 from brokerless.cli.exit_codes import DAMAGE
-from brokerless.cli.options import Progress, as_json, broker_settings, int_from, new_directory
+from brokerless.cli.options import LocalPath, Progress, as_json, broker_settings, int_from, new_directory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -53,7 +54,7 @@ class RewriteTarget:
             )
         results, _ = self._rewrite(operation)
         what = "looked at, nothing changed" if self.dry_run else f"written to {self.to}" if self.to else "done in place"
-        click.echo(f"{len(results)} partition{'s'[: len(results) != 1]} {what}", err=True)
+        terminal.say(f"{len(results)} partition{'s'[: len(results) != 1]} {what}", err=True)
         if any(result.damage for result in results):
             raise SystemExit(DAMAGE)
         return [result.report for result in results]
@@ -95,7 +96,7 @@ class RewriteTarget:
                 results.append(result)
                 print_result(result, self.form, dry_run=self.dry_run)
                 if result.unkept_log_start_offset is not None:
-                    click.echo(
+                    terminal.say(
                         f"{result.name}: starts at offset {result.unkept_log_start_offset}, and no file beside it says "
                         "so: put that into the log-start-offset-checkpoint of the log directory it goes to",
                         err=True,
@@ -128,11 +129,11 @@ def print_result(result: RewriteResult[ReportT], form: str, *, dry_run: bool) ->
         click.echo(json.dumps(words, separators=(",", ":")))
     else:
         for line in report.lines(dry_run=dry_run):
-            click.echo(f"{result.name}: {line}")
+            terminal.say(f"{result.name}: {line}")
     for step in result.recovery:
-        click.echo(f"{result.name}: before, {step}", err=True)
+        terminal.say(f"{result.name}: before, {step}", err=True)
     for lost in result.damage:
-        click.echo(f"{result.name}: damage was carried over: {lost}", err=True)
+        terminal.say(f"{result.name}: damage was carried over: {lost}", err=True)
 
 
 def target_of(kind: type[_TargetT], options: dict[str, Any]) -> _TargetT:
@@ -171,7 +172,7 @@ def rewriting(function: _Command, *, in_place: bool = True) -> _Command:
             "--partition", "partitions", type=int_from(0), multiple=True, help="Only this partition. Repeatable."
         ),
         click.option("--topic", "topics", multiple=True, help="A topic of the log directory PATH. Repeatable."),
-        click.argument("path", type=click.Path(exists=True, file_okay=False)),
+        click.argument("path", type=LocalPath(exists=True, file_okay=False)),
     ):
         command = decorate(command)
     return command  # type: ignore[return-value] # with other arguments, which click passes

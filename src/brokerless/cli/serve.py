@@ -10,7 +10,8 @@ from typing import Any
 
 import click
 
-from brokerless.cli.options import LONG_MAX, existing_path, int_from, moment
+from brokerless.cli import terminal
+from brokerless.cli.options import LONG_MAX, LocalPath, existing_path, int_from, moment
 
 
 def _offset_or_time(text: str) -> int | str:
@@ -53,26 +54,26 @@ def _offset_or_time(text: str) -> int | str:
 @click.option(
     "--commits",
     metavar="FILE",
-    type=click.Path(dir_okay=False),
+    type=LocalPath(dir_okay=False),
     help="Keep what groups commit in this file.  [default: forget it at the end]",
 )
 @click.option(
     "--tls",
     nargs=2,
     metavar="CERTIFICATE KEY",
-    type=click.Path(exists=True, dir_okay=False),
+    type=LocalPath(exists=True, dir_okay=False),
     help="Encrypt with these files in PEM form.",
 )
 @click.option(
     "--users",
     metavar="FILE",
-    type=click.Path(exists=True, dir_okay=False),
+    type=LocalPath(exists=True, dir_okay=False),
     help="Ask clients for a password (SASL): lines of user:password.",
 )
 @click.option(
     "--read-log",
     metavar="FILE",
-    type=click.Path(dir_okay=False),
+    type=LocalPath(dir_okay=False),
     help="Add JSON lines to this file that say who read what.",
 )
 @click.option("--metrics", metavar="HOST:PORT", help="Show counters over HTTP, as Prometheus reads them.")
@@ -132,13 +133,13 @@ def serve(
         **options,
     )
     with server as address:
-        click.echo(f"serving {', '.join(paths)} at {address}", err=True)
+        terminal.say(f"serving {', '.join(paths)} at {address}", err=True)
         if not _is_loopback(host) and users is None:
-            click.echo(
+            terminal.say(
                 f"warning: who reaches {address} can read all of it: nobody is asked for a password (--users)", err=True
             )
         if not _is_loopback(host) and not tls:
-            click.echo(f"warning: what {address} sends is not encrypted (--tls)", err=True)
+            terminal.say(f"warning: what {address} sends is not encrypted (--tls)", err=True)
         threading.Event().wait()
 
 

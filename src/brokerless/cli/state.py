@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import click
 
 from brokerless.cli.exit_codes import DAMAGE
-from brokerless.cli.options import Progress, as_json, existing_path, format_of, moment, size
+from brokerless.cli.options import LocalPath, Progress, as_json, existing_path, format_of, moment, size
 from brokerless.cli.table import print_table
 from brokerless.notes import collected
 
@@ -27,7 +27,7 @@ def of_state(function: _Command) -> _Command:
     for decorate in (
         click.option(
             "--output",
-            type=click.Path(dir_okay=False, allow_dash=True),
+            type=LocalPath(dir_okay=False, allow_dash=True),
             help="Write to this file, which appears when it is finished; - for stdout.",
         ),
         click.option(

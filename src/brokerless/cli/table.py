@@ -5,8 +5,6 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-import click
-
 from brokerless.cli import terminal
 
 if TYPE_CHECKING:
@@ -17,14 +15,14 @@ def print_table(
     headings: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: Collection[str], err: bool = False
 ) -> None:
     """Print rows under their headings; columns of numbers are right-aligned."""
-    table = [headings, *([terminal.name(text, err=err) for text in row] for row in rows)]
+    table = [headings, *([terminal.name(text) for text in row] for row in rows)]
     widths = [max(len(row[i]) for row in table) for i in range(len(headings))]
     for row in table:
         cells = (
             text.rjust(width) if heading in numbers else text.ljust(width)
             for heading, text, width in zip(headings, row, widths, strict=True)
         )
-        click.echo("  ".join(cells).rstrip(), err=err, color=True)
+        terminal.say("  ".join(cells).rstrip(), err=err)
 
 
 def moment(timestamp: int | None) -> str:

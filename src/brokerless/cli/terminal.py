@@ -1,7 +1,7 @@
-"""Output to a terminal, with control characters escaped. Pipes and files get the original bytes.
+"""Output with control characters escaped: of lines of text everywhere, of data on a terminal.
 
-Keys, values, header keys and directory names are foreign data: an escape sequence in them could move the cursor, rename
-the window or overwrite earlier lines.
+Names, keys and values are foreign data: a line end in a name would make up a line of output, and an escape sequence
+could move the cursor, rename the window or overwrite earlier lines. Pipes and files get the data of records unchanged.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TextIO
 
+import click
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
 
 # C0 except line ends and tabs, DEL, C1 (U+009B begins a sequence as ESC [ does), and bytes that are not UTF-8.
 _UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\udc80-\udcff]")
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_HINT = "\nhint: "
 
 
 def escaped(text: str) -> str:
@@ -35,10 +39,21 @@ def _written_out(found: re.Match[str]) -> str:
     return f"\\u{code:04X}" if code < 0xDC80 else f"\\x{code - 0xDC00:02x}"
 
 
-def name(text: str, *, err: bool = False) -> str:
-    """Return a name for a line on stdout or stderr; on a terminal its line ends and tabs are escaped too."""
-    stream = sys.stderr if err else sys.stdout
-    return escaped(text).replace("\n", "\\n").replace("\t", "\\t") if stream.isatty() else text
+def name(text: str) -> str:
+    r"""Return a name for a line of text, with its control characters escaped, and its line ends and tabs too.
+
+    Bytes that are not UTF-8 stay: only a terminal could be harmed by them.
+
+    >>> print(name("t\nerror 0"))
+    t\nerror 0
+    """
+    return _CONTROLS.sub(_written_out, text).replace("\n", "\\n").replace("\t", "\\t")
+
+
+def say(line: object, *, err: bool = False) -> None:
+    """Print a line of text on stdout or stderr, and the hint of an error on a line of its own."""
+    parts = str(line).split(_HINT, 1)
+    click.echo(_HINT.join(map(name, parts)), err=err)
 
 
 class _Escaping(io.BufferedIOBase):

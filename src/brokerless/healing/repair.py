@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING
 from brokerless.arguments import check_several
 from brokerless.healing.lost_directory import lost_directory
 from brokerless.healing.repair_plan import RepairPlan
-from brokerless.io import storage
-from brokerless.io.remote import is_remote
+from brokerless.io import disk, storage
 from brokerless.layout import checkpoints, commit_journal, file_names
 from brokerless.layout.lock import Lock
 from brokerless.layout.log_dir_files import LogDirFiles
@@ -74,6 +73,11 @@ def repair(
         ValueError: the arguments contradict each other, or a topic does not exist.
     """
     given = os.fspath(path)
+    others = [os.fspath(source) for source in sources]
+    for local in (given, *others):
+        disk.check_local(local, "repair")
+    for made in (to, lost_path):
+        disk.check_local(os.fspath("" if made is None else made))
     if not dry_run and (to is None) != in_place:
         raise ValueError(f"give either a directory for the result ({option('to')}), or {option('in_place')}")
     check_several("topics", topics)
@@ -82,7 +86,6 @@ def repair(
     is_partition = file_names.is_partition_directory(storage.list_directory(given))
     if in_place and is_partition:
         raise ValueError(f"{given} is one partition's directory: repair the log directory around it in place")
-    others = [os.fspath(source) for source in sources]
     if indexes_only and (others or keep_suspect):
         raise ValueError(
             f"{option('indexes_only')} leaves damaged batches alone: it goes with neither {option('sources')} nor "
@@ -93,8 +96,7 @@ def repair(
     if lost_to == target:
         raise ValueError(f"what is lost needs a place of its own, not {target}")
     _finish_commit(given, is_allowed=in_place and not dry_run)
-    if not is_remote(given):
-        check_at_rest(LogDirFiles(os.path.dirname(os.path.abspath(given)) if is_partition else given))
+    check_at_rest(LogDirFiles(os.path.dirname(os.path.abspath(given)) if is_partition else given))
     plan = RepairPlan.of(given, others, topics, keep_suspect=keep_suspect, indexes_only=indexes_only, progress=progress)
     if dry_run:
         return plan.foreseen(target)

@@ -110,6 +110,10 @@ def rescue(
     if not disks:
         raise ValueError("give at least one disk")
     check_several("topics", topics)
+    for one in disks:
+        disk.check_local(os.fspath(one), "rescue")
+    for made in (to, lost_path):
+        disk.check_local(os.fspath("" if made is None else made))
     target = os.path.abspath(os.fspath(to if to is not None else f"{os.fspath(disks[0])}-rescued"))
     report_to = ""
     if not dry_run:
@@ -258,9 +262,6 @@ class _NewNodes:
         config = self._plan.cluster.config_of(one.topic)
         loses_remote = self._plan.cluster.loses_remote(one.topic)
         if found.segments and not found.unusable:
-            for step in found.gone:
-                if step.verb == "drop" and file_names.is_fatal(step.name):
-                    self._note(f"not copied: {log.path}/{step.name}: a broker stops at that name")
             if loses_remote:
                 start = max(start or 0, next(iter(found.segments)))
             loaded = write_partition(

@@ -527,6 +527,8 @@ class RescuePlan:
         result.doubts += [*one.doubts, *unread, *(f"{one.name}: {doubt}" for doubt in found.doubts)]
         if replica.state == "future":
             result.notes.append(f"{one.name} comes from {found.log.path}: a replica that was moved to another disk")
+        fatal = [step.name for step in found.gone if step.verb == "drop" and file_names.is_fatal(step.name)]
+        result.notes += [f"not copied: {found.log.path}/{name}: a broker stops at that name" for name in fatal]
         if replica.topic_id is not None:
             without_id = [other.log.path for other in one.topic.replicas[one.number] if other.topic_id is None]
             if without_id:

@@ -133,14 +133,18 @@ class Output:
             os.close(descriptor)
 
 
-def check_local(path: str) -> None:
+def check_local(path: str, what: str = "write to") -> None:
     """Refuse a URL: logs in object stores are read-only.
+
+    Args:
+        path: a path that a caller gave.
+        what: what cannot be done with it.
 
     Raises:
         ValueError: `path` is a URL.
     """
     if is_remote(path):
-        raise ValueError(f"cannot write to {path}: only local files are written; work on a copy")
+        raise ValueError(f"cannot {what} {path}: object stores are only read; copy it to a disk, or name a local path")
 
 
 def create(path: str) -> Output:

@@ -15,6 +15,35 @@ from brokerless.cli import command
 from brokerless.cli.command import as_flag
 from support.damage import flip_bit
 
+IN_A_STORE = "s3://bucket/logs"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["rescue", IN_A_STORE, "--to", "new"],
+        ["rescue", "{}", "--to", IN_A_STORE],
+        ["rescue", "{}", "--to", "new", "--lost", IN_A_STORE],
+        ["repair", IN_A_STORE, "--to", "new"],
+        ["repair", IN_A_STORE, "--dry-run"],
+        ["repair", "{}", "--to", IN_A_STORE],
+        ["repair", "{}", "--from", IN_A_STORE, "--to", "new"],
+        ["read", "{}", "--output", IN_A_STORE],
+        ["recover", IN_A_STORE],
+        ["report", "{}", "--output", IN_A_STORE],
+        ["produce", IN_A_STORE, "--topic", "t"],
+        ["erase", "{}", "--topic", "nulls", "--key", "k", "--output", IN_A_STORE],
+        ["compact", IN_A_STORE, "--topic", "t", "--dry-run"],
+    ],
+)
+def test_what_would_write_to_an_object_store_refuses_it_by_name(arguments, golden, run, tmp_path, monkeypatch):
+    """Not with the error of a local path of that name, and before any work."""
+    monkeypatch.chdir(tmp_path)
+    result = run(*(argument.replace("{}", str(golden / "logs/kafka-4.1")) for argument in arguments))
+    assert (result.code, result.out) == (2, "")
+    assert f"{IN_A_STORE}: object stores are only read" in result.err
+    assert list(tmp_path.iterdir()) == []
+
 
 @pytest.mark.parametrize(
     ("arguments", "message"),

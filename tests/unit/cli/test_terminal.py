@@ -1,4 +1,4 @@
-"""Other people's bytes do nothing to a terminal, and reach a pipe unchanged."""
+"""Other people's bytes do nothing to a terminal. Those of records reach a pipe unchanged; no name makes up a line."""
 
 import errno
 import json
@@ -88,10 +88,44 @@ def test_names_on_a_terminal(data):
         assert is_harmless(shown)
         assert "odd\\u001B[2J\\nt-1\\t99-0".casefold() in shown.casefold()
         assert not any(line.startswith("t-1\t") for line in shown.splitlines())
-    assert b"odd\x1b[2J\nt-1\t99-0\t0\n" in in_a_pipe("offsets", data, "--timestamp", "latest").stdout
-    assert b"odd\x1b[2J\nt-1\t99" in in_a_pipe("ls", data).stdout
+    assert rb"odd\u001B[2J\nt-1\t99-0" + b"\t0\n" in in_a_pipe("offsets", data, "--timestamp", "latest").stdout
+    assert rb"odd\u001B[2J\nt-1\t99" in in_a_pipe("ls", data).stdout
     shown = on_a_terminal("read", data / "no\x1b]0;such\x07name")
     assert is_harmless(shown)
+
+
+FORGED = "error batch-crc all-0: everything is lost"
+
+
+@pytest.mark.slow
+def test_a_name_makes_up_no_line_of_text(data):
+    """Whatever verb tells of a partition, a file or a directory of that name."""
+    topic, file, folder = f"t\n{FORGED} 1", f"x\n{FORGED} 2", f"y\n{FORGED} 3"
+    (data / f"{topic}-0").mkdir()
+    log = data / f"{topic}-0/{0:020}.log"
+    log.write_bytes((data / f"t-0/{0:020}.log").read_bytes()[:-5])
+    (data / f"{topic}-0" / file).touch()
+    verbs = [
+        ("check",),
+        ("ls",),
+        ("recover", "--dry-run"),
+        ("repair", "--dry-run"),
+        ("offsets", "--timestamp", "latest"),
+    ]
+    verbs += [
+        ("read", "--topic", topic),
+        ("report", "--output", "-"),
+        ("rescue", "--dry-run"),
+        ("compact", "--dry-run"),
+    ]
+    verbs += [("profile",), ("estimate",), ("transactions",), ("groups",), ("producers",)]
+    for other in (None, folder):
+        if other is not None:
+            (data / other).mkdir()
+        for verb, *options in verbs:
+            done = in_a_pipe(verb, data, *options)
+            said = (done.stdout + done.stderr).decode(errors="replace")
+            assert not [line for line in said.splitlines() if line.startswith("error batch-crc all-0")], (verb, said)
 
 
 BAD = b"bad\xff-0"

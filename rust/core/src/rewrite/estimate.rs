@@ -15,7 +15,7 @@ use crate::write::batch_builder::{BatchBuilder, BatchOptions, NewRecord};
 use crate::write::transcode;
 
 /// The bytes of a large batch that are measured at once, as records of format 0 and 1 take them.
-const MAX_PIECE: usize = 4 << 20;
+const MAX_PIECE: usize = 1 << 20;
 const MEMORY_OF_RECORD: usize = 34;
 
 /// The number of message formats, and of codecs.

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from brokerless.cli import terminal
 from brokerless.cli.options import as_json, existing_path, isolation_level, moment
 from brokerless.cli.spark.pairs import pair
 from brokerless.cli.spark.reports import print_lost, print_report, tasks_in_words
@@ -89,10 +90,10 @@ def export(
             spark, paths, to, format=format, compression=compression, topics=topics, options=options | dict(others)
         )
     print_report(exported.partitions, form)
-    click.echo(tasks_in_words(exported.tasks, exported.skipped), err=True)
+    terminal.say(tasks_in_words(exported.tasks, exported.skipped), err=True)
     print_lost(exported.lost)
     if exported.replaced_keys:
-        click.echo(
+        terminal.say(
             f"note: {exported.replaced_keys:,} header keys hold U+FFFD: what is no UTF-8 in the log shows so", err=True
         )
     if exported.lost:

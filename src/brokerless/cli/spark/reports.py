@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from brokerless.cli import terminal
 from brokerless.cli.table import print_table
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def print_report(partitions: Sequence[PartitionReport], form: str) -> None:
 def print_lost(found: Sequence[Defect]) -> None:
     """Print the ranges that `--on-corrupt skip` left out of an export."""
     for lost in found:
-        click.echo(lost, err=True)
+        terminal.say(lost, err=True)
 
 
 def tasks_in_words(tasks: int, skipped: int) -> str:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from brokerless import _native
-from brokerless.cli.options import as_json, existing_path, int_from
+from brokerless.cli import terminal
+from brokerless.cli.options import LocalPath, as_json, existing_path, int_from
 from brokerless.cli.spark.pairs import pair
 from brokerless.cli.spark.reports import print_lost, print_report, tasks_in_words
 from brokerless.cli.spark.session import on_spark, task_progress
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     "--output",
     "to",
     required=True,
-    type=click.Path(file_okay=False),
+    type=LocalPath(file_okay=False),
     help="A log directory, created if it does not exist.",
 )
 @click.option("--topic", "topics", multiple=True, help="Only this topic. Repeatable.")
@@ -79,7 +80,7 @@ def restore(
             sole_replica=sole_replica,
         )
     print_report(restored.partitions, form)
-    click.echo(tasks_in_words(restored.tasks, restored.skipped), err=True)
+    terminal.say(tasks_in_words(restored.tasks, restored.skipped), err=True)
     print_lost(restored.lost)
     if restored.lost:
         raise SystemExit(1)

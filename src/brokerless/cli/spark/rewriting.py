@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from brokerless.cli import terminal
 from brokerless.cli.compact import compact
 from brokerless.cli.convert import convert
 from brokerless.cli.erase import erase
-from brokerless.cli.options import int_from, size
+from brokerless.cli.options import LocalPath, int_from, size
 from brokerless.cli.retain import retain
 from brokerless.cli.rewriting import RewriteTarget, target_of
 from brokerless.cli.spark.session import session_options, shared
@@ -71,7 +72,7 @@ class SparkRewriteTarget(RewriteTarget):
             )
             self._print_table(results, read, time.monotonic() - started)
         if done is not None and done.skipped:
-            click.echo(f"{done.skipped} partition{'s'[: done.skipped != 1]} done before: left alone", err=True)
+            terminal.say(f"{done.skipped} partition{'s'[: done.skipped != 1]} done before: left alone", err=True)
         return [result.report for result in results]
 
     def _print_table(self, results: list[RewriteResult[ReportT]], read: dict[str, int], seconds: float) -> None:
@@ -143,11 +144,11 @@ _TASK_BYTES = click.option(
 _OPTIONS = (
     click.option(
         "--resume-file",
-        type=click.Path(dir_okay=False),
+        type=LocalPath(dir_okay=False),
         help="Record finished partitions in this file, and resume from it after a failure.",
     ),
     click.option("--jobs", "tasks", type=int_from(1), help="Tasks at a time.  [default: as many as Spark has cores]"),
-    click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=click.Path(exists=True, file_okay=False)),
+    click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=LocalPath(exists=True, file_okay=False)),
 )
 
 COMMANDS = (

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from brokerless.cli import terminal
 from brokerless.cli.options import Progress
 from brokerless.notes import collected
 
@@ -192,5 +193,5 @@ def _in_short() -> Iterator[None]:
             _, _, of_java = str(error).partition("\n: ")
             raise click.ClickException((of_java or str(error)).partition("\n")[0]) from error
         kind, message = causes[-1]
-        click.echo(f"brokerless: {message}", err=True)
+        terminal.say(f"brokerless: {message}", err=True)
         raise SystemExit(1 if kind in _DAMAGE else 2) from error
