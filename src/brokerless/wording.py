@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     """Words an option, given by its name in Python, and perhaps its value."""
 
 
+_MOST_QUOTED = 15
+
+
 def python(name: str, value: str | None = None) -> str:
     """Word an option as Python takes it.
 
@@ -35,6 +38,18 @@ def spark(name: str, value: str | None = None) -> str:
     first, *others = name.split("_")
     camel_case = first + "".join(map(str.capitalize, others))
     return camel_case if value is None else f'.option("{camel_case}", "{value}")'
+
+
+def excerpt(content: object) -> str:
+    """Quote what a file holds: a few letters, for the file may be a link to one that is not to be shown.
+
+    >>> excerpt("x"), excerpt("-----BEGIN OPENSSH PRIVATE KEY-----")
+    ("'x'", "'-----BEGIN OPEN'...")
+    """
+    text = content if isinstance(content, str) else repr(content)
+    shown = text[:_MOST_QUOTED]
+    quoted = repr(shown) if isinstance(content, str) else shown
+    return quoted if shown == text else f"{quoted}..."
 
 
 _FACE: ContextVar[Face] = ContextVar("brokerless.wording", default=python)

@@ -89,7 +89,10 @@ UNTOLD = {
 """Settings that verbs need, and that the directories of old brokers do not tell."""
 METADATA = "__cluster_metadata-0"
 IDS = ("meta.properties",)
-OF_CLUSTERS = {"partition-missing", "partition-lost", "metadata-missing", "ids-missing", "ids-damaged"}
+OF_CLUSTERS = {
+    *("partition-missing", "partition-lost", "metadata-missing", "metadata-damaged", "ids-missing", "ids-damaged"),
+    *("ids-conflict", "directory-id-differs"),
+}
 """What is found of a copy without the other partitions, or without its ids, which no other file tells."""
 
 

@@ -13,6 +13,7 @@ import stat
 from typing import Self
 
 from brokerless import _native
+from brokerless.errors import CorruptRecordError
 from brokerless.io import remote
 from brokerless.io.remote import is_remote
 
@@ -113,6 +114,27 @@ def read_all(path: str) -> bytes:
     """
     with File(path) as file:
         return file.read(0, _bounded(file))
+
+
+def check_no_link(path: str) -> None:
+    """Refuse a link in the place of what brokerless makes itself: it would lead out of the directory.
+
+    Raises:
+        CorruptRecordError: `path` is a link.
+    """
+    if is_link(path):
+        raise CorruptRecordError("a link is in the place of what brokerless makes: remove the link", path=path)
+
+
+def read_own(path: str) -> bytes:
+    """Return the content of a small file that brokerless writes itself.
+
+    Raises:
+        CorruptRecordError: `path` is a link.
+        OSError: as for `read_all`.
+    """
+    check_no_link(path)
+    return read_all(path)
 
 
 def read_until_zeros(path: str) -> bytes:

@@ -15,6 +15,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from brokerless.errors import CorruptRecordError
+from brokerless.wording import excerpt
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -161,7 +162,7 @@ def parse_partition_metadata(content: bytes) -> PartitionMetadata:
     for line in lines:
         parts = _drop_empty_tail(re.split(r":[ \t\x0b\f]+", line))
         if len(parts) != 2:
-            raise CorruptRecordError(f"partition metadata is malformed: {line!r} is not `name: value`")
+            raise CorruptRecordError(f"partition metadata is malformed: {excerpt(line)} is not `name: value`")
         values.append(parts[1])
     version = _integer(values[0], 32)
     if version < 0:
@@ -240,7 +241,7 @@ def parse_meta_properties(content: bytes) -> MetaProperties:
             raise CorruptRecordError(f"meta.properties is of version {version}, and has no {name}")
     node, directory = properties.get("node.id" if version else "broker.id"), properties.get("directory.id")
     if directory is not None and not _is_uuid(directory, _RESERVED_DIRECTORY_IDS):
-        raise CorruptRecordError(f"meta.properties has a directory.id that no directory has: {directory!r}")
+        raise CorruptRecordError(f"meta.properties has a directory.id that no directory has: {excerpt(directory)}")
     node_id = None if node is None else _integer(node, 32)
     if version and node_id is not None and node_id < 0:
         raise CorruptRecordError(f"meta.properties has a node.id that no node has: {node_id}")
@@ -366,7 +367,9 @@ def _unescape(text: str) -> str:
         if match[1]:
             return chr(int(match[1], 16))
         if match[2] == "u":
-            raise CorruptRecordError(f"properties are malformed: no four hexadecimal digits behind \\u in {text!r}")
+            raise CorruptRecordError(
+                f"properties are malformed: no four hexadecimal digits behind \\u in {excerpt(text)}"
+            )
         return _CONTROLS.get(match[2] or "", match[2] or "")
 
     return _ESCAPE.sub(plain, text)
@@ -375,7 +378,7 @@ def _unescape(text: str) -> str:
 def _checkpoint_entries(content: bytes, fields: int) -> list[list[str]]:
     lines = _lines(content)
     if lines and lines[0] != "0":
-        raise CorruptRecordError(f"checkpoint has an unknown version: stored {lines[0]!r}, known 0")
+        raise CorruptRecordError(f"checkpoint has an unknown version: stored {excerpt(lines[0])}, known 0")
     if len(lines) < 2:
         return []
     announced = _integer(lines[1], 32)
@@ -415,7 +418,7 @@ def _integer(text: str, bits: int) -> int:
         value = int(text)
         if -(1 << bits - 1) <= value < 1 << bits - 1:
             return value
-    raise CorruptRecordError(f"not an int{bits}: {text!r}")
+    raise CorruptRecordError(f"not an int{bits}: {excerpt(text)}")
 
 
 def _uuid_bytes(text: str) -> bytes:
@@ -424,5 +427,5 @@ def _uuid_bytes(text: str) -> bytes:
     except (ValueError, binascii.Error):
         value = b""
     if len(value) != 16:
-        raise CorruptRecordError(f"not a uuid: {text!r}")
+        raise CorruptRecordError(f"not a uuid: {excerpt(text)}")
     return value

@@ -24,6 +24,7 @@ from brokerless.io import disk, storage
 from brokerless.io.remote import is_remote
 from brokerless.layout import checkpoints, file_names, restored_topics, streaming_epochs
 from brokerless.notes import note
+from brokerless.wording import excerpt
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -72,6 +73,8 @@ class Journal(NamedTuple):
         for _ in range(_LOOKS):
             if not storage.is_directory(path):
                 return None
+            # Its entries are moved: those of a link would be taken from anywhere.
+            storage.check_no_link(path)
             try:
                 return cls._read(root, path)
             except FileNotFoundError as error:
@@ -82,7 +85,7 @@ class Journal(NamedTuple):
     @classmethod
     def _read(cls, root: str, path: str) -> Self:
         try:
-            contents = json.loads(storage.read_all(f"{path}/{_CONTENTS}"))
+            contents = json.loads(storage.read_own(f"{path}/{_CONTENTS}"))
             version = contents["version"]
             staging, unique, gone = str(contents["staging"]), str(contents["unique"]), frozenset(contents["gone"])
             _check(staging, unique, gone)
@@ -90,17 +93,17 @@ class Journal(NamedTuple):
             raise CorruptRecordError(f"the journal of a write cannot be read: {error}", path=path) from error
         if version != _VERSION:
             raise CorruptRecordError(
-                f"the journal of a write has version {version}, expected {_VERSION}: use the newer brokerless that "
-                "wrote it",
+                f"the journal of a write has version {excerpt(version)}, expected {_VERSION}: use the newer brokerless "
+                "that wrote it",
                 path=path,
             )
         directories = set(storage.list_subdirectories(path))
         partitions = frozenset(name for name in directories if _is_partition(name))
         for name in sorted(partitions):
-            # A link would replace a partition directory and point outside the log directory.
-            if storage.is_link(f"{path}/{name}"):
-                raise CorruptRecordError("the journal of a write has a link, not a directory", path=f"{path}/{name}")
+            storage.check_no_link(f"{path}/{name}")
         own = frozenset(storage.list_directory(path)).intersection(ROOT_FILES)
+        for name in sorted(own):
+            storage.check_no_link(f"{path}/{name}")
         return cls(root, staging, unique, partitions, gone, own)
 
     @property
@@ -275,10 +278,12 @@ def _sync(journal: Journal) -> None:
 def _check(staging: str, unique: str, gone: Collection[str]) -> None:
     """Refuse unexpected names in a journal, because directories with these names are renamed and removed."""
     if not re.fullmatch("[0-9a-f]{32}", unique):
-        raise ValueError(f"{unique!r} is not 32 hex digits")
+        raise ValueError(f"{excerpt(unique)} is not 32 hex digits")
     for name, kinds in ((staging, ("delete",)), *((name, ("", "future")) for name in gone)):
         if "/" in name or file_names.parse_directory_name(name).leftover not in kinds:
-            raise ValueError(f"{name!r} is not the name of a {'staging' if name == staging else 'partition'} directory")
+            raise ValueError(
+                f"{excerpt(name)} is not the name of a {'staging' if name == staging else 'partition'} directory"
+            )
 
 
 def _is_partition(name: str) -> bool:

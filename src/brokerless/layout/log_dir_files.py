@@ -157,7 +157,7 @@ class LogDirFiles:
             paths.insert(0, f"{self.journal.path}/{name}")
         for path in paths:
             try:
-                content = storage.read_all(path)
+                content = (storage.read_own if name == restored_topics.FILE else storage.read_all)(path)
             except FileNotFoundError:
                 continue
             with located(path):

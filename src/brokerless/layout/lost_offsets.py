@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from brokerless.errors import CorruptRecordError, located
 from brokerless.io import storage
+from brokerless.wording import excerpt
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -31,7 +32,7 @@ def recorded(directory: str) -> list[tuple[int, int]]:
     """
     path = f"{directory}/{FILE}"
     with located(path), suppress(FileNotFoundError):
-        return parse(storage.read_all(path))
+        return parse(storage.read_own(path))
     return []
 
 
@@ -69,7 +70,7 @@ def parse(content: bytes) -> list[tuple[int, int]]:
     try:
         found = json.loads(content)
         if found["version"] != _VERSION:
-            raise ValueError(f"found version {found['version']}, expected {_VERSION}")
+            raise ValueError(f"found version {excerpt(found['version'])}, expected {_VERSION}")
         ranges = [(int(start), int(end)) for start, end in found["ranges"]]
         bounds = [bound for each in ranges for bound in each]
         if any(before > after for before, after in pairwise([0, *bounds, _MAX_OFFSET])):

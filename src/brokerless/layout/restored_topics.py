@@ -11,6 +11,7 @@ import json
 from typing import TYPE_CHECKING, NamedTuple
 
 from brokerless.errors import CorruptRecordError
+from brokerless.wording import excerpt
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,7 +37,7 @@ def parse(content: bytes) -> dict[str, RestoredTopic]:
     try:
         found = json.loads(content)
         if found["version"] != _VERSION:
-            raise ValueError(f"found version {found['version']}, expected {_VERSION}")
+            raise ValueError(f"found version {excerpt(found['version'])}, expected {_VERSION}")
         return {
             str(topic): RestoredTopic(str(made["digest"]), None if made["topic_id"] is None else str(made["topic_id"]))
             for topic, made in found["topics"].items()

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from brokerless.errors import CorruptRecordError
 from brokerless.io import storage
+from brokerless.wording import excerpt
 
 FILE = "brokerless-streaming-epochs.json"
 
@@ -58,12 +59,12 @@ def committed(root: str) -> dict[str, int]:
     """
     path = f"{root}/{FILE}"
     try:
-        found = json.loads(storage.read_all(path))
+        found = json.loads(storage.read_own(path))
         if found["version"] != _VERSION:
-            raise ValueError(f"found version {found['version']}, expected {_VERSION}")
+            raise ValueError(f"found version {excerpt(found['version'])}, expected {_VERSION}")
         for query, number in found["epochs"].items():
             if type(number) is not int or number < 0:
-                raise ValueError(f"{number!r} is no epoch of query {query}")
+                raise ValueError(f"{excerpt(number)} is no epoch of query {excerpt(query)}")
         return dict(found["epochs"])
     except FileNotFoundError:
         return {}

@@ -19,6 +19,7 @@ from brokerless import _native
 from brokerless.errors import CorruptRecordError
 from brokerless.io import disk, storage
 from brokerless.io.clock import now_ms
+from brokerless.wording import excerpt
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -174,9 +175,11 @@ def _states(path: str) -> dict[str, _State]:
 
 def _read(path: str) -> dict[str, _State]:
     try:
-        content = json.loads(storage.read_all(path))
+        content = json.loads(storage.read_own(path))
         if content["version"] != _VERSION:
-            raise CorruptRecordError(f"unknown version: stored {content['version']}, known {_VERSION}", path=path)
+            raise CorruptRecordError(
+                f"unknown version: stored {excerpt(content['version'])}, known {_VERSION}", path=path
+            )
         return {
             name: _State(
                 _integer(state["producer_id"], 0, (1 << 63) - 1),
@@ -192,11 +195,11 @@ def _read(path: str) -> dict[str, _State]:
 
 def _integer(value: object, low: int, high: int) -> int:
     if type(value) is not int or not low <= value <= high:
-        raise ValueError(f"{value!r} is not an integer from {low} to {high}")
+        raise ValueError(f"{excerpt(value)} is not an integer from {low} to {high}")
     return value
 
 
 def _outcome(value: object) -> Literal["open", "commit", "abort"]:
     if value == "commit" or value == "abort" or value == "open":  # noqa: PLR1714 - what mypy understands
         return value
-    raise ValueError(f"{value!r} is no outcome: open, commit or abort expected")
+    raise ValueError(f"{excerpt(value)} is no outcome: open, commit or abort expected")
