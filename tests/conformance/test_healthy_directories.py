@@ -15,7 +15,7 @@ OF_A_CRASH = {name for name, code in CODES.items() if code.severity == "note"} |
 
 
 def written(client, data, release, *, is_killed):
-    """Let a broker write transactions, compacted topics and commits, and end it."""
+    """Write transactions and commits with a broker, then stop or kill the broker."""
     kind, version = (OldBroker, {}) if release == OLDEST else (Broker, {"version": release})
     broker = kind(data, log=data.with_name("broker.log"), **version, **DEFAULTS)
     try:

@@ -22,7 +22,7 @@ from brokerless.errors import CorruptRecordError
 from brokerless.log_dir.recover import Forecast, forecast
 from support.polling import until
 
-# What is not known of a damaged directory is told.
+# A forecast warns of what damage hides.
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 OLDEST_KRAFT = "3.9.2"
 # Of a broker with ZooKeeper: it has no metadata log, and other ids.

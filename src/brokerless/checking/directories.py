@@ -77,7 +77,7 @@ def check_ids(paths: Iterable[str]) -> Iterator[Finding]:
 def check_doubled(roots: Iterable[LogDirFiles]) -> Iterator[Finding]:
     """Check whether a broker has a partition twice, in one of its directories or in two."""
     by_node: dict[int | str, list[str]] = {}
-    # The copy of a directory has all of it twice, which is told by its id.
+    # If one directory is a copy of another one, all partitions are in two. `check_ids` finds that by the directory.id.
     for root in {root.directory_id or root.path: root for root in roots}.values():
         node = root.path if root.node_id is None else root.node_id
         names = storage.list_subdirectories(root.path)

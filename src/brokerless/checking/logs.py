@@ -229,7 +229,7 @@ class LogCheck:
         if self._log.files.is_file:
             return
         for fault in partition_faults(self._log.path):
-            # What stops the metadata log is told with its log directory.
+            # `quorum_faults` finds a damaged id of the metadata log.
             if self._log.topic != METADATA_TOPIC or fault.code != "topic-id-damaged":
                 yield self._finding(fault.code, fault.path, fault.message)
         path = self._path(checkpoints.PARTITION_METADATA)

@@ -20,7 +20,7 @@ _MOST_OFFSET, _MOST_EPOCH = (1 << 63) - 1, (1 << 31) - 1
 
 
 class CutSnapshotError(CorruptRecordError):
-    """A snapshot of the metadata ends before its footer. A controller takes what there is, and misses nothing."""
+    """A snapshot of the metadata ends before its footer. A controller loads what comes before the cut."""
 
 
 def snapshot_of_name(name: str) -> tuple[int, int] | None:

@@ -371,7 +371,7 @@ class MetadataImage:
         self._configs.pop((TOPIC_RESOURCE, name), None)
 
     def _name_of(self, value: dict[str, Any]) -> str:
-        """Return the name of a record's topic, which has to be there (`ReplicationControlManager.replay`)."""
+        """Return the name of the topic of a record. Unknown ids are refused (`ReplicationControlManager.replay`)."""
         if value["topicId"] not in self._names:
             raise _RefusedError(f"there is no topic with the id {value['topicId']}")
         return self._names[value["topicId"]]
@@ -464,7 +464,8 @@ class MetadataImage:
         self._tokens.pop(value["tokenId"], None)
 
     def _hand_out_producer_ids(self, value: dict[str, Any]) -> None:
-        if value["nextProducerId"] <= self.next_producer_id:
+        # The first block may begin at 0.
+        if 0 < self.next_producer_id >= value["nextProducerId"]:
             raise _RefusedError(
                 f"the next producer id is {value['nextProducerId']}, and was {self.next_producer_id} before"
             )

@@ -56,7 +56,7 @@ class Cluster:
         image: the state in the metadata log, if it is known already.
 
     Attributes:
-        online: the ids of the broker's other log directories that are there.
+        online: the directory ids of the broker's other log directories.
 
     Raises:
         ValueError: `metadata` has no metadata log, or that of another cluster; or `broker_config` belongs to another
@@ -196,7 +196,7 @@ class Cluster:
         return f"the topic's own settings of {unnamed} are not known, and Kafka's defaults replace them: {where}"
 
     def unserved(self, key: tuple[str, int], topic_id: str | None) -> Unserved | None:
-        """Tell why a broker that starts here will not serve a partition; None: it will, or the metadata are not known.
+        """Return why a broker that starts here will not serve a partition; None if it will, or if nothing tells.
 
         A broker identifies a topic by its id, not by its name, and renames a stray partition's directory
         (`LogManager.isStrayKraftReplica`).
@@ -244,7 +244,7 @@ class Cluster:
         return self._without_directory(key)
 
     def _without_directory(self, key: tuple[str, int]) -> Unserved | None:
-        """Tell whether the id of this directory got lost, so that the controller takes its replicas for offline.
+        """Return the reason if this directory has lost its id: the controller then takes its replicas for offline.
 
         A broker that registers without a directory that it had before has lost its replicas there (KIP-858).
         """

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from brokerless import _native
 
 _CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-# Whoever reaches the port may connect: as many connections as this, each with a request of this size at most, in this
-# time. Others are closed at once.
+# Anybody who reaches the port may connect. These are the most connections at a time, and the largest size and the
+# longest time of a request. Further connections are closed at once.
 _MOST_CONNECTIONS = 16
 _MOST_BYTES = 8 << 10
 _SECONDS = 5.0

@@ -448,7 +448,7 @@ def test_damage_in_a_snapshot_names_its_file(broker, tmp_path, run, size):
     with pytest.raises(CorruptRecordError) as raised:
         bl.cluster(copy)
     assert raised.value.path == str(snapshot)
-    # What is there before the cut, a controller takes.
+    # A controller replays the records before the cut.
     code = "metadata-cut" if size else "metadata-damaged"
     (finding,) = [one for one in bl.check(copy, level="quick") if one.code == code]
     assert finding.path == str(snapshot)

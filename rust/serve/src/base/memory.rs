@@ -101,7 +101,7 @@ impl Share {
         self.give_back(elements.saturating_mul(OF_ELEMENT));
     }
 
-    /// Takes more, whether there is enough or not: for what is there already, such as the commits of an earlier run.
+    /// Takes more without asking whether there is enough: what an earlier run has committed is kept in any case.
     pub(crate) fn force(&self, bytes: usize) {
         self.memory.used.fetch_add(bytes, Ordering::Relaxed);
         self.bytes.fetch_add(bytes, Ordering::Relaxed);

@@ -439,7 +439,7 @@ mod tests {
         for partition in 1..1000 {
             let _ = keep(&commits, "g", &one(partition, commit(1, "")));
         }
-        // What is new finds no room. What is there can still be replaced.
+        // A new commit is refused. A commit that replaces another one is still taken.
         assert!(memory.used() <= 100 * OF_COMMIT);
         assert!(keep(&commits, "h", &one(0, commit(1, ""))).is_err());
         keep(&commits, "g", &one(0, commit(8, ""))).unwrap();

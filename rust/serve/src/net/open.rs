@@ -25,7 +25,7 @@ struct All {
     /// Those that have a place, each with what tells it that it has to give it up.
     places: HashMap<u64, Arc<Notify>>,
     of_address: HashMap<IpAddr, usize>,
-    /// Those that are nobody's yet, the oldest first.
+    /// Connections that have not logged in, nor had an answer, the oldest first.
     silent: BTreeMap<u64, IpAddr>,
     next: u64,
 }

@@ -97,7 +97,7 @@ impl Drop for Server {
     }
 }
 
-/// Takes connections. It waits for no lock that work holds: who comes is told at once.
+/// Accepts connections. It waits for no lock that an answer holds, so each new connection is accepted or closed at once.
 async fn accept(
     listener: StdListener,
     tls: Option<TlsAcceptor>,
