@@ -21,6 +21,7 @@ import java.util.Set;
 import java.util.concurrent.Callable;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.ExecutionException;
 import java.util.function.Function;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.ClassicGroupDescription;
@@ -51,6 +52,7 @@ import org.apache.kafka.common.GroupType;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.Uuid;
 import org.apache.kafka.common.compress.Compression;
+import org.apache.kafka.common.errors.GroupIdNotFoundException;
 import org.apache.kafka.common.errors.RetriableException;
 import org.apache.kafka.common.message.JoinGroupRequestData;
 import org.apache.kafka.common.message.JoinGroupResponseData;
@@ -403,51 +405,68 @@ class State {
     /** A line a group of any type. */
     static void groups(JsonNode command) throws Exception {
         try (Admin admin = Admin.create(Client.at(command))) {
-            for (GroupListing listing : admin.listGroups().all().get()) {
-                String group = listing.groupId();
-                ObjectNode node = Client.JSON.createObjectNode().put("group", group);
-                node.put("type", listing.type().map(Object::toString).orElse(null));
-                node.put("protocolType", listing.protocol());
-                node.put("listedState", listing.groupState().map(Object::toString).orElse(null));
-                ArrayNode members = node.putArray("members");
-                GroupType type = listing.type().orElse(GroupType.CLASSIC);
-                if (type == GroupType.SHARE) {
-                    ShareGroupDescription one = admin.describeShareGroups(List.of(group)).all().get().get(group);
-                    node.put("state", one.groupState().toString());
-                    node.put("epoch", one.groupEpoch()).put("assignmentEpoch", one.targetAssignmentEpoch());
-                    for (ShareMemberDescription member : one.members()) {
-                        ObjectNode row = members.addObject();
-                        row.put("id", member.consumerId()).put("clientId", member.clientId()).put("host", member.host());
-                        row.put("epoch", member.memberEpoch());
-                        assignment(row, member.assignment().topicPartitions());
+            for (int attempt = 1;; attempt++) {
+                try {
+                    describeGroups(admin).forEach(Client::print);
+                    return;
+                } catch (ExecutionException error) {
+                    // A group that became one of another type, or was deleted, after the list was made.
+                    if (!(error.getCause() instanceof GroupIdNotFoundException) || attempt == 20) {
+                        throw error;
                     }
-                } else if (type == GroupType.STREAMS) {
-                    StreamsGroupDescription one = admin.describeStreamsGroups(List.of(group)).all().get().get(group);
-                    node.put("state", one.groupState().toString());
-                    node.put("epoch", one.groupEpoch()).put("assignmentEpoch", one.targetAssignmentEpoch());
-                    for (StreamsGroupMemberDescription member : one.members()) {
-                        ObjectNode row = members.addObject();
-                        row.put("id", member.memberId()).put("instance", member.instanceId().orElse(null));
-                        row.put("clientId", member.clientId()).put("host", member.clientHost());
-                        row.put("epoch", member.memberEpoch());
-                        ArrayNode tasks = row.putArray("assignment");
-                        member.assignment().activeTasks().forEach(task -> task.partitions().forEach(
-                            partition -> tasks.addArray().add("active " + task.subtopologyId()).add(partition)));
-                    }
-                } else if (type == GroupType.CONSUMER) {
-                    ConsumerGroupDescription one = admin.describeConsumerGroups(List.of(group)).all().get().get(group);
-                    node.put("state", one.groupState().toString()).put("protocol", one.partitionAssignor());
-                    node.put("epoch", one.groupEpoch().orElse(null));
-                    node.put("assignmentEpoch", one.targetAssignmentEpoch().orElse(null));
-                    one.members().forEach(member -> member(members, member));
-                } else {
-                    ClassicGroupDescription one = admin.describeClassicGroups(List.of(group)).all().get().get(group);
-                    node.put("state", one.state().toString()).put("protocol", one.protocolData());
-                    one.members().forEach(member -> member(members, member));
+                    Thread.sleep(100);
                 }
-                Client.print(node);
             }
         }
+    }
+
+    private static List<ObjectNode> describeGroups(Admin admin) throws Exception {
+        List<ObjectNode> nodes = new ArrayList<>();
+        for (GroupListing listing : admin.listGroups().all().get()) {
+            String group = listing.groupId();
+            ObjectNode node = Client.JSON.createObjectNode().put("group", group);
+            node.put("type", listing.type().map(Object::toString).orElse(null));
+            node.put("protocolType", listing.protocol());
+            node.put("listedState", listing.groupState().map(Object::toString).orElse(null));
+            ArrayNode members = node.putArray("members");
+            GroupType type = listing.type().orElse(GroupType.CLASSIC);
+            if (type == GroupType.SHARE) {
+                ShareGroupDescription one = admin.describeShareGroups(List.of(group)).all().get().get(group);
+                node.put("state", one.groupState().toString());
+                node.put("epoch", one.groupEpoch()).put("assignmentEpoch", one.targetAssignmentEpoch());
+                for (ShareMemberDescription member : one.members()) {
+                    ObjectNode row = members.addObject();
+                    row.put("id", member.consumerId()).put("clientId", member.clientId()).put("host", member.host());
+                    row.put("epoch", member.memberEpoch());
+                    assignment(row, member.assignment().topicPartitions());
+                }
+            } else if (type == GroupType.STREAMS) {
+                StreamsGroupDescription one = admin.describeStreamsGroups(List.of(group)).all().get().get(group);
+                node.put("state", one.groupState().toString());
+                node.put("epoch", one.groupEpoch()).put("assignmentEpoch", one.targetAssignmentEpoch());
+                for (StreamsGroupMemberDescription member : one.members()) {
+                    ObjectNode row = members.addObject();
+                    row.put("id", member.memberId()).put("instance", member.instanceId().orElse(null));
+                    row.put("clientId", member.clientId()).put("host", member.clientHost());
+                    row.put("epoch", member.memberEpoch());
+                    ArrayNode tasks = row.putArray("assignment");
+                    member.assignment().activeTasks().forEach(task -> task.partitions().forEach(
+                        partition -> tasks.addArray().add("active " + task.subtopologyId()).add(partition)));
+                }
+            } else if (type == GroupType.CONSUMER) {
+                ConsumerGroupDescription one = admin.describeConsumerGroups(List.of(group)).all().get().get(group);
+                node.put("state", one.groupState().toString()).put("protocol", one.partitionAssignor());
+                node.put("epoch", one.groupEpoch().orElse(null));
+                node.put("assignmentEpoch", one.targetAssignmentEpoch().orElse(null));
+                one.members().forEach(member -> member(members, member));
+            } else {
+                ClassicGroupDescription one = admin.describeClassicGroups(List.of(group)).all().get().get(group);
+                node.put("state", one.state().toString()).put("protocol", one.protocolData());
+                one.members().forEach(member -> member(members, member));
+            }
+            nodes.add(node);
+        }
+        return nodes;
     }
 
     static void member(ArrayNode members, MemberDescription member) {
