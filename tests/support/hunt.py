@@ -89,11 +89,14 @@ UNTOLD = {
 """Settings that verbs need, and that the directories of old brokers do not tell."""
 METADATA = "__cluster_metadata-0"
 IDS = ("meta.properties",)
-OF_CLUSTERS = {
-    *("partition-missing", "partition-lost", "metadata-missing", "metadata-damaged", "ids-missing", "ids-damaged"),
-    *("ids-conflict", "directory-id-differs"),
+OF_CLUSTERS = {"partition-missing", "partition-lost", "metadata-missing", "ids-missing"}
+"""What is found of a copy without the other partitions."""
+OF_FILES = {
+    "partition.metadata": {"topic-id-differs"},
+    "meta.properties": {"ids-damaged", "ids-conflict", "directory-id-differs"},
+    "bootstrap.checkpoint": {"metadata-damaged"},
 }
-"""What is found of a copy without the other partitions, or without its ids, which no other file tells."""
+"""What is found of a damaged file that no other file tells."""
 
 
 class Batch(NamedTuple):
@@ -487,7 +490,7 @@ class Hunt:
         is_known = self.damage.spans is not None and not self.damage.is_gone
         if untold and is_known and not self._is_end_untold() and not self._is_move_untold():
             self._fail(f"repair does not tell that {untold} are lost: {repaired}")
-        hidden = OF_CLUSTERS | ({"topic-id-differs"} if self.damage.file == "partition.metadata" else set())
+        hidden = OF_CLUSTERS | OF_FILES.get(self.damage.file, set())
         found = [one for one in bl.check(repaired.to) if one.severity != "note" and one.code not in hidden]
         if found:
             self._fail(f"found in the repaired directory: {found}, {repaired}")

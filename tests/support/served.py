@@ -9,6 +9,10 @@ import time
 from pathlib import Path
 
 API_VERSIONS, METADATA = 18, 3
+PARTITIONS = 3000
+"""Of topic `wide` in the directory that is served."""
+CAP_MIB = 256
+"""The most memory above that of a server at rest, as docs/serving.md states it, in MiB."""
 
 
 class Process:

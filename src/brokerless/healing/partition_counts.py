@@ -26,6 +26,7 @@ from brokerless.state.internal_topic import (
     REMOTE_LOG_METADATA_TOPIC,
     SHARE_STATE_TOPIC,
     TRANSACTIONS_TOPIC,
+    java_hash,
 )
 
 if TYPE_CHECKING:
@@ -87,20 +88,6 @@ def likely_count(topic: str, logs: Mapping[int, Log], least: int) -> Count:
             return Count(count, f"{what}, {fits}{more}" if count == default else f"{fits}{more}")
     why = "although no number fits its keys: its coordinators may not find what they wrote"
     return Count(default, f"{why}{more}")
-
-
-def java_hash(text: str) -> int:
-    """Return the absolute value of a string's hash in Java, as Kafka's `Utils.abs` has it.
-
-    >>> java_hash("orders"), java_hash("polygenelubricants")
-    (1008770331, 0)
-    """
-    found = 0
-    units = text.encode("utf-16-be", "surrogatepass")
-    for at in range(0, len(units), 2):
-        found = (found * 31 + int.from_bytes(units[at : at + 2])) & 0xFFFFFFFF
-    # The least int32 has no absolute value: Kafka takes 0.
-    return found if found < 1 << 31 else (1 << 32) - found if found > 1 << 31 else 0
 
 
 def _of_group(key: dict[str, Any], _: dict[str, Any]) -> int | None:

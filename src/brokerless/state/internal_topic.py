@@ -136,6 +136,23 @@ def tell_absent(directories: LogDirs, topic: str) -> None:
         note(f"{names}{more} {are} in none of the paths: {its} {what} are not shown")
 
 
+def java_hash(text: str) -> int:
+    """Return the absolute value of a string's hash in Java, as Kafka's `Utils.abs` has it.
+
+    A coordinator takes it modulo the topic's number of partitions to find the partition of a group or a transactional
+    id.
+
+    >>> java_hash("orders"), java_hash("polygenelubricants")
+    (1008770331, 0)
+    """
+    found = 0
+    units = text.encode("utf-16-be", "surrogatepass")
+    for at in range(0, len(units), 2):
+        found = (found * 31 + int.from_bytes(units[at : at + 2])) & 0xFFFFFFFF
+    # The least int32 has no absolute value: Kafka takes 0.
+    return found if found < 1 << 31 else (1 << 32) - found if found > 1 << 31 else 0
+
+
 def known_logs(
     directories: LogDirs, topics: Iterable[str] | None = None, partitions: Iterable[int] | None = None
 ) -> list[Log]:

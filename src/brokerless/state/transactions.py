@@ -17,6 +17,7 @@ from brokerless.state.internal_topic import (
     TRANSACTIONS_TOPIC,
     RowMemory,
     committed_rows,
+    java_hash,
     known_logs,
     latest_records,
     logs_of,
@@ -324,16 +325,7 @@ def _are_all(coordinators: Iterable[Log], rows: list[dict[str, Any]]) -> bool:
     count = len(numbers)
     if numbers != set(range(count)) or not count:
         return False
-    return all(_java_hash(row["transactional_id"]) % count == row["coordinator_partition"] for row in rows)
-
-
-def _java_hash(text: str) -> int:
-    """Return the hash of a string in Java, without its sign (`Utils.abs`)."""
-    value = 0
-    for unit in memoryview(text.encode("utf-16-le", "surrogatepass")).cast("H"):
-        value = (31 * value + unit) & 0xFFFFFFFF
-    # The least int32 has no positive one, and counts as 0.
-    return abs(value - (1 << 32) if value >> 31 else value) % (1 << 31)
+    return all(java_hash(row["transactional_id"]) % count == row["coordinator_partition"] for row in rows)
 
 
 def _time(ms: int) -> int | None:

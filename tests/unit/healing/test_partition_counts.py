@@ -5,8 +5,9 @@ import struct
 
 import pytest
 
-from brokerless.healing.partition_counts import java_hash, likely_count
+from brokerless.healing.partition_counts import likely_count
 from brokerless.log.log import Log
+from brokerless.state.internal_topic import java_hash
 from support.state_records import commit_key, commit_value, remote_segment, text, transaction_key, write_records
 
 GROUPS = [f"group-{number}" for number in range(40)]

@@ -12,12 +12,12 @@ from brokerless import _native
 from brokerless.checking.check import check
 from brokerless.errors import CorruptRecordError, LogInUseError, UnsupportedFormatError
 from brokerless.healing.log_repair import salvage
-from brokerless.healing.partition_counts import java_hash
 from brokerless.layout import checkpoints, file_names
 from brokerless.layout.commit_journal import NAME as JOURNAL
 from brokerless.layout.release import Release
 from brokerless.metadata.bootstrap import feature_records
 from brokerless.metadata.records import BROKER_RESOURCE, TOPIC_RESOURCE, config_record, partition_record, topic_record
+from brokerless.state.internal_topic import java_hash
 from support import damage
 from support.log_files import NOW, batch, marker, write_segment
 from support.reference_decoder import crc32c

@@ -15,30 +15,25 @@ from pathlib import Path
 
 import pytest
 
-import brokerless as bl
-from support.log_files import NOW, batch
-from support.served import API_VERSIONS, METADATA, Process, Watch, answer, request, text
+from support.served import (
+    API_VERSIONS,
+    CAP_MIB,
+    METADATA,
+    PARTITIONS,
+    Process,
+    Watch,
+    answer,
+    request,
+    text,
+)
 
 pytestmark = pytest.mark.slow
 
 FETCH, LIST_OFFSETS, OFFSET_COMMIT, OFFSET_FETCH, FIND_COORDINATOR, JOIN_GROUP = 1, 2, 8, 9, 10, 11
 LEAVE_GROUP, DESCRIBE_GROUPS, LIST_GROUPS, OFFSET_FOR_LEADER_EPOCH, CONSUMER_HEARTBEAT = 13, 15, 16, 23, 68
-PARTITIONS = 3000
 LONG = b"x" * 32_000
-"""The most memory above that of a server at rest, as docs/serving.md states it, in MiB."""
-CAP_MIB = 256
-"""The longest wait of another client, in seconds, on a machine that has time."""
 IN_TIME = 1.0
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory):
-    path = tmp_path_factory.mktemp("served") / "data"
-    with bl.create_log_dir(path) as log_dir:
-        log_dir.create_topic("wide", partitions=PARTITIONS)
-        log_dir.create_topic("t")
-        log_dir.log("t", 0).append(batch(0, [b"v"], timestamp=NOW))
-    return path
+"""The longest wait of another client, in seconds, on a machine that has time."""
 
 
 def send(server, requests, connections=1, waits=True):

@@ -9,28 +9,13 @@ import time
 
 import pytest
 
-import brokerless as bl
-from support.log_files import NOW, batch
-from support.served import API_VERSIONS, METADATA, Process, answer, request
+from support.served import API_VERSIONS, CAP_MIB, METADATA, PARTITIONS, Process, answer, request
 
 pytestmark = pytest.mark.slow
 
 FETCH, OFFSET_COMMIT, JOIN_GROUP, DESCRIBE_CONFIGS = 1, 8, 11, 32
-PARTITIONS = 3000
 # A machine that runs other tests beside this one is slow; a client that is kept waiting waits for a minute and more.
 IN_TIME = 15
-"""The most memory above that of a server at rest, as docs/serving.md states it, in MiB."""
-CAP_MIB = 256
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory):
-    path = tmp_path_factory.mktemp("served") / "data"
-    with bl.create_log_dir(path) as log_dir:
-        log_dir.create_topic("wide", partitions=PARTITIONS)
-        log_dir.create_topic("t")
-        log_dir.log("t", 0).append(batch(0, [b"v" * 100_000], timestamp=NOW))
-    return path
 
 
 def answers_within(server, seconds):
