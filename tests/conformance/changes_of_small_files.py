@@ -99,6 +99,7 @@ CHANGES |= {
     "meta: node.id x": lambda data: rewritten(data, META, "node.id=x"),
     "meta: node.id empty": lambda data: rewritten(data, META, "node.id="),
     "meta: node.id -1": lambda data: rewritten(data, META, "node.id=-1"),
+    "meta: node.id 7": lambda data: rewritten(data, META, "node.id=7"),
     "meta: broker.id beside node.id": lambda data: rewritten(data, META, "broker.id=1"),
     "meta: no cluster.id": partial(rewritten, name=META, without="cluster.id"),
     "meta: cluster.id empty": lambda data: rewritten(data, META, "cluster.id="),
@@ -299,6 +300,8 @@ CHANGES |= {
     "directory: empty, new-0": lambda data: (data / "new-0").mkdir(),
     "directory: t-0 gone": lambda data: shutil.rmtree(data / "t-0"),
     "directory: a file x": partial(write, name="x", content="x"),
+    "directory: a file new-0": partial(write, name="new-0", content="x"),
+    "directory: a file t-0": lambda data: in_place_of(data / "t-0"),
 }
 
 # Records of the metadata that a controller, or a broker, may refuse. What a later release may have written is no fault:
@@ -484,6 +487,11 @@ def holder(disks, partition="t-0"):
     return sorted(disks, key=lambda disk: not (disk / partition).exists())
 
 
+def in_place_of(directory):
+    shutil.rmtree(directory)
+    directory.write_text("x")
+
+
 def doubled(*disks, name="t-0"):
     here, there = holder(disks)
     shutil.copytree(here / "t-0", there / name)
@@ -495,15 +503,33 @@ TWO_DISKS = {
     "a partition in both, by another name": partial(doubled, name="t-00"),
     "a partition and its future": partial(doubled, name=f"t-0.{'0' * 32}-future"),
     "a partition and a stray one": partial(doubled, name=f"t-0.{'0' * 32}-stray"),
+    "a file in a partition's place": lambda *disks: in_place_of(holder(disks)[0] / "t-0"),
     "a partition moved by hand": lambda *disks: shutil.move(holder(disks)[0] / "t-0", holder(disks)[1] / "t-0"),
     "one directory.id": lambda one, other: shutil.copy(one / META, other / META),
     "another node.id": lambda one, other: rewritten(other, META, "node.id=7"),
     "another cluster.id": lambda one, other: rewritten(other, META, "cluster.id=abc"),
-    "the second: no cluster.id": lambda one, other: rewritten(other, META, without="cluster.id"),
-    "the second: no ids": lambda one, other: (other / META).unlink(),
-    "the first: no ids": lambda one, other: (one / META).unlink(),
-    "the second: empty ids": lambda one, other: write(other, META, ""),
     "the second: another directory.id": lambda one, other: rewritten(other, META, f"directory.id={OTHER_ID}"),
-    "the second: a checkpoint": lambda one, other: write(other, POINTS, "x\n"),
-    "the second: lost+found": lambda one, other: (other / "lost+found").mkdir(),
+    "the second: a metadata log": lambda one, other: shutil.copytree(
+        one / "__cluster_metadata-0", other / "__cluster_metadata-0"
+    ),
+    "both: node.id 7": lambda *disks: [rewritten(disk, META, "node.id=7") for disk in disks],
+    "both: a checkpoint": lambda *disks: [write(disk, POINTS, "x\n") for disk in disks],
+    "both: no cluster.id": lambda *disks: [rewritten(disk, META, without="cluster.id") for disk in disks],
 }
+# What is in each log directory, or in that of one partition.
+IN_ANY = (
+    *(name for name in CHANGES if name.startswith("meta: ")),
+    *(f"{name}: malformed" for name in CHECKPOINTS),
+    "bootstrap: garbage",
+    "directory: lost+found",
+    "directory: empty, new-0",
+)
+OF_PARTITION = (
+    *(name for name in CHANGES if name.startswith(("epochs: ", "topic id: "))),
+    "file: backup.log",
+    "file: x.swap",
+    "folder: 00000000000000000009.log",
+)
+TWO_DISKS |= {f"the first: {name}": lambda one, _, name=name: CHANGES[name](one) for name in IN_ANY}
+TWO_DISKS |= {f"the second: {name}": lambda _, other, name=name: CHANGES[name](other) for name in IN_ANY}
+TWO_DISKS |= {f"one: {name}": lambda *disks, name=name: CHANGES[name](holder(disks)[0]) for name in OF_PARTITION}

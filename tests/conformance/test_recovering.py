@@ -104,7 +104,7 @@ def test_a_broker_without_meta_properties_does_not_start(killed, tmp_path):
     data, _ = killed
     properties = (data / "meta.properties").read_bytes()
     (data / "meta.properties").unlink()
-    assert forecast(str(data)).stopping
+    assert forecast(str(data)).faults
     list(recovered(str(data)))
     # Formatting is what an administrator does with a new directory, and this is none.
     with (
@@ -205,7 +205,7 @@ def test_a_broker_does_not_start_on_a_damaged_small_file_of_its_metadata_log(
     file.write_text(content)
     said = forecast(str(data))
     assert said.summary().endswith("; a broker will not start")
-    assert said.stopping[0].endswith("a broker recreates it" if name == "partition.metadata" else " starts without it")
+    assert said.faults[0].endswith("a broker recreates it" if name == "partition.metadata" else " starts without it")
     with pytest.raises(AssertionError, match=complaint):
         Broker(data, log=tmp_path / "stopped.log")
     file.unlink()
@@ -231,7 +231,7 @@ def test_a_broker_does_not_start_on_directories_whose_ids_conflict(killed, tmp_p
     (disk / "meta.properties").write_text("".join(f"{name}={value}\n" for name, value in changed.items()))
     said = Forecast.of_all([forecast(str(data)), forecast(str(disk))])
     assert said.summary().endswith("; a broker will not start")
-    assert name in said.stopping[0]
+    assert name in said.faults[0]
     with pytest.raises(AssertionError, match=complaint):
         Broker(data, disk, log=tmp_path / "stopped.log")
 

@@ -301,9 +301,14 @@ def _roots(paths: Iterable[str], directories: LogDirs) -> list[LogDirFiles]:
 def _of_directories(roots: Sequence[LogDirFiles], directories: LogDirs, known: Known) -> Iterator[Finding]:
     for root in roots:
         if root.is_there:
-            yield from check_directory(root)
+            others = [other.path for other in roots if other is not root and _may_be_of_one_broker(root, other)]
+            yield from check_directory(root, others)
     yield from check_doubled(roots)
     yield from check_cluster([root.path for root in roots], directories, known)
+
+
+def _may_be_of_one_broker(root: LogDirFiles, other: LogDirFiles) -> bool:
+    return root.node_id is None or other.node_id in (None, root.node_id)
 
 
 def topic_configs(known: Known, roots: Sequence[LogDirFiles]) -> dict[str, TopicConfig]:

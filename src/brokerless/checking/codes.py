@@ -262,7 +262,8 @@ CODES: dict[str, Code] = {
     "epochs-damaged": Code(
         "error",
         "the file of leader epochs cannot be read",
-        "It does not start on the log: remove the file first, and it goes on with the epochs of the batches.",
+        "It does not start, or takes the log directory offline. Without the file it goes on with the epochs of the "
+        "batches.",
         "None.",
         _REBUILD,
         subject="state",
@@ -391,7 +392,7 @@ CODES: dict[str, Code] = {
         "error",
         "a record of a coordinator cannot be decoded",
         "It starts. Its coordinator loads nothing of this partition: the groups, or transactional ids, in it are not "
-        "available.",
+        "available. Before 3.4.1 that is so for a record of an unknown type, too.",
         "`brokerless groups` and `brokerless transactions` leave the record out.",
         "`brokerless erase --in-place --bytes hex --key` with the key of the record, on each replica. A record without "
         f"a key: {_REPLICA}, if it does not have the record",
@@ -401,7 +402,8 @@ CODES: dict[str, Code] = {
     "checkpoint-damaged": Code(
         "error",
         "a checkpoint file cannot be read",
-        "It does not start. Without the file it recovers all logs, or forgets high watermarks and log starts.",
+        "It does not start, or takes the log directory offline. Without the file it recovers all logs, or forgets "
+        "high watermarks and log starts.",
         "Records before the log start may be there again.",
         "`brokerless repair`, or remove the file: a broker writes it again",
         is_cured=True,
@@ -450,7 +452,7 @@ CODES: dict[str, Code] = {
     "topic-id-damaged": Code(
         "error",
         "a partition.metadata cannot be read",
-        "It does not start.",
+        "It does not start, or takes the log directory offline.",
         "None.",
         "`brokerless repair` writes the file with the topic's id from the metadata, or from another partition",
         is_cured=True,
@@ -525,7 +527,7 @@ CODES: dict[str, Code] = {
     "leftover": Code(
         "note",
         "files or directories are left of a deletion, a compaction or a move",
-        "It finishes or removes them when it starts.",
+        "It finishes or removes them when it starts. Before 3.7 a `-stray` directory stops it.",
         "Reads skip them.",
         "none is needed",
         is_cured=True,
@@ -537,6 +539,15 @@ CODES: dict[str, Code] = {
         "It does not start.",
         "Reads skip it.",
         "move the directory out",
+        stops_broker=True,
+        level="quick",
+    ),
+    "name-taken": Code(
+        "error",
+        "a file has the name of a partition's directory, and the metadata place the partition there",
+        "It cannot make the directory, and takes the log directory offline; without another one it does not start.",
+        "Reads skip it.",
+        "move the file out. Then see `partition-lost`",
         stops_broker=True,
         level="quick",
     ),
@@ -552,7 +563,7 @@ CODES: dict[str, Code] = {
     "file-unknown": Code(
         "error",
         "the name of a file ends as those of Kafka's files do, and does not begin with an offset",
-        "It does not start: it takes the beginning of the name for an offset.",
+        "It does not start: it takes the beginning of the name for an offset. Before 3.0 it passes over a `.swap`.",
         "Reads skip it.",
         "move the file out, or let `brokerless repair` do that",
         is_cured=True,
@@ -580,7 +591,7 @@ CODES: dict[str, Code] = {
     "ids-missing": Code(
         "error",
         "meta.properties is missing",
-        "A broker with KRaft does not start, unless another of its log.dirs has one.",
+        "A broker with KRaft does not start. One with ZooKeeper writes the file again.",
         "None.",
         "put the file back, or `kafka-storage.sh format --ignore-formatted` with the same cluster id and node id",
         stops_broker=True,
@@ -589,7 +600,7 @@ CODES: dict[str, Code] = {
     "ids-damaged": Code(
         "error",
         "meta.properties cannot be read",
-        "It does not start.",
+        "It does not start, or takes the log directory offline.",
         "None.",
         "write the file again with version, cluster.id, node.id and directory.id",
         stops_broker=True,

@@ -12,15 +12,17 @@ from brokerless.layout import checkpoints, file_names
 from brokerless.log_dir.start_faults import (
     conflicting_ids,
     doubled_partitions,
+    foreign_ids,
     missing_ids,
     overlooked_checkpoints,
     partition_faults,
     start_faults,
+    taken_names,
 )
 from brokerless.metadata.directory import CutSnapshotError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     import pyarrow as pa
 
@@ -34,9 +36,9 @@ if TYPE_CHECKING:
 _COORDINATORS = "__transaction_state"
 
 
-def check_directory(root: LogDirFiles) -> Iterator[Finding]:
-    """Check the names and small files of one log directory."""
-    for fault in (*start_faults(root.path), *missing_ids(root.path)):
+def check_directory(root: LogDirFiles, beside: Collection[str]) -> Iterator[Finding]:
+    """Check the names and small files of one log directory. `beside` are the others of its broker."""
+    for fault in (*start_faults(root.path, beside), *missing_ids(root.path, beside)):
         yield _of_fault(fault)
     for file, message in overlooked_checkpoints(root.path):
         code = "watermarks-damaged" if file.endswith(checkpoints.HIGH_WATERMARKS) else "checkpoint-reset"
@@ -58,7 +60,7 @@ def check_directory(root: LogDirFiles) -> Iterator[Finding]:
 
 
 def _of_fault(fault: Fault) -> Finding:
-    return Finding(code=fault.code, path=fault.path, message=fault.message)
+    return Finding(code=fault.code, path=fault.path, message=fault.finding)
 
 
 def check_ids(paths: Iterable[str]) -> Iterator[Finding]:
@@ -170,11 +172,13 @@ def _placed(directories: LogDirs, state: ClusterState) -> Iterator[Finding]:
             clusters[path].config_of(topic)
         except ValueError as error:
             yield Finding(code="metadata-damaged", topic=topic, path=state.path, message=str(error))
-    yield from _missing(directories, state, {(log.topic, log.partition, log.root.path) for log in logs})
+    for cluster in clusters.values():
+        yield from map(_of_fault, (*foreign_ids(cluster), *taken_names(cluster)))
+    yield from _missing(directories, state, {(log.topic, log.partition, log.root.node_id) for log in logs})
 
 
 def _missing(
-    directories: LogDirs, state: ClusterState, there: Container[tuple[str | None, int | None, str]]
+    directories: LogDirs, state: ClusterState, there: Collection[tuple[str | None, int | None, int | None]]
 ) -> Iterator[Finding]:
     """Yield the partitions that the metadata place in a directory that does not have them."""
     here = {root.directory_id: root for root in directories.roots if root.directory_id is not None}
@@ -182,7 +186,8 @@ def _missing(
     for row in state.rows("partitions"):
         for directory in row.get("directories") or ():
             root = here.get(directory)
-            if root is None or (row["topic"], row["partition"], root.path) in there:
+            # A broker tells its controller where it found what was moved to another of its directories.
+            if root is None or (row["topic"], row["partition"], root.node_id) in there:
                 continue
             # Another directory of the broker may have it, and one that was killed may not have made it yet.
             is_known = registered.get(root.node_id, {None}) <= here.keys() and root.is_clean

@@ -231,7 +231,7 @@ class LogCheck:
         for fault in partition_faults(self._log.path):
             # `quorum_faults` finds a damaged id of the metadata log.
             if self._log.topic != METADATA_TOPIC or fault.code != "topic-id-damaged":
-                yield self._finding(fault.code, fault.path, fault.message)
+                yield self._finding(fault.code, fault.path, fault.finding)
         path = self._path(checkpoints.PARTITION_METADATA)
         has_id = self._log.topic in (None, METADATA_TOPIC) or storage.exists(path)
         if self._log.root.is_kraft and not has_id:

@@ -197,15 +197,13 @@ def _name_faults(clusters: list[Cluster]) -> None:
     from brokerless.log_dir.start_faults import missing_ids, start_faults
 
     for cluster in clusters:
-        for fault in start_faults(cluster.path):
+        beside = [other.path for other in clusters if other is not cluster]
+        for fault in (*start_faults(cluster.path, beside), *missing_ids(cluster.path, beside)):
             terminal.say(f"note: {fault}", err=True)
-    for missing in (
-        ["; ".join(map(str, missing_ids(cluster.path))) for cluster in clusters],
-        [cluster.missing_metadata() for cluster in clusters],
-    ):
-        # One disk of a broker with the files is enough.
-        for said in missing if all(missing) else ():
-            terminal.say(f"note: {said}", err=True)
+    missing = [cluster.missing_metadata() for cluster in clusters]
+    # One disk of a broker with the metadata is enough.
+    for said in missing if all(missing) else ():
+        terminal.say(f"note: {said}", err=True)
 
 
 def _first_timestamp(log: Log) -> int | None:

@@ -61,7 +61,9 @@ def recover(
     """
     from brokerless.errors import CorruptRecordError
     from brokerless.log_dir.recover import Forecast, forecast, recovered
+    from brokerless.log_dir.start_faults import OfflineError
     from brokerless.metadata.directory import metadata_among
+    from brokerless.recovery.load_result import SilentLossError
 
     try:
         forecasts = {
@@ -74,12 +76,16 @@ def recover(
             )
             for path in paths
         }
-    except CorruptRecordError:
-        terminal.say("a broker will not start")
+    except SilentLossError:
+        terminal.say("a broker will start and lose records")
+        raise
+    except CorruptRecordError as error:
+        starts = isinstance(error, OfflineError) and len(paths) > 1
+        terminal.say("a broker will start, without one of its log directories" if starts else "a broker will not start")
         raise
     found = Forecast.of_all(forecasts.values())
     terminal.say(found.summary())
-    for line in (*found.stopping, *found.dropping, *found.missing, *found.notes):
+    for line in (*found.faults, *found.dropping, *found.missing, *found.notes):
         terminal.say(line)
     with Progress(prints=True) as progress:
         for path in paths:

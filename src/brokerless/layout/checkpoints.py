@@ -47,10 +47,11 @@ OFFSET_CHECKPOINTS = (RECOVERY_POINTS, LOG_START_OFFSETS, HIGH_WATERMARKS, FIRST
 _RESERVED_DIRECTORY_IDS = 100
 
 
-class CheckpointNumberError(CorruptRecordError):
-    """A number in an entry of a checkpoint is none, or the number of entries is below 0.
+class UnexpectedContentError(CorruptRecordError):
+    """Content that Kafka does not take for a file that cannot be read, such as a letter in the place of a number.
 
-    `CheckpointFile` of Kafka 3 and later fails on these with an error that its callers do not expect.
+    A broker takes the log directory of a file that it cannot read offline, and stops for what it does not expect. Kafka
+    3 and later pass over this in the offset checkpoints of a log directory.
     """
 
 
@@ -106,7 +107,7 @@ def parse_offset_checkpoint(content: bytes) -> dict[tuple[str, int], int]:
     try:
         return {(topic, _integer(partition, 32)): _integer(offset, 64) for topic, partition, offset in entries}
     except CorruptRecordError as error:
-        raise CheckpointNumberError(f"checkpoint is malformed: {error}") from None
+        raise UnexpectedContentError(f"checkpoint is malformed: {error}") from None
 
 
 def format_offset_checkpoint(offsets: Mapping[tuple[str, int], int]) -> bytes:
@@ -131,12 +132,14 @@ def parse_leader_epochs(content: bytes) -> list[LeaderEpoch]:
     >>> parse_leader_epochs(b"0\n1\n3 17\n")
     [LeaderEpoch(epoch=3, start_offset=17)]
     """
-    entries = [
-        LeaderEpoch(_integer(epoch, 32), _integer(start, 64)) for epoch, start in _checkpoint_entries(content, fields=2)
-    ]
-    for entry in entries:
-        if min(entry) < 0:
-            raise CorruptRecordError(f"checkpoint has an entry below 0: epoch {entry.epoch} at {entry.start_offset}")
+    lines = _checkpoint_entries(content, fields=2)
+    try:
+        entries = [LeaderEpoch(_integer(epoch, 32), _integer(start, 64)) for epoch, start in lines]
+    except CorruptRecordError as error:
+        raise UnexpectedContentError(f"checkpoint is malformed: {error}") from None
+    for epoch, start in entries:
+        if min(epoch, start) < 0:
+            raise UnexpectedContentError(f"checkpoint has an entry below 0: epoch {epoch} at {start}")
     return entries
 
 
@@ -156,18 +159,21 @@ def parse_partition_metadata(content: bytes) -> PartitionMetadata:
     'AAECAwQFBgcICQoLDA0ODw'
     """
     lines = _lines(content)[:2]
-    if len(lines) < 2:
-        raise CorruptRecordError(f"partition metadata is cut: {len(lines)} of 2 lines")
     values = []
     for line in lines:
         parts = _drop_empty_tail(re.split(r":[ \t\x0b\f]+", line))
         if len(parts) != 2:
             raise CorruptRecordError(f"partition metadata is malformed: {excerpt(line)} is not `name: value`")
         values.append(parts[1])
-    version = _integer(values[0], 32)
-    if version < 0:
+    if values and (version := _integer(values[0], 32)) < 0:
         raise CorruptRecordError(f"partition metadata has an unknown version: {version}")
-    if not any(_uuid_bytes(values[1])):
+    if len(values) < 2:
+        raise UnexpectedContentError(f"partition metadata is cut: {len(values)} of 2 lines")
+    try:
+        uuid = _uuid_bytes(values[1])
+    except CorruptRecordError as error:
+        raise UnexpectedContentError(str(error.args[0])) from None
+    if not any(uuid):
         raise CorruptRecordError(f"partition metadata has no topic id: {values[1]} is the zero uuid")
     return PartitionMetadata(version, values[1])
 
@@ -240,11 +246,12 @@ def parse_meta_properties(content: bytes) -> MetaProperties:
         if name not in properties:
             raise CorruptRecordError(f"meta.properties is of version {version}, and has no {name}")
     node, directory = properties.get("node.id" if version else "broker.id"), properties.get("directory.id")
-    if directory is not None and not _is_uuid(directory, _RESERVED_DIRECTORY_IDS):
-        raise CorruptRecordError(f"meta.properties has a directory.id that no directory has: {excerpt(directory)}")
     node_id = None if node is None else _integer(node, 32)
+    if directory is not None and not _is_uuid(directory, _RESERVED_DIRECTORY_IDS):
+        kind = UnexpectedContentError if _is_uuid(directory, 0) else CorruptRecordError
+        raise kind(f"meta.properties has a directory.id that no directory has: {excerpt(directory)}")
     if version and node_id is not None and node_id < 0:
-        raise CorruptRecordError(f"meta.properties has a node.id that no node has: {node_id}")
+        raise UnexpectedContentError(f"meta.properties has a node.id that no node has: {node_id}")
     return MetaProperties(
         version=version, cluster_id=properties.get("cluster.id"), node_id=node_id, directory_id=directory
     )
@@ -383,7 +390,7 @@ def _checkpoint_entries(content: bytes, fields: int) -> list[list[str]]:
         return []
     announced = _integer(lines[1], 32)
     if announced < 0:
-        raise CheckpointNumberError(f"checkpoint is malformed: {announced} entries announced")
+        raise UnexpectedContentError(f"checkpoint is malformed: {announced} entries announced")
     entries = [_drop_empty_tail(re.split(r"[ \t\x0b\f]+", line)) for line in lines[2:]]
     for number, entry in enumerate(entries, start=3):
         if len(entry) != fields:

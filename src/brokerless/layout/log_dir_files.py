@@ -138,7 +138,7 @@ class LogDirFiles:
         nothing = checkpoints.MetaProperties(version=0, cluster_id=None, node_id=None, directory_id=None)
         try:
             return self._parsed(checkpoints.META_PROPERTIES, checkpoints.parse_meta_properties, nothing)
-        except CorruptRecordError as error:
+        except (CorruptRecordError, IsADirectoryError) as error:
             note(f"read as if without ids: {error}")
             return nothing
 
@@ -146,7 +146,7 @@ class LogDirFiles:
         """Read a checkpoint. It is shared by all partitions, so a malformed one is ignored, as Kafka does."""
         try:
             return self._parsed(name, checkpoints.parse_offset_checkpoint, {})
-        except CorruptRecordError as error:
+        except (CorruptRecordError, IsADirectoryError) as error:
             note(f"read as if without entries: {error}")
             return {}
 

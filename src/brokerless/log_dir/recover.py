@@ -23,10 +23,12 @@ from brokerless.log_dir.start_faults import (
     Fault,
     conflicting_ids,
     doubled_partitions,
+    foreign_ids,
     missing_ids,
     partition_faults,
     quorum_faults,
     start_faults,
+    taken_names,
 )
 from brokerless.log_dir.transactional_ids import check_file
 from brokerless.log_dir.writer import LogDirWriter
@@ -55,12 +57,10 @@ class Forecast:
         cuts: the cuts at damage, each with the name of its log.
         metas: the ids of the directories, by path; directories without ids are left out.
         faults: the reasons why a broker will not start, one sentence each.
-        missing_ids: the reasons why a broker will not start on a directory without ids, one sentence each. Another of
-            its directories may have them.
         missing_metadata: the reasons why a broker will start but serve nothing. Another of its directories may have
             the metadata.
         has_metadata: whether the cluster's metadata are in the directory, or were named.
-        directories: the directories of partitions, those that are being moved here among them.
+        directories: the directories of partitions, and of the metadata log.
         partitions: the number of partitions.
         unserved: the reason why a broker will not serve a partition, one sentence for each, by partition directory.
         unserved_records: the number of records in these partitions, at most.
@@ -73,7 +73,6 @@ class Forecast:
     cuts: list[tuple[str, Cut]] = field(default_factory=list)
     metas: dict[str, MetaProperties] = field(default_factory=dict)
     faults: list[str] = field(default_factory=list)
-    missing_ids: list[str] = field(default_factory=list)
     missing_metadata: list[str] = field(default_factory=list)
     has_metadata: bool = False
     directories: list[str] = field(default_factory=list)
@@ -94,11 +93,6 @@ class Forecast:
         return sum(len(steps) for _, steps in self.steps)
 
     @property
-    def stopping(self) -> list[str]:
-        """The reasons why a broker will not start, one sentence each."""
-        return self.faults + self.missing_ids
-
-    @property
     def dropping(self) -> list[str]:
         """The reasons why a broker will start but not serve partitions, one sentence each."""
         return self.missing_metadata + list(self.unserved.values())
@@ -106,11 +100,11 @@ class Forecast:
     @property
     def is_good(self) -> bool:
         """Whether a broker will start and serve the logs."""
-        return not (self.stopping or self.dropping)
+        return not (self.faults or self.dropping)
 
     @classmethod
     def of_all(cls, found: Collection[Forecast]) -> Forecast:
-        """Merge the forecasts for all log directories of one broker. It needs ids and metadata in only one of them."""
+        """Merge the forecasts for all log directories of one broker. It needs metadata in only one of them."""
         metas = {path: meta for one in found for path, meta in one.metas.items()}
         has_metadata = any(one.has_metadata for one in found)
         return cls(
@@ -122,7 +116,6 @@ class Forecast:
                 *map(str, conflicting_ids(metas)),
                 *map(str, doubled_partitions(path for one in found for path in one.directories)),
             ],
-            missing_ids=[] if metas else [why for one in found for why in one.missing_ids],
             missing_metadata=[] if has_metadata else [why for one in found for why in one.missing_metadata],
             has_metadata=has_metadata,
             directories=[path for one in found for path in one.directories],
@@ -142,7 +135,7 @@ class Forecast:
 
     @property
     def _start(self) -> str:
-        if self.stopping:
+        if self.faults:
             return "will not start"
         if self.is_good:
             return "will start"
@@ -268,11 +261,11 @@ def forecast(
         CorruptRecordError: a broker would not start on a log, or a file of the directory is damaged.
         ValueError: a topic is unknown, or `path` is no log directory.
     """
-    root = _checked(path, topics, broker_config, metadata)
+    root = _checked(path, topics, broker_config, metadata, beside)
     root.cluster.online.update(LogDirFiles(one).directory_id for one in beside)
-    inside = (*root.partitions.values(), *root.leftovers)
-    found = Forecast(directories=[f"{path}/{name}" for name in inside])
-    unserved = _foresee_metadata(root, found, topics)
+    inside = (*root.partitions.values(), *root.leftovers, METADATA)
+    found = Forecast(directories=[f"{path}/{name}" for name in inside if storage.exists(f"{path}/{name}")])
+    unserved = _foresee_metadata(root, found, topics, beside)
     absent = _absent(root)
     for name in sorted(root.journal.partitions) if root.journal is not None else ():
         found.steps.append((name, [_ROLL_FORWARD]))
@@ -321,7 +314,9 @@ def _foresee(found: Forecast, name: str, loaded: Loaded) -> None:
     found.cuts += [(name, cut) for cut in loaded.cuts if cut.is_damage]
 
 
-def _foresee_metadata(root: RootWriter, found: Forecast, topics: Collection[str]) -> dict[tuple[str, int], str]:
+def _foresee_metadata(
+    root: RootWriter, found: Forecast, topics: Collection[str], beside: Collection[str]
+) -> dict[tuple[str, int], str]:
     """Forecast what a broker does with the directory's ids and the cluster's metadata log, which only it changes.
 
     Returns:
@@ -329,8 +324,8 @@ def _foresee_metadata(root: RootWriter, found: Forecast, topics: Collection[str]
     """
     if root.meta is not None:
         found.metas[root.path] = root.meta
-    elif lacking := list(missing_ids(root.path)):
-        found.missing_ids += map(str, lacking)
+    elif lacking := list(missing_ids(root.path, beside)):
+        found.faults += map(str, lacking)
     else:
         found.notes.append(
             f"no {checkpoints.META_PROPERTIES} in {root.path}: a KRaft broker does not start without it; a broker with "
@@ -344,6 +339,8 @@ def _foresee_metadata(root: RootWriter, found: Forecast, topics: Collection[str]
     if root.cluster.image is not None and root.cluster.image.refusal is not None:
         cure = "copy the metadata log from another controller; without one, `brokerless rescue` makes a new cluster"
         found.faults.append(str(Fault("metadata-damaged", f"{root.path}/{METADATA}", root.cluster.image.refusal, cure)))
+    found.faults += map(str, foreign_ids(root.cluster))
+    found.faults += map(str, taken_names(root.cluster))
     if root.partitions and (missing := root.cluster.missing_metadata()):
         found.missing_metadata.append(missing)
     has_log = storage.exists(f"{root.path}/{METADATA}")
@@ -380,7 +377,13 @@ def _loaded(
     )
 
 
-def _checked(path: str, topics: Collection[str], broker_config: Path | None, metadata: Path | None) -> RootWriter:
+def _checked(
+    path: str,
+    topics: Collection[str],
+    broker_config: Path | None,
+    metadata: Path | None,
+    beside: Collection[str] = (),
+) -> RootWriter:
     """Return a log directory's own files as a writer will find them, or raise the error that would stop it. No lock."""
     names = storage.list_directory(path)
     if file_names.is_partition_directory(names):
@@ -391,7 +394,7 @@ def _checked(path: str, topics: Collection[str], broker_config: Path | None, met
     check_free(f"{path}/{checkpoints.LOCK}")
     pending = Journal.read(path)
     check_file(path)
-    for fault in start_faults(path):
+    for fault in start_faults(path, beside):
         # Recovery needs nothing of the quorum's files: what it forecasts says that they keep a broker from starting.
         if fault.code != "quorum-damaged":
             raise fault.error()
@@ -425,8 +428,9 @@ def _check_deleted(root: RootWriter, name: str, topic: str) -> None:
         with contextlib.suppress(UnsupportedFormatError):
             _loaded(root, name, _config(root, topic), 0, None)
     except CorruptRecordError as error:
-        why = str(error.args[0]).removeprefix("a broker does not start: ")
-        error.args = (f"a broker does not start: {why}; {name} was about to be deleted: remove it",)
+        why = str(error.args[0])
+        effect = "" if why.startswith("a broker ") else "a broker does not start: "
+        error.args = (f"{effect}{why}; {name} was about to be deleted: remove it",)
         raise
 
 

@@ -328,7 +328,7 @@ class RootWriter:
         """Read a checkpoint as a broker that starts does: one with a wrong number as if it was empty."""
         try:
             return self._parsed(name, checkpoints.parse_offset_checkpoint) or {}
-        except checkpoints.CheckpointNumberError as error:
+        except checkpoints.UnexpectedContentError as error:
             note(f"read as if without entries: {error}")
             return {}
 

@@ -17,13 +17,18 @@ from brokerless.metadata.bootstrap import check_bootstrap
 from brokerless.metadata.directory import has_topic_ids, is_fatal_snapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     from brokerless.metadata.topic_settings import Cluster
 
 METADATA = f"{file_names.METADATA_TOPIC}-0"
+_OFFLINE = "a broker takes the log directory offline, and does not start without another one"
 # Uuid.METADATA_TOPIC_ID
 _METADATA_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
+
+
+class OfflineError(CorruptRecordError):
+    """A broker would start with its other log directories, and without this one."""
 
 
 class Fault(NamedTuple):
@@ -34,33 +39,48 @@ class Fault(NamedTuple):
         path: the file or the directory.
         message: what is wrong with it.
         cure: what to do before a broker starts.
+        takes_offline: whether a broker that has other log directories starts without this one
+            (`LogDirFailureChannel`). Without the one of its metadata log it does not.
     """
 
     code: str
     path: str
     message: str
     cure: str
+    takes_offline: bool = False
 
     def __str__(self) -> str:
-        return f"a broker does not start: {self.path}: {self.message}; {self.cure}"
+        effect = _OFFLINE if self.takes_offline else "a broker does not start"
+        return f"{effect}: {self.path}: {self.message}; {self.cure}"
+
+    @property
+    def finding(self) -> str:
+        """The message of its finding."""
+        return f"{self.message}; {_OFFLINE}" if self.takes_offline else self.message
 
     def error(self) -> CorruptRecordError:
         """Return the error of what needs a directory on which a broker starts."""
-        return CorruptRecordError(str(self))
+        return (OfflineError if self.takes_offline else CorruptRecordError)(str(self))
 
 
-def start_faults(path: str) -> Iterator[Fault]:
+def start_faults(path: str, beside: Collection[str] = ()) -> Iterator[Fault]:
     """Yield the faults of a log directory: in its small files, in its names, and beside its metadata log.
 
     What the metadata themselves say is in their image, and what a log says is found when it is loaded. What is about to
     be deleted is loaded, too.
+
+    Args:
+        path: the log directory.
+        beside: the broker's other log directories.
     """
-    yield from _damaged_files(path)
+    yield from _damaged_files(path, beside)
     yield from _wrong_names(path)
     yield from quorum_faults(path)
-    for file, error in _unreadable(f"{path}/{checkpoints.BOOTSTRAP}", check_bootstrap):
-        cure = "put back a copy; if the cluster has started, remove the file"
-        yield Fault("metadata-damaged", file, _why(error), cure)
+    # A broker reads it beside its metadata log.
+    if storage.exists(f"{path}/{METADATA}") or not any(storage.exists(f"{other}/{METADATA}") for other in beside):
+        for file, error in _unreadable(f"{path}/{checkpoints.BOOTSTRAP}", check_bootstrap):
+            cure = "put back a copy; if the cluster has started, remove the file"
+            yield Fault("metadata-damaged", file, _why(error), cure)
 
 
 def obstacles(cluster: Cluster, topics: Iterable[str] = ()) -> Iterator[str]:
@@ -76,15 +96,24 @@ def obstacles(cluster: Cluster, topics: Iterable[str] = ()) -> Iterator[str]:
         yield missing
 
 
-def missing_ids(path: str) -> Iterator[Fault]:
-    """Yield the fault if a log directory of a KRaft broker has no ids.
-
-    Without them, only a metadata log or topic ids show that a directory belongs to a KRaft broker.
-    """
+def missing_ids(path: str, beside: Collection[str] = ()) -> Iterator[Fault]:
+    """Yield the fault if a log directory of a KRaft broker has no ids. Arguments are as for `start_faults`."""
     file = f"{path}/{checkpoints.META_PROPERTIES}"
-    if not storage.exists(file) and (storage.exists(f"{path}/{METADATA}") or has_topic_ids(path)):
-        message = "the file is missing, and a KRaft broker needs it in one of its log.dirs at least"
+    if not storage.exists(file) and _is_kraft(path, beside):
+        message = "the file is missing, and a KRaft broker needs one in each of its log.dirs"
         yield Fault("ids-missing", file, message, "put it back")
+
+
+def _is_kraft(path: str, beside: Collection[str]) -> bool:
+    """Return whether the broker of some log directories is one without ZooKeeper.
+
+    Without ids in any of them, only a metadata log or topic ids tell.
+    """
+    paths = {path, *beside}
+    if any(storage.exists(f"{one}/{METADATA}") or LogDirFiles(one).is_kraft for one in paths):
+        return True
+    has_ids = any(storage.exists(f"{one}/{checkpoints.META_PROPERTIES}") for one in paths)
+    return not has_ids and has_topic_ids(path)
 
 
 def quorum_faults(path: str) -> Iterator[Fault]:
@@ -129,6 +158,19 @@ def conflicting_ids(found: Mapping[str, checkpoints.MetaProperties]) -> Iterator
             yield Fault("ids-conflict", path, f"two directories with the same directory.id: {both}", cure)
 
 
+def foreign_ids(cluster: Cluster) -> Iterator[Fault]:
+    """Yield the fault if the metadata registered the id of a log directory with another node.
+
+    A controller refuses it to a second one (`ClusterControlManager.registerBroker`).
+    """
+    owner = cluster.registered_node
+    if owner is not None and cluster.node_id not in (None, owner):
+        file = f"{cluster.path}/{checkpoints.META_PROPERTIES}"
+        message = f"node.id: stored {cluster.node_id}, and the metadata registered the directory with node {owner}"
+        cure = f"write node.id={owner} into the file, or name the right metadata log"
+        yield Fault("ids-conflict", file, message, cure)
+
+
 def doubled_partitions(directories: Iterable[str]) -> Iterator[Fault]:
     """Yield the partitions that are in two of these directories, which are all of one broker.
 
@@ -143,7 +185,7 @@ def doubled_partitions(directories: Iterable[str]) -> Iterator[Fault]:
         around, name = os.path.split(path)
         with suppress(ValueError):
             topic, partition, leftover = file_names.parse_directory_name(name)
-            if leftover in ("delete", "stray") or topic == file_names.METADATA_TOPIC:
+            if leftover in ("delete", "stray"):
                 continue
             # No name of a leftover is a path.
             others = [seen.setdefault((topic, partition, place), path) for place in (leftover, f"{around}/")]
@@ -151,6 +193,20 @@ def doubled_partitions(directories: Iterable[str]) -> Iterator[Fault]:
             if other is not None:
                 message = f"{topic}-{partition} is in {other}, too"
                 yield Fault("partition-twice", path, message, "move out the directory that has less")
+
+
+def taken_names(cluster: Cluster) -> Iterator[Fault]:
+    """Yield the files in the place of a partition's directory that the broker will want to make.
+
+    A log directory in which it cannot make one goes offline.
+    """
+    takes_offline = not storage.exists(f"{cluster.path}/{METADATA}")
+    for name in sorted(storage.list_files(cluster.path)):
+        with suppress(ValueError):
+            topic, partition, leftover = file_names.parse_directory_name(name)
+            if not leftover and cluster.is_home((topic, partition)):
+                message = "a file is where the broker makes the directory of a partition"
+                yield Fault("name-taken", f"{cluster.path}/{name}", message, "move it out", takes_offline)
 
 
 def partition_faults(directory: str) -> Iterator[Fault]:
@@ -175,29 +231,35 @@ def partition_faults(directory: str) -> Iterator[Fault]:
         ),
     ):
         for file, error in _unreadable(f"{directory}/{name}", parse):
-            yield Fault(code, file, _why(error), cure)
+            yield Fault(code, file, _why(error), cure, _takes_offline(os.path.dirname(directory), error))
 
 
-def _damaged_files(path: str) -> Iterator[Fault]:
-    for file, error in _unreadable(f"{path}/{checkpoints.META_PROPERTIES}", _parse_ids(path)):
-        yield Fault("ids-damaged", file, _why(error), "write the file again")
+def _takes_offline(path: str, error: Exception) -> bool:
+    """Return whether a broker with other log directories goes on without one in which a file has this error."""
+    return not isinstance(error, checkpoints.UnexpectedContentError) and not storage.exists(f"{path}/{METADATA}")
+
+
+def _damaged_files(path: str, beside: Collection[str]) -> Iterator[Fault]:
+    for file, error in _unreadable(f"{path}/{checkpoints.META_PROPERTIES}", _parse_ids(path, beside)):
+        yield Fault("ids-damaged", file, _why(error), "write the file again", _takes_offline(path, error))
     is_kraft = LogDirFiles(path).is_kraft
     for name in checkpoints.OFFSET_CHECKPOINTS:
         for file, error in _unreadable(f"{path}/{name}", checkpoints.parse_offset_checkpoint):
-            if not (is_kraft and isinstance(error, checkpoints.CheckpointNumberError)):
-                yield Fault("checkpoint-damaged", file, _why(error), "remove the file: a broker writes it again")
+            if not (is_kraft and isinstance(error, checkpoints.UnexpectedContentError)):
+                cure = "remove the file: a broker writes it again"
+                yield Fault("checkpoint-damaged", file, _why(error), cure, _takes_offline(path, error))
 
 
-def _parse_ids(path: str) -> Callable[[bytes], object]:
+def _parse_ids(path: str, beside: Collection[str]) -> Callable[[bytes], object]:
     """Return the function that reads a directory's ids as the broker that belongs to it does."""
-    # A broker with ZooKeeper starts without any ids. A KRaft broker needs those that version 1 always has.
-    is_kraft = storage.exists(f"{path}/{METADATA}")
 
     def parse(content: bytes) -> None:
         ids = checkpoints.parse_meta_properties(content)
         missing = [name for name, found in (("node id", ids.node_id), ("cluster.id", ids.cluster_id)) if found is None]
-        if is_kraft and missing:
-            raise CorruptRecordError(f"meta.properties is of version {ids.version}, and has no {missing[0]}")
+        # A broker with ZooKeeper starts without any ids. A KRaft broker needs those that version 1 always has.
+        if missing and _is_kraft(path, beside):
+            message = f"meta.properties is of version {ids.version}, and has no {missing[0]}"
+            raise checkpoints.UnexpectedContentError(message)
 
     return parse
 
@@ -206,14 +268,15 @@ def overlooked_checkpoints(path: str) -> Iterator[tuple[str, str]]:
     """Yield the checkpoints with a wrong number, and what is wrong. A KRaft broker starts as if they were empty."""
     for name in checkpoints.OFFSET_CHECKPOINTS if LogDirFiles(path).is_kraft else ():
         for file, error in _unreadable(f"{path}/{name}", checkpoints.parse_offset_checkpoint):
-            if isinstance(error, checkpoints.CheckpointNumberError):
+            if isinstance(error, checkpoints.UnexpectedContentError):
                 yield file, _why(error)
 
 
 def _wrong_names(path: str) -> Iterator[Fault]:
     for name in storage.list_subdirectories(path):
-        # A broker does not see names that are not UTF-8.
-        if name in (file_names.REMOTE_INDEXES, commit_journal.NAME) or not file_names.is_utf8(name):
+        # A broker does not see names that are not UTF-8, and looks at none where it cannot read the ids.
+        own = (file_names.REMOTE_INDEXES, commit_journal.NAME, checkpoints.META_PROPERTIES)
+        if name in own or not file_names.is_utf8(name):
             continue
         try:
             file_names.parse_directory_name(name)

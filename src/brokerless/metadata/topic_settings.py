@@ -285,6 +285,22 @@ class Cluster:
             return (self.node_id,)
         return self._nodes("replicas", key) if self.image is not None and self.image.is_whole else None
 
+    @property
+    def registered_node(self) -> int | None:
+        """The node that registered with this directory; None: the metadata do not tell."""
+        if self.image is None or self._directory_id is None:
+            return None
+        brokers = self.image.rows("brokers")
+        return next((row["broker_id"] for row in brokers if self._directory_id in row["log_dirs"]), None)
+
+    def is_home(self, key: tuple[str, int]) -> bool:
+        """Return whether the metadata place a partition in this directory."""
+        partition = None if self.image is None else self.image.partitions_of(key[0]).get(key[1])
+        if partition is None:
+            return False
+        placed = dict(zip(partition["replicas"], partition["directories"], strict=False)).get(self.node_id)
+        return placed is not None and placed == self._directory_id
+
     def is_sole(self, key: tuple[str, int]) -> bool:
         """Return whether no other node has a replica of a partition; False if it is not known.
 

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from brokerless.recovery.lost_batches import Cut
 
 
+class SilentLossError(CorruptRecordError):
+    """A broker would start on the log, and lose some of it."""
+
+
 class Loaded(NamedTuple):
     """A log as it will be once `changes` are applied.
 
@@ -58,13 +62,13 @@ class Loaded(NamedTuple):
         """Refuse a log from which a broker would lose something silently.
 
         Raises:
-            CorruptRecordError: names the losses and the remedy.
+            SilentLossError: names the losses and the remedy.
         """
         if self.losses:
             losses = "; ".join(dict.fromkeys(self.losses))
             # Without the marker, recovery itself has the losses.
             cure = "; run `brokerless recover` on the log directory" if is_clean else ""
-            raise CorruptRecordError(
+            raise SilentLossError(
                 f"a broker would lose data here silently: {losses}{cure}", path=self.changes.directory
             )
 

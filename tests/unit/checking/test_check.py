@@ -65,6 +65,37 @@ def test_a_partition_that_the_metadata_place_here_is_missing(golden, tmp_path):
     assert "partition-missing" in codes(tmp_path / "data")
 
 
+def test_a_file_in_the_place_of_a_partition(golden, tmp_path):
+    data = shutil.copytree(golden / "logs/kafka-4.1", tmp_path / "data")
+    shutil.rmtree(data / "headers-0")
+    (data / "headers-0").write_text("x")
+    (data / "other-0").write_text("x")
+    found = [one for one in bl.check(data) if one.code == "name-taken"]
+    assert [one.path for one in found] == [str(data / "headers-0")]
+    assert str(data / "headers-0") in forecast(str(data)).faults[0]
+
+
+def test_a_partition_that_is_in_another_directory_of_its_broker_is_not_missing(golden, tmp_path):
+    data = shutil.copytree(golden / "logs/kafka-4.1", tmp_path / "data")
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    ids = (data / "meta.properties").read_text()
+    (disk / "meta.properties").write_text(re.sub("directory.id=.*", f"directory.id={random_id()}", ids))
+    shutil.copy(data / ".kafka_cleanshutdown", disk)
+    shutil.move(data / "headers-0", disk)
+    assert codes(data, disk) == []
+    assert codes(data) == ["partition-lost"]
+
+
+def test_a_directory_that_another_node_registered(golden, tmp_path):
+    data = shutil.copytree(golden / "logs/kafka-4.1", tmp_path / "data")
+    ids = (data / "meta.properties").read_text()
+    (data / "meta.properties").write_text(ids.replace("node.id=1", "node.id=7"))
+    (found,) = [one for one in bl.check(data) if one.code == "ids-conflict"]
+    assert found.message == "node.id: stored 7, and the metadata registered the directory with node 1"
+    assert found.message in forecast(str(data)).faults[0]
+
+
 def test_a_disk_whose_metadata_are_on_another_one(golden, tmp_path):
     """Without them, nobody knows which partitions are stray."""
     data = shutil.copytree(golden / "logs/kafka-4.1", tmp_path / "data")
@@ -94,7 +125,8 @@ def test_a_directory_that_lost_its_id(golden, tmp_path):
     disk = tmp_path / "disk"
     disk.mkdir()
     (disk / "meta.properties").write_text(sound)
-    assert {one.code for one in bl.check(data, disk)} == {"partition-missing"}
+    # A broker that has both finds its partitions in the other one, and tells its controller.
+    assert {one.code for one in bl.check(data, disk)} == set()
 
 
 def test_directories_that_do_not_go_together(data, tmp_path):
@@ -105,7 +137,10 @@ def test_directories_that_do_not_go_together(data, tmp_path):
 
 
 def test_every_kind_is_raised_here():
-    others = {"partition-missing", "partition-lost", "metadata-missing", "ids-conflict", "directory-id-differs"}
+    others = {
+        *("partition-missing", "partition-lost", "name-taken", "metadata-missing", "ids-conflict"),
+        "directory-id-differs",
+    }
     # That of a cut snapshot is raised with the metadata of a cluster (test_cluster.py).
     assert set(BROKEN) | others | {"metadata-cut"} == set(CODES)
 
