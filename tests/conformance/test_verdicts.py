@@ -15,7 +15,7 @@ from unittest import mock
 
 import kafka
 import pytest
-from changes_of_small_files import CHANGES, TWO_DISKS
+from changes_of_small_files import CHANGES, TWO_DISKS, appended
 from fetch import OLDEST
 from kafka import NEWEST, Broker, Client, OldBroker
 
@@ -24,7 +24,9 @@ from brokerless.errors import CorruptRecordError
 from brokerless.layout.file_names import parse_directory_name
 from brokerless.log_dir.recover import Forecast, forecast
 from brokerless.recovery.load_result import SilentLossError
+from brokerless.state.internal_topic import java_hash
 from support.polling import until
+from support.state_records import transaction_key, transaction_value
 
 # A forecast warns of what damage hides.
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
@@ -62,6 +64,7 @@ OF_EACH = (
     "groups: a value cut",
     "deleted: damaged epochs",
 )
+LOADED = r"Finished loading .* from __transaction_state-(\d)"
 STOPS, LACKS, SERVES = "does not start", "starts and lacks something", "serves all"
 
 
@@ -229,6 +232,25 @@ def test_one_verdict_on_all_changes(tmp_path, release, part):
 @pytest.mark.parametrize("release", [NEWEST, OLDEST_KRAFT])
 def test_one_verdict_on_two_directories_of_a_broker(tmp_path, release):
     assert disagreements(tmp_path, release, TWO_DISKS, TWO_DISKS, disks=2) == []
+
+
+def test_the_records_of_transactions_are_loaded_up_to_one_that_cannot_be_decoded(tmp_path, client):
+    template(tmp_path / "sound", NEWEST)
+    data = tmp_path / "sound/disk0"
+    topic = f"__transaction_state-{java_hash('later') % 2}"
+    damaged = shutil.copytree(tmp_path / "sound", tmp_path / "damaged") / "disk0"
+    later = transaction_key("later"), transaction_value(4711, 0)
+    appended(data, topic, [later])
+    appended(damaged, topic, [(transaction_key("broken"), b"x"), later])
+    assert [one.code for one in bl.check(data, level="deep")] == []
+    (found,) = bl.check(damaged, level="deep")
+    assert (found.code, found.path) == ("state-record", str(damaged / topic))
+    with mock.patch.multiple(kafka, format_again=nothing, format_directories=nothing):
+        for path, loads in ((data.parent, True), (damaged.parent, False)):
+            with start(path, NEWEST) as broker:
+                until(lambda broker=broker: len(set(re.findall(LOADED, broker.log))) == 2)
+                ids = {row["id"] for row in client.state(broker, "transactions")}
+                assert ("later" in ids) == loads
 
 
 def test_the_matrix_is_large_enough():
