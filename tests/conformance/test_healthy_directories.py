@@ -1,45 +1,111 @@
 """A directory in which nothing is wrong: no verb finds anything that its broker does not share, at Kafka's defaults."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 from fetch import OLDEST
-from kafka import DEFAULT, NEWEST, Broker, OldBroker, again
+from filling import EARLIEST_LOCAL
+from kafka import DEFAULT, NEWEST, Broker, OldBroker, again, start_nodes, tiered
 
 import brokerless as bl
 from brokerless.checking.codes import CODES
 from brokerless.log_dir.recover import forecast
+from brokerless.metadata.directory import metadata_among
+from support.polling import until
+
+OLDEST_KRAFT = "3.9.2"
 
 # The indexes of active segments are preallocated: 10 MiB of zeros, in no whole number of entries of a time index.
 DEFAULTS = {"log_index_size_max_bytes": 10 << 20, "offsets_topic_num_partitions": 50}
 # What a crash leaves, and what a broker puts in order when it starts.
 OF_A_CRASH = {name for name, code in CODES.items() if code.severity == "note"} | {"checkpoint-ahead"}
+# A stop does not wait for file.delete.delay.ms.
+OF_A_STOP = {"leftover"}
 
 
-def written(client, data, release, *, is_killed):
-    """Write transactions and commits with a broker, then stop or kill the broker."""
-    kind, version = (OldBroker, {}) if release == OLDEST else (Broker, {"version": release})
-    broker = kind(data, log=data.with_name("broker.log"), **version, **DEFAULTS)
+def write(client, brokers, *, is_killed):
+    """Write transactions and commits with the first of some brokers, then stop or kill all."""
+    broker = brokers[0]
     try:
-        client.create(broker, "t", partitions=2, **{"segment_bytes": 1 << 20} if release == OLDEST else {})
         for _ in range(5):
             client.produce(broker, "t", 0, 100)
         client.produce(broker, "t", 1, 50, mode="commit")
         client.produce(broker, "t", 1, 50, mode="abort")
         client.commit(broker, "g", "t", 0, 5)
         if not is_killed:
-            broker.stop()
+            # Together: the metadata of two controllers need both.
+            with ThreadPoolExecutor() as threads:
+                list(threads.map(Broker.stop, brokers))
     finally:
-        broker.kill()
-    return data
+        for one in brokers:
+            one.kill()
+
+
+def one(client, data, release, **options):
+    """Make the directory of a single broker."""
+    kind, version = (OldBroker, {}) if release == OLDEST else (Broker, {"version": release})
+    broker = kind(data, log=data.with_name("broker.log"), **version, **DEFAULTS)
+    client.create(broker, "t", partitions=2, **{"segment_bytes": 1 << 20} if release == OLDEST else {})
+    write(client, [broker], **options)
+    return [data]
+
+
+def two_disks(client, data, release, **options):
+    directories = [data / "0", data / "1"]
+    broker = Broker(*directories, log=data.with_name("broker.log"), version=release, **DEFAULTS)
+    client.create(broker, "t", partitions=2)
+    write(client, [broker], **options)
+    return directories
+
+
+def pair(client, data, release, **options):
+    directories = {1: [data / "0"], 2: [data / "1"]}
+    brokers = start_nodes(directories, log=data.parent, version=release, **DEFAULTS)
+    client.create(brokers[0], "t", partitions=2, replicas=[1, 2])
+    write(client, brokers, **options)
+    return [data / "0", data / "1"]
+
+
+def tiering(client, data, release, **options):
+    """Make a directory whose older segments are in remote storage alone."""
+    properties = DEFAULTS | tiered(data.with_name("remote"))
+    broker = Broker(data, log=data.with_name("broker.log"), version=release, **properties)
+    configs = {"remote_storage_enable": "true", "local_retention_bytes": 1, "segment_bytes": 1 << 20}
+    client.create(broker, "t", partitions=2, **configs)
+    for _ in range(30):
+        client.produce(broker, "t", 0, 2000)
+    until(lambda: client.offset(broker, "t", 0, EARLIEST_LOCAL) > 0, what="no segment was moved")
+    write(client, [broker], **options)
+    return [data]
+
+
+def unhealthy(directories, *, is_killed):
+    """Return what is found that is no trace of a crash, by each verb."""
+    paths = list(map(str, directories))
+    checked = [(one.code, str(one)) for one in bl.check(*paths, level="deep")]
+    foreseen = [forecast(path, metadata=metadata_among(paths, path), beside=paths) for path in paths]
+    reported = [(code, code) for code in bl.report(*paths).tables["findings"]["code"].to_pylist()]
+    return [
+        *(said for code, said in checked + reported if code not in (OF_A_CRASH if is_killed else OF_A_STOP)),
+        *(why for one in foreseen for why in (*one.faults, *one.dropping, *one.cuts, *one.missing)),
+    ]
 
 
 @pytest.mark.parametrize("is_killed", [False, True], ids=["clean", "killed"])
-@pytest.mark.parametrize("release", [NEWEST, OLDEST, again(DEFAULT), again("4.0.2"), again("3.9.2")])
-def test_nothing_is_found_in_a_healthy_directory(client, tmp_path, release, is_killed):
-    data = written(client, tmp_path / "data", release, is_killed=is_killed)
-    found = [one for one in bl.check(data, level="deep") if not (is_killed and one.code in OF_A_CRASH)]
-    assert found == []
-    said = forecast(str(data))
-    assert said.is_good
-    assert [*said.cuts, *said.missing] == []
-    codes = bl.report(data).tables["findings"]["code"].to_pylist()
-    assert set(codes) <= (OF_A_CRASH if is_killed else set())
+@pytest.mark.parametrize(
+    ("release", "make"),
+    [
+        (NEWEST, one),
+        (OLDEST, one),
+        *(again(release, one) for release in (DEFAULT, "4.0.2", OLDEST_KRAFT)),
+        (NEWEST, two_disks),
+        (NEWEST, pair),
+        # The only release with a store of remote segments for tests.
+        (DEFAULT, tiering),
+        *(again(release, shape) for release in (DEFAULT, OLDEST_KRAFT) for shape in (two_disks, pair)),
+    ],
+    ids=lambda value: getattr(value, "__name__", value),
+)
+def test_nothing_is_found_in_healthy_directories(client, tmp_path, release, make, is_killed):
+    directories = make(client, tmp_path / "data", release, is_killed=is_killed)
+    assert unhealthy(directories, is_killed=is_killed) == []
