@@ -340,7 +340,12 @@ def _foresee_metadata(
         cure = "copy the metadata log from another controller; without one, `brokerless rescue` makes a new cluster"
         found.faults.append(str(Fault("metadata-damaged", f"{root.path}/{METADATA}", root.cluster.image.refusal, cure)))
     found.faults += map(str, foreign_ids(root.cluster))
-    found.faults += map(str, taken_names(root.cluster))
+    goes_on = any(other != root.path for other in beside)
+    for fault in taken_names(root.cluster):
+        if fault.takes_offline and goes_on:
+            found.unserved[fault.path] = str(fault)
+        else:
+            found.faults.append(str(fault))
     if root.partitions and (missing := root.cluster.missing_metadata()):
         found.missing_metadata.append(missing)
     has_log = storage.exists(f"{root.path}/{METADATA}")
