@@ -7,9 +7,9 @@ from unittest import mock
 
 import pyarrow as pa
 import pytest
-from faults import RememberingDisk
+from faults import RememberingDisk, each_crash
 from filling import CODECS, NOW, PRODUCER, check_with_dump_tool, seen, transaction, write
-from kafka import DEFAULT, EACH_RELEASE, Broker, OldBroker, as_consumed, complaints
+from kafka import AFTER_A_KILL, DEFAULT, EACH_RELEASE, NEWEST, Broker, OldBroker, as_consumed, complaints
 
 import brokerless as bl
 from brokerless import Compact, Convert, Erase, Retain, TruncateTo, _native, rewrite
@@ -18,6 +18,7 @@ from brokerless.rewriting.run import rewrite_each
 from support.drop_batches import Repeating, change_settings
 from support.polling import until
 
+EARLIEST, LATEST = -2, -1
 ROW = pa.schema([("key", pa.binary()), ("value", pa.binary())])
 COMPACTED = {"keyed": True, "cleanup_policy": "compact", "min_cleanable_dirty_ratio": 0.01}
 
@@ -240,6 +241,40 @@ def test_downgraded_for_an_old_broker(client, tmp_path, magic):
         sent = client.produce(broker, "t", 0, 50, "plain")
         assert [record["offset"] for record in sent] == list(range(800, 850))
         assert complaints(broker.log) == []
+
+
+def test_no_broker_complains_of_a_deletion_that_was_killed_or_starts_its_log_elsewhere(client, tmp_path):
+    """Each topic is as another kill left it."""
+    data, before = tmp_path / "data", 7
+    with bl.create_log_dir(data) as log_dir:
+        for number in range(60):
+            log_dir.create_topic(f"t{number}", segment_bytes=300, index_interval_bytes=0, segment_index_bytes=1200)
+        for number in range(60):
+            log = log_dir.log(f"t{number}", 0)
+            for _ in range(12):
+                write(log, 1)
+    (tmp_path / "one").mkdir()
+    used, left = tmp_path / "one/data", 0
+    shutil.copytree(data, used, ignore=lambda _, names: [name for name in names if re.fullmatch(r"t[1-9]\d*-0", name)])
+    for crash in each_crash(lambda path: rewrite(Retain(before_offset=before), path, topics=["t0"]), used, tmp_path):
+        kept = (data / f"t{left}-0" / "partition.metadata").read_bytes()
+        shutil.rmtree(data / f"t{left}-0")
+        shutil.copytree(crash.directory / "t0-0", data / f"t{left}-0")
+        (data / f"t{left}-0" / "partition.metadata").write_bytes(kept)
+        left += 1
+    # Before the checkpoints were written, and without the marker
+    (data / ".kafka_cleanshutdown").unlink()
+    expected = {log.topic: log.log_start_offset for log in bl.LogDirs(data).logs()}
+    assert len(set(expected.values())) > 3
+    with Broker(data, log=tmp_path / "broker.log", version=NEWEST, **AFTER_A_KILL) as broker:
+        for number in range(left):
+            topic = f"t{number}"
+            assert client.offset(broker, topic, 0, EARLIEST) == expected[topic], topic
+            assert client.offset(broker, topic, 0, LATEST) == 12, topic
+        # A broker that is killed amid a deletion leaves indexes without a log, too.
+        usual = "Recovering unflushed|clean shutdown|Found an orphaned index"
+        of_logs = [line for line in complaints(broker.log) if "partition=t" in line]
+        assert [line for line in of_logs if not re.search(usual, line)] == []
 
 
 def test_retained(client, tmp_path):
