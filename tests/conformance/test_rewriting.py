@@ -9,13 +9,15 @@ import pyarrow as pa
 import pytest
 from faults import RememberingDisk, each_crash
 from filling import CODECS, NOW, PRODUCER, check_with_dump_tool, seen, transaction, write
-from kafka import AFTER_A_KILL, DEFAULT, EACH_RELEASE, NEWEST, Broker, OldBroker, as_consumed, complaints
+from kafka import AFTER_A_KILL, DEFAULT, EACH_RELEASE, NEWEST, OLDER, Broker, OldBroker, again, as_consumed, complaints
 
 import brokerless as bl
 from brokerless import Compact, Convert, Erase, Retain, TruncateTo, _native, rewrite
 from brokerless.io import disk
+from brokerless.io.clock import now_ms
 from brokerless.rewriting.run import rewrite_each
 from support.drop_batches import Repeating, change_settings
+from support.log_files import batch
 from support.polling import until
 
 EARLIEST, LATEST = -2, -1
@@ -286,6 +288,26 @@ def test_retained(client, tmp_path):
     assert min(row["offset"] for row in expected["read_uncommitted"]) == 333
     with Broker(data, log=tmp_path / "broker.log") as broker:
         check_served(client, broker, expected)
+
+
+@pytest.mark.parametrize("version", [NEWEST, again(OLDER[0])])
+def test_a_broker_keeps_and_deletes_segments_by_the_times_that_we_name(client, tmp_path, version):
+    """In the future, in seconds and in microseconds: the broker judges by them as they are."""
+    day, now = 86_400_000, now_ms()
+    times = {"now": now, "old": now - 2 * day, "future": now + 900 * day, "seconds": now // 1000, "micro": now * 1000}
+    data = tmp_path / "data"
+    with bl.create_log_dir(data, release=".".join(version.split(".")[:2])) as log_dir:
+        for topic, time in times.items():
+            log_dir.create_topic(topic, segment_bytes=100, retention_ms=day, message_timestamp_after_max_ms=1 << 62)
+            for offset, timestamp in enumerate((time, now - 2 * day, now)):
+                log_dir.log(topic, 0).append_as_follower(batch(offset, [b"x"], timestamp=timestamp))
+    planned = rewrite(Retain(retention_ms=day), data, topics=list(times), dry_run=True)
+    expected = {one.topic: one.report.log_start_offset for one in planned}
+    assert expected == {"now": 0, "old": 2, "future": 0, "seconds": 2, "micro": 0}
+    quickly = {"log_retention_check_interval_ms": 200, "log_initial_task_delay_ms": 100}
+    with Broker(data, log=tmp_path / "broker.log", version=version, **quickly) as broker:
+        until(lambda: client.offset(broker, "old", 0, EARLIEST) == client.offset(broker, "seconds", 0, EARLIEST) == 2)
+        assert {topic: client.offset(broker, topic, 0, EARLIEST) for topic in times} == expected
 
 
 def test_a_copy_as_it_was(client, tmp_path):
