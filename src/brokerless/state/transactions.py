@@ -20,6 +20,7 @@ from brokerless.state.internal_topic import (
     known_logs,
     latest_records,
     logs_of,
+    needed_logs_of,
     state_records,
     tell_absent,
     understood_records,
@@ -126,7 +127,7 @@ def transactions(
         return pa.Table.from_batches(transaction_states(*paths, at=at, memory=memory), SCHEMA)
     directories = LogDirs(*paths)
     until = None if at is None else to_ms("at", at)
-    logs = logs_of(directories, TRANSACTIONS_TOPIC) if until is not None else known_logs(directories)
+    logs = needed_logs_of(directories, TRANSACTIONS_TOPIC) if until is not None else known_logs(directories)
     coordinators = [log for log in logs if log.topic == TRANSACTIONS_TOPIC]
     if until is None:
         tell_absent(directories, TRANSACTIONS_TOPIC)
@@ -165,7 +166,7 @@ def transaction_states(
     """Yield the rows of `transactions` with `history`."""
     directories = LogDirs(*paths)
     until = None if at is None else to_ms("at", at)
-    for log in logs_of(directories, TRANSACTIONS_TOPIC):
+    for log in needed_logs_of(directories, TRANSACTIONS_TOPIC):
         yield from states_in(log, at=until, memory=memory)
 
 
