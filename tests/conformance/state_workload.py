@@ -328,7 +328,7 @@ class Cluster:
             at=now,
             groups=groups,
             offsets=self._do("groupOffsets", groups=consumers),
-            described=_described(tool["said"]),
+            described=described(tool["said"]),
             transactions=transactions,
             producers=self._do("producers"),
             hanging=hanging,
@@ -352,8 +352,9 @@ class Cluster:
         return self.say()
 
 
-def _described(said):
-    rows = re.findall(r"^(\S+) +(\S+) +(\d+) +(\d+) +(\d+) +(\d+) ", said, re.MULTILINE)
+def described(said):
+    """Return current offset, log end offset and lag by group, topic and partition; a lag may be negative."""
+    rows = re.findall(r"^(\S+) +(\S+) +(\d+) +(\d+) +(\d+) +(-?\d+) ", said, re.MULTILINE)
     return {(group, topic, int(partition)): tuple(map(int, numbers)) for group, topic, partition, *numbers in rows}
 
 

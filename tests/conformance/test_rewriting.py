@@ -7,17 +7,20 @@ from unittest import mock
 
 import pyarrow as pa
 import pytest
-from faults import RememberingDisk
+from faults import RememberingDisk, each_crash
 from filling import CODECS, NOW, PRODUCER, check_with_dump_tool, seen, transaction, write
-from kafka import DEFAULT, EACH_RELEASE, Broker, OldBroker, as_consumed, complaints
+from kafka import AFTER_A_KILL, DEFAULT, EACH_RELEASE, NEWEST, OLDER, Broker, OldBroker, again, as_consumed, complaints
 
 import brokerless as bl
 from brokerless import Compact, Convert, Erase, Retain, TruncateTo, _native, rewrite
 from brokerless.io import disk
+from brokerless.io.clock import now_ms
 from brokerless.rewriting.run import rewrite_each
 from support.drop_batches import Repeating, change_settings
+from support.log_files import batch
 from support.polling import until
 
+EARLIEST, LATEST = -2, -1
 ROW = pa.schema([("key", pa.binary()), ("value", pa.binary())])
 COMPACTED = {"keyed": True, "cleanup_policy": "compact", "min_cleanable_dirty_ratio": 0.01}
 
@@ -242,6 +245,40 @@ def test_downgraded_for_an_old_broker(client, tmp_path, magic):
         assert complaints(broker.log) == []
 
 
+def test_no_broker_complains_of_a_deletion_that_was_killed_or_starts_its_log_elsewhere(client, tmp_path):
+    """Each topic is as another kill left it."""
+    data, before = tmp_path / "data", 7
+    with bl.create_log_dir(data) as log_dir:
+        for number in range(60):
+            log_dir.create_topic(f"t{number}", segment_bytes=300, index_interval_bytes=0, segment_index_bytes=1200)
+        for number in range(60):
+            log = log_dir.log(f"t{number}", 0)
+            for _ in range(12):
+                write(log, 1)
+    (tmp_path / "one").mkdir()
+    used, left = tmp_path / "one/data", 0
+    shutil.copytree(data, used, ignore=lambda _, names: [name for name in names if re.fullmatch(r"t[1-9]\d*-0", name)])
+    for crash in each_crash(lambda path: rewrite(Retain(before_offset=before), path, topics=["t0"]), used, tmp_path):
+        kept = (data / f"t{left}-0" / "partition.metadata").read_bytes()
+        shutil.rmtree(data / f"t{left}-0")
+        shutil.copytree(crash.directory / "t0-0", data / f"t{left}-0")
+        (data / f"t{left}-0" / "partition.metadata").write_bytes(kept)
+        left += 1
+    # Before the checkpoints were written, and without the marker
+    (data / ".kafka_cleanshutdown").unlink()
+    expected = {log.topic: log.log_start_offset for log in bl.LogDirs(data).logs()}
+    assert len(set(expected.values())) > 3
+    with Broker(data, log=tmp_path / "broker.log", version=NEWEST, **AFTER_A_KILL) as broker:
+        for number in range(left):
+            topic = f"t{number}"
+            assert client.offset(broker, topic, 0, EARLIEST) == expected[topic], topic
+            assert client.offset(broker, topic, 0, LATEST) == 12, topic
+        # A broker that is killed amid a deletion leaves indexes without a log, too.
+        usual = "Recovering unflushed|clean shutdown|Found an orphaned index"
+        of_logs = [line for line in complaints(broker.log) if "partition=t" in line]
+        assert [line for line in of_logs if not re.search(usual, line)] == []
+
+
 def test_retained(client, tmp_path):
     """The log start offset of the checkpoint counts, and what is before it is gone."""
     data = fill(tmp_path / "data")
@@ -251,6 +288,26 @@ def test_retained(client, tmp_path):
     assert min(row["offset"] for row in expected["read_uncommitted"]) == 333
     with Broker(data, log=tmp_path / "broker.log") as broker:
         check_served(client, broker, expected)
+
+
+@pytest.mark.parametrize("version", [NEWEST, again(OLDER[0])])
+def test_a_broker_keeps_and_deletes_segments_by_the_times_that_we_name(client, tmp_path, version):
+    """In the future, in seconds and in microseconds: the broker judges by them as they are."""
+    day, now = 86_400_000, now_ms()
+    times = {"now": now, "old": now - 2 * day, "future": now + 900 * day, "seconds": now // 1000, "micro": now * 1000}
+    data = tmp_path / "data"
+    with bl.create_log_dir(data, release=".".join(version.split(".")[:2])) as log_dir:
+        for topic, time in times.items():
+            log_dir.create_topic(topic, segment_bytes=100, retention_ms=day, message_timestamp_after_max_ms=1 << 62)
+            for offset, timestamp in enumerate((time, now - 2 * day, now)):
+                log_dir.log(topic, 0).append_as_follower(batch(offset, [b"x"], timestamp=timestamp))
+    planned = rewrite(Retain(retention_ms=day), data, topics=list(times), dry_run=True)
+    expected = {one.topic: one.report.log_start_offset for one in planned}
+    assert expected == {"now": 0, "old": 2, "future": 0, "seconds": 2, "micro": 0}
+    quickly = {"log_retention_check_interval_ms": 200, "log_initial_task_delay_ms": 100}
+    with Broker(data, log=tmp_path / "broker.log", version=version, **quickly) as broker:
+        until(lambda: client.offset(broker, "old", 0, EARLIEST) == client.offset(broker, "seconds", 0, EARLIEST) == 2)
+        assert {topic: client.offset(broker, topic, 0, EARLIEST) for topic in times} == expected
 
 
 def test_a_copy_as_it_was(client, tmp_path):

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 from kafka import DEFAULT, NEWEST, again
-from state_workload import OLD, Cluster, Said, start
+from state_workload import OLD, Cluster, Said, described, start
 
 import brokerless as bl
 
@@ -455,3 +455,43 @@ def test_no_last_offset_of_a_producer_differs_from_the_brokers_snapshot(seen, cl
         assert found == expected
         checked += len(found)
     assert checked >= 15
+
+
+@pytest.mark.parametrize("release", [NEWEST, again(OLD)])
+def test_no_lag_of_a_commit_outside_of_its_log_differs_from_what_kafkas_tool_says(client, tmp_path, release):
+    """Beyond the end it is negative; below the start it counts records that were deleted. A consumer resets at both."""
+    data = tmp_path / "data"
+    with start(data, tmp_path / "broker.log", release) as broker:
+        client.create(broker, "orders", 2)
+        for partition in (0, 1):
+            client.produce(broker, "orders", partition, 30)
+        places = {
+            "first": (0, 4),
+            "start": (0, 10),
+            "end": (0, 30),
+            "beyond": (1, 400),
+            "next": (1, 31),
+            "last": (1, 30),
+        }
+        for group, (partition, offset) in places.items():
+            offsets = [{"topic": "orders", "partition": partition, "offset": offset}]
+            client.state(broker, "alterOffsets", group=group, offsets=offsets)
+        client.delete_records(broker, "orders", 0, 10)
+        (tool,) = client.state(broker, "consumerGroupTool", arguments=["--describe", "--all-groups", "--offsets"])
+    said = described(tool["said"])
+    rows = bl.commits(data, history=False).read_all().to_pylist()
+    found = {
+        (row["group"], row["topic"], row["partition"]): (row["offset"], row["offset"] + row["lag"], row["lag"])
+        for row in rows
+    }
+    assert found == said
+    assert {group: lag for (group, _, _), (_, _, lag) in said.items()} == {
+        "first": 26,
+        "start": 20,
+        "end": 0,
+        "beyond": -370,
+        "next": -1,
+        "last": 0,
+    }
+    assert {row["group"] for row in rows if row["is_out_of_range"]} == {"first", "beyond", "next"}
+    assert {row["log_start_offset"] for row in rows if row["partition"] == 0} == {10}

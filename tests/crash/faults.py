@@ -12,13 +12,16 @@ is left depends on how hard the fall is:
 
 import os
 import shutil
+import signal
 import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 from unittest import mock
 
+from brokerless.cli.exit_codes import Ended
 from brokerless.io import disk
+from brokerless.io.interrupts import interrupt
 
 FALLS = ("kill", "power", "names")
 
@@ -279,3 +282,67 @@ def each_crash(work, start, scratch, falls=FALLS, observe=lambda: None):
         yield Crash(step, fall, _build(state, directory), progress)
         shutil.rmtree(directory, ignore_errors=True)
     yield Crash("", "", whole.rename(directory), observe())
+
+
+_CHANGES = {"copy_file_range", "ftruncate", "link", "mkdir", "open", "replace", "rmdir", "unlink", "utime", "write"}
+
+
+class InterruptingDisk:
+    """What `disk` takes for `os`: as soon as a call of this number has returned, a hangup comes.
+
+    Attributes:
+        at: the call, or None as long as there were fewer.
+    """
+
+    def __init__(self, number):
+        self.at = None
+        self._left = number
+
+    def __getattr__(self, name):
+        if name == "fsync":
+            # The system goes on: nothing needs to be durable.
+            return lambda _: None
+        function = getattr(os, name)
+        # Only the main thread handles signals.
+        if name not in _CHANGES or threading.current_thread() is not threading.main_thread():
+            return function
+
+        def call(*arguments, **options):
+            returned = function(*arguments, **options)
+            self._left -= name != "open" or bool(arguments[1] & os.O_CREAT)
+            if not self._left and self.at is None:
+                self.at = f"{name} {arguments[0]}"
+                interrupt(Ended(signal.SIGHUP))
+            return returned
+
+        return call
+
+
+def each_interrupt(work, start, scratch):
+    """Run `work(directory)` on copies of `start`, and yield what a signal after each change to the disk leaves.
+
+    The first is none: the work is done, and its directory stays. Each other one is removed when the next is asked for.
+    What is as after an earlier signal is not yielded again.
+    """
+    seen = set()
+    whole = Path(shutil.copytree(start, Path(scratch) / "done"))
+    work(str(whole))
+    yield Crash("", "", whole)
+    number = 1
+    while True:
+        directory = Path(shutil.copytree(start, Path(scratch) / "run"))
+        interrupting = InterruptingDisk(number)
+        with mock.patch.object(disk, "os", interrupting):
+            try:
+                work(str(directory))
+            except Ended:
+                pass
+            else:
+                assert interrupting.at is None, f"an interrupt was lost: {interrupting.at}"
+                return
+        state = repr(_contents(_loaded(directory)))
+        if state not in seen:
+            seen.add(state)
+            yield Crash(interrupting.at, "hangup", directory)
+        shutil.rmtree(directory)
+        number += 1

@@ -155,6 +155,35 @@ def test_deleting_records(start, tmp_path, before, first):
     assert bl.LogDirs(crash.directory).log("t", 0).segments[0].base_offset == first
 
 
+@pytest.mark.parametrize("kraft", [True, False], ids=["settings known", "settings not known"])
+@pytest.mark.parametrize("before", [6, 7, -1])
+def test_a_deletion_that_is_killed_leaves_whole_segments_and_nothing_seems_to_be_in_remote_storage(
+    tmp_path, before, kraft
+):
+    """As a broker that is killed: some of the oldest segments are gone. A second run deletes the rest."""
+    with bl.create_log_dir(tmp_path / "start", kraft=kraft) as log_dir:
+        log_dir.create_topic("t", segment_bytes=250, index_interval_bytes=0, segment_index_bytes=1200)
+        for i in range(12):
+            log_dir.log("t", 0).append(batch(0, [b"%d" % i], timestamp=NOW + i))
+    retain = bl.Retain(before_offset=before)
+    whole = bl.LogDirs(shutil.copytree(tmp_path / "start", tmp_path / "whole")).log("t", 0)
+    rewrite(retain, tmp_path / "whole", topics=["t"])
+    end = 12 if before == -1 else before
+    bases = [base for base in (0, 3, 6, 9) if base < end]
+    found = []
+    for crash in each_crash(lambda path: rewrite(retain, path, topics=["t"]), tmp_path / "start", tmp_path):
+        log = bl.LogDirs(crash.directory).log("t", 0)
+        assert log.missing_offsets is None, crash
+        assert values(crash.directory) == list(range(log.log_start_offset, 12)), crash
+        found.append(log.log_start_offset)
+        assert not [one for one in bl.check(crash.directory) if one.severity == "error"], crash
+        rewrite(retain, crash.directory, topics=["t"])
+        log = bl.LogDirs(crash.directory).log("t", 0)
+        assert log.log_start_offset == end, crash
+        assert [one.base_offset for one in log.segments] == [one.base_offset for one in whole.segments], crash
+    assert sorted(set(found)) == sorted({*bases, end})
+
+
 def test_deleting_all_segments(start, tmp_path):
     def work(path):
         with bl.open_log_dir(path, sole_replica=True) as log_dir:

@@ -50,9 +50,9 @@ def transaction_key(transactional_id):
     return struct.pack(">h", 0) + text(transactional_id)
 
 
-def transaction_value(producer_id, status, partitions=(), *, epoch=0, started=NOW):
+def transaction_value(producer_id, status, partitions=(), *, epoch=0, started=NOW, timeout=60_000):
     """The state of a transactional id: partitions are (topic, partition)."""
-    value = struct.pack(">hqhib", 0, producer_id, epoch, 60_000, status)
+    value = struct.pack(">hqhib", 0, producer_id, epoch, timeout, status)
     value += struct.pack(">i", len(partitions))
     for topic, partition in partitions:
         value += text(topic) + struct.pack(">ii", 1, partition)

@@ -124,18 +124,17 @@ class SegmentFiles:
                 changes.remove(name, "the log holds no producer's batches")
         changes.apply()
 
-    def remove_segments(self, base_offsets: Sequence[int], first_kept: int) -> None:
-        """Remove the oldest segments.
+    def remove_segment(self, changes: Changes, base_offset: int, following: int) -> None:
+        """Remove the oldest segment.
 
         Args:
-            base_offsets: the base offsets of the segments to remove, ascending.
-            first_kept: the base offset of the first segment that stays.
+            changes: a view of the partition's directory, which serves for many segments: to make one lists all files.
+            base_offset: the base offset of the segment.
+            following: the base offset of the next one.
         """
-        changes = Changes(self._directory)
-        for base_offset in base_offsets:
-            changes.delete_segment(base_offset, f"below {first_kept}, where the log starts now")
+        changes.delete_segment(base_offset, f"below {following}, where the log starts now")
         changes.apply()
-        self.first_segment_base_offset = first_kept
+        self.first_segment_base_offset = following
 
     def restart_at(self, base_offsets: Sequence[int], offset: int) -> None:
         """Replace all segments by an empty one.

@@ -11,6 +11,7 @@ import os
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow.compute as pc
@@ -20,11 +21,12 @@ from brokerless.append.operation import LogState, check_known
 from brokerless.append.segment_files import SegmentFiles
 from brokerless.append.swap import check, discard, swap
 from brokerless.errors import AppendError
-from brokerless.io import storage
+from brokerless.io import interrupts, storage
 from brokerless.io.clock import now_ms
 from brokerless.layout import file_names
 from brokerless.layout.replication import SOLE
 from brokerless.log.segment import segments_in
+from brokerless.recovery.file_changes import Changes
 from brokerless.recovery.loader import load
 from brokerless.recovery.truncate import truncate
 
@@ -590,10 +592,10 @@ class LogWriter:
             has_producers=outcome.has_producers,
             has_leader_epochs=outcome.has_leader_epochs,
         )
-        if outcome.deleted_segments:
-            self.delete_segments(outcome.deleted_segments)
         if outcome.log_start_offset is not None:
             self._start_at(outcome.log_start_offset)
+        if outcome.deleted_segments:
+            self.delete_segments(outcome.deleted_segments)
         if outcome.first_dirty_offset is not None:
             self.first_dirty_offset = outcome.first_dirty_offset
 
@@ -648,9 +650,13 @@ class LogWriter:
             base_offsets = [base for base in base_offsets if base < self.log_end_offset] + [self.log_end_offset]
             count = len(base_offsets) - 1
         self.flush()
-        with self._changing():
-            self._files.remove_segments(base_offsets[:count], base_offsets[count])
-        self._start_at(base_offsets[count])
+        # As a broker, first: leader epochs that begin below the first segment tell of records in remote storage.
+        self._start_at(max(base_offsets[count], self.log_start_offset))
+        changes = Changes(self.directory)
+        # Each by itself: a process that is ended between two of them leaves a whole log that starts behind all of them.
+        for base_offset, following in pairwise(base_offsets[: count + 1]):
+            with self._changing():
+                self._files.remove_segment(changes, base_offset, following)
 
     def start_at(self, offset: int) -> None:
         """Raise the log start offset, as a follower does when its leader has raised it, whatever the topic's policy.
@@ -752,17 +758,18 @@ class LogWriter:
         A refusal by the appender changes nothing, and leaves the log usable.
         """
         self._check_usable()
-        # Before the call: an interrupt may come when the appender has just decided.
-        self._is_broken = True
-        try:
-            decision = decide()
-        except Exception as error:
-            # If memory ran out, the appender may have decided, and only its answer is lost.
-            self._is_broken = isinstance(error, MemoryError)
-            self._with_log_name(error)
-            raise
-        yield decision
-        self._is_broken = False
+        with interrupts.deferred():
+            # Before the call: an interrupt that does not wait may come when the appender has just decided.
+            self._is_broken = True
+            try:
+                decision = decide()
+            except Exception as error:
+                # If memory ran out, the appender may have decided, and only its answer is lost.
+                self._is_broken = isinstance(error, MemoryError)
+                self._with_log_name(error)
+                raise
+            yield decision
+            self._is_broken = False
 
     def _check_usable(self) -> None:
         if os.getpid() != self._process:

@@ -365,10 +365,11 @@ CODES: dict[str, Code] = {
     ),
     "transaction-overdue": Code(
         "warning",
-        "a transaction is open for longer than transaction.max.timeout.ms (15 minutes by default)",
+        "a transaction is open for longer than its producer's timeout, or than 15 minutes if that is not known",
         "Its coordinator ends it if it knows it. If not, it hangs: the last stable offset stays, and compaction stops.",
         "A consumer with read_committed waits at its first offset.",
-        "`brokerless transactions --hanging` with the directories of all brokers tells whether it hangs. If it does, "
+        "`brokerless transactions --hanging` with the directories of all brokers tells whether it hangs. Where the "
+        "transaction.max.timeout.ms of a broker is above its default of 15 minutes, it may not. If it does, "
         "start the cluster, and run `kafka-transactions.sh abort` with the topic, the partition and the start offset",
     ),
     "timestamp-unlikely": Code(

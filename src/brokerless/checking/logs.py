@@ -14,7 +14,7 @@ from brokerless import _native
 from brokerless.checking.batch_check import MOST, BatchCheck
 from brokerless.checking.finding import Finding
 from brokerless.checking.segments import SegmentReplay, check_segment
-from brokerless.errors import CorruptRecordError, UnsupportedFormatError, located
+from brokerless.errors import BrokerlessError, CorruptRecordError, UnsupportedFormatError, located
 from brokerless.inspection.findings import zeros_in_words
 from brokerless.io import storage
 from brokerless.io.clock import now_ms
@@ -37,10 +37,11 @@ from brokerless.log.segment import NO_END, transaction_index, walk_whole_batches
 from brokerless.log.unlikely_times import unlikely_time
 from brokerless.log_dir.start_faults import partition_faults
 from brokerless.metadata.directory import is_fatal_snapshot
+from brokerless.notes import collected
 from brokerless.recovery.segment_replay import feed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
     from brokerless.inspection.findings import Contents
     from brokerless.layout.topic_config import TopicConfig
@@ -51,8 +52,10 @@ if TYPE_CHECKING:
 # A key in a message is for `brokerless erase`. Those of groups and transactions have names of a few letters.
 _MOST_OF_KEY = 1000
 _FOR_EVER = (1 << 63) - 1
-# The default of transaction.max.timeout.ms.
+# The default of transaction.max.timeout.ms. No metadata have another one: a broker reads it from its server.properties.
 _MAX_TIMEOUT_MS = 15 * 60_000
+# transaction.abort.timed.out.transaction.cleanup.interval.ms: as often a coordinator looks for transactions to end.
+_LOOKS_EVERY_MS = 10_000
 _SMALL_FILES = {checkpoints.LEADER_EPOCHS, checkpoints.PARTITION_METADATA, lost_offsets.FILE}
 # Beside the metadata log: the vote, and snapshots of the metadata.
 _QUORUM_FILE = re.compile(rf"{checkpoints.QUORUM_STATE}|\d{{20}}-\d{{10}}\.checkpoint(\.part|\.deleted)?")
@@ -182,15 +185,30 @@ class LogCheck:
         with suppress(FileNotFoundError, CorruptRecordError, UnsupportedFormatError):
             opened = transactions(log.files, log.log_start_offset, log.log_end_offset).open
             latest = max(map(_largest, log.segments), default=-1) if opened else -1
-            for producer, first in opened:
-                begun = _time_of(log, first)
-                if begun is not None and latest - begun > _MAX_TIMEOUT_MS:
-                    minutes = (latest - begun) // 60_000
+            begun = {producer: (first, _time_of(log, first)) for producer, first in opened}
+            ages = {one: (first, latest - time) for one, (first, time) in begun.items() if time is not None}
+            ages = {one: (first, age) for one, (first, age) in ages.items() if age > _LOOKS_EVERY_MS}
+            known = self._timeouts(ages) if ages else {}
+            for producer, (first, age) in ages.items():
+                timeout = known.get(producer)
+                limit = f"its transaction.timeout.ms is {timeout}"
+                if timeout is None:
+                    limit = f"the default of transaction.max.timeout.ms is {_MAX_TIMEOUT_MS}"
+                if age > (_MAX_TIMEOUT_MS if timeout is None else timeout + _LOOKS_EVERY_MS):
                     message = (
-                        f"the transaction of producer {producer} is open from offset {first} on, and was for {minutes} "
-                        "minutes when the last record was written"
+                        f"the transaction of producer {producer} is open from offset {first} on, and was for {age} ms "
+                        f"when the last record was written: {limit}"
                     )
                     yield self._finding("transaction-overdue", log.path, message, start_offset=first)
+
+    def _timeouts(self, producers: Collection[int]) -> dict[int, int]:
+        """Return the timeouts of producers that the coordinators in the same log directory know, in ms."""
+        from brokerless.state.transactions import timeouts  # noqa: PLC0415 - Arrow is slow to import
+
+        # What of it cannot be read is a finding of another log.
+        with suppress(BrokerlessError, FileNotFoundError, ValueError), collected():
+            return timeouts(self._log.root.path, producers)
+        return {}
 
     def _finding(self, code: str, path: str, message: str, **fields: Any) -> Finding:  # noqa: ANN401 - those of a finding
         return Finding(

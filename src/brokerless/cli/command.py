@@ -38,6 +38,7 @@ from brokerless.cli.spark import spark
 from brokerless.cli.transactions import transactions
 from brokerless.cli.truncate import truncate
 from brokerless.errors import BrokerlessError, CorruptRecordError, UnsupportedFormatError
+from brokerless.io.interrupts import interrupt
 from brokerless.notes import notes_to
 from brokerless.wording import worded_for
 
@@ -45,8 +46,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 _STDERR = 2
-# The signals of timeout, systemd, docker and Kubernetes, and of a closed terminal.
-_ENDING = (signal.SIGTERM, signal.SIGHUP)
+# The signals of Ctrl-C, of timeout, systemd, docker and Kubernetes, and of a closed terminal.
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -191,16 +192,20 @@ def _interrupt_behind(error: BaseException | None) -> KeyboardInterrupt | None:
 
 @contextmanager
 def _ending() -> Iterator[None]:
-    """Turn signals that would end this process at once into interrupts. An ignored signal (`nohup`) stays ignored."""
+    """Turn signals that end this process into interrupts that leave no change half done.
+
+    An ignored signal (`nohup`) stays ignored.
+    """
     # Python lets only the main thread set handlers.
     is_main = threading.current_thread() is threading.main_thread()
-    taken = [number for number in _ENDING if is_main and signal.getsignal(number) is signal.SIG_DFL]
+    before = {number: signal.getsignal(number) for number in _ENDING if is_main}
+    taken = [number for number, by in before.items() if by in (signal.SIG_DFL, signal.default_int_handler)]
 
     def end(number: int, _frame: object) -> None:
         # Only once, so that a second signal does not interrupt the cleanup. `timeout` sends two.
         for other in taken:
             signal.signal(other, signal.SIG_IGN)
-        raise Ended(number)
+        interrupt(Ended(number))
 
     try:
         for number in taken:
@@ -208,7 +213,7 @@ def _ending() -> Iterator[None]:
         yield
     finally:
         for number in taken:
-            signal.signal(number, signal.SIG_DFL)
+            signal.signal(number, before[number])
 
 
 def _open_closed() -> None:

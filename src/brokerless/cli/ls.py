@@ -209,7 +209,7 @@ def _name_faults(clusters: list[Cluster]) -> None:
 def _first_timestamp(log: Log) -> int | None:
     import pyarrow as pa
 
-    rows = next(iter(log.read(columns=["timestamp"], check_crcs=False)), None)
+    rows = next(iter(log.read(log.local_log_start_offset, columns=["timestamp"], check_crcs=False)), None)
     return None if rows is None else _time(rows["timestamp"].cast(pa.int64())[0].as_py())
 
 

@@ -271,9 +271,8 @@ class BytesProgress(Progress):
 
 def note_missing(log: Log) -> None:
     """Print a note about offsets that belong to a log but are not here, if there are any."""
-    if log.missing_offsets:
-        first, end = log.missing_offsets
-        terminal.say(f"note: {log.name} has no offsets {first} to {end - 1} here: remote or deleted", err=True)
+    if log.files.missing_in_words:
+        terminal.say(f"note: {log.files.missing_in_words}", err=True)
 
 
 def named_logs(

@@ -18,7 +18,6 @@ from brokerless.cli.options import (
     metadata,
     moment,
     named_logs,
-    note_missing,
     offset_or,
     paths,
 )
@@ -132,8 +131,6 @@ def read(
         done = 0
         lost: list[Defect] = []
         for log in logs:
-            if start_offset in (None, "earliest"):
-                note_missing(log)
             splits = log.plan(
                 start_offset=start_offset,
                 end_offset=end_offset,

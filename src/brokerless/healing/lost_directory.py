@@ -10,7 +10,7 @@ import uuid
 from itertools import chain, count
 from typing import TYPE_CHECKING
 
-from brokerless.io import disk, storage
+from brokerless.io import disk, interrupts, storage
 from brokerless.layout.log_dir_files import check_outside
 from brokerless.wording import option
 
@@ -67,15 +67,16 @@ def lost_files(
         fill: called with the path of the directory, to put files in it.
     """
     unfinished = f"{path}.unfinished-{uuid.uuid4().hex}"
-    disk.make_directory(unfinished)
     ours = [unfinished]
     try:
+        disk.make_directory(unfinished)
         fill(unfinished)
         disk.atomic_write(f"{unfinished}/{REPORT}", json.dumps(report, indent=1).encode() + b"\n")
         if storage.exists(path):
             raise FileExistsError(errno.EEXIST, "exists meanwhile: nothing is changed", path)
-        disk.rename(unfinished, path)
-        ours.append(path)
+        with interrupts.deferred():
+            disk.rename(unfinished, path)
+            ours.append(path)
         disk.sync_directory(os.path.dirname(path))
         yield
     except BaseException:

@@ -18,7 +18,7 @@ from brokerless.healing.log_repair import Step, known_start, salvage
 from brokerless.healing.lost_directory import lost_files
 from brokerless.healing.report import RECOVERED, Repair
 from brokerless.healing.write_partition import write_partition
-from brokerless.io import disk, storage
+from brokerless.io import disk, interrupts, storage
 from brokerless.io.runner import Threads
 from brokerless.layout import checkpoints, commit_journal, file_names, restored_topics, streaming_epochs
 from brokerless.layout.topic_config import TopicConfig
@@ -233,28 +233,30 @@ class RepairPlan:
         unique = uuid.uuid4().hex
         staging = file_names.leftover_directory_name("brokerless", 0, "delete", unique)
         directory = f"{root}/{staging}"
-        disk.make_directory(directory)
         marker = f"{root}/{checkpoints.CLEAN_SHUTDOWN}"
         was_clean = storage.exists(marker)
-        try:
-            ends = {}
-            for one in changed:
-                name = os.path.basename(os.path.abspath(one.log.path))
-                ends[_key(one.log)] = self._write(one, f"{directory}/{name}", links=True)
-            for name, content in self._checkpoints(root, ends):
-                disk.atomic_write(f"{directory}/{name}", content)
-            disk.sync_directory(directory)
-            with self._lost_files(result, lost_to, directory):
-                if was_clean and result.lost:
-                    disk.atomic_write(marker, _NO_EPOCH)
-                commit_journal.commit(root, staging, unique=unique, gone=list(self.moving))
-        except BaseException:
-            if storage.exists(directory):
-                disk.remove_tree(directory)
-            raise
-        commit_journal.roll_forward(root)
-        if not was_clean and self.topics is None and not self._has_unusable:
-            disk.atomic_write(marker, _NO_EPOCH)
+        with contextlib.ExitStack() as committing:
+            try:
+                disk.make_directory(directory)
+                ends = {}
+                for one in changed:
+                    name = os.path.basename(os.path.abspath(one.log.path))
+                    ends[_key(one.log)] = self._write(one, f"{directory}/{name}", links=True)
+                for name, content in self._checkpoints(root, ends):
+                    disk.atomic_write(f"{directory}/{name}", content)
+                disk.sync_directory(directory)
+                with self._lost_files(result, lost_to, directory):
+                    committing.enter_context(interrupts.deferred())
+                    if was_clean and result.lost:
+                        disk.atomic_write(marker, _NO_EPOCH)
+                    commit_journal.commit(root, staging, unique=unique, gone=list(self.moving))
+            except BaseException:
+                if storage.exists(directory):
+                    disk.remove_tree(directory)
+                raise
+            commit_journal.roll_forward(root)
+            if not was_clean and self.topics is None and not self._has_unusable:
+                disk.atomic_write(marker, _NO_EPOCH)
         return result
 
     def foreseen(self, to: str) -> Repair:

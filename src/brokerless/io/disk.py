@@ -14,7 +14,7 @@ import contextlib
 import os
 from typing import TYPE_CHECKING, Self
 
-from brokerless.io import remote
+from brokerless.io import interrupts, remote
 from brokerless.io.remote import is_remote
 
 if TYPE_CHECKING:
@@ -241,6 +241,7 @@ def sync_directory(path: str) -> None:
             os.close(descriptor)
 
 
+@interrupts.deferred()
 def atomic_write(path: str, content: bytes) -> None:
     """Write a small file as Kafka writes its checkpoints: a crash leaves either the old or the new content.
 

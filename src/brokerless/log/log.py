@@ -216,8 +216,8 @@ class Log:
         up a time, and then only those of one batch.
 
         Args:
-            start_offset: the first offset to read. The default, "earliest", is the lowest offset in this directory;
-                "latest" is the end of the visible log.
+            start_offset: the first offset to read. The default, "earliest", is the lowest offset in this directory:
+                a note tells which offsets are in remote storage. "latest" is the end of the visible log.
             end_offset: the offset to stop before. "latest" is the log end offset, "high-watermark" the checkpointed
                 high watermark. The default is "high-watermark" while a live broker holds the directory's lock and
                 has checkpointed one, because records above it may still be truncated. Otherwise it is "latest".
@@ -256,6 +256,10 @@ class Log:
             verify_transactions=verify_transactions,
             skips=on_corrupt == "skip",
         )
+        # Among them may be records of the time that was looked up.
+        is_open_start = start_offset in (None, "earliest") or start_timestamp is not None
+        if is_open_start and found.start_offset == self.local_log_start_offset and self.files.missing_in_words:
+            note(self.files.missing_in_words)
         expected = self.files.expected_end if found.is_to_end else None
         if expected is not None and not expected.is_certain:
             note(str(expected))

@@ -285,6 +285,14 @@ class PartitionFiles:
             return self.log_start_offset, self.local_log_start_offset
         return None
 
+    @property
+    def missing_in_words(self) -> str | None:
+        """The note on `missing_offsets`; None without any."""
+        if self.missing_offsets is None:
+            return None
+        first, end = self.missing_offsets
+        return f"{self.name} has no offsets {first} to {end - 1} here: remote or deleted"
+
     @cached_property
     def log_end_offset(self) -> int:
         """The offset after the last batch; with damage at the end, the offset after the last batch before it."""

@@ -13,7 +13,7 @@ import uuid
 from typing import TYPE_CHECKING, Self
 
 from brokerless.errors import LogInUseError, located
-from brokerless.io import disk, storage
+from brokerless.io import disk, interrupts, storage
 from brokerless.io.remote import is_remote
 from brokerless.layout import checkpoints, file_names, streaming_epochs
 from brokerless.layout.log_dir_files import LogDirFiles, check_outside
@@ -70,11 +70,16 @@ class StagedCopy:
                 raise ValueError(f"cannot make {to}: in a log directory, a broker stops at that name") from None
             topic, partition = name, 0
         self.path = f"{parent}/{file_names.leftover_directory_name(topic, partition, 'delete', uuid.uuid4().hex)}"
-        disk.make_directory(self.path)
 
     def __enter__(self) -> Self:
+        try:
+            disk.make_directory(self.path)
+        except BaseException:
+            self.__exit__()
+            raise
         return self
 
+    @interrupts.deferred()
     def __exit__(self, *_: object) -> None:
         if storage.exists(self.path):
             disk.remove_tree(self.path)

@@ -7,7 +7,7 @@ from collections import Counter
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from brokerless.arguments import check_partition, check_several, unknown, unknown_partition
+from brokerless.arguments import check_partition, check_several, listed_few, unknown, unknown_partition
 from brokerless.io import storage
 from brokerless.layout import commit_journal, file_names
 from brokerless.layout.log_dir_files import LogDirFiles, hint_at_log_dirs, partitions_in
@@ -100,6 +100,13 @@ class LogDirs:
         """The log directories among the paths, without those of single partitions."""
         given = {storage.absolute(path) for path in self._paths}
         return [root for root in self.roots if storage.absolute(root.path) in given]
+
+    def in_words(self) -> str:
+        """Return the paths, and the log directories around those of single partitions."""
+        paths = ", ".join(self._paths)
+        around = [root.path for root in self.roots if root not in self.given_roots and root.is_there]
+        are = "is the log directory" if len(around) == 1 else "are the log directories"
+        return f"{paths}; {listed_few(around)} {are} around" if around else paths
 
     def topics(self) -> list[str]:
         """Return the names of all topics, sorted. Internal topics (`__consumer_offsets`) are included."""

@@ -317,11 +317,11 @@ class RootWriter:
             disk.sync_directory(self.path)
 
     def write_marker(self) -> None:
-        """Rename the marker back, or write a new one."""
+        """Rename the marker back, or write a new one; one that was never moved aside stays."""
         if storage.exists(self._file(checkpoints.CLEAN_SHUTDOWN_ASIDE)):
             disk.rename(self._file(checkpoints.CLEAN_SHUTDOWN_ASIDE), self._file(checkpoints.CLEAN_SHUTDOWN))
             disk.sync_directory(self.path)
-        else:
+        elif not storage.exists(self._file(checkpoints.CLEAN_SHUTDOWN)):
             disk.atomic_write(self._file(checkpoints.CLEAN_SHUTDOWN), checkpoints.format_clean_shutdown(None))
 
     def _checkpoint(self, name: str) -> dict[tuple[str, int], int]:

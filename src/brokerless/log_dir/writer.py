@@ -21,7 +21,7 @@ from brokerless import _native
 from brokerless.append.writer import LogWriter
 from brokerless.arguments import check_number
 from brokerless.errors import CorruptRecordError, UnsupportedFormatError
-from brokerless.io import disk, storage
+from brokerless.io import disk, interrupts, storage
 from brokerless.io.clock import now_ms
 from brokerless.layout import checkpoints, commit_journal, file_names
 from brokerless.layout.lock import Lock
@@ -140,10 +140,11 @@ class LogDirWriter:
             if sole_replica is not None:
                 for said in obstacles(root.cluster):
                     self._note(said)
-            root.move_marker_aside()
-            root.move_bootstrap()
             try:
-                self.transactional_ids.finish()
+                with interrupts.deferred():
+                    root.move_marker_aside()
+                    root.move_bootstrap()
+                    self.transactional_ids.finish()
             except BaseException:
                 # A clean directory stays clean, except for the log that was being changed.
                 with contextlib.suppress(Exception):
@@ -240,21 +241,22 @@ class LogDirWriter:
                         f"topic id {topic_id} is that of topic {other!r}: of two topics with one id, a broker loads one"
                     )
         own = TopicConfig().with_keywords(config)
-        if self._root.bootstrap is not None:
-            topic_id = topic_id or checkpoints.random_id()
-            epochs = dict.fromkeys(range(partitions), leader_epoch)
-            self._root.bootstrap.topics[name] = Topic(topic_id, own.to_configs(), epochs)
-            # Before the directories: a broker renames directories -stray if the metadata do not name their topic.
-            self._root.write_bootstrap()
-        elif topic_id is None and self._root.is_kraft:
+        if self._root.bootstrap is None and topic_id is None and self._root.is_kraft:
             raise ValueError(
                 f"topic {name!r} needs the id that it has in cluster {self.cluster_id}: create it there, and give its "
                 f"id ({option('topic_id')}); without it a broker renames the directory -stray"
             )
-        self._root.config[name] = self._root.cluster.config_of(name).with_keywords(config)
-        for partition in range(partitions):
-            self._root.make_partition(name, partition, topic_id)
-        disk.sync_directory(self.path)
+        with interrupts.deferred():
+            if self._root.bootstrap is not None:
+                topic_id = topic_id or checkpoints.random_id()
+                epochs = dict.fromkeys(range(partitions), leader_epoch)
+                self._root.bootstrap.topics[name] = Topic(topic_id, own.to_configs(), epochs)
+                # Before the directories: a broker renames directories -stray if the metadata do not name their topic.
+                self._root.write_bootstrap()
+            self._root.config[name] = self._root.cluster.config_of(name).with_keywords(config)
+            for partition in range(partitions):
+                self._root.make_partition(name, partition, topic_id)
+            disk.sync_directory(self.path)
         return topic_id
 
     def log(self, topic: str, partition: int, *, leader_epoch: int | None = None, **config: object) -> LogWriter:
@@ -289,31 +291,38 @@ class LogDirWriter:
                 raise ValueError(f"{topic}-{partition} is open with other settings")
             return before
         leader_epoch = self._described_epoch(topic, partition, leader_epoch)
-        log = LogWriter.open(
-            self._file(self._root.partitions[key]),
-            config=chosen,
-            is_clean=(self.was_clean or key in self._root.made or before is not None) and key not in self._unsure,
-            recovery_point=before.recovery_point if before else self._root.recovery_points.get(key, 0),
-            log_start_offset=before.log_start_offset if before else self._root.log_start_offsets.get(key),
-            leader_epoch=leader_epoch,
-            first_dirty_offset=before.first_dirty_offset if before else self._root.first_dirty_offsets.get(key),
-            recover=self._recover,
-            high_watermark=None if before else self._root.high_watermarks.get(key),
-            # An earlier failure leaves a clean directory clean.
-            before_changes=lambda: self._unsure.add(key),
-            reserve_producer_id=self.reserve_producer_id,
-            replication=SOLE if self._is_sole else self._root.replication(key),
-        )
-        if self._root.bootstrap is not None:
-            # Files copied in from elsewhere may hold more than was closed here, and expired producers.
-            known = log.highest_cluster_producer_id(self._root.recovery_points.get(key, 0))
-            if known is not None:
-                self.reserve_producer_id(known)
-        self._unsure.discard(key)
-        if not self._recover:
-            for said in self._concerns(log, topic):
-                self._note(said)
-        self._logs[key], self._opened_with[key] = log, chosen
+        with contextlib.ExitStack() as changes:
+
+            def begin_changes() -> None:
+                # Until `close` knows the log, or its directory would need recovery.
+                changes.enter_context(interrupts.deferred())
+                self._unsure.add(key)
+
+            log = LogWriter.open(
+                self._file(self._root.partitions[key]),
+                config=chosen,
+                is_clean=(self.was_clean or key in self._root.made or before is not None) and key not in self._unsure,
+                recovery_point=before.recovery_point if before else self._root.recovery_points.get(key, 0),
+                log_start_offset=before.log_start_offset if before else self._root.log_start_offsets.get(key),
+                leader_epoch=leader_epoch,
+                first_dirty_offset=before.first_dirty_offset if before else self._root.first_dirty_offsets.get(key),
+                recover=self._recover,
+                high_watermark=None if before else self._root.high_watermarks.get(key),
+                # An earlier failure leaves a clean directory clean.
+                before_changes=begin_changes,
+                reserve_producer_id=self.reserve_producer_id,
+                replication=SOLE if self._is_sole else self._root.replication(key),
+            )
+            if self._root.bootstrap is not None:
+                # Files copied in from elsewhere may hold more than was closed here, and expired producers.
+                known = log.highest_cluster_producer_id(self._root.recovery_points.get(key, 0))
+                if known is not None:
+                    self.reserve_producer_id(known)
+            self._unsure.discard(key)
+            if not self._recover:
+                for said in self._concerns(log, topic):
+                    self._note(said)
+            self._logs[key], self._opened_with[key] = log, chosen
         return log
 
     def _note(self, text: str) -> None:
@@ -418,6 +427,7 @@ class LogDirWriter:
             disk.sync_directory(self.path)
         return known if leader_epoch is None else leader_epoch
 
+    @interrupts.deferred()
     def commit(self, staging: str, *, unique: str, gone: Collection[str] = ()) -> None:
         """Replace partition directories by staged ones: all of them or none, even across a crash.
 
@@ -466,6 +476,7 @@ class LogDirWriter:
         self._check_open()
         self._root.write_checkpoints(self._logs)
 
+    @interrupts.deferred()
     def close(self) -> None:
         """Close all logs, and leave the directory as a broker does after a clean shutdown.
 

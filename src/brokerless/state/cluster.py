@@ -226,23 +226,17 @@ def cluster(
     until = None if at is None else to_ms("at", at)
     image = MetadataImage(secrets=secrets)
     with collected(forwards=True) as notes:
-        path = _replay_directories(LogDirs(*paths), image, until, at_offset, paths)
+        path = _replay_directories(LogDirs(*paths), image, until, at_offset)
     return ClusterState(path, image, notes)
 
 
-def _replay_directories(
-    directories: LogDirs,
-    image: MetadataImage,
-    until: int | None,
-    at_offset: int | None,
-    paths: Iterable[str | os.PathLike[str]],
-) -> str:
+def _replay_directories(directories: LogDirs, image: MetadataImage, until: int | None, at_offset: int | None) -> str:
     log = next((log for log in logs_of(directories, METADATA_TOPIC) if has_metadata_log(log.root.path)), None)
     if log is not None:
         _replay(log, image, until, at_offset)
         _tell_left_out(log.path, image)
         return log.path
-    for root in directories.roots:
+    for root in directories.given_roots:
         file = bootstrap_file(root.path, None)
         # Of a cluster that has started, the file tells nothing: its metadata log is elsewhere.
         if storage.exists(file) and not was_started(root.path):
@@ -254,7 +248,7 @@ def _replay_directories(
             _tell_left_out(file, image)
             return file
     raise ValueError(
-        f"no {METADATA_TOPIC}-0 in {', '.join(map(str, paths))}: the directory that metadata.log.dir of a broker or a "
+        f"no {METADATA_TOPIC}-0 in {directories.in_words()}: the directory that metadata.log.dir of a broker or a "
         "controller names, or else the first of its log.dirs, has it. A cluster with ZooKeeper has none"
     )
 

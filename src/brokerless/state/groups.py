@@ -24,8 +24,8 @@ from brokerless.state.internal_topic import (
     RowMemory,
     committed_rows,
     latest_records,
-    logs_of,
     more_memory,
+    needed_logs_of,
     state_records,
 )
 
@@ -122,7 +122,7 @@ def group_changes(
     directories = LogDirs(*paths)
     until = None if at is None else to_ms("at", at)
     names = TopicNames(directories)
-    for log in logs_of(directories, OFFSETS_TOPIC):
+    for log in needed_logs_of(directories, OFFSETS_TOPIC):
         yield from changes_of(log, names, at=until, groups=groups, memory=memory)
 
 
@@ -137,7 +137,7 @@ def group_rows(*paths: str | os.PathLike[str], at: Time | None = None, memory: i
         return list(groups_of(log, names, at=until, memory=memory, rows=of_all))
 
     with Threads() as threads:
-        found = threads.map(of_log, logs_of(directories, OFFSETS_TOPIC))
+        found = threads.map(of_log, needed_logs_of(directories, OFFSETS_TOPIC))
         rows = [row for of_one in found for row in of_one]
     return sorted(rows, key=lambda row: str(row["group"]))
 

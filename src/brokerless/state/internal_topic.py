@@ -112,6 +112,17 @@ def logs_of(directories: LogDirs, topic: str) -> list[Log]:
     return known_logs(directories, [topic]) if topic in directories.topics() else []
 
 
+def needed_logs_of(directories: LogDirs, topic: str) -> list[Log]:
+    """Return the partitions of a topic as `logs_of` does, but refuse directories of other topics' partitions.
+
+    Raises:
+        ValueError: the paths are partitions' directories and files, and none is of the topic.
+    """
+    if not directories.given_roots and topic not in directories.topics():
+        raise ValueError(f"no partition of {topic} in {directories.in_words()}")
+    return logs_of(directories, topic)
+
+
 def tell_absent(directories: LogDirs, topic: str) -> None:
     """Warn of the partitions of a topic that are in none of the directories, as far as these tell that they exist.
 

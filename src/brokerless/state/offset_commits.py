@@ -21,6 +21,7 @@ from brokerless.state.internal_topic import (
     latest_records,
     logs_of,
     more_memory,
+    needed_logs_of,
     not_understood,
 )
 
@@ -106,10 +107,11 @@ def commits(
     wanted = [(name, pa.array(sorted(set(values)), pa.string())) for name, values in chosen if values is not None]
     directories = LogDirs(*paths)
     until = None if at is None else to_ms("at", at)
+    coordinators = needed_logs_of(directories, OFFSETS_TOPIC)
     lags = Lags(directories, until) if lag else None
 
     def batches() -> Iterator[pa.RecordBatch]:
-        for log in logs_of(directories, OFFSETS_TOPIC):
+        for log in coordinators:
             for batch in commits_of(log, at=until, history=history, memory=memory):
                 kept = batch
                 for name, values in wanted:

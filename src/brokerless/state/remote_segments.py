@@ -10,7 +10,13 @@ import pyarrow as pa
 from brokerless.arguments import check_several, to_ms
 from brokerless.log_dir.log_dirs import LogDirs
 from brokerless.metadata.schema import TIME, schema, structs
-from brokerless.state.internal_topic import REMOTE_LOG_METADATA_TOPIC, RowMemory, committed_rows, logs_of, state_records
+from brokerless.state.internal_topic import (
+    REMOTE_LOG_METADATA_TOPIC,
+    RowMemory,
+    committed_rows,
+    needed_logs_of,
+    state_records,
+)
 
 if TYPE_CHECKING:
     import os
@@ -85,7 +91,7 @@ def remote_segments(
     directories = LogDirs(*paths)
     until = None if at is None else to_ms("at", at)
     wanted = None if topics is None else set(topics)
-    logs = logs_of(directories, REMOTE_LOG_METADATA_TOPIC)
+    logs = needed_logs_of(directories, REMOTE_LOG_METADATA_TOPIC)
     rows = [row for log in logs for row in segments_of(log, at=until, history=history)]
     chosen = [row for row in rows if wanted is None or row["topic"] in wanted]
     table = pa.Table.from_pylist(chosen, SCHEMA)

@@ -21,6 +21,7 @@ from brokerless.state.internal_topic import (
     known_logs,
     latest_records,
     logs_of,
+    needed_logs_of,
     state_records,
     tell_absent,
     understood_records,
@@ -29,7 +30,7 @@ from brokerless.state.producers import producers_of
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from brokerless.arguments import Time
     from brokerless.log.log import Log
@@ -127,7 +128,7 @@ def transactions(
         return pa.Table.from_batches(transaction_states(*paths, at=at, memory=memory), SCHEMA)
     directories = LogDirs(*paths)
     until = None if at is None else to_ms("at", at)
-    logs = logs_of(directories, TRANSACTIONS_TOPIC) if until is not None else known_logs(directories)
+    logs = needed_logs_of(directories, TRANSACTIONS_TOPIC) if until is not None else known_logs(directories)
     coordinators = [log for log in logs if log.topic == TRANSACTIONS_TOPIC]
     if until is None:
         tell_absent(directories, TRANSACTIONS_TOPIC)
@@ -166,8 +167,21 @@ def transaction_states(
     """Yield the rows of `transactions` with `history`."""
     directories = LogDirs(*paths)
     until = None if at is None else to_ms("at", at)
-    for log in logs_of(directories, TRANSACTIONS_TOPIC):
+    for log in needed_logs_of(directories, TRANSACTIONS_TOPIC):
         yield from states_in(log, at=until, memory=memory)
+
+
+def timeouts(path: str, producers: Collection[int]) -> dict[int, int]:
+    """Return the `transaction.timeout.ms` of these producers, by id, as the coordinators in a log directory know it."""
+    found: dict[int, int] = {}
+    wanted = pa.array(sorted(producers), pa.int64())
+    for log in logs_of(LogDirs(path), TRANSACTIONS_TOPIC):
+        for states in states_in(log):
+            chosen = states.filter(pc.is_in(states["producer_id"], value_set=wanted)).select(
+                ["producer_id", "timeout_ms"]
+            )
+            found.update((row["producer_id"], row["timeout_ms"]) for row in chosen.to_pylist())
+    return found
 
 
 def states_in(log: Log, *, at: int | None = None, memory: int = MEMORY) -> Iterator[pa.RecordBatch]:

@@ -16,7 +16,8 @@ from brokerless.metadata.bootstrap import snapshot_records
 from brokerless.metadata.records import BROKER_RESOURCE, config_record
 from support import damage
 from support.broken_directories import BROKEN, SIZE, first, healthy
-from support.log_files import batch, write_snapshot
+from support.log_files import NOW, batch, write_segment, write_snapshot
+from support.state_records import transaction_key, transaction_value, write_records
 
 
 def codes(*paths, notes=False, **options):
@@ -256,3 +257,52 @@ def test_a_log_that_a_broker_setting_compacts_has_no_gap(data, resource, is_comp
     (data / "bootstrap.checkpoint").write_bytes(_native.kraft_snapshot([*known, setting], 0))
     assert codes(data) == ([] if is_compacted else ["offset-gap"])
     assert codes(data, level="deep") == codes(data)
+
+
+@pytest.mark.parametrize(
+    ("timeout", "minutes", "said"),
+    [
+        (None, 14, None),
+        (
+            None,
+            16,
+            "for 960000 ms when the last record was written: the default of transaction.max.timeout.ms is 900000",
+        ),
+        (60_000, 1, None),
+        (60_000, 2, "for 120000 ms when the last record was written: its transaction.timeout.ms is 60000"),
+        # The broker allows that.
+        (3_600_000, 59, None),
+        (3_600_000, 61, "for 3660000 ms when the last record was written: its transaction.timeout.ms is 3600000"),
+    ],
+)
+def test_a_transaction_is_overdue_by_the_timeout_of_its_producer_where_that_is_known(tmp_path, timeout, minutes, said):
+    begun = batch(0, [b"x"], producer_id=7, base_sequence=0, transactional=True, timestamp=NOW)
+    write_segment(tmp_path / "t-0", 0, [begun, batch(1, [b"x"], timestamp=NOW + minutes * 60_000)])
+    if timeout is not None:
+        records = [
+            (transaction_key("other"), transaction_value(8, 1, timeout=5)),
+            (transaction_key("id"), transaction_value(7, 1, [("t", 0)], timeout=5)),
+            (transaction_key("id"), transaction_value(7, 1, [("t", 0)], timeout=timeout)),
+        ]
+        write_records(tmp_path, "__transaction_state", records)
+    found = [one for one in bl.check(tmp_path) if one.code == "transaction-overdue"]
+    assert [one.message.partition("and was ")[2] for one in found] == ([] if said is None else [said])
+
+
+FUTURE = 4_102_444_800_000
+
+
+@pytest.mark.parametrize(
+    ("time", "why"),
+    [
+        (FUTURE, f"its largest timestamp {FUTURE} is in the future: of 2100-01-01"),
+        (NOW // 1000, f"its largest timestamp {NOW // 1000} is of 1970-01-20: it looks like seconds"),
+        (NOW * 1000, f"its largest timestamp {NOW * 1000} is in the future: it looks like microseconds"),
+        (NOW, None),
+    ],
+    ids=["future", "seconds", "microseconds", "now"],
+)
+def test_times_by_which_retention_keeps_or_deletes_a_segment_are_told(tmp_path, time, why):
+    write_segment(tmp_path / "t-0", 0, [batch(0, [b"x"], timestamp=time)])
+    found = [(one.code, one.message) for one in bl.check(tmp_path) if one.code == "timestamp-unlikely"]
+    assert found == ([] if why is None else [("timestamp-unlikely", why)])

@@ -9,6 +9,7 @@ import pytest
 import brokerless as bl
 from support.damage import overwrite
 from support.kafka_answers import read_json_lines
+from support.log_files import NOW, batch, write_segment
 
 JSON_IF = {"json": ["--json"], "text": []}
 
@@ -195,3 +196,19 @@ def test_a_removed_segment_is_damage(copied, run):
     result = run("ls", directory)
     assert result.code == 1
     assert f"damaged: {second}: the file is missing" in result.err
+
+
+@pytest.mark.parametrize(
+    ("time", "note"),
+    [
+        (4_102_444_800_000, "latest record in the future: of 2100-01-01"),
+        (NOW // 1000, "latest record of 1970-01-20: it looks like seconds"),
+        (NOW * 1000, "latest record in the future: it looks like microseconds"),
+        (NOW, ""),
+    ],
+    ids=["future", "seconds", "microseconds", "now"],
+)
+def test_a_time_by_which_a_segment_is_kept_or_deleted_is_noted(tmp_path, run, time, note):
+    write_segment(tmp_path / "t-0", 0, [batch(0, [b"x"], timestamp=time)])
+    row = run("ls", tmp_path).out.splitlines()[1]
+    assert row.partition("none")[2].strip() == note

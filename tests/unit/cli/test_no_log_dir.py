@@ -77,3 +77,47 @@ def test_a_partitions_directory_is_read_wherever_it_is(tmp_path, run):
     healthy(tmp_path / "data")
     for verb in (("ls",), ("check",), ("read", "--limit", "1"), ("repair", "--dry-run")):
         assert run(*verb, tmp_path / "data/t-0").code == 0
+
+
+STATE = {
+    "topics": (("cluster", "topics"), "__cluster_metadata-0"),
+    "configs": (("cluster", "configs"), "__cluster_metadata-0"),
+    "diff": (("cluster", "diff", "--since", "offset:0"), "__cluster_metadata-0"),
+    "groups": (("groups",), "partition of __consumer_offsets"),
+    "members": (("groups", "--members", "--history"), "partition of __consumer_offsets"),
+    "offsets": (("groups", "--offsets"), "partition of __consumer_offsets"),
+    "past": (("transactions", "--at", "2024-05-01"), "partition of __transaction_state"),
+    "history": (("transactions", "--history"), "partition of __transaction_state"),
+}
+
+
+@pytest.mark.parametrize("name", ["", "/00000000000000000000.log"])
+@pytest.mark.parametrize("verb", STATE)
+def test_a_partition_that_says_nothing_of_a_state_is_refused_and_its_log_directory_named(tmp_path, run, verb, name):
+    """Otherwise an empty table seems to be all that a cluster knows."""
+    data = healthy(tmp_path / "data")
+    words, what = STATE[verb]
+    said = run(*words, f"{data}/t-0{name}")
+    assert (said.code, said.out) == (2, "")
+    assert f"no {what} in {data}/t-0{name}; {data} is the log directory around" in said.err
+    # A copy of a partition has none around.
+    shutil.copytree(data / "t-0", tmp_path / "copies/t-0")
+    said = run(*words, f"{tmp_path}/copies/t-0{name}")
+    assert (said.code, said.out) == (2, "")
+    assert f"no {what} in {tmp_path}/copies/t-0{name}" in said.err
+    assert "around" not in said.err
+
+
+@pytest.mark.parametrize("path", ["empty", "photo.jpg"])
+@pytest.mark.parametrize(
+    "verb",
+    [words for words, _ in STATE.values()]
+    + [("ls",), ("check",), ("producers",), ("transactions",), ("report", "--output", "page.html")],
+    ids=" ".join,
+)
+def test_an_empty_folder_or_a_file_of_another_kind_is_refused(tmp_path, run, verb, path):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "photo.jpg").write_bytes(b"x")
+    said = run(*verb, tmp_path / path)
+    assert (said.code, said.out) == (2, "")
+    assert f"'{tmp_path}/{path}' is " in said.err

@@ -149,3 +149,51 @@ def test_a_copy_is_not_made_inside_a_partition(data, run):
     assert (result.code, result.out) == (2, "")
     assert "it would be in a partition's directory" in result.err
     assert not (data / "t-0/sub").exists()
+
+
+FUTURE = 4_102_444_800_000
+DAY = 86_400_000
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+@pytest.mark.parametrize(
+    ("time", "words", "is_deleted"),
+    [
+        (FUTURE, f"{FUTURE}, in the future: of 2100-01-01", False),
+        (T // 1000, f"{T // 1000}, of 1970-01-20: it looks like seconds", True),
+        (T * 1000, f"{T * 1000}, in the future: it looks like microseconds", False),
+        (T, str(T), True),
+    ],
+    ids=["future", "seconds", "microseconds", "old"],
+)
+def test_the_time_that_deletes_or_keeps_a_segment_is_told(tmp_path, run, time, words, is_deleted, dry_run):
+    """A broker judges a segment by its largest timestamp, whatever it is (LogSegment.largestTimestamp)."""
+    with bl.create_log_dir(tmp_path / "data") as log_dir:
+        log_dir.create_topic("t", segment_bytes=100)
+        for i, timestamp in enumerate((time, T, FUTURE)):
+            log_dir.log("t", 0).append_as_follower(batch(i, [b"x"], timestamp=timestamp))
+    how = "--dry-run" if dry_run else "--in-place"
+    result = run("retain", tmp_path / "data", "--topic", "t", "--retention-ms", DAY, how)
+    assert result.code == 0
+    lines = [
+        line.removeprefix("t-0: its limit of time ") for line in result.out.splitlines() if "limit of time" in line
+    ]
+    if is_deleted:
+        # And the next one, which is as old.
+        assert lines == [
+            f"deletes segments up to largest timestamp {T}",
+            f"keeps those from largest timestamp {FUTURE}, in the future: of 2100-01-01",
+        ]
+    else:
+        assert lines == [f"keeps those from largest timestamp {words}"]
+    kept = [2] if is_deleted and not dry_run else [0, 1, 2]
+    assert offsets(tmp_path / "data") == {"t-0": kept}
+
+
+def test_a_time_in_seconds_that_deletes_the_last_deleted_segment_is_told(tmp_path, run):
+    with bl.create_log_dir(tmp_path / "data") as log_dir:
+        log_dir.create_topic("t", segment_bytes=100)
+        for i, timestamp in enumerate((T // 1000, FUTURE)):
+            log_dir.log("t", 0).append_as_follower(batch(i, [b"x"], timestamp=timestamp))
+    result = run("retain", tmp_path / "data", "--topic", "t", "--retention-ms", DAY, "--dry-run")
+    assert f"deletes segments up to largest timestamp {T // 1000}, of 1970-01-20: it looks like seconds" in result.out

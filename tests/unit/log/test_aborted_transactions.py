@@ -397,6 +397,7 @@ def tiered(tmp_path):
     return directory
 
 
+@pytest.mark.filterwarnings("ignore:.* remote or deleted")
 def test_a_transaction_that_began_in_the_remote_part_is_open_from_there(tiered):
     """As a broker has it: the log start offset is that of the remote part."""
     log = bl.Log(tiered)
@@ -405,6 +406,7 @@ def test_a_transaction_that_began_in_the_remote_part_is_open_from_there(tiered):
     assert committed(log) == []
 
 
+@pytest.mark.filterwarnings("ignore:.* remote or deleted")
 def test_a_lost_marker_of_a_transaction_that_began_in_the_remote_part_is_missed(tiered):
     write_segment(tiered, 14, [batch(14, [b"x"])])
     write_snapshot(tiered, 14)

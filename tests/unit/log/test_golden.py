@@ -19,6 +19,8 @@ from support.kafka_answers import (
 )
 
 ISOLATION_LEVELS = ["read_uncommitted", "read_committed"]
+# A tiered log has a note, as a test here shows.
+pytestmark = pytest.mark.filterwarnings("ignore:.* remote or deleted")
 
 
 def partitions(golden, log_dir):
@@ -216,3 +218,24 @@ def test_batches_made_by_the_records_builder_as_a_lone_file(golden, tmp_path):
             expected += [] if batch["isControlBatch"] else records
         rows = as_consumed(bl.Log(path).read(columns=CONSUMED_COLUMNS))
         assert [row["offset"] for row in rows] == [record["offset"] for record in expected], line["file"]
+
+
+def test_a_read_of_a_tiered_log_notes_the_offsets_that_are_not_here(golden):
+    """Otherwise a table seems to be all of the log. A read that begins at an offset asks for nothing more."""
+    directories = bl.LogDirs(golden / "logs/kafka-4.1-tiered")
+    log = next(log for log in directories.logs() if log.missing_offsets)
+    first, end = log.missing_offsets
+    note = f"{log.name} has no offsets {first} to {end - 1} here: remote or deleted"
+    with pytest.warns(UserWarning, match=f"^{note}$"):
+        reader = log.read()
+    assert reader.notes == [note]
+    with pytest.warns(UserWarning, match=f"^{note}$"):
+        assert log.to_table().num_rows == reader.read_all().num_rows
+    # The remote part may have records of that time, too.
+    with pytest.warns(UserWarning, match=f"^{note}$"):
+        assert log.read(start_timestamp=0).notes == [note]
+    several = directories.read([log.topic], [log.partition])
+    with pytest.warns(UserWarning, match=f"^{note}$"):
+        several.read_all()
+    assert several.notes == [note]
+    assert log.read(end).notes == log.read("latest").notes == log.read(start_timestamp=1 << 50).notes == []

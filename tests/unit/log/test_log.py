@@ -143,6 +143,7 @@ def test_a_checkpoint_older_than_the_last_retention_is_no_missing_range(three_se
     assert (log.log_start_offset, log.missing_offsets) == (4, None)
 
 
+@pytest.mark.filterwarnings("ignore:.* remote or deleted")
 def test_offsets_in_remote_storage_count_as_missing_here(golden):
     log = bl.Log(golden / "logs" / "kafka-4.1-tiered" / "tiered-plain-0")
     assert (log.log_start_offset, log.local_log_start_offset, log.missing_offsets) == (0, 290, (0, 290))

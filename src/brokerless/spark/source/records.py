@@ -150,11 +150,7 @@ def pieces_of(log: Log, options: Options, target: int) -> list[WorkItem[Split]]:
     Raises:
         OffsetOutOfRangeError: an offset does not exist, unless failOnDataLoss is false.
     """
-    start = start_of(log, options)
-    if start in (None, "earliest") and log.missing_offsets:
-        first, last = log.missing_offsets
-        note(f"{log.name} has no offsets {first} to {last - 1} here: remote or deleted")
-    return pieces(log, start, end_of(log, options), options, target)
+    return pieces(log, start_of(log, options), end_of(log, options), options, target)
 
 
 def pieces(

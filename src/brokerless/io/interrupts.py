@@ -1,0 +1,48 @@
+"""Interrupts that wait for the end of a change, so that a signal leaves no file half done.
+
+A signal handler calls `interrupt`. It raises at once, unless the main thread is in a `deferred` block: then the block
+ends first. A handler that raises by itself, as Python's own for SIGINT, does not wait: what it leaves is what a crash
+leaves, and the next one who opens the directory recovers it.
+"""
+
+from __future__ import annotations
+
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class _Deferred:
+    """The blocks that the main thread is in, and the interrupt that waits for their end."""
+
+    blocks = 0
+    waiting: BaseException | None = None
+
+
+def interrupt(error: BaseException) -> None:
+    """Raise an error, or let it wait for the end of the block that defers it. To be called by a signal handler.
+
+    Only the main thread handles signals, and other threads defer nothing.
+    """
+    if not _Deferred.blocks:
+        raise error
+    _Deferred.waiting = error
+
+
+@contextmanager
+def deferred() -> Iterator[None]:
+    """Let an interrupt wait for the end of the block. The block is short, and waits for nobody else."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    _Deferred.blocks += 1
+    try:
+        yield
+    finally:
+        _Deferred.blocks -= 1
+        if not _Deferred.blocks and _Deferred.waiting is not None:
+            waiting, _Deferred.waiting = _Deferred.waiting, None
+            raise waiting
