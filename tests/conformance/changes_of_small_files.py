@@ -430,7 +430,8 @@ CHANGES |= {
     ),
     "formatted: garbage": partial(write, name=FORMATTED, content="x" * 300),
     "formatted: empty": partial(write, name=FORMATTED, content=""),
-    "formatted: cut": partial(cut, name=FORMATTED),
+    # Kafka 3.9 writes none.
+    "formatted: cut": lambda data: (data / FORMATTED).exists() and cut(data, FORMATTED),
     "formatted: gone": lambda data: (data / FORMATTED).unlink(missing_ok=True),
     "metadata log: a flipped bit": lambda data: damage.flip_bit(
         data / f"__cluster_metadata-0/{SEGMENT}.log", (data / f"__cluster_metadata-0/{SEGMENT}.log").stat().st_size - 30

@@ -118,8 +118,8 @@ def unserved(client, broker, path):
     return found
 
 
-def outcome(client, path, release, expected, disks):
-    """Return what a broker does on a directory."""
+def outcome(client, path, release, expected, disks, seconds):
+    """Return what a broker does on a directory, in these seconds after it served what is expected."""
     strays = set(path.glob("*/*-stray"))
     try:
         broker = start(path, release, disks)
@@ -129,7 +129,7 @@ def outcome(client, path, release, expected, disks):
         # A directory may go offline a moment after the start.
         until(lambda: broker.has_ended or served(client, broker) == expected, seconds=8, pause=0.2)
         # Before its controller knows what it registered with, a broker serves what it did before.
-        time.sleep(4)
+        time.sleep(seconds)
         is_lasting = broker.has_ended or served(client, broker) == expected
         # Without the metadata, which ZooKeeper has, nothing in a directory tells that its topic is unknown.
         if release != OLDEST and not broker.has_ended:
@@ -184,8 +184,7 @@ def disagreements(tmp_path, release, names, changes, disks=1):
     for _ in range(2):
         clients.put(Client())
 
-    def disagreement(numbered):
-        number, name = numbered
+    def disagreement(number, name, seconds):
         path = shutil.copytree(whole, tmp_path / f"{number}")
         data = [path / f"disk{disk}" for disk in range(disks)]
         changes[name](*data)
@@ -193,7 +192,7 @@ def disagreements(tmp_path, release, names, changes, disks=1):
         said = of_check(paths), of_recover(paths)
         client = clients.get()
         try:
-            found = outcome(client, path, release, expected, disks)
+            found = outcome(client, path, release, expected, disks, seconds)
         finally:
             clients.put(client)
             shutil.rmtree(path)
@@ -201,9 +200,13 @@ def disagreements(tmp_path, release, names, changes, disks=1):
         agrees = said[0] == found and (said[1] == found or (found == LACKS and said[1] == SERVES))
         return None if agrees else f"{release}, {name}: a broker {found}; check: {said[0]}; recover: {said[1]}"
 
+    def lasting_disagreement(numbered):
+        # A machine with other work may show a broker's first state for long: what differs is looked at once more.
+        return disagreement(*numbered, seconds=4) and disagreement(*numbered, seconds=20)
+
     # Formatting is what an administrator does with a new directory, and these are none.
     with ThreadPoolExecutor(2) as threads, mock.patch.multiple(kafka, format_again=nothing, format_directories=nothing):
-        found = list(threads.map(disagreement, enumerate(names)))
+        found = list(threads.map(lasting_disagreement, enumerate(names)))
     while not clients.empty():
         clients.get().close()
     return [one for one in found if one is not None]
@@ -214,6 +217,9 @@ def nothing(*_):
 
 
 def of_release(release):
+    if release == OLDEST_KRAFT:
+        # The tool that describes all topics fails at this one, and none of them is missing.
+        return [name for name in CHANGES if name != "metadata: a topic of a bad name"]
     return [name for name in CHANGES if release != OLDEST or not (OF_KRAFT.match(name) or name in OF_LATER)]
 
 
