@@ -233,6 +233,7 @@ CHANGES |= {
     for name in (
         "backup.log",
         f"{SEGMENT} (1).log",
+        "0.log",
         f"._{SEGMENT}.log",
         "99999999999999999999.log",
         "x.index",
@@ -427,6 +428,9 @@ CHANGES |= {
     ),
     "snapshot: garbage before it": lambda data: write(
         data, f"__cluster_metadata-0/{3:020}-{1:010}.checkpoint", "x" * 100
+    ),
+    "snapshot: an unfinished one": lambda data: write(
+        data, f"__cluster_metadata-0/{99:020d}-{1:010d}-7234234234234234.checkpoint.part", ""
     ),
     "formatted: garbage": partial(write, name=FORMATTED, content="x" * 300),
     "formatted: empty": partial(write, name=FORMATTED, content=""),

@@ -58,7 +58,7 @@ _MAX_TIMEOUT_MS = 15 * 60_000
 _LOOKS_EVERY_MS = 10_000
 _SMALL_FILES = {checkpoints.LEADER_EPOCHS, checkpoints.PARTITION_METADATA, lost_offsets.FILE}
 # Beside the metadata log: the vote, and snapshots of the metadata.
-_QUORUM_FILE = re.compile(rf"{checkpoints.QUORUM_STATE}|\d{{20}}-\d{{10}}\.checkpoint(\.part|\.deleted)?")
+_QUORUM_FILE = re.compile(rf"{checkpoints.QUORUM_STATE}|\d{{20}}-\d{{10}}(-\d+)?\.checkpoint(\.part|\.deleted)?")
 _PRODUCER_COLUMNS = ("producer_id", "producer_epoch", "last_sequence", "coordinator_epoch", "current_txn_first_offset")
 
 
@@ -236,7 +236,7 @@ class LogCheck:
                 yield self._finding("leftover", path, "a file of an unfinished or finished deletion or rewrite")
             elif live_base_offset(name) is None:
                 offset = broker_offset(name) if name.endswith(".log") else None
-                if offset is not None and offset >= 0:
+                if offset is not None and offset >= 0 and segment_file(offset, LOG) not in files:
                     message = f"a broker opens {segment_file(offset, LOG)} in its place"
                     yield self._finding("file-unpadded", path, message)
                 else:

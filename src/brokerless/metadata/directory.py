@@ -36,11 +36,13 @@ def snapshot_of_name(name: str) -> tuple[int, int] | None:
 def is_fatal_snapshot(name: str) -> bool:
     """Return whether a node does not start with a file of this name beside its metadata log (`Snapshots.parse`).
 
-    >>> is_fatal_snapshot("x.checkpoint"), is_fatal_snapshot("00000000000000000051-0000000001.checkpoint.part")
+    It takes the offset and the epoch from the beginning of the name, and passes over what follows them: the number that
+    makes the name of an unfinished snapshot unique.
+
+    >>> is_fatal_snapshot("x.checkpoint"), is_fatal_snapshot("00000000000000000051-0000000001-7234234.checkpoint.part")
     (True, False)
     """
-    plain = next((name.removesuffix(state) for state in reversed(_SNAPSHOT_STATES) if name.endswith(state)), None)
-    return plain is not None and snapshot_of_name(f"{plain}{_SNAPSHOT_STATES[0]}") is None
+    return name.endswith(_SNAPSHOT_STATES) and snapshot_of_name(f"{name[:31]}{_SNAPSHOT_STATES[0]}") is None
 
 
 def formatted_snapshot(path: str) -> str:
