@@ -35,8 +35,8 @@ OLDEST_KRAFT = "3.9.2"
 OF_KRAFT = re.compile(
     r"meta: |metadata|quorum|formatted|bootstrap|snapshot|topic id|directory: (?!lost|-|\.|t-|t$)|stray"
 )
-# What 2.8 takes in another way than later releases, as `file-unknown`, `leftover` and `state-record` say in
-# docs/findings.md. Of a partition that is gone, only ZooKeeper knows.
+# 2.8 takes these in another way than later releases: docs/findings.md says so of `file-unknown`, `leftover` and
+# `state-record`. Only ZooKeeper knows which partitions are gone.
 OF_LATER = {
     "file: x.swap",
     f"directory: t-0.{'0' * 32}-stray",
@@ -146,7 +146,7 @@ def outcome(client, path, release, expected, disks, seconds):
 
 def of_fault(said, paths):
     """Return what a sentence about a fault says."""
-    return LACKS if "takes the log directory offline" in said and len(paths) > 1 else STOPS
+    return LACKS if "takes this log directory offline" in said and len(paths) > 1 else STOPS
 
 
 def of_check(paths):

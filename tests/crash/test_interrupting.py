@@ -73,6 +73,15 @@ IN_PLACE = {
 }
 
 
+def sound_rows(left):
+    """Return the rows of a directory that was left clean, with nothing unfinished in it."""
+    data = left.directory / "data"
+    assert not unfinished(left.directory), left
+    assert bl.LogDirFiles(str(data)).is_clean, left
+    assert not errors(data), left
+    return rows(data)
+
+
 @pytest.mark.parametrize("verb", IN_PLACE)
 def test_a_log_is_as_it_was_or_changed_and_its_directory_clean(outer, tmp_path, verb, capsys):
     """And the same command again does what is left."""
@@ -82,15 +91,11 @@ def test_a_log_is_as_it_was_or_changed_and_its_directory_clean(outer, tmp_path, 
     new = rows(next(interrupts).directory / "data")
     seen = set()
     for left in interrupts:
-        data = left.directory / "data"
-        assert not unfinished(left.directory), left
-        assert bl.LogDirFiles(str(data)).is_clean, left
-        assert not errors(data), left
-        found = rows(data)
+        found = sound_rows(left)
         assert all(found[log] in (old[log], new[log]) for log in old), left
         seen.add(found == new)
         work(left.directory)
-        assert rows(data) == new, left
+        assert rows(left.directory / "data") == new, left
     assert verb in ("convert", "recover") or seen == {False, True}
 
 
@@ -101,11 +106,7 @@ def test_what_was_produced_is_whole_batches(outer, tmp_path, topic, capsys):
     interrupts = each_interrupt(work, outer, tmp_path)
     new = rows(next(interrupts).directory / "data")
     for left in interrupts:
-        data = left.directory / "data"
-        assert not unfinished(left.directory), left
-        assert bl.LogDirFiles(str(data)).is_clean, left
-        assert not errors(data), left
-        found = rows(data)
+        found = sound_rows(left)
         assert all(found[log] == new[log][: len(found[log])] for log in found), left
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from brokerless.metadata.topic_settings import Cluster
 
 METADATA = f"{file_names.METADATA_TOPIC}-0"
-_OFFLINE = "a broker takes the log directory offline, and does not start without another one"
+_OFFLINE = "a broker takes this log directory offline; if it has no other, it does not start"
 # Uuid.METADATA_TOPIC_ID
 _METADATA_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 

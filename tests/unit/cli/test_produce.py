@@ -222,7 +222,7 @@ def test_recover_ends_with_the_code_of_damage_where_a_broker_does_not_start(gold
     (path / "crash-zstd-0" / "leader-epoch-checkpoint").write_text("damaged\n")
     for options in ([], ["--dry-run"]):
         result = run("recover", path, *options)
-        effect = "a broker takes the log directory offline, and does not start without another one"
+        effect = "a broker takes this log directory offline; if it has no other, it does not start"
         assert (result.code, effect in result.err) == (1, True)
         assert result.out == "a broker will not start\n"
 
