@@ -29,6 +29,11 @@ impl<'a> Headers<'a> {
         bytes: &[],
     };
 
+    /// The bytes of all headers.
+    pub fn size(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// Calls `visit` with each key and value, in order. The bytes must hold exactly `count` headers.
     #[inline]
     pub fn for_each(
