@@ -1172,7 +1172,7 @@ class LatestRecords:
             keys of this share are kept.
     """
 
-    def __new__(cls, memory: int = ..., *, share: tuple[int, int] = (0, 1)) -> Self: ...
+    def __new__(cls, memory: int = ..., *, share: tuple[int, int] = ...) -> Self: ...
     def push(
         self, keys: pa.Array[Any], values: pa.Array[Any], offsets: pa.Array[Any], timestamps: pa.Array[Any]
     ) -> None:
