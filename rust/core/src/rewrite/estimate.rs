@@ -18,6 +18,8 @@ use crate::write::transcode;
 /// measured in one form after the other.
 const MAX_PIECE: usize = 1 << 20;
 const MEMORY_OF_RECORD: usize = 34;
+/// A delta of offsets has 32 bits. Behind a larger distance, those of a piece still fit.
+const MOST_DISTANCE: i64 = 1 << 30;
 
 /// The number of message formats, and of codecs.
 const FORMS: (usize, usize) = (3, 5);
@@ -90,6 +92,8 @@ pub struct SpaceEstimate {
     /// Bytes of single messages in the current batch.
     open_bytes: usize,
     is_open: bool,
+    /// That of the first record of the open batches; and how far behind it the last one is.
+    first_offset: i64,
     last_offset: i64,
     /// Bytes that the entry after the consumed ones needs; 0 if unknown.
     pub needed: usize,
@@ -131,6 +135,7 @@ impl SpaceEstimate {
             records: 0,
             open_bytes: 0,
             is_open: false,
+            first_offset: 0,
             last_offset: -1,
             needed: 0,
         }
@@ -207,6 +212,7 @@ impl SpaceEstimate {
             is_open,
             compressor,
             spaces,
+            first_offset,
             last_offset,
             ..
         } = self;
@@ -220,12 +226,12 @@ impl SpaceEstimate {
                 measure(builders, contents, compressor, built, spaces)?;
             }
             piece += size;
-            // The offsets of a damaged batch may fall.
-            *last_offset = if *is_open {
-                record.offset.max(*last_offset + 1)
-            } else {
-                record.offset
-            };
+            // The offsets of a damaged batch may fall, or leap. Only their distances count.
+            if !*is_open {
+                (*first_offset, *last_offset) = (record.offset, -1);
+            }
+            let distance = record.offset.wrapping_sub(*first_offset);
+            *last_offset = distance.clamp(*last_offset + 1, MOST_DISTANCE.max(*last_offset + 1));
             let rising = NewRecord {
                 offset: *last_offset,
                 ..record
