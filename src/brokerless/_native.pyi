@@ -1168,9 +1168,11 @@ class LatestRecords:
     Args:
         memory: the most bytes of memory that the records may take: no limit, unless it is given. An eighth of it is
             the most for one.
+        share: the number of a share of all keys, and how many equal shares there are, by the hash of keys. Only the
+            keys of this share are kept.
     """
 
-    def __new__(cls, memory: int = ...) -> Self: ...
+    def __new__(cls, memory: int = ..., *, share: tuple[int, int] = ...) -> Self: ...
     def push(
         self, keys: pa.Array[Any], values: pa.Array[Any], offsets: pa.Array[Any], timestamps: pa.Array[Any]
     ) -> None:

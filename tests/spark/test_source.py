@@ -14,6 +14,7 @@ from pyspark.sql import functions as f
 import brokerless as bl
 import brokerless.spark
 from brokerless.spark.source.concise_errors import concise_errors
+from support.damaged_headers import COUNT, DAMAGED, write_log
 
 FULL = "codec-mixed"  # 605 rows, three segments
 
@@ -207,6 +208,39 @@ def test_damage_names_the_place_and_can_be_skipped(golden, load):
         load(path).count()
     kept = {row.offset for row in load(path, onCorrupt="skip").collect()}
     assert set(range(408)) < kept
+
+
+# Without the jar, a query decodes all columns of the source: Spark tells a Python source none that it needs.
+def test_a_record_with_damaged_headers_is_refused_whatever_a_query_needs(tmp_path, load):
+    write_log(tmp_path / "t-0", DAMAGED["a value beyond the record"])
+    frame = load(tmp_path, includeHeaders="true")
+    for query in (
+        frame.select("headers"),
+        frame.select("timestamp"),
+        frame.where("value is not null").groupBy().count(),
+    ):
+        with pytest.raises(Exception, match=r"record 1 of 3 at .*\(base_offset 2\)"):
+            query.collect()
+    # Three rows of sound batches. What decodes no record counts by the headers of the batches.
+    skipping = load(tmp_path, includeHeaders="true", onCorrupt="skip")
+    assert len(skipping.select("key").collect()) == 3
+    if os.environ.get("BROKERLESS_JAR"):
+        assert [frame.count(), skipping.count(), frame.select("offset").distinct().count()] == [COUNT] * 3
+        bare = load(tmp_path, includeHeaders="true", kafka__check__crcs="false")
+        with pytest.raises(Exception, match="record 1 of 3"):
+            bare.count()
+    else:
+        with pytest.raises(Exception, match="record 1 of 3"):
+            frame.count()
+
+
+def test_a_stream_refuses_a_record_with_damaged_headers_whatever_it_needs(spark, tmp_path):
+    write_log(tmp_path / "logs/t-0", DAMAGED["one header too many"])
+    stream = spark.readStream.format("brokerless").option("startingOffsets", "earliest").load(str(tmp_path / "logs"))
+    writer = stream.select("key").writeStream.format("noop").trigger(availableNow=True)
+    query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+    with pytest.raises(Exception, match="record 1 of 3"):
+        query.awaitTermination()
 
 
 def one_message(call):

@@ -3,7 +3,7 @@
 
 mod support;
 
-use brokerless_core::{AbortedTransaction, ErrorKind, Fetch, Selection};
+use brokerless_core::{AbortedTransaction, Columns, ErrorKind, Fetch, Header, Selection};
 use support::{
     Row, batch, everything, field, first_error, framed, read, record, row, rows, varint,
 };
@@ -13,7 +13,26 @@ fn body_error(body: &[u8]) -> String {
     let sound = |offset| record(&row(offset, 1000, Some("k"), Some("v")), 0, 1000);
     let filler = row(3, 1000, None, Some(&"x".repeat(200)));
     let payload = [sound(0), framed(body), sound(2), record(&filler, 0, 1000)].concat();
-    first_error(&batch(0, 0, 4, 3, &payload)).message
+    let bytes = batch(0, 0, 4, 3, &payload);
+    let message = first_error(&bytes).message;
+    // What a record is does not depend on what is asked for, nor on whether the record itself is.
+    for (wanted, start_offset) in (0..1 << 5).flat_map(|wanted| [(wanted, 0), (wanted, 2)]) {
+        let mut columns = Columns::default();
+        columns.keys = (wanted & 1 != 0).then(Default::default);
+        columns.values = (wanted & 2 != 0).then(Default::default);
+        columns.offsets = (wanted & 4 != 0).then(Vec::new);
+        columns.timestamps = (wanted & 8 != 0).then(Vec::new);
+        columns.sequences = (wanted & 16 != 0).then(Vec::new);
+        let mut selection = Selection::new(&[]);
+        selection.start_offset = start_offset;
+        let header = Header::parse(&bytes, 0).unwrap().unwrap();
+        let error = Fetch::new(selection, true, 1 << 24)
+            .batch(&header, &bytes, &mut columns)
+            .unwrap_err();
+        assert_eq!(error.message, message, "columns {wanted:05b}");
+        assert_eq!(columns.rows(), 0);
+    }
+    message
 }
 
 fn body(parts: &[&[u8]]) -> Vec<u8> {

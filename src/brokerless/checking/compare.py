@@ -25,12 +25,16 @@ if TYPE_CHECKING:
     from brokerless.log.log import Log
 
 
+_MEMORY = 500_000_000
+
+
 def compare(
     first: str | os.PathLike[str],
     second: str | os.PathLike[str],
     *,
     topics: Iterable[str] | None = None,
     records: bool = False,
+    memory: int = _MEMORY,
 ) -> Iterator[Comparison]:
     """Compare the partitions of two directories, and yield how each differs, by topic and partition.
 
@@ -39,7 +43,9 @@ def compare(
         second: another one of the same kind: a replica, a backup, a copy.
         topics: only these topics; None: all that one of them has.
         records: compare the latest record of each key instead of batches: of copies that were compacted, each at a time
-            of its own, only these are equal. It takes memory for each key.
+            of its own, only these are equal.
+        memory: about how many bytes of memory the latest records may take, beside those of one batch. If they take
+            more, the logs are read several times, for a share of the keys each.
 
     Raises:
         FileNotFoundError: a path does not exist.
@@ -57,14 +63,14 @@ def compare(
     # The latest records of several partitions would take their memory at the same time.
     with Threads(1 if records else None) as threads:
         pairs = ((place, here.get(place), there.get(place)) for place in places if wanted is None or place[0] in wanted)
-        yield from threads.map(partial(_compared, records=records), pairs, ahead=2 * threads.jobs)
+        yield from threads.map(partial(_compared, memory=memory if records else None), pairs, ahead=2 * threads.jobs)
 
 
 def _logs(directories: LogDirs) -> list[Log]:
     return directories.logs(all_replicas=True)
 
 
-def _compared(pair: tuple[tuple[str | None, int | None], Log | None, Log | None], *, records: bool) -> Comparison:
+def _compared(pair: tuple[tuple[str | None, int | None], Log | None, Log | None], *, memory: int | None) -> Comparison:
     (topic, partition), log, other = pair
     if log is None or other is None:
         status: Status = "missing" if log is None else "extra"
@@ -72,7 +78,7 @@ def _compared(pair: tuple[tuple[str | None, int | None], Log | None, Log | None]
         path, other_path = (None, there.path) if log is None and there else (there.path if there else None, None)
         return Comparison(topic, partition, status, path, other_path, message="only one directory has the partition")
     start = max(_start(log), _start(other))
-    found = _records(log, other, start) if records else _batches(log, other, start)
+    found = _batches(log, other, start) if memory is None else _records(log, other, start, memory)
     return Comparison(
         topic, partition, found.status, log.path, other.path, start, found.offset, found.epoch, found.message
     )
@@ -82,10 +88,10 @@ def _start(log: Log) -> int:
     return max(log.log_start_offset, log.segments[0].base_offset if log.segments else log.log_start_offset)
 
 
-def _records(log: Log, other: Log, start: int) -> Difference:
+def _records(log: Log, other: Log, start: int, memory: int) -> Difference:
     from brokerless.checking.differences import of_records  # noqa: PLC0415 - Arrow is slow to import
 
-    return of_records(log, other, start)
+    return of_records(log, other, start, memory)
 
 
 def _batches(log: Log, other: Log, start: int) -> Difference:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
     from brokerless.log.log import Log
 
 _COLUMNS = ("base_offset", "last_offset", "partition_leader_epoch", "crc")
+# Records of both logs, each kept, sorted and, if they differ, counted. And so many shares that no log has more keys.
+_COPIES, _MOST_SHARES = 8, 1 << 12
+# Records that are counted at a time, and the offsets before and behind all others.
+_COUNTED, _FIRST, _LAST = 64 << 10, -(1 << 63), (1 << 63) - 1
 
 
 class _Batches:
@@ -126,35 +131,89 @@ def _difference(mine: dict[str, int], theirs: dict[str, int]) -> Difference:
     return Difference("equal")
 
 
-def of_records(log: Log, other: Log, start: int) -> Difference:
-    """Compare the latest record of each key from an offset on, up to the end that both have."""
+class _TooManyKeysError(Exception):
+    """The latest records of a share of the keys take more memory than is allowed."""
+
+
+def of_records(log: Log, other: Log, start: int, memory: int) -> Difference:
+    """Compare the latest record of each key from an offset on, up to the end that both have.
+
+    If all of them take too much memory, those of a share of the keys are compared at a time: each reads the logs again.
+    """
     end = min(log.log_end_offset, other.log_end_offset)
+    count, offsets = 0, []
+    shares = [(0, 1)]
     try:
-        mine, theirs = (_latest(one, start, end) for one in (log, other))
+        while shares:
+            number, of = shares.pop()
+            try:
+                mine, theirs = (_latest(one, start, end, memory // _COPIES, (number, of)) for one in (log, other))
+            except _TooManyKeysError as error:
+                if of == _MOST_SHARES:
+                    raise UnsupportedFormatError(f"{error} in each of {of} shares of its keys") from error
+                shares += [(number + of, 2 * of), (number, 2 * of)]
+                continue
+            if not mine.equals(theirs):
+                for single in _differing(mine, theirs):
+                    count += single.num_rows
+                    offsets += [] if not single.num_rows else [pc.min(single["offset"]).as_py() or 0]
     except (CorruptRecordError, UnsupportedFormatError) as error:
         return Difference("damaged", error.base_offset, message=str(error))
-    if mine.equals(theirs):
-        if log.log_end_offset == other.log_end_offset:
-            return Difference("equal")
-        return Difference(
-            "behind" if end == log.log_end_offset else "ahead", end, message=f"the shorter one ends at {end}"
-        )
-    both = pa.concat_tables([mine, theirs]).group_by(["key", "value", "offset"]).aggregate([([], "count_all")])
-    single = both.filter(pc.equal(both["count_all"], pa.scalar(1, pa.int64()))).sort_by("offset")
-    offset = single["offset"][0].as_py()
-    return Difference(
-        "diverged", offset, message=f"{single.num_rows} latest records differ, the first at offset {offset}"
+    if count:
+        offset = min(offsets)
+        return Difference("diverged", offset, message=f"{count} latest records differ, the first at offset {offset}")
+    if log.log_end_offset == other.log_end_offset:
+        return Difference("equal")
+    return Difference("behind" if end == log.log_end_offset else "ahead", end, message=f"the shorter one ends at {end}")
+
+
+def _differing(mine: pa.Table, theirs: pa.Table) -> Iterator[pa.Table]:
+    """Yield the rows that only one of the tables has. To count them takes much memory: some offsets at a time."""
+    longer = max(mine, theirs, key=lambda table: table.num_rows)["offset"]
+    cuts = [longer[at].as_py() or 0 for at in range(_COUNTED, len(longer), _COUNTED)]
+    for low, high in pairwise([_FIRST, *cuts, _LAST]):
+        parts = [_between(table, low, high) for table in (mine, theirs)]
+        if not parts[0].equals(parts[1]):
+            both = pa.concat_tables(parts).group_by(["key", "value", "offset"]).aggregate([([], "count_all")])
+            yield both.filter(pc.equal(both["count_all"], pa.scalar(1, pa.int64())))
+
+
+def _between(table: pa.Table, low: int, high: int) -> pa.Table:
+    offsets: Any = table["offset"]
+    return table.filter(
+        pc.and_(pc.greater_equal(offsets, pa.scalar(low, pa.int64())), pc.less(offsets, pa.scalar(high, pa.int64())))
     )
 
 
-def _latest(log: Log, start: int, end: int) -> pa.Table:
-    """Return the latest record of each key, but for keys whose latest record has no value."""
-    latest = _native.LatestRecords()
+def _latest(log: Log, start: int, end: int, memory: int, share: tuple[int, int]) -> pa.Table:
+    """Return the latest record of each key, but for keys whose latest record has no value.
+
+    Of a record that takes more than an eighth of the memory, the value is left out, and its size compared.
+
+    Args:
+        log: the partition.
+        start: the first offset that counts.
+        end: the offset after the last one.
+        memory: the most bytes of memory that the records may take.
+        share: which keys; see `_native.LatestRecords`.
+
+    Raises:
+        _TooManyKeysError: they take more.
+    """
+    latest = _native.LatestRecords(memory, share=share)
     columns = ["key", "value", "offset", "timestamp"]
     low = max(start, log.local_log_start_offset)
     for rows in log.read(start_offset=low, end_offset=end, columns=columns, isolation_level="read_committed"):
         times: Any = rows["timestamp"]
-        latest.push(rows["key"], rows["value"], rows["offset"], times.view(pa.int64()))
-    batches = latest.take()
-    table = pa.Table.from_batches(batches).select(["key", "value", "offset"])
+        try:
+            latest.push(rows["key"], rows["value"], rows["offset"], times.view(pa.int64()))
+        except UnsupportedFormatError as error:
+            raise _TooManyKeysError(error.args[0]) from error
+    too_large = latest.too_large()
+    table = pa.Table.from_batches(latest.take()).select(["key", "value", "offset"])
+    if too_large:
+        keys = pa.nulls(len(too_large), pa.binary())
+        sizes = pa.array([b"%d bytes" % size for _, size in too_large], pa.binary())
+        large: list[pa.Array[Any]] = [keys, sizes, pa.array([offset for offset, _ in too_large], pa.int64())]
+        table = pa.concat_tables([table, pa.Table.from_arrays(large, schema=table.schema)])
     return table.sort_by([("offset", "ascending"), ("key", "ascending")])

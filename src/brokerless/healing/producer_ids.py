@@ -18,6 +18,7 @@ from brokerless import _native
 from brokerless.errors import BrokerlessError
 from brokerless.io import storage
 from brokerless.metadata.records import decoded_records
+from brokerless.notes import note
 from brokerless.state.internal_topic import TRANSACTIONS_TOPIC
 
 if TYPE_CHECKING:
@@ -64,11 +65,20 @@ def in_snapshots(logs: Iterable[Log]) -> int:
 
 
 def of_transactional_ids(log: Log) -> int:
-    """Return the highest producer id that a partition of `__transaction_state` gave to a transactional id; -1: none."""
+    """Return the highest producer id that a partition of `__transaction_state` gave to a transactional id; -1: none.
+
+    A note names each record that takes too much memory.
+    """
     highest = -1
     with contextlib.suppress(BrokerlessError, OSError):
-        for rows in log.read(on_corrupt="skip", columns=["key", "value"]):
-            for _, decoded in decoded_records(TRANSACTIONS_TOPIC, rows):
+        for rows in log.read(on_corrupt="skip", columns=["key", "value", "offset"]):
+            for part, decoded in decoded_records(TRANSACTIONS_TOPIC, rows):
+                too_large: Any = decoded["is_too_large"]
+                for offset in part["offset"].filter(too_large).to_pylist():
+                    note(
+                        f"{log.name}: the record at offset {offset} takes too much memory once it is decoded: "
+                        "a new producer may get a producer id that it names"
+                    )
                 for text, unknown in zip(decoded["value"].to_pylist(), decoded["unknown"].to_pylist(), strict=True):
                     value = json.loads(text) if unknown is None and text is not None else {}
                     if isinstance(value, dict):

@@ -294,7 +294,10 @@ class _NewNodes:
         if found.magic < 2:
             self._old_formats.add(self._plan.rename.get(topic, topic))
         if topic == TRANSACTIONS_TOPIC:
-            self._highest = max(self._highest, of_transactional_ids(log))
+            with collected() as notes:
+                self._highest = max(self._highest, of_transactional_ids(log))
+            # The replicas of a partition have the same.
+            self._plan.report.doubts += [note for note in notes if note not in self._plan.report.doubts]
 
     def _cut(self, until: int, to: str) -> None:
         """Cut the records of all nodes at a moment, so that each transaction is whole or absent.

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
+from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import pyarrow as pa
@@ -55,6 +56,8 @@ _SAMPLE = 2 << 20
 _PARTITIONS_A_CALL = 64
 # The calls for the coordinators: each lists the directories again.
 _CALLS = 16
+# Partitions of coordinators are read one after the other: together, their records would take the memory of each.
+_COORDINATORS = Lock()
 
 SCHEMAS = {
     "topics": schema(
@@ -429,7 +432,8 @@ def _coordinated(paths: tuple[str, ...], places: Sequence[str]) -> Coordinated:
     for path in places:
         with _vanishing(path):
             logs.append(Log(path))
-    return coordinated(logs, TopicNames(directories), Lags(directories, None))
+    with _COORDINATORS:
+        return coordinated(logs, TopicNames(directories), Lags(directories, None))
 
 
 def _ms(times: Any) -> Any:  # noqa: ANN401 - arrays

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from brokerless import _native
 from brokerless.arguments import to_ms
 from brokerless.errors import BrokerlessError
+from brokerless.io.cores import cores
 from brokerless.io.runner import Threads
 from brokerless.log_dir.log_dirs import LogDirs
 from brokerless.metadata.schema import TIME, schema, structs
@@ -136,7 +137,7 @@ def group_rows(*paths: str | os.PathLike[str], at: Time | None = None, memory: i
     def of_log(log: Log) -> list[dict[str, Any]]:
         return list(groups_of(log, names, at=until, memory=memory, rows=of_all))
 
-    with Threads() as threads:
+    with Threads(min(_AT_ONCE, cores())) as threads:
         found = threads.map(of_log, needed_logs_of(directories, OFFSETS_TOPIC))
         rows = [row for of_one in found for row in of_one]
     return sorted(rows, key=lambda row: str(row["group"]))
@@ -493,5 +494,7 @@ _NEWEST = 3
 _COMMIT_TYPES = (b"\0\0", b"\0\1")
 # Bytes of memory of a row or a member, and of a partition or topic in one.
 _ROW_SIZE, _ITEM_SIZE = 1200, 120
+# Partitions that are read at once. Each takes memory, and more would wait for Python's lock.
+_AT_ONCE = 2
 # Rows and members of a batch of changes.
 _CHUNK = 16 << 10

@@ -187,6 +187,10 @@ class Lags:
         for log in directories.logs(all_replicas=True):
             if log.topic is not None and log.partition is not None:
                 self._replicas.setdefault((log.topic, log.partition), []).append(log)
+        self._known = (
+            pa.array(sorted({topic for topic, _ in self._replicas}), pa.string()),
+            pa.array(sorted({partition for _, partition in self._replicas}), pa.int32()),
+        )
         self._logs: dict[tuple[str, int], Log | None] = {}
         self._ends: dict[tuple[str, int], int | None] = {}
         self._ranges: dict[tuple[str, int], tuple[int | None, int | None]] = {}
@@ -215,8 +219,15 @@ class Lags:
         places = pa.table({"topic": commits["topic"], "partition": commits["partition"]})
         ones = pa.repeat(pa.scalar(1, pa.int64()), commits.num_rows)
         places = places.append_column("row", pc.subtract(pc.cumulative_sum(ones), pa.scalar(1, pa.int64())))
-        grouped = places.group_by(["topic", "partition"]).aggregate([("row", "list")])
-        order, then, now, starts, log_ends = [], [], [], [], []
+        # There may be millions of partitions that no directory has. They take no work of their own.
+        topics, partitions = self._known
+        is_known: Any = pc.and_(
+            pc.is_in(places["topic"], value_set=topics), pc.is_in(places["partition"], value_set=partitions)
+        )
+        absent: pa.Array[Any] = places["row"].filter(pc.invert(is_known)).combine_chunks()
+        nothing: pa.Array[Any] = pa.nulls(len(absent), pa.int64())
+        grouped = places.filter(is_known).group_by(["topic", "partition"]).aggregate([("row", "list")])
+        order, then, now, starts, log_ends = [absent], [nothing], [nothing], [nothing], [nothing]
         for number, rows in enumerate(_lists(grouped["row_list"])):
             key = (str(grouped["topic"][number]), int(grouped["partition"][number]))
             offsets, times = commits["offset"].take(rows), commits["commit_time"].take(rows).cast(pa.int64())

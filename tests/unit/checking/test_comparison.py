@@ -7,6 +7,7 @@ import pytest
 import brokerless as bl
 from support import damage
 from support.log_files import batch, write_segment
+from support.peak_memory import record, run_measured, zstd_batch
 
 VALUE = b"v" * 50
 
@@ -99,3 +100,39 @@ def test_compacted_copies_have_equal_records(tmp_path):
         log_dir.log("t", 0).append(batch(0, [b"other"], keys=[b"3"]))
     (found,) = bl.compare(tmp_path / "1", tmp_path / "2", topics=["t"], records=True)
     assert (found.status, found.offset) == ("behind", 100)
+
+
+@pytest.mark.slow
+def test_the_latest_records_of_very_many_keys_are_compared_in_bounded_memory(tmp_path):
+    """Of 1.5 million keys in 9 MB, it took memory for each."""
+    count = 1_500_000
+    for copy, last in (("same", b"v"), ("one", b"v"), ("other", b"w")):
+        records = [record(at, b"%08d" % at, b"v" if at < count - 1 else last) for at in range(count)]
+        write_segment(tmp_path / copy / "t-0", 0, [zstd_batch(b"".join(records), count)])
+    for copy, code, said in (
+        ("same", 0, "1 equal"),
+        ("other", 1, "2 latest records differ, the first at offset 1499999"),
+    ):
+        ran = run_measured("check", tmp_path / "one", "--against", tmp_path / copy, "--records")
+        assert (ran.code, said in ran.out + ran.err) == (code, True), ran
+        assert ran.megabytes < 700
+
+
+def test_shares_of_the_keys_give_what_all_of_them_give(tmp_path):
+    for copy in ("one", "other"):
+        values = [b"%s %d" % (copy.encode() if at % 500 == 7 else b"", at) for at in range(2_000)]
+        values[3] = bytes(20_000) if copy == "one" else bytes(20_001)
+        write_segment(tmp_path / copy / "t-0", 0, [batch(0, values, keys=[b"%d" % at for at in range(2_000)])])
+    (whole,) = bl.compare(tmp_path / "one", tmp_path / "other", records=True)
+    # The values of all keys do not fit, and the largest one never does.
+    (divided,) = bl.compare(tmp_path / "one", tmp_path / "other", records=True, memory=200_000)
+    assert whole == divided
+    assert (whole.status, whole.offset) == ("diverged", 3)
+    (same,) = bl.compare(tmp_path / "one", tmp_path / "one", records=True, memory=200_000)
+    assert same.status == "equal"
+
+
+def test_keys_that_fit_into_no_share_are_an_error(tmp_path):
+    write_segment(tmp_path / "t-0", 0, [batch(0, [b"v"] * 9, keys=[b"%d" % at for at in range(9)])])
+    (found,) = bl.compare(tmp_path, tmp_path, records=True, memory=800)
+    assert (found.status, "take more than 0 MB of memory" in found.message) == ("damaged", True)

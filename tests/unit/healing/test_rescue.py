@@ -3,6 +3,7 @@
 import json
 import shutil
 import struct
+from functools import partial
 
 import pyarrow as pa
 import pytest
@@ -16,7 +17,14 @@ from brokerless.layout import checkpoints, file_names
 from brokerless.layout.commit_journal import NAME as JOURNAL
 from brokerless.layout.release import Release
 from brokerless.metadata.bootstrap import feature_records
-from brokerless.metadata.records import BROKER_RESOURCE, TOPIC_RESOURCE, config_record, partition_record, topic_record
+from brokerless.metadata.records import (
+    BROKER_RESOURCE,
+    TOPIC_RESOURCE,
+    config_record,
+    decoded_records,
+    partition_record,
+    topic_record,
+)
 from brokerless.state.internal_topic import java_hash
 from support import damage
 from support.log_files import NOW, batch, marker, write_segment
@@ -441,6 +449,16 @@ def test_no_producer_gets_the_id_of_an_idle_transactional_id(disks, tmp_path):
         partition_of(one, "__transaction_state-0", OTHER_ID, state)
     bl.rescue(*disks, to=tmp_path / "new")
     assert next_producer_id(tmp_path / "new") > 8123
+
+
+def test_a_record_too_large_to_look_for_producer_ids_is_named(disks, tmp_path, monkeypatch):
+    """Its ids were passed over without a word, and a new producer could get one of them."""
+    monkeypatch.setattr("brokerless.healing.producer_ids.decoded_records", partial(decoded_records, memory=2_000))
+    state = batch(0, [transaction_value(8123, 1, [("t", 0)] * 100)], keys=[transaction_key("large")])
+    for one in disks:
+        partition_of(one, "__transaction_state-0", OTHER_ID, state)
+    found = bl.rescue(*disks, to=tmp_path / "new")
+    assert any("__transaction_state-0: the record at offset 0 takes too much memory" in note for note in found.doubts)
 
 
 def test_without_metadata_a_block_of_producer_ids_is_left_out(disks, tmp_path):

@@ -1,12 +1,16 @@
 """The estimated sizes are those that the records then have."""
 
+import struct
+
 import pytest
 
 import brokerless as bl
+from brokerless import _native
 from brokerless.rewriting import estimate as module
 from brokerless.rewriting.estimate import estimate
 from support import damage
 from support.log_files import NOW, batch, write_segment
+from support.peak_memory import record
 
 
 def write(path, count, *, records=1, value=b"x" * 100):
@@ -70,3 +74,24 @@ def test_damage_ends_a_sample_or_the_estimate(tmp_path):
     found = estimate(segments, on_corrupt="skip")
     assert found.sampled_records == 50
     assert found.sampled_bytes == size // 2
+
+
+M = (1 << 63) - 1
+
+
+@pytest.mark.parametrize(
+    ("base", "deltas"),
+    [(M - 2, [2, 1, 0]), (M - 1, [1, 0, 0]), (5, [-(2**31), 2**31 - 1]), (M - 2**31, [2**31 - 1, 0, 2**31 - 1])],
+)
+def test_records_whose_offsets_fall_or_leap_are_measured(base, deltas):
+    """They stopped the estimate, and so a report."""
+    payload = b"".join(record(delta, b"k", b"v") for delta in deltas)
+    body = struct.pack(">hiqqqhii", 0, max(0, *deltas), 0, 0, -1, -1, -1, len(deltas)) + payload
+    content = struct.pack(">qiibI", base, len(body) + 9, 0, 2, _native.crc32c(body)) + body
+    estimate = _native.SpaceEstimate()
+    estimate.feed(content, 0)
+    estimate.finish()
+    assert estimate.records == len(deltas)
+    space = estimate.space(2, "none")
+    assert space is not None
+    assert len(content) - 20 < space[0] <= len(content) + 10

@@ -29,6 +29,11 @@ impl<'a> Headers<'a> {
         bytes: &[],
     };
 
+    /// The bytes of all headers.
+    pub fn size(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// Calls `visit` with each key and value, in order. The bytes must hold exactly `count` headers.
     #[inline]
     pub fn for_each(
@@ -188,7 +193,8 @@ pub(crate) fn first(payload: &[u8]) -> Result<Record<'_>> {
     parse(payload, &mut 0)
 }
 
-/// Parses the record at `at`, which moves behind it. Headers are only counted.
+/// Parses the record at `at`, which moves behind it. All of it is checked, also headers that no caller asks for
+/// (`DefaultRecord.readFrom`): whether a record is sound does not depend on what is read of it.
 pub(crate) fn parse<'a>(payload: &'a [u8], at: &mut usize) -> Result<Record<'a>> {
     let length = varint(payload, at)?;
     let start = *at;
@@ -213,16 +219,11 @@ pub(crate) fn parse<'a>(payload: &'a [u8], at: &mut usize) -> Result<Record<'a>>
             bytes.len()
         )));
     }
-    if count == 0 && !bytes.is_empty() {
-        return Err(Error::corrupt(format!(
-            "record is {} bytes longer than its fields",
-            bytes.len()
-        )));
-    }
     let headers = Headers {
         count: count as usize,
         bytes,
     };
+    headers.for_each(|_, _| Ok(()))?;
     Ok(Record {
         attributes,
         timestamp_delta,

@@ -461,10 +461,11 @@ fn run<const KEYS: bool, const VALUES: bool, const HEADERS: bool, const PLACES: 
                 if (header_count | length) & 1 != 0 || next > end || headers_taken > header_bytes {
                     break;
                 }
-                if HEADERS
-                    && let Some(headers) = &mut headers
-                    && !headers.push(start, next, end, headers_taken)
-                {
+                let is_filled = match &mut headers {
+                    Some(headers) if HEADERS => headers.push(start, next, end, headers_taken),
+                    _ => headers_fill(start, next, end, headers_taken),
+                };
+                if !is_filled {
                     break;
                 }
             }
@@ -484,6 +485,36 @@ fn run<const KEYS: bool, const VALUES: bool, const HEADERS: bool, const PLACES: 
         commit(columns, headers, taken);
     }
     (record, taken)
+}
+
+/// Whether `count` headers fill `at..end`. A record is sound or not whether its headers are wanted or not.
+///
+/// # Safety
+/// `at <= end`, and `SLACK` bytes behind `end` are readable from `start`.
+#[inline(always)]
+unsafe fn headers_fill(start: *const u8, mut at: usize, end: usize, count: usize) -> bool {
+    for _ in 0..count {
+        unsafe {
+            let Some((key_length, key)) = varint(start, at) else {
+                return false;
+            };
+            let key_end = key + (key_length >> 1) as usize;
+            if key_end > end || key_length & 1 != 0 {
+                return false;
+            }
+            let Some((value_length, value)) = varint(start, key_end) else {
+                return false;
+            };
+            at = value;
+            if value_length & 1 == 0 {
+                at += (value_length >> 1) as usize;
+            }
+        }
+        if at > end {
+            return false;
+        }
+    }
+    at == end
 }
 
 /// Reads an unsigned varint of at most three bytes; returns it and where it ends.

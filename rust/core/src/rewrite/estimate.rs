@@ -14,9 +14,12 @@ use crate::rewrite::convert::DEFAULT_BATCH_SIZE;
 use crate::write::batch_builder::{BatchBuilder, BatchOptions, NewRecord};
 use crate::write::transcode;
 
-/// The bytes of a large batch that are measured at once, as records of format 0 and 1 take them.
+/// The bytes of a large batch that are measured at once, as records of format 0 and 1 take them. A record with more is
+/// measured in one form after the other.
 const MAX_PIECE: usize = 1 << 20;
 const MEMORY_OF_RECORD: usize = 34;
+/// A delta of offsets has 32 bits. Behind a larger distance, those of a piece still fit.
+const MOST_DISTANCE: i64 = 1 << 30;
 
 /// The number of message formats, and of codecs.
 const FORMS: (usize, usize) = (3, 5);
@@ -54,7 +57,13 @@ impl Filled {
             ..BatchOptions::default()
         })?;
         self.is_open = true;
-        self.builder.append(record)
+        self.builder.append(record)?;
+        if size_of(record) > MAX_PIECE.max(self.batch_size) {
+            // No other record fits beside it, and its memory is needed for the next form.
+            self.close(built)?;
+            self.builder = BatchBuilder::new();
+        }
+        Ok(())
     }
 
     fn close(&mut self, built: &mut Vec<u8>) -> Result<()> {
@@ -83,6 +92,8 @@ pub struct SpaceEstimate {
     /// Bytes of single messages in the current batch.
     open_bytes: usize,
     is_open: bool,
+    /// That of the first record of the open batches; and how far behind it the last one is.
+    first_offset: i64,
     last_offset: i64,
     /// Bytes that the entry after the consumed ones needs; 0 if unknown.
     pub needed: usize,
@@ -124,6 +135,7 @@ impl SpaceEstimate {
             records: 0,
             open_bytes: 0,
             is_open: false,
+            first_offset: 0,
             last_offset: -1,
             needed: 0,
         }
@@ -200,34 +212,34 @@ impl SpaceEstimate {
             is_open,
             compressor,
             spaces,
+            first_offset,
             last_offset,
             ..
         } = self;
         let mut piece = 0;
         transcode::for_each(header, entry, decompressor, true, |record| {
+            let size = size_of(&record);
             // All forms of a large batch at once would take much memory: it is measured in pieces.
-            if piece > MAX_PIECE {
+            if piece > MAX_PIECE || *is_open && size > MAX_PIECE {
                 piece = 0;
                 *is_open = false;
                 measure(builders, contents, compressor, built, spaces)?;
             }
-            piece += MEMORY_OF_RECORD
-                + [record.key, record.value]
-                    .into_iter()
-                    .flatten()
-                    .map(<[u8]>::len)
-                    .sum::<usize>();
-            // The offsets of a damaged batch may fall.
-            *last_offset = if *is_open {
-                record.offset.max(*last_offset + 1)
-            } else {
-                record.offset
-            };
+            piece += size;
+            // The offsets of a damaged batch may fall, or leap. Only their distances count.
+            if !*is_open {
+                (*first_offset, *last_offset) = (record.offset, -1);
+            }
+            let distance = record.offset.wrapping_sub(*first_offset);
+            *last_offset = distance.clamp(*last_offset + 1, MOST_DISTANCE.max(*last_offset + 1));
             let rising = NewRecord {
                 offset: *last_offset,
                 ..record
             };
-            append_in_all_forms(&rising, builders, *is_open)?;
+            let is_large = size > MAX_PIECE;
+            if !is_large {
+                append_in_all_forms(&rising, builders, *is_open)?;
+            }
             // The samples are of several places: offsets of their own keep any distance out of the sizes.
             let in_row = NewRecord {
                 offset: *records as i64,
@@ -238,8 +250,20 @@ impl SpaceEstimate {
                 .iter_mut()
                 .try_for_each(|filled| filled.append(&in_row, built))?;
             append_content(&record, contents)?;
-            *is_open = true;
             *records += 1;
+            if is_large {
+                for form in &mut **builders {
+                    let form = std::slice::from_mut(form);
+                    append_in_all_forms(&rising, form, false)?;
+                    measure_forms(form, contents, compressor, built, spaces)?;
+                    form.iter_mut()
+                        .for_each(|form| form.2 = BatchBuilder::new());
+                }
+                contents.iter_mut().for_each(Vec::clear);
+                piece = 0;
+            } else {
+                *is_open = true;
+            }
             Ok(())
         })?;
         self.open_bytes += entry.len();
@@ -258,10 +282,22 @@ fn measure(
     built: &mut Vec<u8>,
     spaces: &mut [[Space; FORMS.1]; FORMS.0],
 ) -> Result<()> {
+    measure_forms(builders, contents, compressor, built, spaces)?;
+    contents.iter_mut().for_each(Vec::clear);
+    Ok(())
+}
+
+fn measure_forms(
+    builders: &mut [(i8, Codec, BatchBuilder)],
+    contents: &[Vec<u8>; 2],
+    compressor: &mut Compressor,
+    built: &mut Vec<u8>,
+    spaces: &mut [[Space; FORMS.1]; FORMS.0],
+) -> Result<()> {
     for (magic, codec, builder) in builders {
         built.clear();
         builder.finish(built)?;
-        let [bare, with_headers] = &*contents;
+        let [bare, with_headers] = contents;
         let content = if *magic == 2 { with_headers } else { bare };
         let content = match codec.compression {
             Compression::None => content.len(),
@@ -275,8 +311,13 @@ fn measure(
             space.content += content as u64;
         }
     }
-    contents.iter_mut().for_each(Vec::clear);
     Ok(())
+}
+
+/// About the bytes of a record in any form.
+fn size_of(record: &NewRecord<'_>) -> usize {
+    let content = [record.key, record.value].into_iter().flatten();
+    MEMORY_OF_RECORD + content.map(<[u8]>::len).sum::<usize>() + record.headers.size()
 }
 
 /// Appends a record to the batch of each form, which begins with it unless it `is_open`.

@@ -133,7 +133,6 @@ impl BatchFilter {
             if verdict == Verdict::Drop {
                 return Ok(());
             }
-            record.headers.for_each(|_, _| Ok(()))?;
             kept += 1;
             let (timestamp, offset) = record.timestamp_and_offset(header);
             self.builder.append(&NewRecord {

@@ -1,6 +1,7 @@
 //! The latest record of each key, as a coordinator that loads its topic keeps it.
 
 use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use crate::base::error::{Error, Result};
 use crate::base::primitives::Reader;
@@ -30,6 +31,8 @@ pub struct LatestRecords {
     too_large: HashMap<Box<[u8]>, (i64, usize)>,
     memory: usize,
     most: usize,
+    /// Which keys are kept, by their hash: one of so many shares.
+    share: (u64, u64),
 }
 
 impl LatestRecords {
@@ -40,6 +43,24 @@ impl LatestRecords {
             too_large: HashMap::new(),
             memory: 0,
             most,
+            share: (0, 1),
+        }
+    }
+
+    /// Keeps only the keys of share `number` of `count` equal ones. All maps divide keys in the same way.
+    pub fn of_share(self, number: u64, count: u64) -> Self {
+        Self {
+            share: (number, count.max(1)),
+            ..self
+        }
+    }
+
+    fn is_of_share(&self, key: &[u8]) -> bool {
+        let (number, count) = self.share;
+        count == 1 || {
+            let mut hasher = DefaultHasher::new();
+            key.hash(&mut hasher);
+            hasher.finish() % count == number
         }
     }
 
@@ -53,6 +74,9 @@ impl LatestRecords {
         offset: i64,
         timestamp: i64,
     ) -> Result<()> {
+        if !self.is_of_share(key) {
+            return Ok(());
+        }
         if !self.too_large.is_empty() && self.too_large.remove(key).is_some() {
             self.memory -= MEMORY_OF_RECORD + key.len();
         }

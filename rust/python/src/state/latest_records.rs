@@ -31,10 +31,10 @@ pub(crate) struct LatestRecords {
 #[pymethods]
 impl LatestRecords {
     #[new]
-    #[pyo3(signature = (memory=usize::MAX))]
-    fn new(memory: usize) -> Self {
+    #[pyo3(signature = (memory=usize::MAX, *, share=(0, 1)))]
+    fn new(memory: usize, share: (u64, u64)) -> Self {
         Self {
-            latest: Latest::new(memory),
+            latest: Latest::new(memory).of_share(share.0, share.1),
         }
     }
 

@@ -1,19 +1,21 @@
-//! The fields of a record that appends and compaction need, read without parsing the rest.
+//! The fields of a record that appends, compaction and the division of large batches need, read without parsing the rest.
 
 use super::{at_record, check_count, check_end, parse};
 use crate::base::error::Result;
 use crate::base::primitives::Reader;
 
-/// The fields of a record that appends and compaction need.
+/// Some fields of a record.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Outline<'a> {
     pub(crate) timestamp_delta: i64,
     pub(crate) offset_delta: i32,
     pub(crate) key: Option<&'a [u8]>,
     pub(crate) has_value: bool,
+    /// The number of headers.
+    pub(crate) headers: usize,
 }
 
-/// Returns the outline of the record at `at`, which moves behind it. The structure of the headers is checked too.
+/// Returns the outline of the record at `at`, which moves behind it. All of the record is checked, as by [`parse`].
 #[inline]
 pub(crate) fn outline<'a>(payload: &'a [u8], at: &mut usize) -> Result<Outline<'a>> {
     if let Some((outline, end)) = plain_outline(payload, *at) {
@@ -21,12 +23,12 @@ pub(crate) fn outline<'a>(payload: &'a [u8], at: &mut usize) -> Result<Outline<'
         return Ok(outline);
     }
     let record = parse(payload, at)?;
-    record.headers.for_each(|_, _| Ok(()))?;
     Ok(Outline {
         timestamp_delta: record.timestamp_delta,
         offset_delta: record.offset_delta,
         key: record.key,
         has_value: record.value.is_some(),
+        headers: record.headers.count,
     })
 }
 
@@ -90,6 +92,7 @@ fn plain_outline(payload: &[u8], at: usize) -> Option<(Outline<'_>, usize)> {
         offset_delta: (offset_delta >> 1) as i32 ^ -((offset_delta & 1) as i32),
         key,
         has_value: value & 1 == 0,
+        headers: (headers >> 1) as usize,
     };
     (at == end).then_some((outline, end))
 }

@@ -5,7 +5,7 @@
 use crate::base::error::{Error, Result};
 use crate::format::batch::Header;
 use crate::format::message::{self, MessageSet};
-use crate::format::record::{self, Record};
+use crate::format::record;
 
 /// The most records of one part. No producer's batch has as many. A hostile one takes 300 bytes of memory a record.
 const PART_RECORDS: usize = 1 << 18;
@@ -157,8 +157,8 @@ fn part_ends(payload: &[u8], records_count: i32) -> Result<Vec<Cursor>> {
     let count = record::check_count(records_count)?;
     for index in 0..count {
         let start = position;
-        let record_headers = record::parse(payload, &mut position)
-            .and_then(|record| count_headers(&record))
+        let record_headers = record::outline(payload, &mut position)
+            .and_then(|record| check_headers(record.headers))
             .map_err(|error| record::at_record(error, index, records_count))?;
         let is_large =
             headers + record_headers > PART_HEADERS || position - part_start > PART_BYTES;
@@ -180,13 +180,11 @@ fn part_ends(payload: &[u8], records_count: i32) -> Result<Vec<Cursor>> {
     Ok(ends)
 }
 
-fn count_headers(record: &Record<'_>) -> Result<usize> {
-    let count = record.headers.count;
+fn check_headers(count: usize) -> Result<usize> {
     if count > MAX_HEADERS {
         return Err(Error::unsupported(format!(
             "the record has {count} headers; at most {MAX_HEADERS} are read"
         )));
     }
-    record.headers.for_each(|_, _| Ok(()))?;
     Ok(count)
 }
