@@ -526,7 +526,7 @@ IN_ANY = (
     *(name for name in CHANGES if name.startswith("meta: ")),
     *(f"{name}: malformed" for name in CHECKPOINTS),
     "bootstrap: garbage",
-    "directory: lost+found",
+    "directory: empty, lost+found",
     "directory: empty, new-0",
 )
 OF_PARTITION = (
