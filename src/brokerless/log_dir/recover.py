@@ -21,10 +21,12 @@ from brokerless.log_dir.root_writer import RootWriter
 from brokerless.log_dir.start_faults import (
     METADATA,
     Fault,
+    absent_partitions,
     conflicting_ids,
     doubled_partitions,
     foreign_ids,
     missing_ids,
+    overlooked_checkpoints,
     partition_faults,
     quorum_faults,
     start_faults,
@@ -63,6 +65,7 @@ class Forecast:
         directories: the directories of partitions, and of the metadata log.
         partitions: the number of partitions.
         unserved: the reason why a broker will not serve a partition, one sentence for each, by partition directory.
+        lost: the partitions that a broker will lead with an empty log, one sentence each.
         unserved_records: the number of records in these partitions, at most.
         notes: other actions of the broker, one sentence each.
         missing: missing records that other files in the directory account for, one sentence each. Recovery erases
@@ -78,6 +81,7 @@ class Forecast:
     directories: list[str] = field(default_factory=list)
     partitions: int = 0
     unserved: dict[str, str] = field(default_factory=dict)
+    lost: list[str] = field(default_factory=list)
     unserved_records: int = 0
     notes: list[str] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
@@ -95,7 +99,7 @@ class Forecast:
     @property
     def dropping(self) -> list[str]:
         """The reasons why a broker will start but not serve partitions, one sentence each."""
-        return self.missing_metadata + list(self.unserved.values())
+        return [*self.missing_metadata, *self.unserved.values(), *self.lost]
 
     @property
     def is_good(self) -> bool:
@@ -121,6 +125,7 @@ class Forecast:
             directories=[path for one in found for path in one.directories],
             partitions=sum(one.partitions for one in found),
             unserved={name: why for one in found for name, why in one.unserved.items()},
+            lost=[why for one in found for why in one.lost],
             unserved_records=sum(one.unserved_records for one in found),
             notes=[note for one in found for note in one.notes],
             missing=[said for one in found for said in one.missing],
@@ -141,9 +146,12 @@ class Forecast:
             return "will start"
         if self.missing_metadata:
             return "will start and serve nothing"
+        partitions = self.partitions + len(self.lost)
         served = self.partitions - len(self.unserved)
-        what = f"{served} of {self.partitions} partitions" if served else "nothing"
-        return f"will start and serve {what}: up to {self.unserved_records} records are dropped"
+        what = f"{served} of {partitions} partitions" if served else "nothing"
+        dropped = [f"up to {self.unserved_records} records are dropped"] if self.unserved else []
+        lost = [f"{len(self.lost)} of them begin again with empty logs"] if self.lost else []
+        return f"will start and serve {what}: {', '.join(dropped + lost)}"
 
 
 def recovered(
@@ -340,6 +348,13 @@ def _foresee_metadata(
         cure = "copy the metadata log from another controller; without one, `brokerless rescue` makes a new cluster"
         found.faults.append(str(Fault("metadata-damaged", f"{root.path}/{METADATA}", root.cluster.image.refusal, cure)))
     found.faults += map(str, foreign_ids(root.cluster))
+    if root.cluster.image is not None:
+        roots = [LogDirFiles(one) for one in {root.path: None, **dict.fromkeys(beside)}]
+        absent = absent_partitions(root.cluster.image.rows, roots)
+        found.lost += [one.why for one in absent if one.is_lost and one.path == root.path]
+    for file, message in overlooked_checkpoints(root.path):
+        if file.endswith(checkpoints.HIGH_WATERMARKS):
+            found.unserved[file] = f"a broker serves no partition of {root.path}: {file}: {message}; remove the file"
     goes_on = any(other != root.path for other in beside)
     for fault in taken_names(root.cluster):
         if fault.takes_offline and goes_on:
