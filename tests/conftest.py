@@ -71,7 +71,7 @@ def golden(tmp_path_factory):
 
 @pytest.fixture
 def copied(golden, tmp_path):
-    """Return a function that copies a golden partition, with the files of the log directory around it."""
+    """Return a function that copies golden partitions, by default all, with the files of their log directory."""
 
     def copy(log_dir, *partitions):
         to = tmp_path / log_dir
@@ -79,7 +79,7 @@ def copied(golden, tmp_path):
             if source.is_file():
                 to.mkdir(exist_ok=True)
                 shutil.copy2(source, to)
-            elif source.name in partitions:
+            elif not partitions or source.name in partitions:
                 shutil.copytree(source, to / source.name)
         return to / partitions[0] if len(partitions) == 1 else to
 

@@ -413,7 +413,7 @@ class Hunt:
     def _checking(self):
         """Damage that changes rows is found."""
         # The copy lacks all other partitions.
-        found = [one for one in bl.check(self.root, level="deep") if one.code != "partition-missing"]
+        found = [one for one in bl.check(self.root, level="deep") if one.code not in OF_CLUSTERS]
         rows = dict(rows_of(bl.Log(self.directory).read(on_corrupt="skip", columns=COLUMNS)))
         # No checksum covers offsets. Where compaction left gaps, a batch may lie in one as well as in another.
         is_untold = self.damage.is_gone or ("compact" in self.original.name and self.damage.spans and self._moved_to())

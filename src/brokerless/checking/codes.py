@@ -500,8 +500,8 @@ CODES: dict[str, Code] = {
     ),
     "partition-lost": Code(
         "error",
-        "the only replica of a partition is in none of its broker's directories",
-        "It makes an empty log, and leads with it.",
+        "the only replica of a partition, or the last one in sync, is in none of its broker's directories",
+        "It makes an empty log, and leads with it: other replicas delete their records.",
         "A read does not know of the partition.",
         "put back the directory before a broker starts",
         is_unserved=True,
@@ -519,8 +519,7 @@ CODES: dict[str, Code] = {
     "partition-missing": Code(
         "warning",
         "the cluster's metadata place a partition on this broker, and no directory has it",
-        "It makes an empty log, and fetches the records from the leader. As the only replica, or the last one in sync, "
-        "it leads with the empty log, and the other replicas delete their records.",
+        "It makes an empty log, and fetches the records from the leader.",
         "A read does not know of the partition.",
         "name the broker's other log directories too. Else put back the directory before a broker starts",
         level="quick",

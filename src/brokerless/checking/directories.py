@@ -10,6 +10,7 @@ from brokerless.errors import BrokerlessError, CorruptRecordError
 from brokerless.io import storage
 from brokerless.layout import checkpoints, file_names
 from brokerless.log_dir.start_faults import (
+    absent_partitions,
     conflicting_ids,
     doubled_partitions,
     foreign_ids,
@@ -174,27 +175,6 @@ def _placed(directories: LogDirs, state: ClusterState) -> Iterator[Finding]:
             yield Finding(code="metadata-damaged", topic=topic, path=state.path, message=str(error))
     for cluster in clusters.values():
         yield from map(_of_fault, (*foreign_ids(cluster), *taken_names(cluster)))
-    yield from _missing(directories, state, {(log.topic, log.partition, log.root.node_id) for log in logs})
-
-
-def _missing(
-    directories: LogDirs, state: ClusterState, there: Collection[tuple[str | None, int | None, int | None]]
-) -> Iterator[Finding]:
-    """Yield the partitions that the metadata place in a directory that does not have them."""
-    here = {root.directory_id: root for root in directories.roots if root.directory_id is not None}
-    registered = {row["broker_id"]: set(row["log_dirs"]) for row in state.rows("brokers")}
-    for row in state.rows("partitions"):
-        for directory in row.get("directories") or ():
-            root = here.get(directory)
-            # A broker tells its controller where it found what was moved to another of its directories.
-            if root is None or (row["topic"], row["partition"], root.node_id) in there:
-                continue
-            # Another directory of the broker may have it, and one that was killed may not have made it yet.
-            is_known = registered.get(root.node_id, {None}) <= here.keys() and root.is_clean
-            yield Finding(
-                code="partition-lost" if is_known and row["replicas"] == [root.node_id] else "partition-missing",
-                topic=row["topic"],
-                partition=row["partition"],
-                path=root.path,
-                message=f"the metadata at offset {state.offset} place it on node {root.node_id}, in this directory",
-            )
+    for one in absent_partitions(state.rows, directories.roots):
+        code = "partition-lost" if one.is_lost else "partition-missing"
+        yield Finding(code=code, topic=one.topic, partition=one.partition, path=one.path, message=one.why)

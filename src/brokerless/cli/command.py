@@ -43,7 +43,7 @@ from brokerless.notes import notes_to
 from brokerless.wording import worded_for
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 _STDERR = 2
 # The signals of Ctrl-C, of timeout, systemd, docker and Kubernetes, and of a closed terminal.
@@ -105,8 +105,16 @@ def _run(arguments: Sequence[str] | None) -> int:
     return 0
 
 
-def _show_note(text: str) -> None:
-    terminal.say(f"warning: {text}", err=True)
+def _showing() -> Callable[[str], None]:
+    """Return a function that shows each note once, however often a verb reads the file."""
+    shown: set[str] = set()
+
+    def show(text: str) -> None:
+        if text not in shown:
+            shown.add(text)
+            terminal.say(f"warning: {text}", err=True)
+
+    return show
 
 
 def as_flag(name: str, value: str | None = None) -> str:
@@ -143,7 +151,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 def _run_to_its_end(arguments: Sequence[str] | None) -> int:
     try:
-        with _ending(), notes_to(_show_note):
+        with _ending(), notes_to(_showing()):
             return _run(arguments)
     except BrokenPipeError as error:
         # The reader of stdout (`| head`) has all it wanted. A broken pipe that --output names is an error.

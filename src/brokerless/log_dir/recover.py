@@ -21,10 +21,12 @@ from brokerless.log_dir.root_writer import RootWriter
 from brokerless.log_dir.start_faults import (
     METADATA,
     Fault,
+    absent_partitions,
     conflicting_ids,
     doubled_partitions,
     foreign_ids,
     missing_ids,
+    named_by_reason,
     partition_faults,
     quorum_faults,
     start_faults,
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from brokerless.layout.checkpoints import MetaProperties
+    from brokerless.log_dir.start_faults import Absent
     from brokerless.metadata.topic_settings import Path
     from brokerless.recovery.load_result import Loaded
     from brokerless.recovery.lost_batches import Cut
@@ -63,6 +66,7 @@ class Forecast:
         directories: the directories of partitions, and of the metadata log.
         partitions: the number of partitions.
         unserved: the reason why a broker will not serve a partition, one sentence for each, by partition directory.
+        lost: the partitions that a broker will lead with an empty log.
         unserved_records: the number of records in these partitions, at most.
         notes: other actions of the broker, one sentence each.
         missing: missing records that other files in the directory account for, one sentence each. Recovery erases
@@ -78,6 +82,7 @@ class Forecast:
     directories: list[str] = field(default_factory=list)
     partitions: int = 0
     unserved: dict[str, str] = field(default_factory=dict)
+    lost: list[Absent] = field(default_factory=list)
     unserved_records: int = 0
     notes: list[str] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
@@ -95,7 +100,7 @@ class Forecast:
     @property
     def dropping(self) -> list[str]:
         """The reasons why a broker will start but not serve partitions, one sentence each."""
-        return self.missing_metadata + list(self.unserved.values())
+        return [*self.missing_metadata, *self.unserved.values(), *named_by_reason(self.lost)]
 
     @property
     def is_good(self) -> bool:
@@ -121,6 +126,7 @@ class Forecast:
             directories=[path for one in found for path in one.directories],
             partitions=sum(one.partitions for one in found),
             unserved={name: why for one in found for name, why in one.unserved.items()},
+            lost=[why for one in found for why in one.lost],
             unserved_records=sum(one.unserved_records for one in found),
             notes=[note for one in found for note in one.notes],
             missing=[said for one in found for said in one.missing],
@@ -141,9 +147,12 @@ class Forecast:
             return "will start"
         if self.missing_metadata:
             return "will start and serve nothing"
+        partitions = self.partitions + len(self.lost)
         served = self.partitions - len(self.unserved)
-        what = f"{served} of {self.partitions} partitions" if served else "nothing"
-        return f"will start and serve {what}: up to {self.unserved_records} records are dropped"
+        what = f"{served} of {partitions} partitions" if served else "nothing"
+        dropped = [f"up to {self.unserved_records} records are dropped"] if self.unserved else []
+        lost = [f"the logs of {len(self.lost)} are lost"] if self.lost else []
+        return f"will start and serve {what}: {', '.join(dropped + lost)}"
 
 
 def recovered(
@@ -184,10 +193,18 @@ def recovered(
     ) as directory:
         for name in directory.rolled_forward:
             yield name, [_ROLL_FORWARD]
+        yield from _written_again(root)
         for key in _chosen(directory.partitions(), topics):
             log = directory.log(*key)
             yield _name(key), [_MAKE] if key in absent else log.recovery
         yield from directory.recover_leftovers(topics)
+
+
+def _written_again(root: RootWriter) -> Iterator[tuple[str, list[str]]]:
+    """Yield the checkpoints that a broker reads as if they were empty, or does not serve anything with."""
+    for name, message in root.overlooked.items():
+        is_needed = name == checkpoints.HIGH_WATERMARKS
+        yield name, [f"write it again: {message}" + ("; until then, a broker serves no partition" * is_needed)]
 
 
 def _check_clean(root: RootWriter, found: Forecast) -> None:
@@ -269,6 +286,7 @@ def forecast(
     absent = _absent(root)
     for name in sorted(root.journal.partitions) if root.journal is not None else ():
         found.steps.append((name, [_ROLL_FORWARD]))
+    found.steps += _written_again(root)
     for key in _chosen(sorted(root.partitions), topics):
         found.partitions += 1
         if key in absent:
@@ -340,12 +358,7 @@ def _foresee_metadata(
         cure = "copy the metadata log from another controller; without one, `brokerless rescue` makes a new cluster"
         found.faults.append(str(Fault("metadata-damaged", f"{root.path}/{METADATA}", root.cluster.image.refusal, cure)))
     found.faults += map(str, foreign_ids(root.cluster))
-    goes_on = any(other != root.path for other in beside)
-    for fault in taken_names(root.cluster):
-        if fault.takes_offline and goes_on:
-            found.unserved[fault.path] = str(fault)
-        else:
-            found.faults.append(str(fault))
+    _foresee_partitions(root, found, topics, beside)
     if root.partitions and (missing := root.cluster.missing_metadata()):
         found.missing_metadata.append(missing)
     has_log = storage.exists(f"{root.path}/{METADATA}")
@@ -357,6 +370,21 @@ def _foresee_metadata(
             if cut.is_damage
         ]
     return {} if found.missing_metadata else root.unserved(topics)
+
+
+def _foresee_partitions(root: RootWriter, found: Forecast, topics: Collection[str], beside: Collection[str]) -> None:
+    """Forecast what a broker does where the metadata place a partition, and its log is not there."""
+    if root.cluster.image is not None:
+        roots = [LogDirFiles(one) for one in dict.fromkeys([root.path, *beside])]
+        absent = absent_partitions(root.cluster.image.rows, roots)
+        mine = [one for one in absent if one.is_lost and one.path == root.path]
+        found.lost += [one for one in mine if not topics or one.topic in topics]
+    goes_on = any(other != root.path for other in beside)
+    for fault in taken_names(root.cluster):
+        if fault.takes_offline and goes_on:
+            found.unserved[fault.path] = str(fault)
+        else:
+            found.faults.append(str(fault))
 
 
 def _loaded(

@@ -52,6 +52,7 @@ class RootWriter:
         log_start_offsets: the log start offset checkpoint, by (topic, partition).
         high_watermarks: the high watermark checkpoint, by (topic, partition).
         first_dirty_offsets: the cleaner checkpoint, by (topic, partition).
+        overlooked: the checkpoints that have a wrong number, by file name, and what is wrong. They are written again.
         partitions: the directory name of each partition, including partitions that only the metadata name.
         leftovers: the partition of each `-future` and `-stray` directory, by directory name. A starting broker
             recovers these too.
@@ -92,6 +93,7 @@ class RootWriter:
 
     def _load(self) -> None:
         self.meta = self._parsed(checkpoints.META_PROPERTIES, checkpoints.parse_meta_properties)
+        self.overlooked: dict[str, str] = {}
         self.recovery_points = self._checkpoint(checkpoints.RECOVERY_POINTS)
         self.log_start_offsets = self._checkpoint(checkpoints.LOG_START_OFFSETS)
         self.high_watermarks = self._checkpoint(checkpoints.HIGH_WATERMARKS)
@@ -281,7 +283,8 @@ class RootWriter:
         for name, offsets in {**self._checkpoints, checkpoints.FIRST_DIRTY_OFFSETS: cleaned}.items():
             # The cleaner checkpoint is written only if it changed: most directories have none. Without topics, no
             # checkpoint is created: a directory that has them counts as one that a broker has started on.
-            is_changed = name != checkpoints.FIRST_DIRTY_OFFSETS or offsets != self.first_dirty_offsets
+            is_changed = offsets != self.first_dirty_offsets or name in self.overlooked
+            is_changed = is_changed or name != checkpoints.FIRST_DIRTY_OFFSETS
             if is_changed and (self.partitions or storage.exists(self._file(name))):
                 self._write_checkpoint(name, offsets)
         self.first_dirty_offsets = cleaned
@@ -330,6 +333,7 @@ class RootWriter:
             return self._parsed(name, checkpoints.parse_offset_checkpoint) or {}
         except checkpoints.UnexpectedContentError as error:
             note(f"read as if without entries: {error}")
+            self.overlooked[name] = str(error.args[0])
             return {}
 
     def _parsed(self, name: str, parse: Callable[[bytes], _T]) -> _T | None:

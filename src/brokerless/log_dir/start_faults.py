@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from brokerless.errors import BrokerlessError, CorruptRecordError
 from brokerless.io import storage
@@ -17,12 +17,14 @@ from brokerless.metadata.bootstrap import check_bootstrap
 from brokerless.metadata.directory import has_topic_ids, is_fatal_snapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from brokerless.metadata.topic_settings import Cluster
 
 METADATA = f"{file_names.METADATA_TOPIC}-0"
 _OFFLINE = "a broker takes this log directory offline; if it has no other, it does not start"
+# Partitions that a sentence names.
+_NAMED = 5
 # Uuid.METADATA_TOPIC_ID
 _METADATA_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 
@@ -207,6 +209,106 @@ def taken_names(cluster: Cluster) -> Iterator[Fault]:
             if not leftover and cluster.is_home((topic, partition)):
                 message = "a file is where the broker makes the directory of a partition"
                 yield Fault("name-taken", f"{cluster.path}/{name}", message, "move it out", takes_offline)
+
+
+class Absent(NamedTuple):
+    """A partition that the metadata place in a log directory, and that none of its broker's directories has.
+
+    Attributes:
+        topic: its topic.
+        partition: its number.
+        path: the log directory.
+        is_lost: whether the broker will lead with an empty log; otherwise it fetches the records from another node, or
+            has never made the log, or has it in a directory that is not known.
+        why: a sentence.
+    """
+
+    topic: str
+    partition: int
+    path: str
+    is_lost: bool
+    why: str
+
+
+def absent_partitions(rows: Callable[[str], list[dict[str, Any]]], roots: Iterable[LogDirFiles]) -> Iterator[Absent]:
+    """Yield the partitions that are in none of their broker's log directories.
+
+    Args:
+        rows: gives the metadata's table of a subject, `MetadataImage.rows`.
+        roots: the log directories of one or more brokers.
+    """
+    by_node: dict[int, list[LogDirFiles]] = {}
+    for root in roots:
+        if root.node_id is not None:
+            by_node.setdefault(root.node_id, []).append(root)
+    registered = {row["broker_id"]: set(row["log_dirs"] or ()) for row in rows("brokers")}
+    brokers = {node: _Directories.of(mine, registered.get(node, set())) for node, mine in by_node.items()}
+    for row in rows("partitions"):
+        key = row["topic"], row["partition"]
+        for node, directory in zip(row["replicas"], row.get("directories") or (), strict=False):
+            broker = brokers.get(node)
+            home = None if broker is None or key in broker.partitions else broker.home(directory)
+            if broker is None or home is None:
+                continue
+            is_lost = broker.are_all and broker.had(key) and [node] in (row["replicas"], row["isr"])
+            why = f"the metadata place it on node {node}, in the directory with the id {directory}"
+            if is_lost:
+                why += "; the broker leads with an empty log"
+                why += ", and the other replicas delete their records" if len(row["replicas"]) > 1 else ""
+            yield Absent(*key, home.path, is_lost, why)
+
+
+def named_by_reason(partitions: Iterable[Absent]) -> Iterator[str]:
+    """Yield a sentence for each reason why partitions are absent: a disk may have had thousands."""
+    names: dict[str, list[str]] = {}
+    for one in partitions:
+        names.setdefault(one.why, []).append(f"{one.topic}-{one.partition}")
+    for why, absent in names.items():
+        more = f" and {len(absent) - _NAMED} more" if len(absent) > _NAMED else ""
+        yield f"no {', '.join(absent[:_NAMED])}{more}: {why}"
+
+
+class _Directories(NamedTuple):
+    """The log directories of a broker: as they are here, and as they were registered.
+
+    Attributes:
+        roots: those that are here, by directory id.
+        registered: the ids of those that it registered with.
+        are_all: whether all of them are here, or others in their place.
+        partitions: the partitions that are in them.
+        was_clean: whether the broker was shut down cleanly. Then it had made all logs.
+    """
+
+    roots: dict[str | None, LogDirFiles]
+    registered: set[str]
+    are_all: bool
+    partitions: set[tuple[str, int]]
+    was_clean: bool
+
+    @classmethod
+    def of(cls, roots: Sequence[LogDirFiles], registered: set[str]) -> _Directories:
+        partitions = set()
+        for root in roots:
+            for name in storage.list_subdirectories(root.path):
+                with suppress(ValueError):
+                    topic, partition, leftover = file_names.parse_directory_name(name)
+                    if not leftover:
+                        partitions.add((topic, partition))
+        by_id = {root.directory_id: root for root in roots}
+        are_all = bool(registered) and len(roots) >= len(registered)
+        return cls(by_id, registered, are_all, partitions, any(root.is_clean for root in roots))
+
+    def home(self, directory: str) -> LogDirFiles | None:
+        """Return the directory with an id, or the one that took its place; None: it is not here."""
+        if directory in self.roots or not self.are_all or directory not in self.registered:
+            return self.roots.get(directory)
+        return next((root for name, root in self.roots.items() if name not in self.registered), None)
+
+    def had(self, key: tuple[str, int]) -> bool:
+        """Return whether the log of a partition was there: a broker that was killed may not have made it yet."""
+        return self.was_clean or any(
+            key in root.recovery_points or key in root.high_watermarks for root in self.roots.values()
+        )
 
 
 def partition_faults(directory: str) -> Iterator[Fault]:

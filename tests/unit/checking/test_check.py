@@ -10,7 +10,12 @@ import pytest
 import brokerless as bl
 from brokerless import _native
 from brokerless.checking.codes import CODES, LEVELS
-from brokerless.layout.checkpoints import random_id
+from brokerless.layout.checkpoints import (
+    OFFSET_CHECKPOINTS,
+    format_offset_checkpoint,
+    parse_offset_checkpoint,
+    random_id,
+)
 from brokerless.log_dir.recover import forecast
 from brokerless.metadata.bootstrap import snapshot_records
 from brokerless.metadata.records import BROKER_RESOURCE, config_record
@@ -61,9 +66,25 @@ def test_a_partition_that_the_metadata_place_here_is_missing(golden, tmp_path):
     shutil.rmtree(tmp_path / "data/headers-0")
     (finding,) = bl.check(tmp_path / "data")
     assert (finding.code, finding.topic, finding.partition) == ("partition-lost", "headers", 0)
-    # A broker that was killed may not have made it yet.
+    assert forecast(str(tmp_path / "data")).dropping == [f"no headers-0: {finding.message}"]
+    # A broker that was killed may not have made it yet; but the checkpoints name what it had.
     (tmp_path / "data/.kafka_cleanshutdown").unlink()
+    assert "partition-lost" in codes(tmp_path / "data")
+    for name in OFFSET_CHECKPOINTS:
+        if (file := tmp_path / "data" / name).exists():
+            offsets = parse_offset_checkpoint(file.read_bytes())
+            offsets.pop(("headers", 0), None)
+            file.write_bytes(format_offset_checkpoint(offsets))
     assert "partition-missing" in codes(tmp_path / "data")
+    assert forecast(str(tmp_path / "data")).is_good
+
+
+def test_many_lost_partitions_are_one_sentence(copied):
+    """A disk may have had thousands."""
+    found = forecast(str(copied("kafka-4.1", "headers-0", "__cluster_metadata-0")))
+    (why,) = found.dropping
+    assert re.match(r"no (\S+, ){4}\S+ and 38 more: the metadata place it on node 1", why)
+    assert found.summary().endswith("a broker will start and serve 1 of 44 partitions: the logs of 43 are lost")
 
 
 def test_a_file_in_the_place_of_a_partition(golden, tmp_path):

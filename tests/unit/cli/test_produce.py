@@ -185,7 +185,7 @@ def test_a_new_directory_is_made_for_a_release(run, tmp_path):
 
 
 def test_recover_says_what_it_does_and_a_dry_run_does_nothing(golden, run, copied):
-    path = copied("kafka-4.1-crashed", "crash-zstd-0", "__cluster_metadata-0")
+    path = copied("kafka-4.1-crashed")
     before = {file.name: file.read_bytes() for file in (path / "crash-zstd-0").iterdir()}
     planned = run("recover", path, "--dry-run")
     assert planned.code == 0

@@ -171,15 +171,9 @@ def test_opening_a_partition_alone_is_refused_too(data):
 
 
 @pytest.fixture
-def cluster(golden, tmp_path):
+def cluster(copied):
     """A broker's directory that was shut down cleanly, with its cluster's metadata."""
-    kept = {"headers-0", "compact-delete-0", "__cluster_metadata-0"}
-    source = golden / "logs" / "kafka-4.1"
-
-    def others(path, names):
-        return [name for name in names if path == str(source) and (source / name).is_dir() and name not in kept]
-
-    return shutil.copytree(source, tmp_path / "data", ignore=others)
+    return copied("kafka-4.1")
 
 
 def test_a_broker_that_will_start_is_said_to(cluster, run):
@@ -225,6 +219,19 @@ def test_one_of_a_brokers_disks_has_its_clusters_metadata(cluster, run):
     assert (result.code, result.out.splitlines()[0].endswith("; a broker will start")) == (0, True)
     assert "__cluster_metadata-0" not in result.out
     assert bl.LogDirFiles(str(disk)).is_clean
+
+
+def test_a_checkpoint_with_a_wrong_number_is_written_again(cluster, run):
+    """A broker reads it as if it was empty; without high watermarks it serves nothing."""
+    file = cluster / checkpoints.HIGH_WATERMARKS
+    entries = checkpoints.parse_offset_checkpoint(file.read_bytes())
+    file.write_text("0\n1\nheaders 0 x\n")
+    planned = run("recover", cluster, "--dry-run", "--verbose")
+    assert (planned.code, planned.out.splitlines()[0].endswith("; a broker will start")) == (0, True)
+    assert f"{file.name}: write it again: checkpoint is malformed: not an int64: 'x'; until then" in planned.out
+    assert planned.err.count("read as if without entries") == 1
+    assert run("recover", cluster, "--verbose").out == planned.out
+    assert checkpoints.parse_offset_checkpoint(file.read_bytes()).keys() == entries.keys()
 
 
 def test_a_new_clusters_directory_needs_no_metadata_log(data, run):
