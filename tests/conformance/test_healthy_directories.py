@@ -16,15 +16,16 @@ from support.polling import until
 OLDEST_KRAFT = "3.9.2"
 
 # The indexes of active segments are preallocated: 10 MiB of zeros, in no whole number of entries of a time index.
-DEFAULTS = {"log_index_size_max_bytes": 10 << 20, "offsets_topic_num_partitions": 50}
+DEFAULTS = {"log_index_size_max_bytes": 10 << 20, "offsets_topic_num_partitions": 50, "log_cleaner_backoff_ms": 100}
+COMPACTED = {"cleanup_policy": "compact", "segment_ms": 50, "min_cleanable_dirty_ratio": 0.01}
 # What a crash leaves, and what a broker puts in order when it starts.
 OF_A_CRASH = {name for name, code in CODES.items() if code.severity == "note"} | {"checkpoint-ahead"}
 # A stop does not wait for file.delete.delay.ms.
 OF_A_STOP = {"leftover"}
 
 
-def write(client, brokers, *, is_killed):
-    """Write transactions and commits with the first of some brokers, then stop or kill all."""
+def write(client, brokers, directories, *, is_killed):
+    """Write transactions and commits with the first of some brokers, delete and compact; then stop or kill all."""
     broker = brokers[0]
     try:
         for _ in range(5):
@@ -32,6 +33,12 @@ def write(client, brokers, *, is_killed):
         client.produce(broker, "t", 1, 50, mode="commit")
         client.produce(broker, "t", 1, 50, mode="abort")
         client.commit(broker, "g", "t", 0, 5)
+        client.delete_records(broker, "t", 0, 42)
+        replicas = [one.node_id for one in brokers] if len(brokers) > 1 else []
+        client.create(broker, "c", replicas=replicas, **COMPACTED)
+        for _ in range(4):
+            client.produce(broker, "c", 0, 50, "keyed")
+        until(lambda: has_compacted(directories), what="the cleaner did not come")
         if not is_killed:
             # Together: the metadata of two controllers need both.
             with ThreadPoolExecutor() as threads:
@@ -41,12 +48,16 @@ def write(client, brokers, *, is_killed):
             one.kill()
 
 
+def has_compacted(directories):
+    return any(bl.LogDirFiles(str(one)).first_dirty_offsets.get(("c", 0), 0) > 0 for one in directories)
+
+
 def one(client, data, release, **options):
     """Make the directory of a single broker."""
     kind, version = (OldBroker, {}) if release == OLDEST else (Broker, {"version": release})
     broker = kind(data, log=data.with_name("broker.log"), **version, **DEFAULTS)
     client.create(broker, "t", partitions=2, **{"segment_bytes": 1 << 20} if release == OLDEST else {})
-    write(client, [broker], **options)
+    write(client, [broker], [data], **options)
     return [data]
 
 
@@ -54,7 +65,7 @@ def two_disks(client, data, release, **options):
     directories = [data / "0", data / "1"]
     broker = Broker(*directories, log=data.with_name("broker.log"), version=release, **DEFAULTS)
     client.create(broker, "t", partitions=2)
-    write(client, [broker], **options)
+    write(client, [broker], directories, **options)
     return directories
 
 
@@ -62,7 +73,7 @@ def pair(client, data, release, **options):
     directories = {1: [data / "0"], 2: [data / "1"]}
     brokers = start_nodes(directories, log=data.parent, version=release, **DEFAULTS)
     client.create(brokers[0], "t", partitions=2, replicas=[1, 2])
-    write(client, brokers, **options)
+    write(client, brokers, [data / "0", data / "1"], **options)
     return [data / "0", data / "1"]
 
 
@@ -75,7 +86,7 @@ def tiering(client, data, release, **options):
     for _ in range(30):
         client.produce(broker, "t", 0, 2000)
     until(lambda: client.offset(broker, "t", 0, EARLIEST_LOCAL) > 0, what="no segment was moved")
-    write(client, [broker], **options)
+    write(client, [broker], [data], **options)
     return [data]
 
 
