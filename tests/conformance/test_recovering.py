@@ -147,7 +147,7 @@ def test_a_broker_serves_nothing_where_its_metadata_are_damaged_near_their_start
     overwrite(path, found[1]["position"] + found[1]["size"] - 3, b"\xff\xff")
     said = forecast(str(data))
     assert said.summary().endswith(
-        f"; a broker will start and serve nothing: up to {len(consumed)} records are dropped"
+        f"; a broker will start and serve nothing: up to {len(consumed)} records are not served"
     )
     list(recovered(str(data)))
     with Broker(data, log=tmp_path / "after.log", **AFTER_A_KILL) as broker:
@@ -176,7 +176,7 @@ def test_partitions_that_the_metadata_do_not_have_are_not_served(client, tmp_pat
     assert [Path(name).name for name in said.unserved] == ["copy-0", "foreign-0", "moved-1", "no-id-0", "other-id-0"]
     strays = [Path(name).name for name, why in said.unserved.items() if "-stray" in why]
     assert strays == ["foreign-0", "moved-1", "no-id-0", "other-id-0"]
-    assert said.summary().endswith("; a broker will start and serve 1 of 6 partitions: up to 50 records are dropped")
+    assert said.summary().endswith("; a broker will start and serve 1 of 6 partitions: up to 50 records are not served")
     list(recovered(str(data)))
     with Broker(data, log=tmp_path / "after.log", **AFTER_A_KILL) as broker:
         served = {topic: len(client.consume(broker, topic)) for topic in client.topics(broker)}

@@ -516,6 +516,14 @@ CODES: dict[str, Code] = {
         is_unserved=True,
         level="quick",
     ),
+    "directory-absent": Code(
+        "note",
+        "a broker registered more log directories than are given",
+        "Without them, the other directories and their partitions are served.",
+        "A read does not know of their partitions.",
+        "name the broker's other log directories too; their partitions are not checked",
+        level="quick",
+    ),
     "partition-missing": Code(
         "warning",
         "the cluster's metadata place a partition on this broker, and no directory has it",
@@ -602,7 +610,8 @@ CODES: dict[str, Code] = {
         "meta.properties cannot be read",
         "It does not start, or takes the log directory offline.",
         "None.",
-        "write the file again with version, cluster.id, node.id and directory.id",
+        "write the file again with version, cluster.id, node.id and directory.id: other disks of the broker have the "
+        "same but for the last, of which `brokerless cluster brokers --json` lists all",
         stops_broker=True,
         level="quick",
     ),

@@ -175,6 +175,22 @@ def _placed(directories: LogDirs, state: ClusterState) -> Iterator[Finding]:
             yield Finding(code="metadata-damaged", topic=topic, path=state.path, message=str(error))
     for cluster in clusters.values():
         yield from map(_of_fault, (*foreign_ids(cluster), *taken_names(cluster)))
+    yield from _absent_directories(directories, state)
     for one in absent_partitions(state.rows, directories.roots):
         code = "partition-lost" if one.is_lost else "partition-missing"
         yield Finding(code=code, topic=one.topic, partition=one.partition, path=one.path, message=one.why)
+
+
+def _absent_directories(directories: LogDirs, state: ClusterState) -> Iterator[Finding]:
+    """Yield the brokers that registered more log directories than are given."""
+    for row in state.rows("brokers"):
+        known = set(row["log_dirs"] or ())
+        mine = [root for root in directories.roots if root.node_id == row["broker_id"]]
+        absent = sorted(known - {root.directory_id for root in mine})
+        if mine and len(mine) < len(known):
+            message = f"node {row['broker_id']} registered {len(known)} log directories, and {len(mine)} are given"
+            yield Finding(
+                code="directory-absent",
+                path=mine[0].path,
+                message=f"{message}; the ids of the others: {', '.join(absent)}",
+            )

@@ -150,9 +150,9 @@ class Forecast:
         partitions = self.partitions + len(self.lost)
         served = self.partitions - len(self.unserved)
         what = f"{served} of {partitions} partitions" if served else "nothing"
-        dropped = [f"up to {self.unserved_records} records are dropped"] if self.unserved else []
+        unserved = [f"up to {self.unserved_records} records are not served"] if self.unserved else []
         lost = [f"the logs of {len(self.lost)} are lost"] if self.lost else []
-        return f"will start and serve {what}: {', '.join(dropped + lost)}"
+        return f"will start and serve {what}: {', '.join(unserved + lost)}"
 
 
 def recovered(

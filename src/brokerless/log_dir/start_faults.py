@@ -103,7 +103,18 @@ def missing_ids(path: str, beside: Collection[str] = ()) -> Iterator[Fault]:
     file = f"{path}/{checkpoints.META_PROPERTIES}"
     if not storage.exists(file) and _is_kraft(path, beside):
         message = "the file is missing, and a KRaft broker needs one in each of its log.dirs"
-        yield Fault("ids-missing", file, message, "put it back")
+        yield Fault("ids-missing", file, message, _cure_of_ids(path, beside, "put it back"))
+
+
+def _cure_of_ids(path: str, beside: Collection[str], cure: str) -> str:
+    """Extend a cure by the lines that another directory of the broker tells."""
+    for other in beside:
+        if other != path:
+            with suppress(BrokerlessError, OSError):
+                meta = checkpoints.parse_meta_properties(storage.read_all(f"{other}/{checkpoints.META_PROPERTIES}"))
+                ids = f"version=1, cluster.id={meta.cluster_id}, node.id={meta.node_id}"
+                return f"{cure}, or write {ids} and the directory.id that the metadata have for this disk"
+    return cure
 
 
 def _is_kraft(path: str, beside: Collection[str]) -> bool:
@@ -343,7 +354,8 @@ def _takes_offline(path: str, error: Exception) -> bool:
 
 def _damaged_files(path: str, beside: Collection[str]) -> Iterator[Fault]:
     for file, error in _unreadable(f"{path}/{checkpoints.META_PROPERTIES}", _parse_ids(path, beside)):
-        yield Fault("ids-damaged", file, _why(error), "write the file again", _takes_offline(path, error))
+        cure = _cure_of_ids(path, beside, "put back a copy")
+        yield Fault("ids-damaged", file, _why(error), cure, _takes_offline(path, error))
     is_kraft = LogDirFiles(path).is_kraft
     for name in checkpoints.OFFSET_CHECKPOINTS:
         for file, error in _unreadable(f"{path}/{name}", checkpoints.parse_offset_checkpoint):

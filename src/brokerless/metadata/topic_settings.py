@@ -259,8 +259,8 @@ class Cluster:
         return Unserved(
             "directory-id-differs",
             f"{key[0]}-{key[1]} has no leader: the metadata place it in the directory with the id {placed}, and the "
-            f"id here is {self._directory_id}; put the right one of {', '.join(known)} into "
-            f"{checkpoints.META_PROPERTIES} before a broker starts",
+            f"id here is {self._directory_id or 'missing'}; write directory.id={placed} into "
+            f"{self.path}/{checkpoints.META_PROPERTIES} before a broker starts",
         )
 
     @cached_property

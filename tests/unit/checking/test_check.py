@@ -13,12 +13,13 @@ from brokerless.checking.codes import CODES, LEVELS
 from brokerless.layout.checkpoints import (
     OFFSET_CHECKPOINTS,
     format_offset_checkpoint,
+    parse_meta_properties,
     parse_offset_checkpoint,
     random_id,
 )
 from brokerless.log_dir.recover import forecast
 from brokerless.metadata.bootstrap import snapshot_records
-from brokerless.metadata.records import BROKER_RESOURCE, config_record
+from brokerless.metadata.records import BROKER_RESOURCE, config_record, metadata_record
 from support import damage
 from support.broken_directories import BROKEN, SIZE, first, healthy
 from support.log_files import NOW, batch, write_segment, write_snapshot
@@ -35,6 +36,8 @@ def data(tmp_path):
     return healthy(tmp_path / "data")
 
 
+# The directory id of a second disk.
+SECOND = "AAECAwQFBgcICQoLDA0ODw"
 DEEP = {"batch-payload", "batch-records", "batch-timestamp", "record-order", "state-record"}
 
 
@@ -151,6 +154,50 @@ def test_a_directory_that_lost_its_id(golden, tmp_path):
     assert {one.code for one in bl.check(data, disk)} == set()
 
 
+@pytest.fixture
+def two_disks(golden, tmp_path):
+    """A broker's two directories: the metadata place its partitions in the first, and name the second."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    data = shutil.copytree(golden / "logs/kafka-4.1", tmp_path / "data")
+    ids = (data / "meta.properties").read_text()
+    (disk / "meta.properties").write_text(re.sub("directory.id=.*", f"directory.id={SECOND}", ids))
+    (disk / OFFSET_CHECKPOINTS[0]).write_bytes(format_offset_checkpoint({}))
+    log = bl.Log(data / "__cluster_metadata-0")
+    (broker,) = bl.cluster(data).rows("brokers")
+    change = metadata_record(
+        "BrokerRegistrationChangeRecord",
+        2,
+        brokerId=1,
+        brokerEpoch=broker["epoch"],
+        logDirs=[*broker["log_dirs"], SECOND],
+    )
+    epoch = log.leader_epochs[-1].epoch
+    with open(log.segments[-1].path, "ab") as file:
+        file.write(batch(log.log_end_offset, [change], leader_epoch=epoch))
+    return data, disk
+
+
+def test_directories_of_a_broker_that_are_not_given(two_disks):
+    data, disk = two_disks
+    assert codes(data, disk, notes=True) == []
+    (found,) = bl.check(data)
+    assert (found.code, SECOND in found.message) == ("directory-absent", True)
+
+
+def test_the_cure_of_ids_names_the_lines(two_disks):
+    """A disk whose ids are gone; the other one has most of them, and the metadata have the last."""
+    data, disk = two_disks
+    ids = parse_meta_properties((data / "meta.properties").read_bytes())
+    (disk / "meta.properties").unlink()
+    lines = f"write version=1, cluster.id={ids.cluster_id}, node.id=1 and the directory.id that the metadata have"
+    (why,) = forecast(str(disk), beside=[str(data)]).faults
+    assert lines in why
+    (disk / "meta.properties").write_text("version=1\n")
+    with pytest.raises(bl.errors.CorruptRecordError, match=lines):
+        forecast(str(disk), beside=[str(data)])
+
+
 def test_directories_that_do_not_go_together(data, tmp_path):
     shutil.copytree(data, tmp_path / "copy")
     assert codes(data, tmp_path / "copy", notes=True) == ["ids-conflict"]
@@ -161,7 +208,7 @@ def test_directories_that_do_not_go_together(data, tmp_path):
 def test_every_kind_is_raised_here():
     others = {
         *("partition-missing", "partition-lost", "name-taken", "metadata-missing", "ids-conflict"),
-        "directory-id-differs",
+        *("directory-id-differs", "directory-absent"),
     }
     # That of a cut snapshot is raised with the metadata of a cluster (test_cluster.py).
     assert set(BROKEN) | others | {"metadata-cut"} == set(CODES)

@@ -99,7 +99,7 @@ def test_a_partition_that_a_broker_will_not_serve_is_named(cluster, rows, run, c
         assert first.endswith("; a broker will not start")
         assert "node.id: stored 7, and the metadata registered the directory with node 1" in second
     else:
-        end = "records are dropped(, the logs of 1 are lost)?$"
+        end = "records are not served(, the logs of 1 are lost)?$"
         assert re.search(f"; a broker will start and serve nothing: up to [1-9][0-9]* {end}", first)
         assert re.search(why, second)
 
@@ -108,7 +108,7 @@ def test_what_will_be_served_is_counted(cluster):
     records = bl.LogDirs(cluster).log("headers", 0).log_end_offset
     assert forecast(str(cluster)).is_good
     give_another_id(cluster)
-    end = f"; a broker will start and serve 43 of 44 partitions: up to {records} records are dropped"
+    end = f"; a broker will start and serve 43 of 44 partitions: up to {records} records are not served"
     assert forecast(str(cluster)).summary().endswith(end)
 
 
