@@ -4,11 +4,14 @@ Each change is made to a directory that is otherwise sound: see `changes_of_smal
 and lacks something that it should serve, or serves all: records, and where a group goes on.
 """
 
+import os
+import random
 import re
 import shutil
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
 from unittest import mock
@@ -199,7 +202,7 @@ def disagreements(tmp_path, release, names, changes, disks=1):
             clients.put(client)
             shutil.rmtree(path)
         # A recovery does not look at what a coordinator will load.
-        is_of_groups = name.startswith("groups: ") and said[1] == SERVES
+        is_of_groups = "groups: " in name and said[1] == SERVES
         agrees = said[0] == found and (said[1] == found or is_of_groups)
         return None if agrees else f"{release}, {name}: a broker {found}; check: {said[0]}; recover: {said[1]}"
 
@@ -238,9 +241,41 @@ def test_one_verdict_on_all_changes(tmp_path, release, part):
 
 
 @pytest.mark.again
+@pytest.mark.parametrize("release", [NEWEST, OLDEST_KRAFT, OLDEST])
+def test_one_verdict_on_changes_together(tmp_path, release):
+    """Two or three changes, which may hide one another."""
+    drawn = random.Random(f"{os.environ['BROKERLESS_HUNT_FROM']} {release}")
+    changes = {}
+    template(tmp_path / "scratch/whole", release)
+    while len(changes) < 40:
+        names = drawn.sample(of_release(release), drawn.choice([2, 2, 3]))
+        path = shutil.copytree(tmp_path / "scratch/whole", tmp_path / "scratch/copy")
+        # A change may take away the file of another one.
+        with suppress(OSError, CorruptRecordError):
+            in_turn(names, path / "disk0")
+            changes[" + ".join(names)] = partial(in_turn, names)
+        shutil.rmtree(path)
+    assert disagreements(tmp_path, release, changes, changes) == []
+
+
+def in_turn(names, data):
+    for name in names:
+        CHANGES[name](data)
+
+
+@pytest.mark.again
 @pytest.mark.parametrize("release", [NEWEST, OLDEST_KRAFT])
 def test_one_verdict_on_two_directories_of_a_broker(tmp_path, release):
     assert disagreements(tmp_path, release, TWO_DISKS, TWO_DISKS, disks=2) == []
+
+
+def test_the_order_of_directories_is_told_where_a_broker_stops(tmp_path):
+    """The names of docs/guides/troubleshooting.md; no file in the directories tells their order."""
+    template(tmp_path / "whole", NEWEST, disks=2)
+    directories = [tmp_path / "whole/disk1", tmp_path / "whole/disk0"]
+    stops = pytest.raises(AssertionError, match="Found unexpected metadata location in data directory")
+    with mock.patch.multiple(kafka, format_again=nothing, format_directories=nothing), stops:
+        Broker(*directories, log=tmp_path / "broker.log", version=NEWEST)
 
 
 def test_the_records_of_transactions_are_loaded_up_to_one_that_cannot_be_decoded(tmp_path, client):
