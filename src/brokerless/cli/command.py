@@ -40,7 +40,7 @@ from brokerless.cli.truncate import truncate
 from brokerless.errors import BrokerlessError, CorruptRecordError, UnsupportedFormatError
 from brokerless.io.interrupts import interrupt
 from brokerless.notes import notes_to
-from brokerless.wording import worded_for
+from brokerless.wording import printable, worded_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -163,6 +163,7 @@ def _told(error: Exception) -> int:
     # If stderr is unwritable, the exit code still reports the error.
     with suppress(OSError):
         if isinstance(error, click.ClickException):
+            vars(error).update(message=printable(error.message))
             error.show()
         else:
             terminal.say(f"brokerless: {_in_words(error)}", err=True)

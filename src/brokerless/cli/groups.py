@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from brokerless.cli.state import TableForm, at_time, dicts, form_of, large, of_state, state_memory, telling
-from brokerless.cli.table import in_words, moment, print_table
+from brokerless.cli.table import in_words, print_table
+from brokerless.wording import moment
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -298,9 +298,11 @@ FUTURE = 4_102_444_800_000
         (FUTURE, f"its largest timestamp {FUTURE} is in the future: of 2100-01-01"),
         (NOW // 1000, f"its largest timestamp {NOW // 1000} is of 1970-01-20: it looks like seconds"),
         (NOW * 1000, f"its largest timestamp {NOW * 1000} is in the future: it looks like microseconds"),
+        (0, "its largest timestamp 0 is of 1970-01-01: no clock was set"),
+        (12_345, "its largest timestamp 12345 is of 1970-01-01: no clock was set"),
         (NOW, None),
     ],
-    ids=["future", "seconds", "microseconds", "now"],
+    ids=["future", "seconds", "microseconds", "zero", "uptime", "now"],
 )
 def test_times_by_which_retention_keeps_or_deletes_a_segment_are_told(tmp_path, time, why):
     write_segment(tmp_path / "t-0", 0, [batch(0, [b"x"], timestamp=time)])

@@ -14,6 +14,7 @@ import brokerless as bl
 from brokerless.cli import command
 from brokerless.cli.command import as_flag
 from support.damage import flip_bit
+from support.state_records import write_records
 
 IN_A_STORE = "s3://bucket/logs"
 
@@ -232,3 +233,13 @@ def test_a_message_that_is_shown_elsewhere_names_options_as_they_are_typed_too(r
     result = run("check", root, "--against", damaged)
     assert "(--on-corrupt skip)" in result.out
     assert "on_corrupt" not in result.out + result.err
+
+
+@pytest.mark.parametrize("option", ["--read-log", "--commits"])
+def test_no_file_named_dash_is_made(tmp_path, run, monkeypatch, option):
+    monkeypatch.chdir(tmp_path)
+    write_records(tmp_path / "data", "t", [(b"k", b"v")])
+    result = run("serve", "data", "--listen", "127.0.0.1:0", option, "-")
+    assert result.code == 2
+    assert f"{option}': - is no file here: name one" in result.err
+    assert not os.path.exists("-")
