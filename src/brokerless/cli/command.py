@@ -43,9 +43,10 @@ from brokerless.notes import notes_to
 from brokerless.wording import printable, worded_for
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 _STDERR = 2
+_MOST_REMEMBERED = 1000
 # The signals of Ctrl-C, of timeout, systemd, docker and Kubernetes, and of a closed terminal.
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -105,8 +106,18 @@ def _run(arguments: Sequence[str] | None) -> int:
     return 0
 
 
-def _show_note(text: str) -> None:
-    terminal.say(f"warning: {text}", err=True)
+def _show_notes() -> Callable[[str], None]:
+    """Return a function that prints notes, each once: several objects may read a file and have the same doubt."""
+    shown: set[str] = set()
+
+    def show(text: str) -> None:
+        if text not in shown:
+            # Hostile files may cause any number.
+            if len(shown) < _MOST_REMEMBERED:
+                shown.add(text)
+            terminal.say(f"warning: {text}", err=True)
+
+    return show
 
 
 def as_flag(name: str, value: str | None = None) -> str:
@@ -143,7 +154,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 def _run_to_its_end(arguments: Sequence[str] | None) -> int:
     try:
-        with _ending(), notes_to(_show_note):
+        with _ending(), notes_to(_show_notes()):
             return _run(arguments)
     except BrokenPipeError as error:
         # The reader of stdout (`| head`) has all it wanted. A broken pipe that --output names is an error.

@@ -78,7 +78,7 @@ def size(text: str) -> int:
     """
     digits, unit = next(((text.removesuffix(u), n) for u, n in _UNITS.items() if text.endswith(u)), (text, 1))
     if not (digits.isascii() and digits.isdigit() and digits.strip("0")):
-        raise click.BadParameter(f"{text!r} is not a number of bytes, KiB, MiB or GiB")
+        raise click.BadParameter(f"{text!r} is not a number of bytes, KB, MB, GB, KiB, MiB or GiB")
     # Python refuses numbers of thousands of digits with its own message.
     number = int(digits.lstrip("0")[:20]) * unit
     if number > LONG_MAX:
@@ -121,7 +121,7 @@ class LocalPath(click.Path):
         from brokerless.io.remote import is_remote
 
         if is_remote(str(value)):
-            self.fail(f"{value}: object stores are only read; copy it to a disk, or name a local path", param, ctx)
+            self.fail(f"{value}: object stores are only read; copy it to a local directory", param, ctx)
         if value == "-" and not self.allow_dash:
             self.fail("- is no file here: name one", param, ctx)
         return super().convert(value, param, ctx)

@@ -142,7 +142,7 @@ class Forecast:
         if self.missing_metadata:
             return "will start and serve nothing"
         served = self.partitions - len(self.unserved)
-        what = f"{served} of {self.partitions} partitions" if served else "nothing"
+        what = f"{served} of {self.partitions} partition{'s'[: self.partitions != 1]}" if served else "nothing"
         return f"will start and serve {what}: up to {self.unserved_records} records are dropped"
 
 

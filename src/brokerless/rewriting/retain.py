@@ -69,7 +69,7 @@ class RetainReport:
         deleted, starts = ("would be deleted", "would start") if dry_run else ("deleted", "starts")
         sizes = f"{self.deleted_size:,} of {self.size:,} bytes"
         words = [
-            f"{self.deleted_segments} of {self.segments} segments {deleted}, {sizes}",
+            f"{self.deleted_segments} of {self.segments} segment{'s'[: self.segments != 1]} {deleted}, {sizes}",
             f"the log {starts} at {self.log_start_offset}, and ends at {self.log_end_offset}",
         ]
         if self.is_compacted_only:

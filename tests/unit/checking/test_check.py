@@ -308,3 +308,10 @@ def test_times_by_which_retention_keeps_or_deletes_a_segment_are_told(tmp_path, 
     write_segment(tmp_path / "t-0", 0, [batch(0, [b"x"], timestamp=time)])
     found = [(one.code, one.message) for one in bl.check(tmp_path) if one.code == "timestamp-unlikely"]
     assert found == ([] if why is None else [("timestamp-unlikely", why)])
+
+
+def test_a_finding_names_its_partition_once(data, run):
+    """The line has the name before the message."""
+    BROKEN["checkpoint-ahead"](data)
+    (line,) = [one for one in run("check", data).out.splitlines() if "checkpoint-ahead" in one]
+    assert ("t-0 ends at" in line, "t-0: the log ends at" in line) == (False, True)

@@ -207,3 +207,15 @@ def test_a_transaction_that_may_hang_is_marked_so(tmp_path, run):
     result = run("transactions", tmp_path, "--memory", "1KiB")
     assert result.code == 1
     assert result.out.splitlines()[1].endswith("  t-0@0  may hang")
+
+
+def test_only_the_latest_commit_resets_a_consumer(tmp_path, run):
+    """A consumer starts with the latest commit: an earlier one that lies outside of the log resets nobody."""
+    write_records(tmp_path, "t", [(b"k", b"v")])
+    records = [(commit_key("g", "t", 0), commit_value(offset)) for offset in (9, 1)]
+    write_records(tmp_path, "__consumer_offsets", records)
+    history = run("groups", tmp_path, "--offsets", "--history").out
+    assert ("beyond the log end 1" in history, "resets" in history) == (True, False)
+    assert "resets" not in run("groups", tmp_path, "--offsets").out
+    write_records(tmp_path, "__consumer_offsets", records[:1])
+    assert "beyond the log end 1: resets" in run("groups", tmp_path, "--offsets").out
