@@ -500,7 +500,7 @@ def test_metadata_records_of_unknown_types_come_last(disks, tmp_path):
     assert any("1 metadata record of an unknown type is kept" in note for note in rescued.notes)
     rescued = bl.rescue(*disks, to=tmp_path / "other", topics=["t"], release="4.0")
     assert b"\1\x63\0\0" not in records_in(tmp_path / "other/bootstrap.checkpoint")
-    assert any("1 metadata records of unknown types are left out" in note for note in rescued.notes)
+    assert any("1 metadata record of an unknown type is left out" in note for note in rescued.notes)
 
 
 def test_metadata_records_in_a_newer_version_are_not_lost_silently(disks, tmp_path):
