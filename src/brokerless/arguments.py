@@ -18,7 +18,7 @@ _TIMES = "ms since 1970, a datetime, or ISO 8601 (2024-05-01T12:00)"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LONG_MAX = (1 << 63) - 1
 # As many names as a message lists.
-_FEW = 5
+FEW = 5
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> ValueError:
@@ -126,8 +126,17 @@ def to_ms(name: str, time: object, forms: str = _TIMES) -> int:
     return -((_EPOCH - moment) // timedelta(milliseconds=1))
 
 
-def listed_few(names: Iterable[str]) -> str:
-    """Return some names with commas between, and how many others there are."""
+def listed_few(names: Iterable[str], count: int | None = None) -> str:
+    """Return some names with commas between, and how many others there are.
+
+    Args:
+        names: all names, or the first `FEW` of them.
+        count: the number of all names; None: `names` are all.
+
+    >>> listed_few("abcdefg"), listed_few("abcde", 1000)
+    ('a, b, c, d, e, and 2 more', 'a, b, c, d, e, and 995 more')
+    """
     every = list(names)
-    more = [f"and {len(every) - _FEW} more"] if len(every) > _FEW else []
-    return ", ".join([*every[:_FEW], *more])
+    left = (len(every) if count is None else count) - FEW
+    more = [f"and {left} more"] if left > 0 else []
+    return ", ".join([*every[:FEW], *more])

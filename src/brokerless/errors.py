@@ -120,7 +120,7 @@ class _PlacedError(BrokerlessError):
 _OF_SMALL_FILES = {
     "leader-epoch-checkpoint": "move it aside; recovery rebuilds the epochs from the log",
     "partition.metadata": "move it aside to read the log; a broker needs the topic id in it",
-    "meta.properties": "move it aside to read the logs; a broker needs the ids in it",
+    "meta.properties": "write it again with version, cluster.id, node.id and directory.id: a broker needs them",
     "recovery-point-offset-checkpoint": "move it aside; recovery then checks all segments, as Kafka does without it",
     "log-start-offset-checkpoint": "move it aside; logs then start at their first segment: deleted records reappear",
     "cleaner-offset-checkpoint": "move it aside; the cleaner then starts over",

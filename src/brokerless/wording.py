@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from contextvars import ContextVar
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -50,6 +51,47 @@ def excerpt(content: object) -> str:
     shown = text[:_MOST_QUOTED]
     quoted = repr(shown) if isinstance(content, str) else shown
     return quoted if shown == text else f"{quoted}..."
+
+
+def printable(text: str) -> str:
+    r"""Return text with every character that does not show written out, as `repr` writes it: a name on one line.
+
+    Names are foreign data: an escape sequence could rename the window of a terminal, a line end make up a line of
+    output, and U+202E turn a line around. What is no UTF-8 becomes a lone surrogate, which cannot be written.
+
+    >>> print(printable("t\n\x1b[2J\u202e\udcff"))
+    t\n\x1b[2J\u202e\udcff
+    """
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() else repr(one)[1:-1] for one in text)
+
+
+def moment(timestamp: int | None) -> str:
+    """Return a time in ms as text, in UTC; "-" for none.
+
+    >>> moment(1_700_000_000_000)
+    '2023-11-14T22:13:20Z'
+    """
+    if timestamp is None:
+        return "-"
+    try:
+        time = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=timestamp)
+    except OverflowError:
+        return str(timestamp)
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def in_bytes(count: int) -> str:
+    """Return a number of bytes in the largest unit that has two digits of it, rounded up.
+
+    >>> in_bytes(512), in_bytes(12_500), in_bytes(2_000_000), in_bytes(2_300_000_000)
+    ('512 bytes', '13 KB', '2 MB', '2300 MB')
+    """
+    for unit, size in (("GB", 10**9), ("MB", 10**6), ("KB", 10**3)):
+        if count >= 10 * size or (count >= size and count % size == 0):
+            return f"{-(-count // size)} {unit}"
+    return f"{count} byte{'s'[: count != 1]}"
 
 
 _FACE: ContextVar[Face] = ContextVar("brokerless.wording", default=python)

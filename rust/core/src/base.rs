@@ -7,4 +7,5 @@ pub(crate) mod parallel;
 pub(crate) mod primitives;
 pub(crate) mod scratch;
 pub(crate) mod timestamp_type;
+pub(crate) mod units;
 pub(crate) mod utf8;

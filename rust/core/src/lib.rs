@@ -17,6 +17,7 @@ mod write;
 pub use base::error::{Error, ErrorKind, Fault, Result};
 pub use base::json::{BytesFormat, Json, JsonInteger};
 pub use base::primitives::Reader;
+pub use base::units::in_bytes;
 pub use base::utf8::java_utf8;
 pub use broker::append::{
     ActiveSegment, AppendInfo, AppendInfos, AppendRequest, Effects, LogAppender, LogConfig,

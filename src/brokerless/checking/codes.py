@@ -374,9 +374,9 @@ CODES: dict[str, Code] = {
     ),
     "timestamp-unlikely": Code(
         "warning",
-        "the largest timestamp of a segment is in the future, or in seconds",
+        "the largest timestamp of a segment is in the future, or of 1970",
         "It judges the segment's age by it. With a time in the future, retention by time never deletes the segment, "
-        "nor those behind it; with one in seconds, which is of January 1970, it deletes the segment at once.",
+        "nor those behind it; with one of 1970, such as 0 or a time in seconds, it deletes the segment at once.",
         "Searches by time find other records.",
         "find the producer that sets such times. `brokerless retain --before-offset` deletes the segment; "
         "message.timestamp.after.max.ms and message.timestamp.before.max.ms refuse such records (Kafka 3.6)",

@@ -268,7 +268,7 @@ class LogCheck:
         # Where the log was shut down cleanly, the same files tell that records are missing.
         expected = log.files.expected_end
         if expected is not None and not expected.is_certain and start <= end:
-            yield self._finding("checkpoint-ahead", log.path, str(expected), start_offset=end)
+            yield self._finding("checkpoint-ahead", log.path, f"the log {expected.doubt}", start_offset=end)
 
     def _missing(self) -> Iterator[Finding]:
         """Yield the records that a log without segments should have."""

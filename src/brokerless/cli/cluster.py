@@ -8,7 +8,7 @@ import click
 
 from brokerless.cli.options import existing_path
 from brokerless.cli.state import Point, TableForm, form_of, of_state, point_of, telling
-from brokerless.cli.table import moment as moment_text
+from brokerless.wording import moment as moment_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -40,12 +40,13 @@ from brokerless.cli.truncate import truncate
 from brokerless.errors import BrokerlessError, CorruptRecordError, UnsupportedFormatError
 from brokerless.io.interrupts import interrupt
 from brokerless.notes import notes_to
-from brokerless.wording import worded_for
+from brokerless.wording import printable, worded_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
 _STDERR = 2
+_MOST_REMEMBERED = 1000
 # The signals of Ctrl-C, of timeout, systemd, docker and Kubernetes, and of a closed terminal.
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -105,13 +106,15 @@ def _run(arguments: Sequence[str] | None) -> int:
     return 0
 
 
-def _showing() -> Callable[[str], None]:
-    """Return a function that shows each note once, however often a verb reads the file."""
+def _show_notes() -> Callable[[str], None]:
+    """Return a function that prints notes, each once: several objects may read a file and have the same doubt."""
     shown: set[str] = set()
 
     def show(text: str) -> None:
         if text not in shown:
-            shown.add(text)
+            # Hostile files may cause any number.
+            if len(shown) < _MOST_REMEMBERED:
+                shown.add(text)
             terminal.say(f"warning: {text}", err=True)
 
     return show
@@ -151,7 +154,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 def _run_to_its_end(arguments: Sequence[str] | None) -> int:
     try:
-        with _ending(), notes_to(_showing()):
+        with _ending(), notes_to(_show_notes()):
             return _run(arguments)
     except BrokenPipeError as error:
         # The reader of stdout (`| head`) has all it wanted. A broken pipe that --output names is an error.
@@ -171,6 +174,7 @@ def _told(error: Exception) -> int:
     # If stderr is unwritable, the exit code still reports the error.
     with suppress(OSError):
         if isinstance(error, click.ClickException):
+            vars(error).update(message=printable(error.message))
             error.show()
         else:
             terminal.say(f"brokerless: {_in_words(error)}", err=True)

@@ -89,4 +89,5 @@ def _estimate(target: RewriteTarget) -> None:
     if target.form == "json":
         click.echo(json.dumps(report.to_dict(), separators=(",", ":")))
     else:
-        click.echo("\n".join(report.lines()))
+        for line in report.lines():
+            terminal.say(line)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from brokerless.cli.state import TableForm, at_time, dicts, form_of, large, of_state, state_memory, telling
-from brokerless.cli.table import in_words, moment, print_table
+from brokerless.cli.table import in_words, print_table
+from brokerless.wording import moment
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -80,7 +81,9 @@ def groups(
             commits = offset_commits.commits(*paths, **options)
             numbers = ("OFFSET", "LAG THEN", "LAG")
             batches = commits if history else _by_group(commits)
-            TableForm(commits.schema, printed, output, _COMMITS, _commit, numbers).print_batches(batches)
+            TableForm(
+                commits.schema, printed, output, _COMMITS, partial(_commit, is_history=history), numbers
+            ).print_batches(batches)
             return
         changes = of_groups.group_changes(*paths, at=at, groups=names or None, memory=memory) if history else iter(())
         rows = [] if history else of_groups.group_rows(*paths, at=at, memory=memory)
@@ -134,7 +137,7 @@ def _member(group: dict[str, Any], member: dict[str, Any], *, has_time: bool) ->
     return ["-" if cell in (None, "") else str(cell) for cell in cells]
 
 
-def _commit(row: dict[str, Any]) -> Sequence[object]:
+def _commit(row: dict[str, Any], *, is_history: bool) -> Sequence[object]:
     when = row["coordinator_time"] if row["is_removed"] else row["commit_time"]
     return [
         row["group"],
@@ -143,20 +146,22 @@ def _commit(row: dict[str, Any]) -> Sequence[object]:
         row["lag_then"],
         row["lag"],
         moment(when),
-        "; ".join(_notes(row)),
+        "; ".join(_notes(row, is_history=is_history)),
         row["metadata"] or "",
     ]
 
 
-def _notes(row: dict[str, Any]) -> Iterator[str]:
+def _notes(row: dict[str, Any], *, is_history: bool) -> Iterator[str]:
+    # A consumer starts with the latest commit alone.
+    resets = "" if is_history else ": resets"
     if row["is_removed"]:
         yield _removed(row["coordinator_time"], row["previous_commit_time"])
     if row["is_back"]:
         yield f"back from {row['previous_offset']}"
     if row["is_out_of_range"] and row["offset"] < row["log_start_offset"]:
-        yield f"below the log start {row['log_start_offset']}: resets"
+        yield f"below the log start {row['log_start_offset']}{resets}"
     elif row["is_out_of_range"]:
-        yield f"beyond the log end {row['log_end_offset']}: resets"
+        yield f"beyond the log end {row['log_end_offset']}{resets}"
 
 
 def _removed(when: int | None, committed: int | None) -> str:

@@ -12,9 +12,10 @@ import click
 from brokerless.cli import terminal
 from brokerless.cli.exit_codes import DAMAGE
 from brokerless.cli.options import Progress, as_json, paths
-from brokerless.cli.table import moment, print_table
+from brokerless.cli.table import print_table
 from brokerless.errors import CorruptRecordError, UnsupportedFormatError
 from brokerless.notes import collected
+from brokerless.wording import moment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -9,6 +9,7 @@ import click
 
 from brokerless.cli import terminal
 from brokerless.cli.options import as_json, isolation_level, moment, named_logs, note_missing, paths
+from brokerless.wording import printable
 
 if TYPE_CHECKING:
     from brokerless.log.log import Log
@@ -75,7 +76,7 @@ def offsets(
             }
             click.echo(json.dumps(answer, separators=(",", ":")))
         else:
-            click.echo(f"{terminal.name(log.name)}\t{found.offset}")
+            click.echo(f"{printable(log.name)}\t{found.offset}")
 
 
 def _check_not_tiered(log: Log) -> None:

@@ -78,7 +78,7 @@ def size(text: str) -> int:
     """
     digits, unit = next(((text.removesuffix(u), n) for u, n in _UNITS.items() if text.endswith(u)), (text, 1))
     if not (digits.isascii() and digits.isdigit() and digits.strip("0")):
-        raise click.BadParameter(f"{text!r} is not a number of bytes, KiB, MiB or GiB")
+        raise click.BadParameter(f"{text!r} is not a number of bytes, KB, MB, GB, KiB, MiB or GiB")
     # Python refuses numbers of thousands of digits with its own message.
     number = int(digits.lstrip("0")[:20]) * unit
     if number > LONG_MAX:
@@ -112,13 +112,18 @@ class _PathOrUrl(click.Path):
 
 
 class LocalPath(click.Path):
-    """A path that is not one of an object store: those are only read, and only by the verbs that say so."""
+    """A path that is not one of an object store: those are only read, and only by the verbs that say so.
+
+    "-" is no path, unless the option takes it for a standard stream: no file of that name is made by mistake.
+    """
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:  # noqa: ANN401
         from brokerless.io.remote import is_remote
 
         if is_remote(str(value)):
-            self.fail(f"{value}: object stores are only read; copy it to a disk, or name a local path", param, ctx)
+            self.fail(f"{value}: object stores are only read; copy it to a local directory", param, ctx)
+        if value == "-" and not self.allow_dash:
+            self.fail("- is no file here: name one", param, ctx)
         return super().convert(value, param, ctx)
 
 

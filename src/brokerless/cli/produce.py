@@ -38,7 +38,13 @@ if TYPE_CHECKING:
     help="A setting of a new topic, by Kafka's name: retention.ms=-1. Repeatable.",
 )
 @click.option("--topic-id", help="The id of a new topic that its cluster gave it (22 characters).")
-@click.option("--input", "source", default="-", type=LocalPath(dir_okay=False), help="Rows; - for stdin.  [default: -]")
+@click.option(
+    "--input",
+    "source",
+    default="-",
+    type=LocalPath(dir_okay=False, allow_dash=True),
+    help="Rows; - for stdin.  [default: -]",
+)
 @click.option(
     "--format",
     "form",

@@ -8,7 +8,7 @@ import click
 
 from brokerless.cli.options import int_from
 from brokerless.cli.state import TableForm, form_of, of_state, point_of, telling
-from brokerless.cli.table import moment
+from brokerless.wording import moment
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -106,7 +106,7 @@ def recover(
                 cuts = [cut for log, cut in forecasts[path].cuts if log == name]
                 _print_steps(name, steps, cuts, verbose=verbose)
                 changes += len(steps)
-            done = f"{changes} changes {'would be made' if dry_run else 'made'} in {path}"
+            done = f"{changes} change{'s'[: changes != 1]} {'would be made' if dry_run else 'made'} in {path}"
             if changes and dry_run and not verbose:
                 done += "; --verbose prints them"
             if not changes and found.is_good:

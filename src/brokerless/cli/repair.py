@@ -123,7 +123,7 @@ def show(found: Repair, *, is_dry: bool) -> None:
     ranges = ", ".join(
         f"{states.count(state)} {state}" for state in ("lost", "recovered", "suspect") if state in states
     )
-    said = f"{count} of {found.partitions} partitions {what}"
+    said = f"{count} of {found.partitions} partition{'s'[: found.partitions != 1]} {what}"
     if found.recovered:
         said += f", and {len(found.recovered)} {RECOVERED}"
     said += f"; damaged ranges: {ranges or 'none'}"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from brokerless.cli import terminal
+from brokerless.wording import printable
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -15,7 +15,7 @@ def print_table(
     headings: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: Collection[str], err: bool = False
 ) -> None:
     """Print rows under their headings; columns of numbers are right-aligned."""
-    table = [headings, *([terminal.name(text) for text in row] for row in rows)]
+    table = [headings, *([printable(text) for text in row] for row in rows)]
     widths = [max(len(row[i]) for row in table) for i in range(len(headings))]
     for row in table:
         cells = (
@@ -23,21 +23,6 @@ def print_table(
             for heading, text, width in zip(headings, row, widths, strict=True)
         )
         terminal.say("  ".join(cells).rstrip(), err=err)
-
-
-def moment(timestamp: int | None) -> str:
-    """Return a time in ms as text; "-" for none.
-
-    >>> moment(1_700_000_000_000)
-    '2023-11-14T22:13:20Z'
-    """
-    if timestamp is None:
-        return "-"
-    try:
-        time = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=timestamp)
-    except OverflowError:
-        return str(timestamp)
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def in_words(milliseconds: int) -> str:

@@ -1,7 +1,7 @@
 """Output with control characters escaped: of lines of text everywhere, of data on a terminal.
 
-Names, keys and values are foreign data: a line end in a name would make up a line of output, and an escape sequence
-could move the cursor, rename the window or overwrite earlier lines. Pipes and files get the data of records unchanged.
+Names, keys and values are foreign data: see `wording.printable`, which all lines of text go through. Pipes and files
+get the data of records unchanged.
 """
 
 from __future__ import annotations
@@ -14,19 +14,25 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
+from brokerless.wording import printable
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from _typeshed import ReadableBuffer
 
-# C0 except line ends and tabs, DEL, C1 (U+009B begins a sequence as ESC [ does), and bytes that are not UTF-8.
-_UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\udc80-\udcff]")
-_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+# C0 except line ends and tabs, DEL, C1 (U+009B begins a sequence as ESC [ does), bytes that are not UTF-8, and the
+# categories Cf, Zl and Zp: characters that turn a line around, end it or do not show.
+_UNSAFE = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u180e\u200b-\u200f\u2028-\u202e"
+    r"\u2060-\u206f\ufeff\ufff9-\ufffb\udc80-\udcff\U000110bd\U000110cd\U00013430-\U0001343f\U0001bca0-\U0001bca3"
+    r"\U0001d173-\U0001d17a\U000e0001\U000e0020-\U000e007f]"
+)
 _HINT = "\nhint: "
 
 
 def escaped(text: str) -> str:
-    r"""Return text with its control characters escaped. JSON stays JSON.
+    r"""Return lines of data with the characters escaped that a terminal would obey. JSON stays JSON.
 
     >>> print(escaped("\x1b[2J"))
     \u001B[2J
@@ -36,24 +42,16 @@ def escaped(text: str) -> str:
 
 def _written_out(found: re.Match[str]) -> str:
     code = ord(found[0])
-    return f"\\u{code:04X}" if code < 0xDC80 else f"\\x{code - 0xDC00:02x}"
-
-
-def name(text: str) -> str:
-    r"""Return a name for a line of text, with its control characters escaped, and its line ends and tabs too.
-
-    Bytes that are not UTF-8 stay: only a terminal could be harmed by them.
-
-    >>> print(name("t\nerror 0"))
-    t\nerror 0
-    """
-    return _CONTROLS.sub(_written_out, text).replace("\n", "\\n").replace("\t", "\\t")
+    if 0xDC80 <= code <= 0xDCFF:
+        return f"\\x{code - 0xDC00:02x}"
+    units = found[0].encode("utf-16-be")
+    return "".join(f"\\u{units[at : at + 2].hex().upper()}" for at in range(0, len(units), 2))
 
 
 def say(line: object, *, err: bool = False) -> None:
     """Print a line of text on stdout or stderr, and the hint of an error on a line of its own."""
     parts = str(line).split(_HINT, 1)
-    click.echo(_HINT.join(map(name, parts)), err=err)
+    click.echo(_HINT.join(map(printable, parts)), err=err)
 
 
 class _Escaping(io.BufferedIOBase):
@@ -110,5 +108,5 @@ def overwrite(text: str, width: int) -> None:
     stream = sys.stderr
     if isinstance(stream, io.TextIOWrapper) and isinstance(stream.buffer, _Escaping):
         stream = stream.buffer.terminal
-    stream.write(f"\r{escaped(text):<{width}}\r")
+    stream.write(f"\r{printable(text):<{width}}\r")
     stream.flush()

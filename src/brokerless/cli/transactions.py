@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from brokerless.cli.state import TableForm, at_time, form_of, of_state, state_memory, telling
-from brokerless.cli.table import moment
+from brokerless.wording import moment
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -93,5 +93,11 @@ def _row(row: dict[str, Any]) -> Sequence[object]:
         moment(row["coordinator_time"] if row["is_removed"] else row["updated"]),
         None if row["partitions"] is None else len(row["partitions"]),
         " ".join(places),
-        "removed" if row["is_removed"] else "hangs" if row["is_hanging"] else "",
+        "removed" if row["is_removed"] else _verdict(row),
     ]
+
+
+def _verdict(row: dict[str, Any]) -> str:
+    if row["is_hanging"]:
+        return "hangs"
+    return "may hang" if row["open"] and row["is_hanging"] is None else ""

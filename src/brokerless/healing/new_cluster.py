@@ -114,19 +114,21 @@ class NewCluster:
             )
         lost, of_new_types = metadata.image.lost_meaning, len(metadata.image.of_new_types)
         if lost and release is None:
-            found = "; ".join(f"{count} of {why}" for why, count in lost.items())
+            found = "; ".join(f"{count} record{'s'[: count != 1]}: {why}" for why, count in lost.items())
+            is_newer = all(why.startswith("unknown version") for why in lost)
             raise UnsupportedFormatError(
-                f"metadata records of a newer release are not understood ({found}), and what they say would be lost: "
-                "use a newer brokerless, or give the release of Kafka that the new cluster has "
-                f"({option('release')}), which "
-                "leaves them out",
+                f"metadata records{' of a newer release' * is_newer} are not understood ({found}), and what they say "
+                f"would be lost: {'use a newer brokerless, or ' * is_newer}give the release of Kafka that the new "
+                f"cluster has ({option('release')}), which leaves them out",
                 path=metadata.path,
             )
         for why, count in lost.items():
-            self._note(f"{count} metadata records are not understood, and left out: {why}")
+            records = "record is" if count == 1 else "records are"
+            self._note(f"{count} metadata {records} not understood, and left out: {why}")
         if of_new_types:
             what = "left out" if release is not None else "kept as they are"
-            self._note(f"{of_new_types} metadata records of unknown types are {what}")
+            records = "record of an unknown type is" if of_new_types == 1 else "records of unknown types are"
+            self._note(f"{of_new_types} metadata {records} {what}")
 
     def nodes_of(self, topic: FoundTopic, number: int, turn: int) -> list[int]:
         """Return the nodes of a partition: as many as before, if there are so many; the same ones, where they stay.

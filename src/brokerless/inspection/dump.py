@@ -25,6 +25,7 @@ from brokerless.inspection.decode_files import entries, has_entries, offset_inde
 from brokerless.io.file_window import Window, batch_at
 from brokerless.io.storage import File, absolute, read_all
 from brokerless.layout.file_names import base_offset
+from brokerless.wording import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
@@ -105,7 +106,7 @@ class Dump:
             CorruptRecordError: the framing is broken or, with `index_sanity_check`, the index.
             ValueError: the name of an index does not give its base offset.
         """
-        yield f"Dumping {path}\n".encode()
+        yield f"Dumping {printable(path)}\n".encode()
         texts = {
             ".log": self._log,
             ".checkpoint": self._log,
@@ -143,7 +144,9 @@ class Dump:
         """Return the findings of all files so far, newest first within a file, and clear them."""
         reports = sorted(self._reports.items(), key=lambda report: _REPORTS.index(report[0][0]))
         self._reports = {}
-        return "".join(f"{line}\n" for heading, lines in reports for line in ["".join(heading), *reversed(lines)])
+        return "".join(
+            f"{printable(line)}\n" for heading, lines in reports for line in ["".join(heading), *reversed(lines)]
+        )
 
     def _report(self, heading: str, path: str, *lines: str) -> None:
         self._reports.setdefault((heading, path), []).extend(lines)
@@ -161,7 +164,8 @@ class Dump:
                 position = yield from _whole_batches(file, end, self._checked(dump.feed, b" isvalid: false"))
                 # Kafka's tool omits this line whenever a maximum is set, even one beyond the file's end.
                 if self._max_bytes is None and position < length:
-                    yield f"Found {length - position} invalid bytes at the end of {os.path.basename(path)}\n".encode()
+                    name = printable(os.path.basename(path))
+                    yield f"Found {length - position} invalid bytes at the end of {name}\n".encode()
         finally:
             gaps = [f"  {before} is followed by {after}" for before, after in dump.gaps]
             if gaps:
@@ -186,7 +190,7 @@ class Dump:
         found = entries(path)
         first = next(found, None)
         if first is None:
-            yield f"{path} is empty.\n".encode()
+            yield f"{printable(path)} is empty.\n".encode()
             return
         if self._index_sanity_check:
             yield _sanity(path, _native.OffsetIndex)
@@ -353,7 +357,7 @@ def _starting_offset(path: str) -> int:
 def _sanity(path: str, kind: type[_native.OffsetIndex | _native.TimeIndex]) -> bytes:
     with located(path):
         kind(read_all(path), base_offset(path), raw=True).sanity_check()
-    return f"{path} passed sanity check.\n".encode()
+    return f"{printable(path)} passed sanity check.\n".encode()
 
 
 def _optional(value: int | None) -> str:

@@ -144,7 +144,7 @@ def check_local(path: str, what: str = "write to") -> None:
         ValueError: `path` is a URL.
     """
     if is_remote(path):
-        raise ValueError(f"cannot {what} {path}: object stores are only read; copy it to a disk, or name a local path")
+        raise ValueError(f"cannot {what} {path}: object stores are only read; copy it to a local directory")
 
 
 def create(path: str) -> Output:

@@ -40,16 +40,17 @@ class ExpectedEnd(NamedTuple):
     @property
     def missing(self) -> str:
         """The missing offsets, and the files that report them, as text."""
-        return (
-            f"{self.name} ends at {self.end_offset}; {', '.join(self.sources)}: offsets {self.end_offset} to "
-            f"{self.offset - 1} are lost"
-        )
+        lost = f"offsets {self.end_offset} to {self.offset - 1} are lost"
+        return f"{self.name} ends at {self.end_offset}; {', '.join(self.sources)}: {lost}"
+
+    @property
+    def doubt(self) -> str:
+        """What the files say if records may be lost, as text without the name of the log."""
+        then = "after a crash, or in a copy of a running broker's files, they may be ahead of the log"
+        return f"ends at {self.end_offset}; {', '.join(self.sources)}: {then}"
 
     def __str__(self) -> str:
-        if self.is_certain:
-            return self.missing
-        then = "after a crash, or in a copy of a running broker's files, they may be ahead of the log"
-        return f"{self.name} ends at {self.end_offset}; {', '.join(self.sources)}: {then}"
+        return self.missing if self.is_certain else f"{self.name} {self.doubt}"
 
 
 class LoneClaim(NamedTuple):

@@ -1,4 +1,4 @@
-"""Timestamps that no producer means: of the future, or in another unit than Kafka's ms."""
+"""Timestamps that no producer means: of the future, without a clock, or in another unit than Kafka's ms."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ _LEAST_MICROSECONDS, _LEAST_NANOSECONDS = 10**14, 10**17
 
 
 def unlikely_time(timestamp: int, now: int) -> str | None:
-    """Describe a timestamp that is of the future, or in seconds, microseconds or nanoseconds; None for any other.
+    """Describe a timestamp that is of the future, of January 1970, or in another unit than ms; None for any other.
 
     >>> unlikely_time(1_700_000_000, 1_700_000_000_000)
     'of 1970-01-20: it looks like seconds'
+    >>> unlikely_time(0, 1_700_000_000_000)
+    'of 1970-01-01: no clock was set'
     >>> unlikely_time(1_700_000_000_000_000, 1_700_000_000_000)
     'in the future: it looks like microseconds'
     >>> unlikely_time(5_000_000_000_000, 1_700_000_000_000)
@@ -22,6 +24,8 @@ def unlikely_time(timestamp: int, now: int) -> str | None:
     """
     if timestamp in _SECONDS:
         return f"of {_day(timestamp)}: it looks like seconds"
+    if 0 <= timestamp < _SECONDS.start:
+        return f"of {_day(timestamp)}: no clock was set"
     # Clocks differ.
     if timestamp <= now + DAY_MS:
         return None

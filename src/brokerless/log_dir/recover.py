@@ -149,7 +149,7 @@ class Forecast:
             return "will start and serve nothing"
         partitions = self.partitions + len(self.lost)
         served = self.partitions - len(self.unserved)
-        what = f"{served} of {partitions} partitions" if served else "nothing"
+        what = f"{served} of {partitions} partition{'s'[: partitions != 1]}" if served else "nothing"
         unserved = [f"up to {self.unserved_records} records are not served"] if self.unserved else []
         lost = [f"the logs of {len(self.lost)} are lost"] if self.lost else []
         return f"will start and serve {what}: {', '.join(unserved + lost)}"

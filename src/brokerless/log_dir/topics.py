@@ -73,7 +73,7 @@ def check_present(found: LogDirs, topic: str, new: NewTopic, before: tuple[int, 
         ValueError: a property differs.
     """
     if new.partitions not in (None, len(before)):
-        raise ValueError(f"topic {topic!r} has {len(before)} partitions, not {new.partitions}")
+        raise ValueError(f"topic {topic!r} has {len(before)} partition{'s'[: len(before) != 1]}, not {new.partitions}")
     if new.topic_id is not None and new.topic_id != topic_id_of(found, topic):
         raise ValueError(f"topic {topic!r} has the id {topic_id_of(found, topic)}, not {new.topic_id}")
     check_config(found.roots[0].path, found.roots[0].node_id, topic, new.config)

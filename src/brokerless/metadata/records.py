@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from brokerless import _native
 from brokerless.layout.file_names import METADATA_TOPIC
+from brokerless.wording import in_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -68,7 +69,7 @@ def metadata_records(rows: pa.RecordBatch) -> Iterator[MetadataRecord]:
     for part, decoded in decoded_records(METADATA_TOPIC, rows):
         columns = [decoded[name].to_pylist() for name in ("type", "version", "name", "value", "unknown")]
         columns[-1] = [
-            f"decoded, it takes about {(memory or 0) // 1_000_000} MB of memory" if is_too_large else unknown
+            f"it takes too much memory: decoded, about {in_bytes(memory or 0)}" if is_too_large else unknown
             for unknown, is_too_large, memory in zip(
                 columns[-1], decoded["is_too_large"].to_pylist(), decoded["memory"].to_pylist(), strict=True
             )

@@ -175,7 +175,9 @@ class Producer:
             self._dir.create_topic(self.topic, count, topic_id=new.topic_id, message_format=magic, **config)
             return list(range(count))
         if new.partitions is not None and new.partitions != len(known):
-            raise ValueError(f"topic {self.topic!r} has {len(known)} partitions, not {new.partitions}")
+            raise ValueError(
+                f"topic {self.topic!r} has {len(known)} partition{'s'[: len(known) != 1]}, not {new.partitions}"
+            )
         held = self._dir.topic_id(self.topic)
         if new.topic_id not in (None, held):
             raise ValueError(f"topic {self.topic!r} has the id {held}, not {new.topic_id}")

@@ -290,8 +290,11 @@ class _Loader:
             name = file_names.segment_file(base_offset, file_names.LOG)
             if name not in changes:
                 changes.write(name, b"", "a broker opens only names of 20 digits")
+                logs = (one for one in changes.names() if one.endswith(".log") and one != name)
+                own = next((one for one in logs if file_names.broker_offset(one) == base_offset), name)
                 self.losses.append(
-                    f"a segment's name is not padded to 20 digits: its records are not seen ({name}); rename the file"
+                    f"{own} is not padded to 20 digits, as segments' names are: its records are not seen; rename it "
+                    f"to {name}"
                 )
             if not self._check_indexes(base_offset):
                 recovered = self._recover(base_offset)

@@ -36,6 +36,7 @@ from brokerless.state.offset_commits import Lags
 from brokerless.state.producers import producers_of
 from brokerless.state.transactions import SCHEMA as TRANSACTIONS
 from brokerless.state.transactions import current_transactions, open_in
+from brokerless.wording import current_face, worded_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from brokerless.io.runner import Runner
     from brokerless.log.segment import Segment
     from brokerless.reporting.coordinators import Coordinated
+    from brokerless.wording import Face
 
     Progress = Callable[[str, int, int], None]
 
@@ -432,8 +434,18 @@ def _coordinated(paths: tuple[str, ...], places: Sequence[str]) -> Coordinated:
     for path in places:
         with _vanishing(path):
             logs.append(Log(path))
-    with _COORDINATORS:
+    with _COORDINATORS, worded_for(_of_other_verbs(current_face())):
         return coordinated(logs, TopicNames(directories), Lags(directories, None))
+
+
+def _of_other_verbs(face: Face) -> Face:
+    """Return a face that says whose option `memory` is: a report has none."""
+
+    def worded(name: str, value: str | None = None) -> str:
+        text = face(name, value)
+        return f"{text} of `groups` or `transactions`" if name == "memory" else text
+
+    return worded
 
 
 def _ms(times: Any) -> Any:  # noqa: ANN401 - arrays
@@ -449,7 +461,8 @@ def _of_topics(table: pa.Table, topics: list[str] | None) -> pa.Table:
 def _transactions(directories: LogDirs, topics: list[str] | None, opened: list[dict[str, Any]]) -> pa.Table:
     """Return the transactions that are not complete: open at the coordinator or in a partition."""
     try:
-        table = current_transactions(logs_of(directories, TRANSACTIONS_TOPIC), opened)
+        with worded_for(_of_other_verbs(current_face())):
+            table = current_transactions(logs_of(directories, TRANSACTIONS_TOPIC), opened)
     except BrokerlessError as error:
         note(f"transactions are not known: {error}")
         return TRANSACTIONS.empty_table()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+from brokerless.wording import printable
+
 _MOST_CHARACTERS = 300
 
 
@@ -13,12 +15,10 @@ def shown(text: str) -> str:
     Among these are controls, unpaired surrogates, and marks that turn the direction of the text behind them.
 
     >>> print(shown("a\x1bb\u202ec"))
-    a\u001bb\u202ec
+    a\x1bb\u202ec
     """
     short = text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}…"
-    if short.isprintable():
-        return short
-    return "".join(one if one.isprintable() else f"\\u{ord(one):04x}" for one in short)
+    return printable(short)
 
 
 def count(number: float | None) -> str:

@@ -81,10 +81,11 @@ class ConvertReport:
         """Return the report in words; for a dry run, what would be done."""
         share = f" ({self.bytes_after / self.bytes_before:.0%})" if self.bytes_before else ""
         would_be, became = ("would be ", "would become") if dry_run else ("", "became")
+        several = "s"[: self.segments != 1]
         lines = [
             f"{self.changed_batches} of {self.batches} batches {would_be}converted",
             f"{self.bytes_before} bytes {became} {self.bytes_after}{share}",
-            f"{self.replaced_segments} of {self.segments} segments {would_be}replaced by {self.new_segments}",
+            f"{self.replaced_segments} of {self.segments} segment{several} {would_be}replaced by {self.new_segments}",
         ]
         counts = {
             "batches not joined: another replica may end behind them": self.apart_batches,

@@ -83,7 +83,7 @@ class EraseReport:
             done, replaced = "would lose their value" if self.is_blank else "would be erased", "would be replaced"
         lines = [
             f"{self.erased_records} of {self.examined_records} records {done} ({self.erased_bytes} bytes)",
-            f"{self.replaced_segments} of {self.segments} segments {replaced}",
+            f"{self.replaced_segments} of {self.segments} segment{'s'[: self.segments != 1]} {replaced}",
         ]
         if self.erased_records:
             shown = [str(first) if first == last else f"{first}-{last}" for first, last in self.offset_ranges[:10]]

@@ -7,7 +7,7 @@ week, and would be deleted.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from brokerless.append.operation import Outcome
 from brokerless.arguments import check_number
@@ -17,7 +17,7 @@ from brokerless.layout.release import NEWEST, Release
 from brokerless.layout.topic_config import TopicConfig, settings_line
 from brokerless.log.offsets_for_times import max_timestamp
 from brokerless.log.unlikely_times import unlikely_time
-from brokerless.wording import option
+from brokerless.wording import moment, option
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -41,8 +41,10 @@ class RetainReport:
         is_compacted_only: limits of time and size do not apply, because cleanup.policy does not include "delete".
         settings: the settings that decided, each with its source.
         deleted_until: the time, in ms, by which the last segment that was too old was judged: its largest timestamp, or
-            else its file's time. None if none was, as `kept_from`.
+            else the modification time of its file. None if none was, as `kept_from`.
         kept_from: the time by which the first segment that is not too old was judged.
+        deleted_by_mtime: whether `deleted_until` is the modification time of a file.
+        kept_by_mtime: whether `kept_from` is.
     """
 
     segments: int
@@ -55,6 +57,8 @@ class RetainReport:
     settings: Mapping[str, Setting]
     deleted_until: int | None = None
     kept_from: int | None = None
+    deleted_by_mtime: bool = False
+    kept_by_mtime: bool = False
 
     def to_dict(self) -> dict[str, object]:
         """Return the report as a dict for JSON."""
@@ -65,14 +69,17 @@ class RetainReport:
         deleted, starts = ("would be deleted", "would start") if dry_run else ("deleted", "starts")
         sizes = f"{self.deleted_size:,} of {self.size:,} bytes"
         words = [
-            f"{self.deleted_segments} of {self.segments} segments {deleted}, {sizes}",
+            f"{self.deleted_segments} of {self.segments} segment{'s'[: self.segments != 1]} {deleted}, {sizes}",
             f"the log {starts} at {self.log_start_offset}, and ends at {self.log_end_offset}",
         ]
         if self.is_compacted_only:
             words.append('cleanup.policy does not include "delete": limits of time and size do not apply')
-        for what, time in (("deletes segments up to", self.deleted_until), ("keeps those from", self.kept_from)):
+        for what, time, is_mtime in (
+            ("deletes segments up to", self.deleted_until, self.deleted_by_mtime),
+            ("keeps those from", self.kept_from, self.kept_by_mtime),
+        ):
             if time is not None:
-                words.append(f"its limit of time {what} largest timestamp {_in_words(time)}")
+                words.append(f"its limit of time {what} {_in_words(time, is_mtime=is_mtime)}")
         return [*words, settings_line(self.settings)]
 
 
@@ -176,14 +183,14 @@ class Retain:
         sizes = [segment.extent().end_position for segment in state.segments]
         segments = list(state.segments)
         count = _leading(segments, state, lambda segment: not segment.is_last and segment.extent().next_offset <= start)
-        deleted_until = kept_from = None
+        deleted = kept = _Judged()
         if state.config.has_retention:
             count += _leading(segments[count:], state, self._is_too_much(sizes[count:]))
             by_others = count
             count += _leading(segments[count:], state, lambda segment: self._is_too_old(segment, state.now))
             if self.retention_ms is not None:
-                deleted_until = largest_timestamp(segments[count - 1]) if count > by_others else None
-                kept_from = largest_timestamp(segments[count]) if count < len(segments) else None
+                deleted = _judged(segments[count - 1]) if count > by_others else deleted
+                kept = _judged(segments[count]) if count < len(segments) else kept
         for size in sizes:
             progress(size)
         # Without a deletion, the first segment does not count: remote storage may have records below it.
@@ -197,8 +204,10 @@ class Retain:
             log_end_offset=state.log_end_offset,
             is_compacted_only=not state.config.has_retention,
             settings=state.config.used(("cleanup_policy", *self._limits)),
-            deleted_until=deleted_until,
-            kept_from=kept_from,
+            deleted_until=deleted.time,
+            kept_from=kept.time,
+            deleted_by_mtime=deleted.is_mtime,
+            kept_by_mtime=kept.is_mtime,
         )
         return Outcome(report=report, deleted_segments=count, log_start_offset=report.log_start_offset, unread_from=0)
 
@@ -228,16 +237,28 @@ class Retain:
         return self.retention_ms is not None and now - largest_timestamp(segment) > self.retention_ms
 
 
-def _in_words(timestamp: int) -> str:
+def _in_words(timestamp: int, *, is_mtime: bool) -> str:
     why = unlikely_time(timestamp, now_ms())
-    return str(timestamp) if why is None else f"{timestamp}, {why}"
+    source = "the modification time of a file without timestamps," if is_mtime else "largest timestamp"
+    return f"{source} {moment(timestamp)}" if why is None else f"{source} {timestamp}, {why}"
+
+
+class _Judged(NamedTuple):
+    """The time that a segment's age is judged by, in ms, and whether it is the modification time of its file."""
+
+    time: int | None = None
+    is_mtime: bool = False
+
+
+def _judged(segment: Segment) -> _Judged:
+    with segment.open() as file:
+        largest = max_timestamp(segment, file, segment.extent().end_position)
+    return _Judged(largest) if largest >= 0 else _Judged(segment.modified, is_mtime=True)
 
 
 def largest_timestamp(segment: Segment) -> int:
     """Return the time that a broker judges a segment's age by: its largest timestamp, or else its file's time; ms."""
-    with segment.open() as file:
-        largest = max_timestamp(segment, file, segment.extent().end_position)
-    return largest if largest >= 0 else segment.modified
+    return _judged(segment).time or 0
 
 
 def _leading(segments: Sequence[Segment], state: LogState, predicate: Callable[[Segment], bool]) -> int:

@@ -3,6 +3,7 @@
 Modules:
     serve.py        `serve`: the server, as a context manager
     directory.py    what the server asks a directory for
+    address.py      hosts with ports
     users.py        users and passwords
     metrics.py      counters over HTTP
 """

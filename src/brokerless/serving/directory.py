@@ -24,6 +24,7 @@ from brokerless.log.offsets_for_times import answer, first_record_at
 from brokerless.log.partition_files import PartitionFiles
 from brokerless.log_dir.log_dirs import LogDirs
 from brokerless.notes import collected
+from brokerless.wording import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -98,6 +99,7 @@ class ServedDirectory:
         # The leader epoch of each partition that was asked for, as it was last read.
         self._epochs: dict[tuple[str, int], int] = {}
         self._configs: dict[tuple[str, str], list[tuple[str, str]]] | None = None
+        self._around = [root.path for root in found.roots if not is_remote(root.path) and root.is_there]
         ids = [root.cluster_id for root in found.roots if root.is_there and root.cluster_id is not None]
         self.cluster_id = ids[0] if ids else checkpoints.random_id()
         nodes = [root.node_id for root in found.roots if root.is_there and root.node_id is not None]
@@ -332,12 +334,20 @@ class ServedDirectory:
         ]
 
     def holds(self, path: str) -> bool:
-        """Whether a file, which need not exist yet, lies in a served directory, also by way of links."""
+        """Whether a file, which need not exist yet, lies in a served directory, also by way of links.
+
+        Around a served partition, that is all of its log directory.
+        """
         place = os.path.realpath(path)
-        directories = (
-            one if os.path.isdir(one) else os.path.dirname(one) for one in map(os.path.realpath, self._local)
-        )
-        return any(os.path.commonpath([place, one]) == one for one in directories)
+        served = {one if os.path.isdir(one) else os.path.dirname(one) for one in map(os.path.realpath, self._local)}
+        served |= {os.path.realpath(root) for root in self._around}
+        if any(os.path.commonpath([place, one]) == one for one in served):
+            return True
+        # The file may have another name there, too.
+        if not os.path.isfile(place) or os.stat(place).st_nlink == 1:
+            return False
+        files = (os.path.join(at, name) for one in served for at, _, names in os.walk(one) for name in names)
+        return any(os.path.samefile(place, file) for file in files if os.path.exists(file))
 
     def problem(self, text: str) -> None:
         """Warn of what could not be read, once. Clients see only that the server failed."""
@@ -346,7 +356,7 @@ class ServedDirectory:
             if is_new:
                 self._told.add(text)
         if is_new:
-            _LOGGER.warning("%s", text)
+            _LOGGER.warning("%s", printable(text))
 
     def size(self, path: str) -> int:
         """Return the length of a file in an object store."""

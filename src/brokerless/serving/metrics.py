@@ -10,6 +10,8 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from brokerless.serving.address import host_and_port
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -31,9 +33,7 @@ def metrics_at(listen: str, server: _native.Server) -> Iterator[str]:
         OSError: the port is taken.
         ValueError: `listen` is not a host and a port.
     """
-    host, _, port = listen.rpartition(":")
-    if not (host and port.isdigit()):
-        raise ValueError(f"metrics: {listen!r} is not a host and a port")
+    host, port = host_and_port("metrics", listen)
     free = threading.BoundedSemaphore(_MOST_CONNECTIONS)
 
     class Http(socketserver.ThreadingTCPServer):
@@ -57,11 +57,15 @@ def metrics_at(listen: str, server: _native.Server) -> Iterator[str]:
             finally:
                 free.release()
 
-    with Http((host.strip("[]"), int(port)), socketserver.BaseRequestHandler) as http:
+    try:
+        opened = Http((host, port or 0), socketserver.BaseRequestHandler)
+    except OSError as error:
+        raise OSError(f"cannot listen on {listen}: {error.strerror or error}") from error
+    with opened as http:
         thread = threading.Thread(target=http.serve_forever, name="brokerless-metrics", daemon=True)
         thread.start()
         try:
-            yield f"{host}:{http.server_address[1]}"
+            yield f"{listen.rpartition(':')[0]}:{http.server_address[1]}"
         finally:
             http.shutdown()
             thread.join()

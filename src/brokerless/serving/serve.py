@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from brokerless import _native
 from brokerless.arguments import unknown
+from brokerless.serving.address import host_and_port
 from brokerless.serving.directory import ServedDirectory
 from brokerless.serving.metrics import metrics_at
 from brokerless.serving.users import read_users
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from brokerless.log.offset_range import IsolationLevel
 
 _Path = str | os.PathLike[str]
+_PATH = (str, os.PathLike)
+# What a server keeps beside a file of commits: see `groups/journal.rs`.
+_BESIDE_COMMITS = ("", ".lock", ".new")
 
 
 @contextmanager
@@ -73,7 +77,7 @@ def serve(
     Raises:
         FileNotFoundError: a path does not exist.
         OSError: the port is taken, or a file cannot be used.
-        ValueError: an argument is wrong, or `commits` or `read_log` lies in a served directory.
+        ValueError: an argument is wrong; or `commits` or `read_log` lies in a served directory, or has another purpose.
 
     >>> import brokerless as bl
     >>> with bl.serve(SAMPLE_DIR) as address:
@@ -86,12 +90,12 @@ def serve(
         raise unknown("message format", message_format, ["v2"])
     known = None if users is None else read_users(users)
     directory = ServedDirectory(*paths, topics=topics, until=until)
-    for name, path in (("commits", commits), ("read_log", read_log)):
-        if path is not None and directory.holds(os.fspath(path)):
-            raise ValueError(
-                f"{option(name)}: {os.fspath(path)} is in a directory that is served, where nothing is written:"
-                " choose a file elsewhere"
-            )
+    for name, address in (("listen", listen), ("metrics", metrics)):
+        if address is not None:
+            host_and_port(name, address)
+    if advertised is not None:
+        host_and_port("advertised", advertised, needs_port=False)
+    _check_written(directory, commits, read_log, [*(tls or ()), *([users] if isinstance(users, _PATH) else [])])
     server = _native.Server(
         directory,
         listen,
@@ -112,3 +116,43 @@ def serve(
         if metrics is not None:
             stack.enter_context(metrics_at(metrics, server))
         yield f"{server.host}:{server.port}"
+
+
+def _check_written(
+    directory: ServedDirectory, commits: _Path | None, read_log: _Path | None, read: Iterable[_Path]
+) -> None:
+    """Refuse to write a file that holds something else.
+
+    Args:
+        directory: the directories that are served.
+        commits: the file of commits.
+        read_log: the file of lines that say who read what.
+        read: other files that the server reads.
+
+    Raises:
+        ValueError: a file is in a served directory, or has two purposes.
+    """
+    for name, path in (("commits", commits), ("read_log", read_log)):
+        if path is None:
+            continue
+        if directory.holds(os.fspath(path)):
+            raise ValueError(
+                f"{option(name)}: {os.fspath(path)} is in a directory that is served, where nothing is written:"
+                " choose a file elsewhere"
+            )
+        for other in read:
+            if _are_one(os.fspath(path), os.fspath(other)):
+                raise ValueError(f"{option(name)}: {os.fspath(path)} is a file that the server reads: choose another")
+    if commits is not None and read_log is not None:
+        of_commits = (f"{os.fspath(commits)}{ending}" for ending in _BESIDE_COMMITS)
+        if any(_are_one(os.fspath(read_log), one) for one in of_commits):
+            raise ValueError(
+                f"{option('read_log')}: {os.fspath(read_log)} is the file of {option('commits')}: choose another"
+            )
+
+
+def _are_one(path: str, other: str) -> bool:
+    """Return whether two names, which need not exist, are of one file, also by way of links."""
+    if os.path.exists(path) and os.path.exists(other):
+        return os.path.samefile(path, other)
+    return os.path.realpath(path) == os.path.realpath(other)

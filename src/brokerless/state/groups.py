@@ -29,6 +29,7 @@ from brokerless.state.internal_topic import (
     needed_logs_of,
     state_records,
 )
+from brokerless.wording import in_bytes
 
 if TYPE_CHECKING:
     import os
@@ -105,8 +106,8 @@ def groups(
         ValueError: a path is no log directory.
 
     >>> import brokerless as bl
-    >>> bl.groups(SAMPLE_DIR).num_rows
-    0
+    >>> bl.groups(CLUSTER_DIR).num_rows
+    4
     """
     if history:
         return pa.Table.from_batches(group_changes(*paths, at=at, memory=memory), SCHEMA)
@@ -193,7 +194,7 @@ def _changes(log: Log, names: TopicNames, at: int | None, memory: int) -> Iterat
             if taken > memory // 2:
                 note(
                     f"{log.name}: changes are shown up to offset {record.offset}: the groups of then take more than "
-                    f"{memory // 2_000_000} MB of memory: {more_memory(2 * memory)}"
+                    f"{in_bytes(memory // 2)} of memory: {more_memory(2 * memory)}"
                 )
                 return
             changing = group
@@ -275,7 +276,7 @@ def _described(log: Log, latest: _native.LatestRecords, names: TopicNames, memor
             elif taken - record.memory <= memory // 2:
                 note(
                     f"{log.name}: group {name} is shown without some of its members: its records take more than "
-                    f"{memory // 2_000_000} MB of memory once they are decoded: {more_memory(2 * memory)}"
+                    f"{in_bytes(memory // 2)} of memory once they are decoded: {more_memory(2 * memory)}"
                 )
     yield from () if group is None else group.rows()
 

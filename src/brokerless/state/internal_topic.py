@@ -20,7 +20,7 @@ from brokerless.log_dir.log_dirs import sorted_replicas
 from brokerless.metadata.log import cluster_image
 from brokerless.metadata.records import decoded_records
 from brokerless.notes import collected, note
-from brokerless.wording import option
+from brokerless.wording import in_bytes, option
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -97,7 +97,7 @@ class RowMemory:
             self._told.add(log.name)
             what = _SHOWN.get(log.topic or "", "rows")
             note(
-                f"{log.name}: not all {what} are shown: together they take more than {self._memory // 2_000_000} MB of "
+                f"{log.name}: not all {what} are shown: together they take more than {in_bytes(self._memory // 2)} of "
                 f"memory: {more_memory(2 * self._memory)}"
             )
         return False
@@ -115,18 +115,26 @@ def logs_of(directories: LogDirs, topic: str) -> list[Log]:
 def needed_logs_of(directories: LogDirs, topic: str) -> list[Log]:
     """Return the partitions of a topic as `logs_of` does, but refuse directories of other topics' partitions.
 
+    A warning says that no partition of the topic is there, unless the metadata say that the cluster has none.
+
     Raises:
         ValueError: the paths are partitions' directories and files, and none is of the topic.
     """
     if not directories.given_roots and topic not in directories.topics():
         raise ValueError(f"no partition of {topic} in {directories.in_words()}")
-    return logs_of(directories, topic)
+    tell_absent(directories, topic, is_needed=True)
+    return known_logs(directories, [topic]) if topic in directories.topics() else []
 
 
-def tell_absent(directories: LogDirs, topic: str) -> None:
+def tell_absent(directories: LogDirs, topic: str, *, is_needed: bool = False) -> None:
     """Warn of the partitions of a topic that are in none of the directories, as far as these tell that they exist.
 
     The metadata of a cluster name them. Without metadata, partitions with higher numbers tell of them.
+
+    Args:
+        directories: the directories.
+        topic: a topic of Kafka's own.
+        is_needed: whether to warn, too, if nothing tells of any partition, and no metadata of that there is none.
     """
     what = _SHOWN.get(topic)
     given = directories.given_roots
@@ -134,12 +142,17 @@ def tell_absent(directories: LogDirs, topic: str) -> None:
         return
     here = {log.partition or 0 for log in directories.logs(all_replicas=True) if log.topic == topic}
     known = set(range(max(here, default=-1) + 1))
+    has_metadata = False
     for root in given:
         # Others tell of the metadata's own damage.
         with collected(), suppress(BrokerlessError, OSError):
             image = cluster_image(root.path)
-            known |= set() if image is None else set(image.partitions_of(topic))
+            if image is not None:
+                has_metadata = True
+                known |= set(image.partitions_of(topic))
     absent = sorted(known - here)
+    if is_needed and not known and not has_metadata:
+        note(f"no partition of {topic} is in the paths: its {what} are not shown")
     if absent:
         names = ", ".join(f"{topic}-{number}" for number in absent[:_MOST_NAMED])
         more = f" and {len(absent) - _MOST_NAMED} more" if len(absent) > _MOST_NAMED else ""
@@ -284,8 +297,8 @@ def latest_records(
         return _native.LatestRecords()
     for offset, size in latest.too_large():
         note(
-            f"{log.name}: the record at offset {offset} is left out: with {size} bytes, it takes more than "
-            f"{memory // 2_000_000} MB of memory once it is decoded: {more_memory(_MEMORY_OF_BYTE * size)}"
+            f"{log.name}: the record at offset {offset} is left out: with {in_bytes(size)}, it takes more than "
+            f"{in_bytes(memory // 2)} of memory once it is decoded: {more_memory(_MEMORY_OF_BYTE * size)}"
         )
     return latest
 
@@ -296,7 +309,7 @@ def more_memory(needed: int) -> str:
     >>> more_memory(2_300_000_000)
     'allow about 2300 MB with memory'
     """
-    return f"allow about {-(-needed // 1_000_000)} MB with {option('memory')}"
+    return f"allow about {in_bytes(needed)} with {option('memory')}"
 
 
 def understood_records(
@@ -370,8 +383,8 @@ def _tell_too_large(log: Log, part: pa.RecordBatch, decoded: pa.RecordBatch, mem
         needed = pc.max(decoded["memory"].filter(is_too_large)).as_py()
         records = f"the record at offset {offset} is" if count == 1 else f"{count} records from offset {offset} on are"
         note(
-            f"{log.name}: {records} left out: decoded, one takes about {needed // 1_000_000} MB of memory, and "
-            f"{memory // 2_000_000} MB are allowed: {more_memory(2 * needed)}"
+            f"{log.name}: {records} left out: decoded, one takes about {in_bytes(needed)} of memory, and "
+            f"{in_bytes(memory // 2)} are allowed: {more_memory(2 * needed)}"
         )
 
 

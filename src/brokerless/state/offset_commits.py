@@ -98,8 +98,8 @@ def commits(
         ValueError: a path is no log directory.
 
     >>> import brokerless as bl
-    >>> bl.commits(SAMPLE_DIR).read_all().num_rows
-    0
+    >>> bl.commits(CLUSTER_DIR).read_all().num_rows
+    21
     """
     check_several("groups", groups)
     check_several("topics", topics)

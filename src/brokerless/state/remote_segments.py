@@ -84,7 +84,7 @@ def remote_segments(
         ValueError: a path is no log directory.
 
     >>> import brokerless as bl
-    >>> bl.remote_segments(SAMPLE_DIR).num_rows
+    >>> bl.remote_segments(CLUSTER_DIR).num_rows
     0
     """
     check_several("topics", topics)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow.json import ParseOptions, ReadOptions, read_json
 
-from brokerless.arguments import to_ms
+from brokerless.arguments import FEW, listed_few, to_ms
 from brokerless.log_dir.log_dirs import LogDirs
 from brokerless.metadata.schema import TIME, schema, structs
-from brokerless.notes import note
+from brokerless.notes import collected, note
 from brokerless.state.internal_topic import (
     MEMORY,
     TRANSACTIONS_TOPIC,
@@ -47,6 +47,7 @@ _OPEN = structs(
     is_hanging=pa.bool_(),
 )
 _PARTITIONS = pa.list_(pa.struct([("topic", pa.string()), ("partition", pa.int32())]))
+_PLACE = schema(topic=pa.string(), partition=pa.int32())
 SCHEMA = schema(
     transactional_id=pa.string(),
     producer_id=pa.int64(),
@@ -121,8 +122,8 @@ def transactions(
         ValueError: a path is no log directory.
 
     >>> import brokerless as bl
-    >>> bl.transactions(SAMPLE_DIR).num_rows
-    0
+    >>> bl.transactions(CLUSTER_DIR).num_rows
+    20
     """
     if history:
         return pa.Table.from_batches(transaction_states(*paths, at=at, memory=memory), SCHEMA)
@@ -130,10 +131,12 @@ def transactions(
     until = None if at is None else to_ms("at", at)
     logs = needed_logs_of(directories, TRANSACTIONS_TOPIC) if until is not None else known_logs(directories)
     coordinators = [log for log in logs if log.topic == TRANSACTIONS_TOPIC]
-    if until is None:
-        tell_absent(directories, TRANSACTIONS_TOPIC)
-        return current_transactions(coordinators, [one for log in logs for one in open_in(log)], memory=memory)
-    return _sorted(_rows_of(coordinators, at=until, memory=memory))
+    if until is not None:
+        return _sorted(_known(coordinators, at=until, memory=memory).rows)
+    tell_absent(directories, TRANSACTIONS_TOPIC, is_needed=True)
+    table = current_transactions(coordinators, [one for log in logs for one in open_in(log)], memory=memory)
+    _tell_unseen(table, {(log.topic, log.partition) for log in logs})
+    return table
 
 
 def current_transactions(coordinators: Sequence[Log], found: list[dict[str, Any]], *, memory: int = MEMORY) -> pa.Table:
@@ -144,16 +147,48 @@ def current_transactions(coordinators: Sequence[Log], found: list[dict[str, Any]
         found: the transactions that are open in the data partitions, as `open_in` returns them.
         memory: see `transactions`.
     """
-    rows = _rows_of(coordinators, memory=memory)
-    knows_all = _are_all(coordinators, rows)
-    if found and not knows_all:
+    known = _known(coordinators, memory=memory)
+    has_all = _are_all(coordinators, known.rows)
+    if found and not has_all:
         note(f"which transactions hang is not known: the paths do not have all partitions of {TRANSACTIONS_TOPIC}")
-    return _sorted(rows + _with_open(rows, found, knows_all=knows_all))
+    elif found and known.doubtful:
+        names = listed_few(f"{TRANSACTIONS_TOPIC}-{number}" for number in sorted(known.doubtful))
+        note(f"which transactions hang is not known: not all records of {names} are shown")
+    return _sorted(known.rows + _with_open(known, found, knows_all=has_all and not known.doubtful))
 
 
-def _rows_of(coordinators: Iterable[Log], *, at: int | None = None, memory: int = MEMORY) -> list[dict[str, Any]]:
+class _Known(NamedTuple):
+    """What coordinators know: rows of `SCHEMA`, and the partitions of which not all records could be taken."""
+
+    rows: list[dict[str, Any]]
+    doubtful: set[int]
+
+
+def _known(coordinators: Iterable[Log], *, at: int | None = None, memory: int = MEMORY) -> _Known:
     of_all = RowMemory(memory)
-    return [row for log in coordinators for row in transactions_of(log, at=at, memory=memory, rows=of_all)]
+    known = _Known([], set())
+    for log in coordinators:
+        # Each note is about records that are left out.
+        with collected(forwards=True) as notes:
+            known.rows.extend(transactions_of(log, at=at, memory=memory, rows=of_all))
+        if notes:
+            known.doubtful.add(log.partition or 0)
+    return known
+
+
+def _tell_unseen(table: pa.Table, seen: Collection[tuple[str | None, int | None]]) -> None:
+    """Warn of partitions that coordinators still have to end transactions in, and that are in none of the paths."""
+    places: Any = pc.list_flatten(table["partitions"].combine_chunks())
+    awaited = pa.table({name: places.field(name) for name in _PLACE.names}).group_by(_PLACE.names).aggregate([])
+    there = pa.Table.from_pylist([dict(zip(_PLACE.names, one, strict=True)) for one in seen], _PLACE)
+    unseen = awaited.join(there, _PLACE.names, join_type="left anti")
+    count = unseen.num_rows
+    if count:
+        unseen = unseen.sort_by([(name, "ascending") for name in _PLACE.names])
+        first = unseen.slice(0, FEW).to_pylist()
+        names = listed_few((f"{one['topic']}-{one['partition']}" for one in first), count)
+        are, they = ("is", "it") if count == 1 else ("are", "they")
+        note(f"{names} {are} in none of the paths: which transactions {they} have open is not known")
 
 
 def _sorted(rows: list[dict[str, Any]]) -> pa.Table:
@@ -346,24 +381,27 @@ def _time(ms: int) -> int | None:
     return None if ms < 0 else ms
 
 
-def _with_open(rows: list[dict[str, Any]], found: list[dict[str, Any]], *, knows_all: bool) -> list[dict[str, Any]]:
+def _with_open(known: _Known, found: list[dict[str, Any]], *, knows_all: bool) -> list[dict[str, Any]]:
     """Add open transactions to the rows of their producers. Return new rows for those of unknown producers.
 
-    Without all partitions of `__transaction_state`, it is not known what hangs.
+    What hangs is known only with all records of the coordinator; for an unknown producer, of all coordinators.
     """
-    by_producer = {row["producer_id"]: row for row in rows}
+    by_producer = {row["producer_id"]: row for row in known.rows}
     unknown: dict[int, dict[str, Any]] = {}
-    for row in rows:
+    for row in known.rows:
         row.update(open=[], is_hanging=False)
     for one in found:
         producer = one["producer_id"]
         if producer in by_producer:
             row = by_producer[producer]
-            is_hanging: bool | None = {"topic": one["topic"], "partition": one["partition"]} not in row["partitions"]
+            is_awaited = {"topic": one["topic"], "partition": one["partition"]} in row["partitions"]
+            is_known = row["coordinator_partition"] not in known.doubtful
         else:
             new = {"producer_id": producer, "producer_epoch": one["producer_epoch"], "open": [], "is_removed": False}
             row = unknown.setdefault(producer, new)
-            is_hanging = True if knows_all else None
-        row["open"].append({**one, "is_hanging": is_hanging})
-        row["is_hanging"] = row.get("is_hanging") or is_hanging
+            is_awaited, is_known = False, knows_all
+        row["open"].append({**one, "is_hanging": False if is_awaited else True if is_known else None})
+    for row in (*known.rows, *unknown.values()):
+        verdicts = [one["is_hanging"] for one in row["open"]]
+        row["is_hanging"] = True if True in verdicts else None if None in verdicts else False
     return list(unknown.values())

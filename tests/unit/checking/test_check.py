@@ -366,11 +366,20 @@ FUTURE = 4_102_444_800_000
         (FUTURE, f"its largest timestamp {FUTURE} is in the future: of 2100-01-01"),
         (NOW // 1000, f"its largest timestamp {NOW // 1000} is of 1970-01-20: it looks like seconds"),
         (NOW * 1000, f"its largest timestamp {NOW * 1000} is in the future: it looks like microseconds"),
+        (0, "its largest timestamp 0 is of 1970-01-01: no clock was set"),
+        (12_345, "its largest timestamp 12345 is of 1970-01-01: no clock was set"),
         (NOW, None),
     ],
-    ids=["future", "seconds", "microseconds", "now"],
+    ids=["future", "seconds", "microseconds", "zero", "uptime", "now"],
 )
 def test_times_by_which_retention_keeps_or_deletes_a_segment_are_told(tmp_path, time, why):
     write_segment(tmp_path / "t-0", 0, [batch(0, [b"x"], timestamp=time)])
     found = [(one.code, one.message) for one in bl.check(tmp_path) if one.code == "timestamp-unlikely"]
     assert found == ([] if why is None else [("timestamp-unlikely", why)])
+
+
+def test_a_finding_names_its_partition_once(data, run):
+    """The line has the name before the message."""
+    BROKEN["checkpoint-ahead"](data)
+    (line,) = [one for one in run("check", data).out.splitlines() if "checkpoint-ahead" in one]
+    assert ("t-0 ends at" in line, "t-0: the log ends at" in line) == (False, True)

@@ -37,7 +37,7 @@ def test_in_place_with_a_report_and_a_warning(data, run):
     lines = result.out.splitlines()
     assert lines[:3] == [
         "t-0: 1 of 4 records erased (5 bytes)",
-        "t-0: 1 of 1 segments replaced",
+        "t-0: 1 of 1 segment replaced",
         "t-0: offsets 0",
     ]
     assert lines[3].startswith("t-0: selection sha256 ")

@@ -13,7 +13,9 @@ import pytest
 import brokerless as bl
 from brokerless.cli import command
 from brokerless.cli.command import as_flag
+from brokerless.notes import note
 from support.damage import flip_bit
+from support.state_records import write_records
 
 IN_A_STORE = "s3://bucket/logs"
 
@@ -232,3 +234,57 @@ def test_a_message_that_is_shown_elsewhere_names_options_as_they_are_typed_too(r
     result = run("check", root, "--against", damaged)
     assert "(--on-corrupt skip)" in result.out
     assert "on_corrupt" not in result.out + result.err
+
+
+@pytest.mark.parametrize("option", ["--read-log", "--commits"])
+def test_no_file_named_dash_is_made(tmp_path, run, monkeypatch, option):
+    monkeypatch.chdir(tmp_path)
+    write_records(tmp_path / "data", "t", [(b"k", b"v")])
+    result = run("serve", "data", "--listen", "127.0.0.1:0", option, "-")
+    assert result.code == 2
+    assert f"{option}': - is no file here: name one" in result.err
+    assert not os.path.exists("-")
+
+
+def test_a_note_is_printed_once_and_agrees_with_the_cure(tmp_path, run):
+    """Each object that reads the file has the doubt."""
+    write_records(tmp_path, "__consumer_offsets", [(b"k", b"v")])
+    (tmp_path / "meta.properties").write_text("version=1\nnode.id=x\n")
+    for verb in (["serve", "--until", "nonsense"], ["producers"], ["recover", "--dry-run"], ["ls"], ["transactions"]):
+        result = run(verb[0], tmp_path, *verb[1:])
+        assert result.err.count("read as if without ids") <= 1
+        assert "move it aside" not in result.out + result.err
+    assert "read as if without ids" in run("recover", tmp_path, "--dry-run").err
+    assert "hint: write it again with version, cluster.id, node.id" in run("recover", tmp_path, "--dry-run").err
+
+
+def test_one_note_is_printed_once(tmp_path, run, monkeypatch):
+    def twice(*_, **__):
+        for _ in range(2):
+            note("the same doubt")
+        return []
+
+    monkeypatch.setattr("brokerless.state.groups.group_rows", twice)
+    write_records(tmp_path, "t", [(b"k", b"v")])
+    assert run("groups", tmp_path).err == "warning: the same doubt\n"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["repair", IN_A_STORE, "--to", "new"],
+        ["repair", "{}", "--from", IN_A_STORE, "--to", "new"],
+        ["rescue", IN_A_STORE, "--to", "new"],
+    ],
+)
+def test_what_is_in_a_store_is_to_be_copied(tmp_path, run, arguments):
+    result = run(*[one.format(tmp_path) for one in arguments])
+    assert result.code == 2
+    assert f"{IN_A_STORE}: object stores are only read; copy it to a local directory" in result.err
+
+
+def test_one_thing_has_no_plural(tmp_path, run):
+    write_records(tmp_path / "data", "t", [(b"k", b"v")])
+    assert "1 of 1 partition would be repaired" in run("repair", tmp_path / "data", "--dry-run").err
+    options = ["--retention-bytes", "1", "--cleanup-policy", "delete", "--dry-run"]
+    assert "of 1 segment would be deleted" in run("retain", tmp_path / "data/t-0", *options).out

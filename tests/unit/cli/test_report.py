@@ -1,10 +1,14 @@
 """`report`: a whole page or none, and an exit code that tells of damage."""
 
+from functools import partial
+
 import pytest
 
 from brokerless.checking.codes import CODES
+from brokerless.state.transactions import current_transactions
 from support import damage
 from support.log_files import batch, write_segment
+from support.state_records import transaction_key, transaction_value, write_records
 
 
 @pytest.fixture
@@ -54,3 +58,12 @@ def test_an_output_that_cannot_be_is_refused_before_the_work(log, run, tmp_path)
     refused = run("report", tmp_path / "data", "--output", log)
     assert (refused.code, "whose files are not changed" in refused.err) == (2, True)
     assert log.read_bytes() == before
+
+
+def test_a_report_advises_no_option_that_it_lacks(tmp_path, run, monkeypatch):
+    """`--memory` is one of `groups` and `transactions`."""
+    monkeypatch.setattr("brokerless.reporting.tables.current_transactions", partial(current_transactions, memory=1024))
+    write_records(tmp_path / "data", "__transaction_state", [(transaction_key("x"), transaction_value(9, 1))])
+    result = run("report", tmp_path / "data", "--output", tmp_path / "report.html")
+    assert "with --memory of `groups` or `transactions`" in result.err
+    assert "--memory" not in run("report", "--help").out

@@ -1,10 +1,12 @@
 """`retain`, and with it what all verbs that rewrite share: nothing unasked, a report in words or JSON."""
 
 import json
+import os
 
 import pytest
 
 import brokerless as bl
+from brokerless.wording import moment
 from support.log_files import batch
 
 T = 1_700_000_000_000
@@ -90,6 +92,8 @@ def test_a_dry_run_in_json(data, run):
         "settings": {"cleanup_policy": {"value": "delete", "source": "default"}},
         "deleted_until": None,
         "kept_from": None,
+        "deleted_by_mtime": False,
+        "kept_by_mtime": False,
     }
     assert offsets(data) == {"t-0": [0, 1, 2], "t-1": [0, 1, 2]}
 
@@ -162,7 +166,7 @@ DAY = 86_400_000
         (FUTURE, f"{FUTURE}, in the future: of 2100-01-01", False),
         (T // 1000, f"{T // 1000}, of 1970-01-20: it looks like seconds", True),
         (T * 1000, f"{T * 1000}, in the future: it looks like microseconds", False),
-        (T, str(T), True),
+        (T, moment(T), True),
     ],
     ids=["future", "seconds", "microseconds", "old"],
 )
@@ -181,7 +185,7 @@ def test_the_time_that_deletes_or_keeps_a_segment_is_told(tmp_path, run, time, w
     if is_deleted:
         # And the next one, which is as old.
         assert lines == [
-            f"deletes segments up to largest timestamp {T}",
+            f"deletes segments up to largest timestamp {moment(T)}",
             f"keeps those from largest timestamp {FUTURE}, in the future: of 2100-01-01",
         ]
     else:
@@ -197,3 +201,20 @@ def test_a_time_in_seconds_that_deletes_the_last_deleted_segment_is_told(tmp_pat
             log_dir.log("t", 0).append_as_follower(batch(i, [b"x"], timestamp=timestamp))
     result = run("retain", tmp_path / "data", "--topic", "t", "--retention-ms", DAY, "--dry-run")
     assert f"deletes segments up to largest timestamp {T // 1000}, of 1970-01-20: it looks like seconds" in result.out
+
+
+def test_the_time_of_a_file_is_not_called_a_timestamp(tmp_path, run):
+    """Records of v0 have no timestamps: a broker judges their segment by the time of its file."""
+    with bl.create_log_dir(tmp_path / "data") as log_dir:
+        log_dir.create_topic("t", segment_bytes=100)
+        for i in range(3):
+            log_dir.log("t", 0).append_as_follower(batch(i, [b"x"], timestamp=-1))
+    for segment, time in zip(bl.Log(tmp_path / "data/t-0").segments, (T, FUTURE, T), strict=True):
+        os.utime(segment.path, (time // 1000, time // 1000))
+    result = run("retain", tmp_path / "data", "--topic", "t", "--retention-ms", DAY, "--dry-run")
+    of_file = "the modification time of a file without timestamps,"
+    assert f"deletes segments up to {of_file} {moment(T)}" in result.out
+    assert f"keeps those from {of_file} {FUTURE}, in the future" in result.out
+    result = run("retain", tmp_path / "data", "--topic", "t", "--retention-ms", DAY, "--dry-run", "--json")
+    report = json.loads(result.out)
+    assert (report["deleted_until"], report["deleted_by_mtime"], report["kept_by_mtime"]) == (T, True, True)

@@ -7,7 +7,17 @@ import pytest
 
 from brokerless.metadata.image import MetadataImage
 from support.damage import overwrite
-from support.state_records import commit_key, commit_value, group_key, group_value, write_records
+from support.log_files import write_segment
+from support.state_records import (
+    commit_key,
+    commit_value,
+    group_key,
+    group_value,
+    in_transaction,
+    transaction_key,
+    transaction_value,
+    write_records,
+)
 
 
 @pytest.fixture
@@ -177,3 +187,35 @@ def test_a_directory_that_is_none(run, tmp_path):
     (tmp_path / "empty").mkdir()
     result = run("groups", tmp_path / "empty")
     assert (result.code, result.out) == (2, "")
+
+
+def test_without_any_partition_of_the_coordinators_a_note_says_so(tmp_path, run):
+    """An empty table alone would say that the cluster has no groups."""
+    write_records(tmp_path, "t", [(b"k", b"v")])
+    for verb, topic in (("groups", "__consumer_offsets"), ("transactions", "__transaction_state")):
+        result = run(verb, tmp_path)
+        assert (result.code, len(result.out.splitlines())) == (1, 1)
+        assert f"warning: no partition of {topic} is in the paths" in result.err
+    assert run("groups", tmp_path, "--offsets").code == 1
+    assert run("groups", tmp_path, "--history").code == 1
+
+
+def test_a_transaction_that_may_hang_is_marked_so(tmp_path, run):
+    records = [(transaction_key(name), transaction_value(9, 1, [("t", 0)])) for name in ("a", "b")]
+    write_records(tmp_path, "__transaction_state", records)
+    write_segment(tmp_path / "t-0", 0, in_transaction(0, 9, [(b"k", b"v")], commit=None))
+    result = run("transactions", tmp_path, "--memory", "1KiB")
+    assert result.code == 1
+    assert result.out.splitlines()[1].endswith("  t-0@0  may hang")
+
+
+def test_only_the_latest_commit_resets_a_consumer(tmp_path, run):
+    """A consumer starts with the latest commit: an earlier one that lies outside of the log resets nobody."""
+    write_records(tmp_path, "t", [(b"k", b"v")])
+    records = [(commit_key("g", "t", 0), commit_value(offset)) for offset in (9, 1)]
+    write_records(tmp_path, "__consumer_offsets", records)
+    history = run("groups", tmp_path, "--offsets", "--history").out
+    assert ("beyond the log end 1" in history, "resets" in history) == (True, False)
+    assert "resets" not in run("groups", tmp_path, "--offsets").out
+    write_records(tmp_path, "__consumer_offsets", records[:1])
+    assert "beyond the log end 1: resets" in run("groups", tmp_path, "--offsets").out

@@ -7,10 +7,12 @@ import pty
 import re
 import subprocess
 import sys
+import unicodedata
 
 import pytest
 
 import brokerless as bl
+from brokerless.cli.terminal import escaped
 
 WILD = "\x1b[2Jé\x9b31m\x7f\n\r\x07\x00"
 WRITTEN_OUT = "\\u001B[2Jé\\u009B31m\\u007F"
@@ -83,13 +85,17 @@ def test_names_on_a_terminal(data):
     odd = data / "odd\x1b[2J\nt-1\t99-0"
     odd.mkdir()
     (odd / f"{0:020}.log").touch()
-    for verb in (["offsets", data, "--timestamp", "latest"], ["ls", data], ["ls", data, "--json"]):
+    for verb, escape in (
+        (["offsets", data, "--timestamp", "latest"], r"\x1b"),
+        (["ls", data], r"\x1b"),
+        (["ls", data, "--json"], r"\u001b"),
+    ):
         shown = on_a_terminal(*verb)
         assert is_harmless(shown)
-        assert "odd\\u001B[2J\\nt-1\\t99-0".casefold() in shown.casefold()
+        assert rf"odd{escape}[2J\nt-1\t99-0" in shown
         assert not any(line.startswith("t-1\t") for line in shown.splitlines())
-    assert rb"odd\u001B[2J\nt-1\t99-0" + b"\t0\n" in in_a_pipe("offsets", data, "--timestamp", "latest").stdout
-    assert rb"odd\u001B[2J\nt-1\t99" in in_a_pipe("ls", data).stdout
+    assert rb"odd\x1b[2J\nt-1\t99-0" + b"\t0\n" in in_a_pipe("offsets", data, "--timestamp", "latest").stdout
+    assert rb"odd\x1b[2J\nt-1\t99" in in_a_pipe("ls", data).stdout
     shown = on_a_terminal("read", data / "no\x1b]0;such\x07name")
     assert is_harmless(shown)
 
@@ -129,6 +135,7 @@ def test_a_name_makes_up_no_line_of_text(data):
 
 
 BAD = b"bad\xff-0"
+WRITTEN_BAD = rb"bad\udcff-0"
 
 
 @pytest.fixture
@@ -153,14 +160,14 @@ def test_a_directory_whose_name_is_not_utf_8_is_named_and_keeps_nothing_from_bei
         (["recover", data], 0),
     ):
         done = in_a_pipe(*verb)
-        assert (done.returncode, BAD in done.stderr) == (code, True), done.stderr
+        assert (done.returncode, WRITTEN_BAD in done.stderr) == (code, True), done.stderr
         assert b"not UTF-8, and a broker does not see it" in done.stderr
-        assert BAD not in done.stdout
+        assert BAD not in done.stdout + done.stderr
     assert bl.LogDirFiles(str(data)).is_clean
     assert sorted(name for name in os.listdir(data) if "aside" in name) == []
     shown = on_a_terminal("read", data)
     assert is_harmless(shown)
-    assert "bad\\xff-0" in shown
+    assert "bad\\udcff-0" in shown
 
 
 def test_a_log_directory_of_any_name(data, tmp_path):
@@ -170,3 +177,33 @@ def test_a_log_directory_of_any_name(data, tmp_path):
     assert (done.returncode, len(done.stdout.splitlines())) == (0, 2)
     done = in_a_pipe("read", moved + b"/t-7")
     assert (done.returncode, b"does not exist" in done.stderr) == (2, True)
+
+
+TURNED = "x\u202ey\u2028z\u200b\x85"
+
+
+@pytest.mark.slow
+def test_no_character_that_does_not_show_reaches_a_line_of_text(data):
+    """A mark of direction turns a line around, U+2028 ends it, and 0x9b alone begins a sequence on some terminals."""
+    names = [os.fsencode(name) for name in (TURNED, f"{TURNED}-0")] + [b"b\x9b31m", b"b\x9b31m-0", b"t-0/b\x9b31m"]
+    for name in names:
+        os.mkdir(os.fsencode(data) + b"/" + name)
+    missing = os.fsencode(data) + b"/none\x9b\xe2\x80\xae"
+    verbs = [("check", "--all"), ("check", "--deep"), ("ls",), ("recover", "--dry-run"), ("repair", "--dry-run")]
+    verbs += [("rescue", "--dry-run"), ("groups",), ("transactions",), ("producers",), ("dump",)]
+    for path in (data, missing):
+        for verb, *options in verbs:
+            done = in_a_pipe(verb, *options, path)
+            said = (done.stdout + done.stderr).decode(errors="surrogateescape")
+            assert all(one.isprintable() for one in said.replace("\n", "").replace("\t", "")), (verb, said)
+            assert "unexpected" not in said, said
+            # One way of writing them out in a line: that of Python.
+            assert not re.search(r"\\x[89a-f]|\\u00|\\u[0-9A-F]*[A-F]", said.replace(r"\x85", "")), (verb, said)
+
+
+def test_every_format_character_is_escaped_on_a_terminal():
+    """Of the Unicode that this Python knows."""
+    wanted = [chr(code) for code in range(0x110000) if unicodedata.category(chr(code)) in ("Cc", "Cf", "Zl", "Zp")]
+    shown = {one: escaped(one) for one in wanted if one not in "\n\t"}
+    assert [one for one, text in shown.items() if one == text] == []
+    assert all(json.loads(f'"{text}"') == one for one, text in shown.items())

@@ -44,6 +44,7 @@ def test_examples(golden, tmp_path, name):
         test.globs |= {
             "SAMPLE": str(golden / "logs" / "kafka-4.1" / "preallocated-0"),
             "SAMPLE_DIR": str(golden / "logs" / "kafka-2.8-mixed-before-compaction"),
+            "CLUSTER_DIR": str(golden / "logs" / "kafka-4.1"),
             "NEW": str(own / "new"),
             "NEW_DIR": str(own / "new-dir"),
         }

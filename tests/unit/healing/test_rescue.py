@@ -461,6 +461,17 @@ def test_a_record_too_large_to_look_for_producer_ids_is_named(disks, tmp_path, m
     assert any("__transaction_state-0: the record at offset 0 takes too much memory" in note for note in found.doubts)
 
 
+def test_a_metadata_record_that_takes_too_much_memory_is_not_called_newer(disks, tmp_path, monkeypatch):
+    """Nobody would find a newer brokerless that reads it."""
+    monkeypatch.setattr("brokerless.metadata.records.decoded_records", partial(decoded_records, memory=2_000))
+    large = partition_record(0, OTHER_ID, [1] * 100, 0, [DIRECTORY_ID] * 100)
+    for one in disks:
+        with_records(one, topic_record("t", OTHER_ID), large)
+    with pytest.raises(UnsupportedFormatError, match="takes too much memory: decoded, about") as raised:
+        bl.rescue(*disks, to=tmp_path / "new")
+    assert "newer" not in str(raised.value)
+
+
 def test_without_metadata_a_block_of_producer_ids_is_left_out(disks, tmp_path):
     """A broker may have had the next block."""
     without_metadata(*disks)
@@ -486,10 +497,10 @@ def test_metadata_records_of_unknown_types_come_last(disks, tmp_path):
         )
     rescued = bl.rescue(*disks, to=tmp_path / "new", topics=["t"])
     assert records_in(tmp_path / "new/bootstrap.checkpoint")[-1] == b"\1\x63\0\0"
-    assert any("1 metadata records of unknown types are kept" in note for note in rescued.notes)
+    assert any("1 metadata record of an unknown type is kept" in note for note in rescued.notes)
     rescued = bl.rescue(*disks, to=tmp_path / "other", topics=["t"], release="4.0")
     assert b"\1\x63\0\0" not in records_in(tmp_path / "other/bootstrap.checkpoint")
-    assert any("1 metadata records of unknown types are left out" in note for note in rescued.notes)
+    assert any("1 metadata record of an unknown type is left out" in note for note in rescued.notes)
 
 
 def test_metadata_records_in_a_newer_version_are_not_lost_silently(disks, tmp_path):

@@ -355,3 +355,13 @@ def test_a_flipped_bit_of_the_last_offset_moves_no_end(data, is_clean):
     ):
         log_dir.log("t", 0)
     assert contents(data / "t-0") == before
+
+
+def test_a_name_without_padding_is_told_as_it_is(data):
+    """A message with the padded name would send its reader to a file that does not exist."""
+    first = data / "t-0" / f"{0:020d}.log"
+    first.rename(data / "t-0" / "0.log")
+    (data / ".kafka_cleanshutdown").unlink()
+    told = rf"t-0: 0\.log is not padded to 20 digits.*rename it to {first.name}"
+    with pytest.raises(bl.errors.BrokerlessError, match=told):
+        forecast(str(data))

@@ -26,7 +26,7 @@ def test_no_rows_still_make_the_topic(tmp_path):
 @pytest.mark.parametrize(
     ("begins", "message"),
     [
-        (begin, "topic 't' has 1 partitions, not 3"),
+        (begin, "topic 't' has 1 partition, not 3"),
         (begin_any, "divided among 3 partitions of topic 't', which now has 1"),
     ],
 )
@@ -76,7 +76,7 @@ def test_overwriting_forgets_what_was_known_of_the_old_topic(tmp_path):
 def test_what_cannot_be_is_refused_before_a_task_runs(tmp_path):
     written(tmp_path / "d", 1, topic_id=TOPIC_ID)
     for options, message in (
-        ({"partitions": 2}, "has 1 partitions, not 2"),
+        ({"partitions": 2}, "has 1 partition, not 2"),
         ({"partitions": 0}, "1 to 100000 are allowed"),
         ({"topic_id": TOPIC_ID[::-1]}, "has the id AAEC"),
         ({"config": {"segment_bytes": 1 << 20}}, "has segment_bytes=1073741824, not 1048576"),

@@ -1,6 +1,7 @@
 """A consumer that nobody here wrote reads a directory as it reads a broker."""
 
 import asyncio
+import shutil
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
@@ -194,6 +195,96 @@ def test_no_file_is_written_into_a_directory_that_is_served(data, tmp_path, opti
     assert not list(data.rglob("x*"))
     with bl.serve(data, **{option: tmp_path / "beside"}):
         pass
+
+
+def test_no_file_is_written_around_a_partition_that_is_served(data, tmp_path):
+    """The parent of a copied partition is another thing: anything may be there."""
+    with pytest.raises(ValueError, match="is served"), bl.serve(data / "orders-0", commits=data / "c.tsv"):
+        pass
+    shutil.copytree(data / "orders-0", tmp_path / "copy" / "orders-0")
+    with bl.serve(tmp_path / "copy" / "orders-0", commits=tmp_path / "copy" / "c.tsv"):
+        pass
+
+
+def test_a_file_that_is_served_is_not_written_by_another_name(data, tmp_path):
+    segment = data / "orders-0" / f"{0:020d}.log"
+    before = segment.read_bytes()
+    (tmp_path / "reads").hardlink_to(segment)
+    with pytest.raises(ValueError, match="is served"), bl.serve(data, read_log=tmp_path / "reads"):
+        pass
+    assert segment.read_bytes() == before
+
+
+@pytest.mark.parametrize("name", ["same", "same.lock", "same.new", "link", "hard"])
+def test_one_file_has_one_purpose(data, tmp_path, name):
+    """Lines of JSON between commits, and the next start finds neither."""
+    if name in ("link", "hard"):
+        (tmp_path / "same").touch()
+    if name == "link":
+        (tmp_path / name).symlink_to(tmp_path / "same")
+    if name == "hard":
+        (tmp_path / name).hardlink_to(tmp_path / "same")
+    with (
+        pytest.raises(ValueError, match=f"read_log: .*{name} is the file of commits"),
+        bl.serve(data, commits=tmp_path / "same", read_log=tmp_path / name),
+    ):
+        pass
+
+
+def test_a_file_that_the_server_reads_is_not_written(data, tmp_path):
+    (tmp_path / "users").write_text("ann:secret\n")
+    with (
+        pytest.raises(ValueError, match="users is a file that the server reads"),
+        bl.serve(data, users=tmp_path / "users", read_log=tmp_path / "users"),
+    ):
+        pass
+    assert (tmp_path / "users").read_text() == "ann:secret\n"
+
+
+def test_no_lock_is_left_behind(data, tmp_path):
+    """Also where the start fails; and no file that holds something is taken for a lock."""
+    commits, lock = tmp_path / "commits", tmp_path / "commits.lock"
+    with bl.serve(data, commits=commits) as address:
+        assert lock.exists()
+        with pytest.raises(OSError, match="another server"), bl.serve(data, commits=commits):
+            pass
+        with (
+            pytest.raises(OSError, match=address),
+            bl.serve(data, listen=address, commits=tmp_path / "others"),
+        ):
+            pass
+        assert lock.exists()
+    assert sorted(tmp_path.iterdir()) == [data]
+    lock.write_text("notes")
+    with bl.serve(data, commits=commits):
+        pass
+    assert lock.read_text() == "notes"
+
+
+def test_the_error_names_the_link(data, tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path / "commits")
+    with (
+        pytest.raises(OSError, match=r"link is a link, and .*: name the file"),
+        bl.serve(data, commits=tmp_path / "link"),
+    ):
+        pass
+
+
+@pytest.mark.parametrize("option", ["listen", "advertised", "metrics"])
+@pytest.mark.parametrize("port", ["99999", "65536", "-1", "x", "", "9" * 5000])
+def test_a_port_that_is_none_is_refused_by_name(data, option, port):
+    with (
+        pytest.raises(ValueError, match=f"{option}: .*a port is a number from 0 to 65535"),
+        bl.serve(data, **{option: f"127.0.0.1:{port}"}),
+    ):
+        pass
+
+
+def test_a_port_in_use_is_named(data):
+    with bl.serve(data) as address:
+        for options in ({"listen": address}, {"metrics": address}):
+            with pytest.raises(OSError, match=f"cannot listen on {address}: .*in use"), bl.serve(data, **options):
+                pass
 
 
 def test_lines_that_an_earlier_release_wrote_are_read_and_added_to(data, tmp_path):

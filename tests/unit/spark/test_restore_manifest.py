@@ -39,6 +39,16 @@ def test_an_export_that_is_not_whole(source, tmp_path):
     assert not (tmp_path / "d").exists()
 
 
+def test_a_receipt_that_is_none_is_named(source, tmp_path):
+    """The error was "Expecting value", without a file."""
+    with pytest.raises(FailedError):
+        export(Here(failing_at(2)), str(source), str(tmp_path / "e"), options=FINE)
+    receipt = next(path for path in (tmp_path / "e").rglob("*.json") if path.stem.isdigit())
+    receipt.write_bytes(b"")
+    with pytest.raises(ValueError, match=rf"{receipt.name} is not the receipt of a task: .*delete it"):
+        export(Here(), str(source), str(tmp_path / "e"), options=FINE)
+
+
 def test_a_file_that_lost_rows(exported, tmp_path):
     (file,) = (tmp_path / "e").glob("topic=late/*/*.parquet")
     pq.write_table(pq.ParquetFile(file).read().slice(1), file)

@@ -3,6 +3,8 @@
 import shutil
 from pathlib import Path
 
+import pytest
+
 import brokerless as bl
 from brokerless.state import remote_segments
 from brokerless.state.internal_topic import StateRecord
@@ -47,7 +49,8 @@ def test_segments_at_a_time_and_of_a_topic(golden):
 
 def test_a_directory_without_remote_segments(golden, tmp_path):
     shutil.copytree(Path(golden / "logs/kafka-4.1/nulls-0"), tmp_path / "nulls-0")
-    assert bl.remote_segments(tmp_path).num_rows == 0
+    with pytest.warns(UserWarning, match="no partition of __remote_log_metadata is in the paths"):
+        assert bl.remote_segments(tmp_path).num_rows == 0
 
 
 def test_a_deleted_partition_takes_its_own_segments(tmp_path, monkeypatch):

@@ -8,7 +8,8 @@ import pytest
 
 import brokerless as bl
 from brokerless import _native
-from support.log_files import NOW, write_segment, write_snapshot
+from brokerless.notes import collected
+from support.log_files import NOW, batch, write_segment, write_snapshot
 from support.state_records import in_transaction, transaction_key, transaction_value, write_records
 
 ONGOING, PREPARE_COMMIT, COMPLETE_COMMIT = 1, 2, 4
@@ -33,8 +34,9 @@ def test_transactions_of_a_broker(golden):
 
 def test_without_coordinators_nobody_knows_what_hangs(copied):
     directory = copied("kafka-4.1", "txn-open-0", "txn-empty-0")
-    with pytest.warns(UserWarning, match="the paths do not have all partitions of __transaction_state"):
+    with collected() as notes:
         found = bl.transactions(directory).to_pylist()
+    assert [note for note in notes if "the paths do not have all partitions of __transaction_state" in note]
     assert [(row["producer_id"], row["transactional_id"], row["is_hanging"]) for row in found] == [
         (1002, None, None),
         (1003, None, None),
@@ -56,7 +58,8 @@ def test_what_hangs(tmp_path, state, is_hanging):
     records = [(transaction_key("x"), transaction_value(*state))] if state else []
     records.append((transaction_key("other"), transaction_value(1, COMPLETE_COMMIT)))
     write_records(tmp_path, "__transaction_state", records)
-    write_segment(tmp_path / "t-0", 0, in_transaction(0, 9, [(b"k", b"v")], commit=None))
+    for number in (0, 1):
+        write_segment(tmp_path / f"t-{number}", 0, in_transaction(0, 9 + number, [(b"k", b"v")], commit=number or None))
     row = next(row for row in bl.transactions(tmp_path).to_pylist() if row["producer_id"] == 9)
     assert row["transactional_id"] == ("x" if state and state[0] == 9 else None)
     assert row["is_hanging"] is is_hanging
@@ -207,6 +210,8 @@ def test_the_states_of_the_history_are_those_of_the_latest(golden, tmp_path):
     names = ['"x\n', "ü\\", "\u2028", "d"]
     records = [(transaction_key(name), value) for name, value in zip(names, values, strict=True)]
     write_records(tmp_path, "__transaction_state", records)
+    for topic, number in (("a", 1), ("b", 2), ("b", 3), *(("t", number) for number in range(50))):
+        write_segment(tmp_path / f"{topic}-{number}", 0, [batch(0, [b"v"])])
     for path in (tmp_path, golden / "logs/kafka-4.1"):
         latest = {row["coordinator_partition"]: {} for row in bl.transactions(path).to_pylist()}
         for row in bl.transactions(path).to_pylist():
@@ -219,3 +224,69 @@ def test_the_states_of_the_history_are_those_of_the_latest(golden, tmp_path):
         assert len(found) >= len(names)
         for row, same in found:
             assert row == {**same, "open": None, "is_hanging": None}
+
+
+def test_what_does_not_fit_in_memory_gets_no_verdict(tmp_path):
+    """The coordinators know the transaction, and their records take too much memory: it was called hanging."""
+    records = [(transaction_key("other"), transaction_value(1, COMPLETE_COMMIT))]
+    records.append((transaction_key("x"), transaction_value(9, ONGOING, [("t", 0)])))
+    write_records(tmp_path, "__transaction_state", records)
+    write_segment(tmp_path / "t-0", 0, in_transaction(0, 9, [(b"k", b"v")], commit=None))
+    with collected() as notes:
+        (row,) = bl.transactions(tmp_path, memory=1024).to_pylist()
+    assert [
+        "and 512 bytes are allowed" in " ".join(notes),
+        "hang is not known: not all records of __transaction_state-0 are shown" in " ".join(notes),
+    ] == [True, True], notes
+    assert (row["is_hanging"], row["open"][0]["is_hanging"]) == (None, None)
+    assert [row["is_hanging"] for row in bl.transactions(tmp_path).to_pylist()] == [False, False]
+
+
+def test_damage_in_the_coordinators_records_leaves_no_verdict(tmp_path):
+    """The id's last record, which would name the partition, is damaged."""
+    records = [(transaction_key("x"), transaction_value(9, COMPLETE_COMMIT))]
+    records.append((transaction_key("x"), transaction_value(9, ONGOING, [("t", 0)])))
+    path = write_records(tmp_path, "__transaction_state", records)
+    content = bytearray(path.read_bytes())
+    content[-30] ^= 1
+    path.write_bytes(content)
+    write_segment(tmp_path / "t-0", 0, in_transaction(0, 9, [(b"k", b"v")], commit=None))
+    with collected() as notes:
+        (row,) = bl.transactions(tmp_path).to_pylist()
+    assert [
+        "what these records say is not known" in " ".join(notes),
+        "which transactions hang is not known" in " ".join(notes),
+    ] == [True, True], notes
+    assert (row["state"], row["is_hanging"]) == ("CompleteCommit", None)
+
+
+def test_partitions_with_transactions_that_no_path_has_are_named(tmp_path):
+    partitions = [("t", 0), *(("u", number) for number in range(6))]
+    write_records(tmp_path, "__transaction_state", [(transaction_key("x"), transaction_value(9, ONGOING, partitions))])
+    write_segment(tmp_path / "t-0", 0, in_transaction(0, 9, [(b"k", b"v")], commit=None))
+    unseen = (
+        "u-0, u-1, u-2, u-3, u-4, and 1 more are in none of the paths: which transactions they have open is not known"
+    )
+    with pytest.warns(UserWarning, match=unseen):
+        assert bl.transactions(tmp_path).num_rows == 1
+
+
+def test_one_doubtful_place_is_not_outvoted(tmp_path):
+    """The transaction of an unknown producer, and of a known one that the coordinator awaits in one of two places."""
+    path = write_records(
+        tmp_path,
+        "__transaction_state",
+        [
+            (transaction_key("x"), transaction_value(9, ONGOING, [("t", 1)])),
+            (transaction_key("y"), transaction_value(8, ONGOING)),
+        ],
+    )
+    content = bytearray(path.read_bytes())
+    content[-30] ^= 1
+    path.write_bytes(content)
+    for number in (0, 1):
+        write_segment(tmp_path / f"t-{number}", 0, in_transaction(0, 9, [(b"k", b"v")], commit=None))
+    with collected():
+        (row,) = bl.transactions(tmp_path).to_pylist()
+    assert [one["is_hanging"] for one in row["open"]] == [None, False]
+    assert row["is_hanging"] is None

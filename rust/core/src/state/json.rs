@@ -6,6 +6,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use crate::base::error::{Error, Result};
 use crate::base::json::{BytesFormat, Json, Mark};
 use crate::base::primitives::Reader;
+use crate::base::units::in_bytes;
 use crate::base::utf8::java_utf8;
 use crate::state::messages;
 use crate::state::schema::{Field, Schema};
@@ -27,8 +28,8 @@ pub(crate) fn message_json(
     match bounded_json(schema, version, reader, json, MAX_MESSAGE_MEMORY)? {
         0..=MAX_MESSAGE_MEMORY => Ok(()),
         memory => Err(Error::unsupported(format!(
-            "decoded, it takes about {} MB of memory",
-            memory / 1_000_000
+            "decoded, it takes about {} of memory",
+            in_bytes(memory)
         ))),
     }
 }

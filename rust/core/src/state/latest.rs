@@ -5,6 +5,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use crate::base::error::{Error, Result};
 use crate::base::primitives::Reader;
+use crate::base::units::in_bytes;
 use crate::state::offset_commit::OffsetCommit;
 
 /// A record: its value, its place and its time.
@@ -137,9 +138,9 @@ impl LatestRecords {
         self.memory += bytes;
         if self.memory > self.most {
             return Err(Error::unsupported(format!(
-                "the latest records of {} keys take more than {} MB of memory",
+                "the latest records of {} keys take more than {} of memory",
                 self.by_key.len(),
-                self.most / 1_000_000
+                in_bytes(self.most as u64)
             )));
         }
         Ok(())

@@ -9,7 +9,7 @@ use arrow_array::builder::{
 };
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_pyarrow::ToPyArrow;
-use brokerless_core::{Error, InternalTopic, OffsetCommit, Result, StateRecord};
+use brokerless_core::{Error, InternalTopic, OffsetCommit, Result, StateRecord, in_bytes};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -247,9 +247,9 @@ fn commits(records: &Records, decoder: &mut OffsetCommits) -> Result<RecordBatch
                     *memory += MEMORY_OF_KEY + key.len();
                     if *memory > *most {
                         return Err(Error::unsupported(format!(
-                            "the offsets of {} keys take more than {} MB of memory",
+                            "the offsets of {} keys take more than {} of memory",
                             last.len(),
-                            *most / 1_000_000
+                            in_bytes(*most as u64)
                         )));
                     }
                     last.insert(key.into(), now);

@@ -5,7 +5,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, BufWriter, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
@@ -24,7 +24,7 @@ pub(super) struct Journal {
     added: Mutex<Added>,
     written: Mutex<Written>,
     /// Held as long as this server keeps commits in the file.
-    _lock: File,
+    _lock: Lock,
 }
 
 /// Lines that are not in the file yet.
@@ -56,10 +56,8 @@ impl Journal {
         path: &Path,
         visit: impl FnMut(String, String, i32, Commit),
     ) -> io::Result<Self> {
-        let named =
-            |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
-        let lock = locked(path).map_err(named)?;
-        let written = opened(path, visit).map_err(named)?;
+        let lock = Lock::take(path)?;
+        let written = opened(path, visit).map_err(|error| named(path, error))?;
         Ok(Self {
             path: path.to_owned(),
             added: Mutex::default(),
@@ -228,20 +226,65 @@ fn replaced(
     Ok((file, length))
 }
 
-/// Locks the file, by one beside it: the file itself is replaced.
-fn locked(path: &Path) -> io::Result<File> {
-    let file = options()
-        .create(true)
-        .append(true)
-        .open(beside(path, ".lock"))?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(fs::TryLockError::WouldBlock) => Err(io::Error::new(
-            io::ErrorKind::ResourceBusy,
-            "another server keeps its commits there",
-        )),
-        Err(fs::TryLockError::Error(error)) => Err(error),
+/// The lock of the file: another file beside it, as the file itself is replaced. It is removed at the end.
+struct Lock {
+    file: File,
+    path: PathBuf,
+}
+
+impl Lock {
+    fn take(commits: &Path) -> io::Result<Self> {
+        let path = beside(commits, ".lock");
+        loop {
+            let opened = options().create(true).append(true).open(&path);
+            let file = opened.map_err(|error| named(&path, error))?;
+            match file.try_lock() {
+                Ok(()) => {}
+                Err(fs::TryLockError::WouldBlock) => {
+                    let text = "another server keeps its commits there";
+                    let error = io::Error::new(io::ErrorKind::ResourceBusy, text);
+                    return Err(named(commits, error));
+                }
+                Err(fs::TryLockError::Error(error)) => return Err(named(&path, error)),
+            }
+            let lock = Self {
+                file,
+                path: path.clone(),
+            };
+            // Another server may have removed its file after this one opened it: then a third one locks a new file.
+            if lock.is_in_place() {
+                return Ok(lock);
+            }
+        }
     }
+
+    fn is_in_place(&self) -> bool {
+        let place = |found: fs::Metadata| (found.dev(), found.ino());
+        let there = fs::symlink_metadata(&self.path).map(place);
+        let held = self.file.metadata().map(place);
+        matches!((there, held), (Ok(there), Ok(held)) if there == held)
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // A file that has content is none of ours.
+        let is_ours = self.file.metadata().is_ok_and(|found| found.len() == 0);
+        if is_ours && self.is_in_place() {
+            // What is left behind is locked again by the next server.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+fn named(path: &Path, error: io::Error) -> io::Error {
+    let path = path.display();
+    let is_link = error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error());
+    let text = match is_link {
+        true => format!("{path} is a link, and commits are written through none: name the file"),
+        false => format!("{path}: {error}"),
+    };
+    io::Error::new(error.kind(), text)
 }
 
 /// No file is opened through a link, which may lead to any other file; and no named pipe is waited for.

@@ -28,7 +28,8 @@ const TICK: Duration = Duration::from_millis(100);
 /// A running server. Dropping it stops it.
 pub struct Server {
     address: SocketAddr,
-    steps: Arc<Steps>,
+    /// None: it was stopped.
+    steps: Option<Arc<Steps>>,
     stop: watch::Sender<bool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -63,7 +64,7 @@ impl Server {
             })?;
         Ok(Self {
             address,
-            steps,
+            steps: Some(steps),
             stop,
             thread: Some(thread),
         })
@@ -74,20 +75,24 @@ impl Server {
         self.address
     }
 
-    /// What it has done so far.
+    /// What it has done so far; nothing after it was stopped.
     pub fn counts(&self) -> Vec<Count> {
-        let shared = &self.steps.shared;
+        let Some(steps) = &self.steps else {
+            return Vec::new();
+        };
+        let shared = &steps.shared;
         let apis = APIS.iter().map(|api| api.key);
         shared.counters.all(shared.memory.used(), apis)
     }
 
-    /// Stops: connections are closed.
+    /// Stops: connections and files are closed.
     pub fn stop(&mut self) {
         // Nobody may listen any more.
         let _ = self.stop.send(true);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
+        self.steps = None;
     }
 }
 

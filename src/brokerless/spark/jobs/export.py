@@ -240,7 +240,7 @@ def _receipts(directory: ExportDirectory) -> dict[int, Receipt]:
     for name in directory.names(RECEIPTS):
         # File managers and copy tools leave other files.
         if re.fullmatch(r"[0-9]+\.json", name):
-            receipt = Receipt.from_json(directory.read(f"{RECEIPTS}/{name}"))
+            receipt = Receipt.from_json(directory.read(f"{RECEIPTS}/{name}"), f"{directory.path}/{RECEIPTS}/{name}")
             if receipt.is_there(directory):
                 found[int(name.removesuffix(".json"))] = receipt
     return found

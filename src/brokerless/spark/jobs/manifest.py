@@ -83,14 +83,21 @@ class Receipt:
         return _json({**asdict(self), "lost": [lost._asdict() for lost in self.lost]})
 
     @classmethod
-    def from_json(cls, content: bytes) -> Self:
-        """Parse the JSON of `to_json`."""
-        fields = json.loads(content)
-        return cls(
-            files=tuple(ExportedFile(**file) for file in fields["files"]),
-            lost=tuple(Defect(**lost) for lost in fields["lost"]),
-            replaced_keys=fields["replaced_keys"],
-        )
+    def from_json(cls, content: bytes, path: str) -> Self:
+        """Parse the JSON of `to_json`.
+
+        Raises:
+            ValueError: the file is no receipt. The message has its path.
+        """
+        try:
+            fields = json.loads(content)
+            return cls(
+                files=tuple(ExportedFile(**file) for file in fields["files"]),
+                lost=tuple(Defect(**lost) for lost in fields["lost"]),
+                replaced_keys=fields["replaced_keys"],
+            )
+        except (ValueError, KeyError, TypeError) as error:
+            raise ValueError(f"{path} is not the receipt of a task: {error}; delete it to do the task again") from error
 
     def is_there(self, directory: ExportDirectory) -> bool:
         """Return whether all its files exist with their recorded size."""

@@ -44,10 +44,17 @@ class Made:
         return json.dumps({"parts": [asdict(part) for part in self.parts], "seconds": self.seconds}).encode()
 
     @classmethod
-    def from_json(cls, content: bytes) -> Self:
-        """Parse the JSON of `to_json`."""
-        fields = json.loads(content)
-        return cls(tuple(Part(**part) for part in fields["parts"]), tuple(fields["seconds"]))
+    def from_json(cls, content: bytes, path: str) -> Self:
+        """Parse the JSON of `to_json`.
+
+        Raises:
+            ValueError: the file is no receipt. The message has its path.
+        """
+        try:
+            fields = json.loads(content)
+            return cls(tuple(Part(**part) for part in fields["parts"]), tuple(fields["seconds"]))
+        except (ValueError, KeyError, TypeError) as error:
+            raise ValueError(f"{path} is not the receipt of a task: {error}; delete it to do the task again") from error
 
     def is_there(self) -> bool:
         """Return whether all parts exist with their recorded size."""
@@ -125,7 +132,8 @@ class PartMaker:
         found = {}
         for number in range(tasks):
             if storage.exists(self._receipt(number)):
-                made = Made.from_json(storage.read_all(self._receipt(number)))
+                path = self._receipt(number)
+                made = Made.from_json(storage.read_all(path), path)
                 if made.is_there():
                     found[number] = made
         return found
