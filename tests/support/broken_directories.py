@@ -236,6 +236,7 @@ BROKEN = {
     "topic-id-differs": other_id,
     "topic-id-missing": lambda data: (data / "t-0/partition.metadata").unlink(),
     "partition-stray": stray,
+    "stray": lambda data: (data / f"t-1.{'0' * 32}-stray").mkdir(),
     "leftover": lambda data: (data / f"t-1.{'0' * 32}-delete").mkdir(),
     "name-unknown": lambda data: (data / "lost+found").mkdir(),
     "partition-twice": lambda data: shutil.copytree(data / "t-0", data / "t-00"),

@@ -48,7 +48,7 @@ def check_directory(root: LogDirFiles, beside: Collection[str]) -> Iterator[Find
             parsed = file_names.parse_directory_name(name)
             if parsed.leftover:
                 yield Finding(
-                    code="leftover",
+                    code="stray" if parsed.leftover == "stray" else "leftover",
                     topic=parsed.topic,
                     partition=parsed.partition,
                     path=f"{root.path}/{name}",

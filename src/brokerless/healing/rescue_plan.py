@@ -253,7 +253,7 @@ class RescuePlan:
             rename=rename,
         )
         image = None if metadata is None else metadata.image
-        found, others = find_topics(roots, image, topics, result.notes)
+        found, others = find_topics(roots, image, topics, result.notes, result.doubts)
         _check_names(rename, found)
         cluster.find_tiered(found.values(), {*found, *others})
         partitions = []
