@@ -275,6 +275,8 @@ CHANGES |= {
     f"{what} in place of {name}": lambda data, name=name, make=make: in_place_of(data / name, make)
     for name in SUBSTITUTED
     for what, make in SUBSTITUTES.items()
+    # A broker makes an empty log behind such a link: what it lacks are records.
+    if (what, name) != ("a dangling link", f"t-0/{SEGMENT}.log")
 } | {
     f"{what} in place of {name}": lambda data, name=name, make=make: in_place_of(data / name, make)
     for name in ("t-0", "none-0", "__cluster_metadata-0")
@@ -559,6 +561,12 @@ CHANGES |= {f"groups: {what}": records("__consumer_offsets-1", record) for what,
 # Changes to the two directories of a broker. The metadata are in the first.
 
 
+def blank(data):
+    """Leave an empty directory, as a disk that was replaced and not formatted."""
+    shutil.rmtree(data)
+    data.mkdir()
+
+
 def holder(disks, partition="t-0"):
     """Return the directory that has a partition, and the other one."""
     return sorted(disks, key=lambda disk: not (disk / partition).exists())
@@ -584,6 +592,9 @@ TWO_DISKS = {
     "the second: a metadata log": lambda one, other: shutil.copytree(
         one / "__cluster_metadata-0", other / "__cluster_metadata-0"
     ),
+    "the first: blank": lambda one, _: blank(one),
+    "the second: blank": lambda _, other: blank(other),
+    "the second: a file in place of the metadata log": lambda _, other: in_place_of(other / "__cluster_metadata-0"),
     "both: node.id 7": lambda *disks: [rewritten(disk, META, "node.id=7") for disk in disks],
     "both: a checkpoint": lambda *disks: [write(disk, POINTS, "x\n") for disk in disks],
     "both: no cluster.id": lambda *disks: [rewritten(disk, META, without="cluster.id") for disk in disks],
@@ -595,12 +606,20 @@ IN_ANY = (
     "bootstrap: garbage",
     "directory: empty, lost+found",
     "directory: empty, new-0",
+    *(f"{what} in place of {name}" for name in (".lock", POINTS, "meta.properties") for what in SUBSTITUTES),
 )
 OF_PARTITION = (
     *(name for name in CHANGES if name.startswith(("epochs: ", "topic id: "))),
     "file: backup.log",
     "file: x.swap",
     "folder: 00000000000000000009.log",
+    f"a directory in place of t-0/{SEGMENT}.log",
+    f"a directory in place of t-0/{SEGMENT}.index",
+    f"a link loop in place of t-0/{SEGMENT}.timeindex",
+    "a directory in place of t-0/leader-epoch-checkpoint",
+    "a directory in place of t-0/leader-epoch-checkpoint.tmp",
+    "a dangling link in place of t-0/leader-epoch-checkpoint",
+    "a directory in place of t-0/partition.metadata",
 )
 TWO_DISKS |= {f"the first: {name}": lambda one, _, name=name: CHANGES[name](one) for name in IN_ANY}
 TWO_DISKS |= {f"the second: {name}": lambda _, other, name=name: CHANGES[name](other) for name in IN_ANY}

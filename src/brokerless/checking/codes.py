@@ -561,6 +561,16 @@ CODES: dict[str, Code] = {
         stops_broker=True,
         level="quick",
     ),
+    "file-obstructed": Code(
+        "error",
+        "a directory, or a link that leads in a loop, is in the place of a file",
+        "It cannot open the file, and takes the log directory offline; without another one it does not start.",
+        "A read takes the file for missing.",
+        "move it out, and put the file back. `brokerless repair` makes indexes again",
+        is_cured=True,
+        stops_broker=True,
+        level="quick",
+    ),
     "partition-twice": Code(
         "error",
         "a broker has a partition in two directories",

@@ -59,6 +59,12 @@ def check_directory(root: LogDirFiles, beside: Collection[str]) -> Iterator[Find
                 yield from map(_of_fault, partition_faults(f"{root.path}/{name}"))
 
 
+def check_blank(paths: Iterable[str], beside: Collection[str]) -> Iterator[Finding]:
+    """Check directories of new disks, without any files, beside the others of their broker."""
+    for path in paths:
+        yield from map(_of_fault, missing_ids(path, beside))
+
+
 def _of_fault(fault: Fault) -> Finding:
     return Finding(code=fault.code, path=fault.path, message=fault.finding)
 

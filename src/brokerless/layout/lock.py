@@ -95,11 +95,7 @@ def is_held(path: str) -> bool:
     with _guard:
         if _identity(path) in _held:
             return True
-        try:
-            with storage.open_regular(path) as file:
-                return _holder(file.fileno()) is not None
-        except FileNotFoundError:
-            return False
+        return _holder_of(path) is not None
 
 
 def check_free(path: str) -> None:
@@ -113,13 +109,20 @@ def check_free(path: str) -> None:
     with _guard:
         if _identity(path) in _held:
             raise _held_here(path)
-        try:
-            with storage.open_regular(path) as file:
-                holder = _holder(file.fileno())
-        except FileNotFoundError:
-            return
+        holder = _holder_of(path)
         if holder is not None:
             raise _held_by(holder, path)
+
+
+def _holder_of(path: str) -> int | None:
+    """Return the process that holds a lock file, as `_holder`. What is no file in its place, nobody can hold."""
+    if storage.is_directory(path) or storage.is_broken_link(path):
+        return None
+    try:
+        with storage.open_regular(path) as file:
+            return _holder(file.fileno())
+    except FileNotFoundError:
+        return None
 
 
 def _held_here(path: str) -> LogInUseError:
@@ -161,7 +164,9 @@ def _name(process: int | None) -> str:
 def _identity(file: str | int) -> tuple[int, int]:
     try:
         found = os.stat(file)
-    except FileNotFoundError:
+    except OSError as error:
+        if error.errno not in (errno.ENOENT, errno.ELOOP):
+            raise
         return (-1, -1)
     return (found.st_dev, found.st_ino)
 

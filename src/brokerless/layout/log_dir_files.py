@@ -98,7 +98,10 @@ class LogDirFiles:
     @cached_property
     def broker_epoch(self) -> int | None:
         """The broker epoch in the clean-shutdown marker."""
-        return self._parsed(checkpoints.CLEAN_SHUTDOWN, checkpoints.parse_clean_shutdown, None)
+        # As a broker, which reads it with whatever error as a marker without an epoch.
+        with contextlib.suppress(CorruptRecordError):
+            return self._parsed(checkpoints.CLEAN_SHUTDOWN, checkpoints.parse_clean_shutdown, None)
+        return None
 
     @cached_property
     def recovery_points(self) -> dict[tuple[str, int], int]:
@@ -138,7 +141,7 @@ class LogDirFiles:
         nothing = checkpoints.MetaProperties(version=0, cluster_id=None, node_id=None, directory_id=None)
         try:
             return self._parsed(checkpoints.META_PROPERTIES, checkpoints.parse_meta_properties, nothing)
-        except (CorruptRecordError, IsADirectoryError) as error:
+        except CorruptRecordError as error:
             note(f"read as if without ids: {error}")
             return nothing
 
@@ -146,7 +149,7 @@ class LogDirFiles:
         """Read a checkpoint. It is shared by all partitions, so a malformed one is ignored, as Kafka does."""
         try:
             return self._parsed(name, checkpoints.parse_offset_checkpoint, {})
-        except (CorruptRecordError, IsADirectoryError) as error:
+        except CorruptRecordError as error:
             note(f"read as if without entries: {error}")
             return {}
 
