@@ -608,6 +608,14 @@ CODES: dict[str, Code] = {
         "none is needed; look where it comes from",
         level="quick",
     ),
+    "shutdowns-differ": Code(
+        "warning",
+        "the log directories of a broker are of different shutdowns",
+        "It starts, and tells its controller that it was shut down uncleanly.",
+        "Partitions in the older directory may lack records.",
+        "put back the directories of one moment, if one of them is a snapshot; a replica fetches what it lacks",
+        level="quick",
+    ),
     "ids-missing": Code(
         "error",
         "meta.properties is missing",

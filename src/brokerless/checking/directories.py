@@ -9,6 +9,7 @@ from brokerless.checking.finding import Finding
 from brokerless.errors import BrokerlessError, CorruptRecordError
 from brokerless.io import storage
 from brokerless.layout import checkpoints, file_names
+from brokerless.layout.log_dir_files import LogDirFiles, different_shutdowns
 from brokerless.log_dir.start_faults import (
     conflicting_ids,
     doubled_partitions,
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from brokerless.layout.checkpoints import MetaProperties
-    from brokerless.layout.log_dir_files import LogDirFiles
     from brokerless.log_dir.log_dirs import LogDirs
     from brokerless.log_dir.start_faults import Fault
     from brokerless.state.cluster import ClusterState
@@ -80,6 +80,8 @@ def check_ids(paths: Iterable[str]) -> Iterator[Finding]:
             by_node.setdefault(meta.node_id, {})[path] = meta
     for metas in by_node.values():
         yield from map(_of_fault, conflicting_ids(metas))
+    for path, message in different_shutdowns(map(LogDirFiles, {path for metas in by_node.values() for path in metas})):
+        yield Finding(code="shutdowns-differ", path=f"{path}/{checkpoints.CLEAN_SHUTDOWN}", message=message)
 
 
 def check_doubled(roots: Iterable[LogDirFiles]) -> Iterator[Finding]:

@@ -52,7 +52,7 @@ def list_subdirectories(path: str) -> list[str]:
 
 
 def list_files(path: str) -> list[str]:
-    """Return the names in a directory that are neither those of directories nor of links that lead nowhere, in no order.
+    """Return the names in a directory that are of no directory, and of no link that leads nowhere; in no order.
 
     Raises:
         OSError: as for `list_directory`.
@@ -106,7 +106,7 @@ def is_broken_link(path: str) -> bool:
 
 
 def is_link_loop(path: str) -> bool:
-    """Return whether `path` is a symbolic link that leads in a loop: unlike others, it cannot be opened to create it."""
+    """Return whether `path` is a symbolic link that leads in a loop, so that no file can be made behind it."""
     if is_broken_link(path):
         try:
             os.stat(path)

@@ -15,7 +15,7 @@ import struct
 import sys
 import threading
 
-from brokerless.errors import LogInUseError
+from brokerless.errors import CorruptRecordError, LogInUseError
 from brokerless.io import disk, storage
 
 # The device and inode of each lock file that this process holds.
@@ -31,6 +31,7 @@ class Lock:
 
     Raises:
         LogInUseError: another process, or this one, holds the lock.
+        CorruptRecordError: a directory, or a link that leads nowhere, is in the place of the file.
         ValueError: the path is in an object store, which has no locks.
 
     >>> from brokerless.io import disk
@@ -172,6 +173,9 @@ def _identity(file: str | int) -> tuple[int, int]:
 
 
 def _opened(path: str) -> disk.Output:
+    # A link that leads nowhere is neither there to open, nor absent to create.
+    if storage.is_directory(path) or storage.is_broken_link(path):
+        raise CorruptRecordError("no lock can be taken: what is in its place is no file; remove it", path=path)
     while True:
         try:
             return disk.open_existing(path)

@@ -21,7 +21,7 @@ from brokerless.layout.commit_journal import Journal
 from brokerless.notes import note
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
 _T = TypeVar("_T")
 
@@ -174,6 +174,22 @@ class LogDirFiles:
 
     def _file(self, name: str) -> str:
         return f"{self.path}/{name}"
+
+
+def different_shutdowns(roots: Iterable[LogDirFiles]) -> Iterator[tuple[str, str]]:
+    """Yield a directory of each node whose directories were shut down at different broker epochs, and what is wrong.
+
+    A broker writes one epoch to all of them: one of them is older than the others.
+    """
+    by_node: dict[int, dict[int, str]] = {}
+    for root in roots:
+        with contextlib.suppress(CorruptRecordError):
+            if root.node_id is not None and root.broker_epoch is not None:
+                by_node.setdefault(root.node_id, {}).setdefault(root.broker_epoch, root.path)
+    for node, epochs in by_node.items():
+        if len(epochs) > 1:
+            places = ", ".join(f"{epoch} in {path}" for epoch, path in sorted(epochs.items()))
+            yield epochs[min(epochs)], f"node {node} was shut down at different broker epochs: {places}"
 
 
 def partitions_in(path: str, names: Iterable[str]) -> list[str]:

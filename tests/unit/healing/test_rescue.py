@@ -1210,3 +1210,16 @@ def test_of_equal_replicas_the_one_that_the_metadata_name_is_taken_in_any_order(
         rescued = bl.rescue(*order, dry_run=True)
         assert rescued.chosen["orders-0"] == str(disks[0] / "orders-0")
         assert not any("batches come from" in note for note in rescued.notes)
+
+
+def test_disks_of_different_shutdowns_of_a_node_are_in_doubt(tmp_path):
+    """A snapshot of one of two disks was put back."""
+    for name, epoch in (("one", 7), ("two", 9)):
+        disk(tmp_path / name, 1)
+        (tmp_path / name / ".kafka_cleanshutdown").write_bytes(checkpoints.format_clean_shutdown(epoch))
+    shutil.rmtree(tmp_path / "two/orders-0")
+    said = f"node 1 was shut down at different broker epochs: 7 in {tmp_path}/one, 9 in {tmp_path}/two"
+    rescued = bl.rescue(tmp_path / "one", tmp_path / "two", to=tmp_path / "new", topics=["orders"])
+    assert any(doubt.startswith(said) for doubt in rescued.doubts)
+    (found,) = (one for one in check(tmp_path / "one", tmp_path / "two") if one.code == "shutdowns-differ")
+    assert (found.severity, found.message) == ("warning", said)
