@@ -3,9 +3,11 @@
 `test_verdicts.py` asks a broker, `check` and `recover` for their verdict on each.
 """
 
+import json
 import shutil
 import struct
 from functools import partial
+from pathlib import Path
 
 import brokerless as bl
 from brokerless.layout import checkpoints
@@ -221,11 +223,83 @@ CHANGES |= {
 }
 
 
+def of_quorum(data, change):
+    """Change the fields of the state of the quorum."""
+    state = json.loads((data / QUORUM).read_text())
+    change(state)
+    write(data, QUORUM, json.dumps(state, separators=(",", ":")))
+
+
 def damage_text(data, name, old, new):
     text = (data / name).read_text()
     assert old in text, text
     write(data, name, text.replace(old, new))
 
+
+# Something else in the place of a file or of a partition's directory.
+
+
+def in_place_of(path, make=None):
+    """Put what `make` makes, or a file, in the place of a file or a directory."""
+    if path.is_dir():
+        shutil.rmtree(path)
+    path.unlink(missing_ok=True)
+    (make or (lambda path: path.write_text("x")))(path)
+
+
+def dangling(path):
+    path.symlink_to("nowhere")
+
+
+def loop(path):
+    path.symlink_to(path.name)
+
+
+SUBSTITUTES = {"a directory": Path.mkdir, "a dangling link": dangling, "a link loop": loop}
+SUBSTITUTED = (
+    ".lock",
+    ".kafka_cleanshutdown",
+    "bootstrap.checkpoint",
+    *CHECKPOINTS,
+    "meta.properties",
+    QUORUM,
+    "t-0/partition.metadata",
+    "t-0/leader-epoch-checkpoint",
+    *(f"t-0/{SEGMENT}.{kind}" for kind in ("log", "index", "timeindex", "txnindex")),
+    "t-0/leader-epoch-checkpoint.tmp",
+    f"{POINTS}.tmp",
+    "__cluster_metadata-0/partition.metadata",
+    "__cluster_metadata-0/leader-epoch-checkpoint",
+)
+CHANGES |= {
+    f"{what} in place of {name}": lambda data, name=name, make=make: in_place_of(data / name, make)
+    for name in SUBSTITUTED
+    for what, make in SUBSTITUTES.items()
+    # A broker makes an empty log behind such a link: what it lacks are records.
+    if (what, name) != ("a dangling link", f"t-0/{SEGMENT}.log")
+} | {
+    f"{what} in place of {name}": lambda data, name=name, make=make: in_place_of(data / name, make)
+    for name in ("t-0", "none-0", "__cluster_metadata-0")
+    for what, make in {"a file": None, "a dangling link": dangling, "a link loop": loop}.items()
+}
+CHANGES |= {
+    "epochs: digits of other scripts": partial(
+        write, name="t-0/leader-epoch-checkpoint", content="0\n\u0661\n\u0660 \u0660\n"
+    ),
+    "points: digits of other scripts": partial(write, name=POINTS, content="0\n1\nt \u0660 \u0665\n"),
+    "quorum: no votedDirectoryId": partial(of_quorum, change=lambda state: state.pop("votedDirectoryId", None)),
+    "quorum: a bad votedDirectoryId": partial(of_quorum, change=lambda state: state.update(votedDirectoryId="zzz")),
+    "quorum: version 1, no votedDirectoryId": partial(
+        of_quorum, change=lambda state: (state.pop("votedDirectoryId", None), state.update(data_version=1))
+    ),
+    "quorum: version 0": partial(of_quorum, change=lambda state: state.update(data_version=0)),
+    "quorum: an unknown field": partial(of_quorum, change=lambda state: state.update(x=1)),
+    "directory: empty, t-0-future": lambda data: (data / f"t-0.{'0' * 32}-future").mkdir(),
+    "directory: t-0-future of another topic id": lambda data: (
+        copied(data, "t-0", f"t-0.{'0' * 32}-future"),
+        write(data, f"t-0.{'0' * 32}-future/partition.metadata", f"version: 0\ntopic_id: {OTHER_ID}"),
+    ),
+}
 
 # Files in a partition's directory.
 CHANGES |= {
@@ -487,14 +561,15 @@ CHANGES |= {f"groups: {what}": records("__consumer_offsets-1", record) for what,
 # Changes to the two directories of a broker. The metadata are in the first.
 
 
+def blank(data):
+    """Leave an empty directory, as a disk that was replaced and not formatted."""
+    shutil.rmtree(data)
+    data.mkdir()
+
+
 def holder(disks, partition="t-0"):
     """Return the directory that has a partition, and the other one."""
     return sorted(disks, key=lambda disk: not (disk / partition).exists())
-
-
-def in_place_of(directory):
-    shutil.rmtree(directory)
-    directory.write_text("x")
 
 
 def doubled(*disks, name="t-0"):
@@ -517,6 +592,9 @@ TWO_DISKS = {
     "the second: a metadata log": lambda one, other: shutil.copytree(
         one / "__cluster_metadata-0", other / "__cluster_metadata-0"
     ),
+    "the first: blank": lambda one, _: blank(one),
+    "the second: blank": lambda _, other: blank(other),
+    "the second: a file in place of the metadata log": lambda _, other: in_place_of(other / "__cluster_metadata-0"),
     "both: node.id 7": lambda *disks: [rewritten(disk, META, "node.id=7") for disk in disks],
     "both: a checkpoint": lambda *disks: [write(disk, POINTS, "x\n") for disk in disks],
     "both: no cluster.id": lambda *disks: [rewritten(disk, META, without="cluster.id") for disk in disks],
@@ -528,12 +606,20 @@ IN_ANY = (
     "bootstrap: garbage",
     "directory: empty, lost+found",
     "directory: empty, new-0",
+    *(f"{what} in place of {name}" for name in (".lock", POINTS, "meta.properties") for what in SUBSTITUTES),
 )
 OF_PARTITION = (
     *(name for name in CHANGES if name.startswith(("epochs: ", "topic id: "))),
     "file: backup.log",
     "file: x.swap",
     "folder: 00000000000000000009.log",
+    f"a directory in place of t-0/{SEGMENT}.log",
+    f"a directory in place of t-0/{SEGMENT}.index",
+    f"a link loop in place of t-0/{SEGMENT}.timeindex",
+    "a directory in place of t-0/leader-epoch-checkpoint",
+    "a directory in place of t-0/leader-epoch-checkpoint.tmp",
+    "a dangling link in place of t-0/leader-epoch-checkpoint",
+    "a directory in place of t-0/partition.metadata",
 )
 TWO_DISKS |= {f"the first: {name}": lambda one, _, name=name: CHANGES[name](one) for name in IN_ANY}
 TWO_DISKS |= {f"the second: {name}": lambda _, other, name=name: CHANGES[name](other) for name in IN_ANY}

@@ -492,3 +492,30 @@ def test_the_replica_that_was_in_sync_is_taken_also_if_it_has_fewer_records(clie
             starts = [client.offset(broker, topic, 0, -2) for topic in topics]
             assert starts == [50, 30, 0]
             assert client.produce(broker, "emptied", 0, 1)[0]["offset"] == 50
+
+
+def test_a_broker_that_started_with_a_new_metadata_log_gave_up_all_partitions(client, tmp_path):
+    """It renamed them `-stray`: a rescue makes partitions of them again, with all records and commits."""
+    data = tmp_path / "data"
+    with Broker(data, log=tmp_path / "log") as broker:
+        client.create(broker, "orders", 3)
+        for partition in range(3):
+            client.produce(broker, "orders", partition, 20)
+        client.commit(broker, "half", "orders", 0, 5)
+        rows, committed = client.consume(broker, "orders"), groups(client, broker)
+    shutil.rmtree(data / "__cluster_metadata-0")
+    (data / "bootstrap.checkpoint").unlink(missing_ok=True)
+    with Broker(tmp_path / "blank", log=tmp_path / "log"):
+        pass
+    shutil.copytree(tmp_path / "blank/__cluster_metadata-0", data / "__cluster_metadata-0")
+    shutil.copy(tmp_path / "blank/meta.properties", data)
+    with Broker(data, log=tmp_path / "log") as broker:
+        until(lambda: "orders" not in client.topics(broker) and list(data.glob("orders-2.*-stray")))
+    codes = [one.code for one in bl.check(data) if one.topic == "orders"]
+    assert codes == ["stray"] * 3
+    rescued = bl.rescue(data, to=tmp_path / "new")
+    assert rescued.topics["orders"] == 3
+    assert any("topic orders is in no metadata" in doubt for doubt in rescued.doubts)
+    with Broker(tmp_path / "new", log=tmp_path / "log") as broker:
+        assert client.consume(broker, "orders") == rows
+        assert groups(client, broker) == committed

@@ -117,7 +117,9 @@ def unserved(client, broker, path):
         with suppress(ValueError):
             topic, partition, leftover = parse_directory_name(directory.name)
             is_own = topic == "__cluster_metadata" or leftover in ("delete", "future")
-            if leftover == "stray" or not (is_own or (topic, partition) in served):
+            # What was being moved may become stray: the partition stays where it is.
+            is_stray = leftover == "stray" and not (directory.parent / f"{topic}-{partition}").exists()
+            if is_stray or not (is_own or leftover or (topic, partition) in served):
                 found.add(directory)
     return found
 

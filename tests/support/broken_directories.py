@@ -30,6 +30,11 @@ def first(data, extension="log"):
     return data / "t-0" / f"00000000000000000000.{extension}"
 
 
+def obstructed(data):
+    first(data, "timeindex").unlink()
+    first(data, "timeindex").mkdir()
+
+
 def last(data, extension="log"):
     return data / "t-0" / f"00000000000000000020.{extension}"
 
@@ -236,6 +241,8 @@ BROKEN = {
     "topic-id-differs": other_id,
     "topic-id-missing": lambda data: (data / "t-0/partition.metadata").unlink(),
     "partition-stray": stray,
+    "file-obstructed": obstructed,
+    "stray": lambda data: (data / f"t-1.{'0' * 32}-stray").mkdir(),
     "leftover": lambda data: (data / f"t-1.{'0' * 32}-delete").mkdir(),
     "name-unknown": lambda data: (data / "lost+found").mkdir(),
     "partition-twice": lambda data: shutil.copytree(data / "t-0", data / "t-00"),

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from brokerless.arguments import check_several, unknown
 from brokerless.checking.codes import LEVELS
 from brokerless.checking.directories import (
+    check_blank,
     check_cluster,
     check_directory,
     check_doubled,
@@ -27,11 +28,12 @@ from brokerless.errors import CorruptRecordError
 from brokerless.io import storage
 from brokerless.io.cores import cores
 from brokerless.io.runner import Threads
-from brokerless.layout import commit_journal
+from brokerless.layout import commit_journal, file_names
 from brokerless.layout.log_dir_files import LogDirFiles
 from brokerless.layout.topic_config import TopicConfig
 from brokerless.log.log import Log
 from brokerless.log_dir.log_dirs import LogDirs
+from brokerless.log_dir.start_faults import is_blank
 from brokerless.notes import collected
 
 if TYPE_CHECKING:
@@ -131,8 +133,12 @@ def _groups(
 ) -> tuple[list[Finding], list[tuple[list[str], LogDirs]]]:
     """Return findings about ids, and the paths that belong together, each with its directories."""
     names = [os.fspath(path) for path in paths]
+    blank = [name for name in names if is_blank(name) and not file_names.is_directory_name(os.path.basename(name))]
+    if len(blank) < len(names):
+        names = [name for name in names if name not in blank]
     with collected():
         conflicts = list(check_ids(names)) if checks_ids else []
+        conflicts += check_blank(blank, names) if checks_ids else []
         try:
             groups = [(names, LogDirs(*names) if listed is None else listed)]
         except ValueError as error:

@@ -463,8 +463,8 @@ CODES: dict[str, Code] = {
     "topic-id-missing": Code(
         "error",
         "a partition has no partition.metadata, in a cluster without ZooKeeper",
-        "It takes the partition for one that was never written to: it renames the directory `-stray`, and deletes it "
-        "later.",
+        "It takes the partition for one that was never written to: it renames the directory `-stray`, and reads it "
+        "no more.",
         "None.",
         "`brokerless repair` writes the file with the topic's id from the metadata, or from another partition",
         is_cured=True,
@@ -474,7 +474,7 @@ CODES: dict[str, Code] = {
     "topic-id-differs": Code(
         "error",
         "the topic id of a partition is not that of its topic",
-        "It renames the directory `-stray`, and deletes it later: the topic was deleted and created again.",
+        "It renames the directory `-stray`, and reads it no more: the topic was deleted and created again.",
         "A read returns the old topic's records.",
         "copy the directory first, if its records are wanted. Then let the broker remove it",
         is_unserved=True,
@@ -483,7 +483,7 @@ CODES: dict[str, Code] = {
     "partition-stray": Code(
         "error",
         "the cluster's metadata do not have the topic of a partition",
-        "It renames the directory `-stray`, and deletes it later.",
+        "It renames the directory `-stray`, and reads it no more.",
         "A read returns its records.",
         "copy the directory first, if its records are wanted. Put back the metadata log, if it is an old one",
         is_unserved=True,
@@ -510,7 +510,7 @@ CODES: dict[str, Code] = {
     "metadata-missing": Code(
         "warning",
         "no path has the metadata of the cluster",
-        "It starts. Unless another of its log.dirs has them, it renames all partitions `-stray`, to delete them later.",
+        "It starts. Unless another of its log.dirs has them, it renames all partitions `-stray`, and serves none.",
         "None.",
         "name the broker's other log directories too. Else put back the metadata log before a broker starts",
         is_unserved=True,
@@ -532,10 +532,19 @@ CODES: dict[str, Code] = {
         "name the broker's other log directories too. Else put back the directory before a broker starts",
         level="quick",
     ),
+    "stray": Code(
+        "warning",
+        "a broker gave up a partition's directory: its metadata did not have the topic",
+        "It loads the log, keeps the directory, and serves nothing of it. Before 3.7 it stops there.",
+        "A read skips it, unless its path is given.",
+        "if the topic was deleted, remove the directory. If the metadata were lost, `brokerless rescue` makes the "
+        "partition again",
+        level="quick",
+    ),
     "leftover": Code(
         "note",
         "files or directories are left of a deletion, a compaction or a move",
-        "It finishes or removes them when it starts. Before 3.7 a `-stray` directory stops it.",
+        "It finishes or removes them when it starts.",
         "Reads skip them.",
         "none is needed",
         is_cured=True,
@@ -556,6 +565,16 @@ CODES: dict[str, Code] = {
         "It cannot make the directory, and takes the log directory offline; without another one it does not start.",
         "Reads skip it.",
         "move the file out. Then see `partition-lost`",
+        stops_broker=True,
+        level="quick",
+    ),
+    "file-obstructed": Code(
+        "error",
+        "a directory, or a link that leads in a loop, is in the place of a file",
+        "It cannot open the file, and takes the log directory offline; without another one it does not start.",
+        "A read takes the file for missing.",
+        "move it out, and put the file back. `brokerless repair` makes indexes again",
+        is_cured=True,
         stops_broker=True,
         level="quick",
     ),
@@ -594,6 +613,14 @@ CODES: dict[str, Code] = {
         "It ignores the file.",
         "Reads skip it.",
         "none is needed; look where it comes from",
+        level="quick",
+    ),
+    "shutdowns-differ": Code(
+        "warning",
+        "the log directories of a broker are of different shutdowns",
+        "It starts, and tells its controller that it was shut down uncleanly.",
+        "Partitions in the older directory may lack records.",
+        "put back the directories of one moment, if one of them is a snapshot; a replica fetches what it lacks",
         level="quick",
     ),
     "ids-missing": Code(

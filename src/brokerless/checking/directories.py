@@ -9,6 +9,7 @@ from brokerless.checking.finding import Finding
 from brokerless.errors import BrokerlessError, CorruptRecordError
 from brokerless.io import storage
 from brokerless.layout import checkpoints, file_names
+from brokerless.layout.log_dir_files import LogDirFiles, different_shutdowns
 from brokerless.log_dir.start_faults import (
     absent_partitions,
     conflicting_ids,
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from brokerless.layout.checkpoints import MetaProperties
-    from brokerless.layout.log_dir_files import LogDirFiles
     from brokerless.log_dir.log_dirs import LogDirs
     from brokerless.log_dir.start_faults import Fault
     from brokerless.state.cluster import ClusterState
@@ -49,7 +49,7 @@ def check_directory(root: LogDirFiles, beside: Collection[str]) -> Iterator[Find
             parsed = file_names.parse_directory_name(name)
             if parsed.leftover:
                 yield Finding(
-                    code="leftover",
+                    code="stray" if parsed.leftover == "stray" else "leftover",
                     topic=parsed.topic,
                     partition=parsed.partition,
                     path=f"{root.path}/{name}",
@@ -58,6 +58,12 @@ def check_directory(root: LogDirFiles, beside: Collection[str]) -> Iterator[Find
             # A broker loads what it is about to delete. A replica that is being moved here is checked as a log.
             if parsed.leftover in ("delete", "stray"):
                 yield from map(_of_fault, partition_faults(f"{root.path}/{name}"))
+
+
+def check_blank(paths: Iterable[str], beside: Collection[str]) -> Iterator[Finding]:
+    """Check directories of new disks, without any files, beside the others of their broker."""
+    for path in paths:
+        yield from map(_of_fault, missing_ids(path, beside))
 
 
 def _of_fault(fault: Fault) -> Finding:
@@ -75,6 +81,8 @@ def check_ids(paths: Iterable[str]) -> Iterator[Finding]:
             by_node.setdefault(meta.node_id, {})[path] = meta
     for metas in by_node.values():
         yield from map(_of_fault, conflicting_ids(metas))
+    for path, message in different_shutdowns(map(LogDirFiles, {path for metas in by_node.values() for path in metas})):
+        yield Finding(code="shutdowns-differ", path=f"{path}/{checkpoints.CLEAN_SHUTDOWN}", message=message)
 
 
 def check_doubled(roots: Iterable[LogDirFiles]) -> Iterator[Finding]:

@@ -35,7 +35,7 @@ from brokerless.log.aborted_transactions import transactions
 from brokerless.log.offsets_for_times import max_timestamp
 from brokerless.log.segment import NO_END, transaction_index, walk_whole_batches
 from brokerless.log.unlikely_times import unlikely_time
-from brokerless.log_dir.start_faults import partition_faults
+from brokerless.log_dir.start_faults import obstructed_files, partition_faults
 from brokerless.metadata.directory import is_fatal_snapshot
 from brokerless.notes import collected
 from brokerless.recovery.segment_replay import feed
@@ -221,14 +221,16 @@ class LogCheck:
     def _names(self) -> Iterator[Finding]:
         if self._log.files.is_file:
             return
-        files = set(storage.list_files(self._log.path))
+        files, obstructed = set(storage.list_files(self._log.path)), set(obstructed_files(self._log.path))
         is_metadata = self._log.topic == METADATA_TOPIC
         for name in storage.list_directory(self._log.path):
             if (is_metadata and _QUORUM_FILE.fullmatch(name)) or name in _SMALL_FILES:
                 continue
             path = self._path(name)
+            if name in obstructed:
+                continue
             if name not in files:
-                yield self._finding("file-foreign", path, "a broker passes directories over")
+                yield self._finding("file-foreign", path, "a broker passes over what is no file")
             elif is_fatal(name) or name.startswith(SET_ASIDE) or (is_metadata and is_fatal_snapshot(name)):
                 # The one is among the faults below, and the other of our own.
                 continue
@@ -251,8 +253,9 @@ class LogCheck:
             if self._log.topic != METADATA_TOPIC or fault.code != "topic-id-damaged":
                 yield self._finding(fault.code, fault.path, fault.finding)
         path = self._path(checkpoints.PARTITION_METADATA)
-        has_id = self._log.topic in (None, METADATA_TOPIC) or storage.exists(path)
-        if self._log.root.is_kraft and not has_id:
+        # Without an id, a replica that is being moved here becomes stray, and the partition stays where it is.
+        needs_id = self._log.topic not in (None, METADATA_TOPIC) and not self._log.path.endswith("-future")
+        if self._log.root.is_kraft and needs_id and not storage.exists(path):
             yield self._finding("topic-id-missing", path, "the file is missing")
 
     def _offsets(self) -> Iterator[Finding]:

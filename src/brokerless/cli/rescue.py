@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from brokerless.arguments import listed_few
 from brokerless.cli import terminal
 from brokerless.cli.healing_report import print_left, print_repaired, print_reports
 from brokerless.cli.options import BytesProgress, as_json, existing_path, int_from, known_release, moment
@@ -128,9 +129,15 @@ def _pair(text: str) -> tuple[str, str]:
 def _show(found: Rescue, *, is_dry: bool) -> None:
     for note in found.notes:
         terminal.say(f"note: {note}")
+    # Partitions of a topic that miss the same for the same reason share a line.
+    alike: dict[tuple[bool, str, str], list[int]] = {}
     for missing in found.missing:
-        what = "lost" if missing.is_gone else "perhaps lost"
-        terminal.say(f"{what}: {missing.topic}-{missing.partition}: {missing.reason}")
+        alike.setdefault((missing.is_gone, missing.topic, missing.reason), []).append(missing.partition)
+    for (is_gone, topic, reason), partitions in alike.items():
+        which = f"{topic}-{partitions[0]}"
+        if len(partitions) > 1:
+            which = f"{len(partitions)} partitions of {topic} ({listed_few(map(str, partitions))})"
+        terminal.say(f"{'lost' if is_gone else 'perhaps lost'}: {which}: {reason}")
     print_repaired(found)
     print_left(found, is_dry=is_dry)
     count = sum(found.topics.values())

@@ -7,13 +7,15 @@
 - Directories with another topic id are of an older topic of the same name. They do not count.
 - A replica that does not tell its topic's id counts behind those that do: it may be of an older topic.
 - A replica that was being moved to another disk (`-future`) counts behind others of the same rank. One that its broker
-  gave up (`-stray`) counts if there is no other, and the metadata know its topic.
+  gave up (`-stray`) counts if there is no other, unless another topic has its name. A broker that starts with a new
+  metadata log gives up all that it has.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import os
 from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -31,11 +33,14 @@ from brokerless.log_dir.copying import check_at_rest
 from brokerless.wording import option
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     from brokerless.healing.surviving_metadata import SurvivingImage
 
 _T = TypeVar("_T")
+
+# `LocalLog.logDirNameWithSuffixCappedLength`
+_LONGEST_NAME = 255
 
 
 @dataclass
@@ -117,7 +122,11 @@ def open_disks(paths: Iterable[str]) -> list[LogDirFiles]:
 
 
 def find_topics(
-    roots: Iterable[LogDirFiles], image: SurvivingImage | None, wanted: set[str] | None, notes: list[str]
+    roots: Iterable[LogDirFiles],
+    image: SurvivingImage | None,
+    wanted: set[str] | None,
+    notes: list[str],
+    doubts: list[str],
 ) -> tuple[dict[str, FoundTopic], set[str]]:
     """Return the topics by name, sorted, and the names of those that are not wanted.
 
@@ -126,6 +135,7 @@ def find_topics(
         image: the metadata; None: no disk has any.
         wanted: only these topics; None: all.
         notes: gets what is not used, and what is not certain, a sentence each.
+        doubts: gets what is said of replicas that no metadata and no other replica belong to, a sentence each.
 
     Raises:
         ValueError: there is no topic of a wanted name; a topic has several ids, and no metadata tell which one counts;
@@ -136,6 +146,8 @@ def find_topics(
     for name in [name for name in by_metadata if not _is_topic(name)]:
         notes.append(f"left out: a topic of the metadata whose name is not one: {name!r}")
         del by_metadata[name]
+    names = {topic_id: name for name, topic_id in by_metadata.items()}
+    _move_lone_strays(strays, here, {*by_metadata, *here}, names)
     known = {*by_metadata, *here}
     for name in wanted or ():
         if name not in known:
@@ -151,7 +163,16 @@ def find_topics(
         for number, replicas in here.get(name, {}).items():
             if of_topic := [replica for replica in replicas if replica.topic_id in (None, topic_id)]:
                 topic.replicas[number] = of_topic
-    _add_strays(topics, strays, {} if image is None else image.topic_names, notes)
+        paths = [one.log.path for replicas in topic.replicas.values() for one in replicas if one.state == "stray"]
+        if paths:
+            # A long topic's name is shortened in that of the directory.
+            cut = "; the name may be cut" if any(len(os.path.basename(path)) == _LONGEST_NAME for path in paths) else ""
+            doubts.append(
+                f"topic {name} is in no metadata, and comes from directories that a broker gave up: {listed_few(paths)}"
+                f"{cut}. It was deleted, or the broker started with a new metadata log: leave the topic out if it was "
+                "deleted"
+            )
+    _add_strays(topics, strays, names, notes, doubts)
     for topic in topics.values():
         _count(topic, notes, has_metadata=image is not None)
     if image is None and any(not file_names.is_internal(name) for name in topics):
@@ -215,7 +236,7 @@ def _topic_id(
         places = ", ".join(f"{topic_id} in {of_id[0]}" for topic_id, of_id in paths.items())
         raise ValueError(
             f"topic {name!r} was created several times, and no metadata tell which one counts: {places}; leave "
-            "out the disks of the others"
+            "out the disks of the others, or move their directories out"
         )
     else:
         chosen = next(iter(paths), None) or checkpoints.random_id()
@@ -230,20 +251,48 @@ def _topic_id(
     return chosen
 
 
+def _move_lone_strays(
+    strays: list[Replica],
+    here: dict[str, dict[int, list[Replica]]],
+    known: Collection[str],
+    names: Mapping[str, str],
+) -> None:
+    """Move replicas that their brokers gave up to the others if nothing else has a topic of their name, or their id."""
+    for replica in list(strays):
+        name = replica.log.topic or ""
+        if name not in known and replica.topic_id not in names:
+            here[name][replica.log.partition or 0].append(replica)
+            strays.remove(replica)
+
+
 def _add_strays(
-    topics: Mapping[str, FoundTopic], strays: Iterable[Replica], names: Mapping[str, str], notes: list[str]
+    topics: Mapping[str, FoundTopic],
+    strays: Iterable[Replica],
+    names: Mapping[str, str],
+    notes: list[str],
+    doubts: list[str],
 ) -> None:
     """Add replicas that their brokers gave up to partitions that have no other."""
+    older: dict[tuple[str, str | None], list[str]] = defaultdict(list)
     for replica in strays:
         # A long topic's name is shortened in that of the directory: its id tells it.
-        topic = topics.get(names.get(replica.topic_id or "", ""))
-        number, path = replica.log.partition or 0, replica.log.path
-        others = [] if topic is None else topic.replicas.get(number, [])
-        if topic is None or any(other.state != "stray" for other in others):
+        name = names.get(replica.topic_id or "", replica.log.topic or "")
+        topic, number, path = topics.get(name), replica.log.partition or 0, replica.log.path
+        if topic is None:
+            continue
+        if replica.topic_id != topic.topic_id:
+            older[name, replica.topic_id].append(path)
+        elif any(other.state != "stray" for other in topic.replicas.get(number, [])):
             notes.append(f"not used: {path}: the broker found that its topic was deleted, or moved to other nodes")
         else:
-            notes.append(f"{topic.name}-{number} comes from {path}: its broker had given it up, and no other is left")
+            notes.append(f"{name}-{number} comes from {path}: its broker had given it up, and no other is left")
             topic.replicas.setdefault(number, []).append(replica)
+    for (name, topic_id), paths in older.items():
+        which = "tell no topic id" if topic_id is None else f"have the topic id {topic_id}"
+        doubts.append(
+            f"not used: {listed_few(paths)}, which a broker gave up: they {which}, and the topic of the name {name} "
+            f"has the id {topics[name].topic_id}. Each can be read as a partition directory"
+        )
 
 
 def _count(topic: FoundTopic, notes: list[str], *, has_metadata: bool) -> None:

@@ -298,7 +298,7 @@ class RepairPlan:
 
     def _copy_root(self, result: Repair, to: str, ends: dict[tuple[str, int], Loaded]) -> None:
         """Copy the log directory's own files, and partitions that are being moved or have no topic."""
-        names = set(storage.list_directory(self._root_path))
+        names = set(storage.list_files(self._root_path))
         for name in _ROOT_FILES:
             if name in names:
                 copy_file(f"{self._root_path}/{name}", f"{to}/{name}")
@@ -314,7 +314,7 @@ class RepairPlan:
         for name, content in self._checkpoints(result.to, ends):
             disk.atomic_write(f"{to}/{name}", content)
         marker = f"{self._root_path}/{checkpoints.CLEAN_SHUTDOWN}"
-        if storage.exists(marker) and not result.lost:
+        if storage.is_file(marker) and not result.lost:
             copy_file(marker, f"{to}/{checkpoints.CLEAN_SHUTDOWN}")
         elif storage.exists(marker) or not self._has_unusable:
             disk.atomic_write(f"{to}/{checkpoints.CLEAN_SHUTDOWN}", _NO_EPOCH)
@@ -428,6 +428,9 @@ class RepairPlan:
 
 
 def _save(content: Slice, to: str) -> None:
+    # What is no file has no bytes to keep.
+    if not storage.is_file(content.path):
+        return
     with storage.File(content.path) as source, disk.create(to) as output:
         for position in range(content.start, content.end, _BLOCK):
             output.append(source.read(position, min(_BLOCK, content.end - position)))

@@ -30,6 +30,7 @@ from brokerless.healing.surviving_metadata import surviving_metadata
 from brokerless.io import storage
 from brokerless.io.runner import Threads
 from brokerless.layout import checkpoints, file_names, lost_offsets
+from brokerless.layout.log_dir_files import different_shutdowns
 from brokerless.log_dir.copying import FilesAtRest
 from brokerless.metadata.directory import first_snapshot, formatted_snapshot
 from brokerless.state.internal_topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
@@ -219,6 +220,10 @@ class RescuePlan:
         roots, rename = open_disks(disks), dict(rename or {})
         at_rest = FilesAtRest(root.path for root in roots)
         result = Rescue(to=to, doubts=damaged_checkpoints(roots))
+        result.doubts += [
+            f"{message}: one may be an older snapshot, and its partitions may lack records"
+            for _, message in different_shutdowns(roots)
+        ]
         old_id = same_cluster(roots, cluster_id, result.notes)
         result.cluster_id = cluster_id or old_id or checkpoints.random_id()
         nodes = sorted(nodes if nodes is not None else list(node_ids(roots))[:1] or [1])
@@ -253,7 +258,7 @@ class RescuePlan:
             rename=rename,
         )
         image = None if metadata is None else metadata.image
-        found, others = find_topics(roots, image, topics, result.notes)
+        found, others = find_topics(roots, image, topics, result.notes, result.doubts)
         _check_names(rename, found)
         cluster.find_tiered(found.values(), {*found, *others})
         partitions = []

@@ -6,6 +6,7 @@ running broker truncates files, and truncation under a mapping kills the process
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import io
 import os
@@ -24,6 +25,8 @@ _ZEROS = bytes(_BLOCK)
 # The limit for files that are read as a whole. They are small in logs that a broker wrote: an index has 10 MiB by
 # default. A hostile file must not make us allocate its size.
 _MAX_WHOLE = 64 << 20
+# The errors that say what is in the place of a file, and not that it may not be read.
+_OBSTRUCTED = (errno.EISDIR, errno.ELOOP, errno.EINVAL, errno.ENXIO)
 
 
 def absolute(path: str) -> str:
@@ -45,11 +48,11 @@ def list_subdirectories(path: str) -> list[str]:
     if is_remote(path):
         return sorted(name for name, is_prefix in remote.list_directory(path, is_fresh=False).items() if is_prefix)
     with os.scandir(path) as entries:
-        return sorted(entry.name for entry in entries if entry.is_dir())
+        return sorted(entry.name for entry in entries if _is_directory(entry))
 
 
 def list_files(path: str) -> list[str]:
-    """Return the names in a directory that are not those of directories, in no order.
+    """Return the names in a directory that are of no directory, and of no link that leads nowhere; in no order.
 
     Raises:
         OSError: as for `list_directory`.
@@ -57,13 +60,24 @@ def list_files(path: str) -> list[str]:
     if is_remote(path):
         return [name for name, is_prefix in remote.list_directory(path).items() if not is_prefix]
     with os.scandir(path) as entries:
-        return [entry.name for entry in entries if not entry.is_dir()]
+        return [
+            entry.name
+            for entry in entries
+            if not _is_directory(entry) and not (entry.is_symlink() and not os.path.exists(entry.path))
+        ]
 
 
 def subdirectory_ids(path: str) -> frozenset[tuple[str, int]]:
     """Return the name and inode of each directory in a local directory, to detect replaced directories."""
     with os.scandir(path) as entries:
-        return frozenset((entry.name, entry.inode()) for entry in entries if entry.is_dir())
+        return frozenset((entry.name, entry.inode()) for entry in entries if _is_directory(entry))
+
+
+def _is_directory(entry: os.DirEntry[str]) -> bool:
+    # Only a loop of links fails. As in Java, it is no directory.
+    with contextlib.suppress(OSError):
+        return entry.is_dir()
+    return False
 
 
 def is_directory(path: str) -> bool:
@@ -84,6 +98,21 @@ def link_target(path: str) -> str | None:
 def exists(path: str) -> bool:
     """Return whether `path` exists."""
     return remote.exists(path) if is_remote(path) else os.path.exists(path)
+
+
+def is_broken_link(path: str) -> bool:
+    """Return whether `path` is a symbolic link that leads nowhere, or in a loop."""
+    return is_link(path) and not os.path.exists(path)
+
+
+def is_link_loop(path: str) -> bool:
+    """Return whether `path` is a symbolic link that leads in a loop, so that no file can be made behind it."""
+    if is_broken_link(path):
+        try:
+            os.stat(path)
+        except OSError as error:
+            return error.errno == errno.ELOOP
+    return False
 
 
 def size(path: str) -> int:
@@ -110,10 +139,16 @@ def read_all(path: str) -> bytes:
     """Return a small file's content.
 
     Raises:
-        OSError: the file cannot be read, is no regular file, or is larger than 64 MiB.
+        CorruptRecordError: something else is in the place of the file: a directory, a device, or a loop of links.
+        OSError: the file cannot be read, or is larger than 64 MiB.
     """
-    with File(path) as file:
-        return file.read(0, _bounded(file))
+    try:
+        with File(path) as file:
+            return file.read(0, _bounded(file))
+    except OSError as error:
+        if error.errno not in _OBSTRUCTED:
+            raise
+        raise CorruptRecordError(f"cannot be read as a file: {error.strerror}", path=path) from error
 
 
 def check_no_link(path: str) -> None:

@@ -317,7 +317,7 @@ def check_quorum_state(content: bytes) -> None:
     Raises:
         CorruptRecordError: a controller could not read the file, and would not start.
 
-    >>> check_quorum_state(b'{"leaderId":1,"leaderEpoch":2,"votedId":-1,"data_version":1}')
+    >>> check_quorum_state(b'{"leaderId":1,"leaderEpoch":2,"votedId":-1,"data_version":0}')
     """
     line = (_lines(content) or [""])[0]
     try:
@@ -330,6 +330,12 @@ def check_quorum_state(content: bytes) -> None:
             raise CorruptRecordError(f"quorum state is malformed: no number {name!r} in it")
     if state["data_version"] not in (0, 1):
         raise CorruptRecordError(f"quorum state has an unknown version: stored {state['data_version']}, known 0 and 1")
+    voted = state.get("votedDirectoryId")
+    if voted is None and "votedDirectoryId" not in state:
+        if state["data_version"]:
+            raise CorruptRecordError("quorum state is malformed: of version 1, and without votedDirectoryId")
+    elif not isinstance(voted, str) or not _is_uuid(voted, 0):
+        raise CorruptRecordError(f"quorum state is malformed: no votedDirectoryId: {excerpt(str(voted))}")
 
 
 def parse_properties(content: bytes) -> dict[str, str]:
@@ -421,7 +427,8 @@ def _drop_empty_tail(parts: list[str]) -> list[str]:
 
 
 def _integer(text: str, bits: int) -> int:
-    if re.fullmatch(r"[+-]?[0-9]{1,64}", text):
+    # Digits of all scripts, as Java's parseInt.
+    if re.fullmatch(r"[+-]?\d{1,64}", text) and max(text) <= "\uffff":
         value = int(text)
         if -(1 << bits - 1) <= value < 1 << bits - 1:
             return value

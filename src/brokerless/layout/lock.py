@@ -15,7 +15,7 @@ import struct
 import sys
 import threading
 
-from brokerless.errors import LogInUseError
+from brokerless.errors import CorruptRecordError, LogInUseError
 from brokerless.io import disk, storage
 
 # The device and inode of each lock file that this process holds.
@@ -31,6 +31,7 @@ class Lock:
 
     Raises:
         LogInUseError: another process, or this one, holds the lock.
+        CorruptRecordError: a directory, or a link that leads nowhere, is in the place of the file.
         ValueError: the path is in an object store, which has no locks.
 
     >>> from brokerless.io import disk
@@ -95,11 +96,7 @@ def is_held(path: str) -> bool:
     with _guard:
         if _identity(path) in _held:
             return True
-        try:
-            with storage.open_regular(path) as file:
-                return _holder(file.fileno()) is not None
-        except FileNotFoundError:
-            return False
+        return _holder_of(path) is not None
 
 
 def check_free(path: str) -> None:
@@ -113,13 +110,20 @@ def check_free(path: str) -> None:
     with _guard:
         if _identity(path) in _held:
             raise _held_here(path)
-        try:
-            with storage.open_regular(path) as file:
-                holder = _holder(file.fileno())
-        except FileNotFoundError:
-            return
+        holder = _holder_of(path)
         if holder is not None:
             raise _held_by(holder, path)
+
+
+def _holder_of(path: str) -> int | None:
+    """Return the process that holds a lock file, as `_holder`. What is no file in its place, nobody can hold."""
+    if storage.is_directory(path) or storage.is_broken_link(path):
+        return None
+    try:
+        with storage.open_regular(path) as file:
+            return _holder(file.fileno())
+    except FileNotFoundError:
+        return None
 
 
 def _held_here(path: str) -> LogInUseError:
@@ -161,12 +165,17 @@ def _name(process: int | None) -> str:
 def _identity(file: str | int) -> tuple[int, int]:
     try:
         found = os.stat(file)
-    except FileNotFoundError:
+    except OSError as error:
+        if error.errno not in (errno.ENOENT, errno.ELOOP):
+            raise
         return (-1, -1)
     return (found.st_dev, found.st_ino)
 
 
 def _opened(path: str) -> disk.Output:
+    # A link that leads nowhere is neither there to open, nor absent to create.
+    if storage.is_directory(path) or storage.is_broken_link(path):
+        raise CorruptRecordError("no lock can be taken: what is in its place is no file; remove it", path=path)
     while True:
         try:
             return disk.open_existing(path)

@@ -21,7 +21,7 @@ from brokerless.layout.commit_journal import Journal
 from brokerless.notes import note
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
 _T = TypeVar("_T")
 
@@ -98,7 +98,10 @@ class LogDirFiles:
     @cached_property
     def broker_epoch(self) -> int | None:
         """The broker epoch in the clean-shutdown marker."""
-        return self._parsed(checkpoints.CLEAN_SHUTDOWN, checkpoints.parse_clean_shutdown, None)
+        # As a broker, which reads it with whatever error as a marker without an epoch.
+        with contextlib.suppress(CorruptRecordError):
+            return self._parsed(checkpoints.CLEAN_SHUTDOWN, checkpoints.parse_clean_shutdown, None)
+        return None
 
     @cached_property
     def recovery_points(self) -> dict[tuple[str, int], int]:
@@ -138,7 +141,7 @@ class LogDirFiles:
         nothing = checkpoints.MetaProperties(version=0, cluster_id=None, node_id=None, directory_id=None)
         try:
             return self._parsed(checkpoints.META_PROPERTIES, checkpoints.parse_meta_properties, nothing)
-        except (CorruptRecordError, IsADirectoryError) as error:
+        except CorruptRecordError as error:
             note(f"read as if without ids: {error}")
             return nothing
 
@@ -146,7 +149,7 @@ class LogDirFiles:
         """Read a checkpoint. It is shared by all partitions, so a malformed one is ignored, as Kafka does."""
         try:
             return self._parsed(name, checkpoints.parse_offset_checkpoint, {})
-        except (CorruptRecordError, IsADirectoryError) as error:
+        except CorruptRecordError as error:
             note(f"read as if without entries: {error}")
             return {}
 
@@ -171,6 +174,22 @@ class LogDirFiles:
 
     def _file(self, name: str) -> str:
         return f"{self.path}/{name}"
+
+
+def different_shutdowns(roots: Iterable[LogDirFiles]) -> Iterator[tuple[str, str]]:
+    """Yield a directory of each node whose directories were shut down at different broker epochs, and what is wrong.
+
+    A broker writes one epoch to all of them: one of them is older than the others.
+    """
+    by_node: dict[int, dict[int, str]] = {}
+    for root in roots:
+        with contextlib.suppress(CorruptRecordError):
+            if root.node_id is not None and root.broker_epoch is not None:
+                by_node.setdefault(root.node_id, {}).setdefault(root.broker_epoch, root.path)
+    for node, epochs in by_node.items():
+        if len(epochs) > 1:
+            places = ", ".join(f"{epoch} in {path}" for epoch, path in sorted(epochs.items()))
+            yield epochs[min(epochs)], f"node {node} was shut down at different broker epochs: {places}"
 
 
 def partitions_in(path: str, names: Iterable[str]) -> list[str]:

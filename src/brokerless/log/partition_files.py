@@ -79,7 +79,10 @@ class PartitionFiles:
                 cure = f"; it is a log directory: LogDirs({self.path!r}) reads all its topics" if is_around else ""
                 raise ValueError(f"not a partition directory: {self.path!r} holds no segment{cure}") from error
         # The topic may have been created again. The checkpoints then describe the new partition of that name.
-        self._is_former = leftover in ("delete", "stray")
+        self._is_former = leftover in ("delete", "stray") or (
+            # Beside the partition itself, as no broker leaves one that is being moved here.
+            leftover == "future" and storage.is_directory(f"{os.path.dirname(absolute)}/{self.topic}-{self.partition}")
+        )
         around = os.path.dirname(os.path.dirname(given) if self.is_file else given)
         if root is None and is_remote(around):
             # On an object store, whether a checkpoint exists is answered from the last listing. Renew it.

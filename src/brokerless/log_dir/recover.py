@@ -350,9 +350,10 @@ def _foresee_metadata(
             "ZooKeeper recreates it"
         )
     found.faults += map(str, quorum_faults(root.path))
-    if storage.exists(f"{root.path}/{METADATA}"):
+    has_log = storage.is_directory(f"{root.path}/{METADATA}")
+    if has_log:
         of_metadata = partition_faults(f"{root.path}/{METADATA}")
-        found.faults += [str(fault) for fault in of_metadata if fault.code == "file-unknown"]
+        found.faults += [str(fault) for fault in of_metadata if fault.code != "topic-id-damaged"]
     found.has_metadata = root.bootstrap is not None or root.cluster.image is not None
     if root.cluster.image is not None and root.cluster.image.refusal is not None:
         cure = "copy the metadata log from another controller; without one, `brokerless rescue` makes a new cluster"
@@ -361,7 +362,6 @@ def _foresee_metadata(
     _foresee_partitions(root, found, topics, beside)
     if root.partitions and (missing := root.cluster.missing_metadata()):
         found.missing_metadata.append(missing)
-    has_log = storage.exists(f"{root.path}/{METADATA}")
     if has_log and any(name.endswith(".log") for name in storage.list_directory(f"{root.path}/{METADATA}")):
         # A broker recovers all of it at each start, whatever the marker says (KafkaMetadataLog).
         found.notes += [
@@ -422,12 +422,15 @@ def _checked(
     if file_names.is_partition_directory(names):
         raise ValueError(f"not a log directory: {path!r} is one partition's; recover the directory around it")
     if not LogDirFiles.is_root(names):
+        for fault in missing_ids(path, beside):
+            raise fault.error()
         hint = hint_at_log_dirs(path) or "; give one of a broker's log.dirs"
         raise ValueError(f"not a log directory: {path!r} has none of its files{hint}")
     check_free(f"{path}/{checkpoints.LOCK}")
     pending = Journal.read(path)
     check_file(path)
-    for fault in start_faults(path, beside):
+    # The worst come first: those of which a broker stops though it has other directories.
+    for fault in sorted(start_faults(path, beside), key=lambda fault: fault.takes_offline):
         # Recovery needs nothing of the quorum's files: what it forecasts says that they keep a broker from starting.
         if fault.code != "quorum-damaged":
             raise fault.error()

@@ -78,8 +78,13 @@ def start_faults(path: str, beside: Collection[str] = ()) -> Iterator[Fault]:
     yield from _damaged_files(path, beside)
     yield from _wrong_names(path)
     yield from quorum_faults(path)
+    metadata, is_home = f"{path}/{METADATA}", not any(map(_has_metadata, beside))
+    is_taken = storage.exists(metadata) or (is_home and storage.is_link(metadata))
+    if is_taken and not _has_metadata(path):
+        message = "a file is where a broker has the directory of the metadata log"
+        yield Fault("name-taken", metadata, message, "move it out")
     # A broker reads it beside its metadata log.
-    if storage.exists(f"{path}/{METADATA}") or not any(storage.exists(f"{other}/{METADATA}") for other in beside):
+    if _has_metadata(path) or is_home:
         for file, error in _unreadable(f"{path}/{checkpoints.BOOTSTRAP}", check_bootstrap):
             cure = "put back a copy; if the cluster has started, remove the file"
             yield Fault("metadata-damaged", file, _why(error), cure)
@@ -101,9 +106,22 @@ def obstacles(cluster: Cluster, topics: Iterable[str] = ()) -> Iterator[str]:
 def missing_ids(path: str, beside: Collection[str] = ()) -> Iterator[Fault]:
     """Yield the fault if a log directory of a KRaft broker has no ids. Arguments are as for `start_faults`."""
     file = f"{path}/{checkpoints.META_PROPERTIES}"
-    if not storage.exists(file) and _is_kraft(path, beside):
+    if not storage.exists(file) and not storage.is_link_loop(file) and _is_kraft(path, beside):
         message = "the file is missing, and a KRaft broker needs one in each of its log.dirs"
-        yield Fault("ids-missing", file, message, _cure_of_ids(path, beside, "put it back"))
+        cure = _cure_of_ids(path, beside, "put it back")
+        if is_blank(path):
+            message = "the directory is empty, and a KRaft broker starts only if each of its log.dirs is formatted"
+            cure = "mount the right disk, or format this one (`kafka-storage.sh format --ignore-formatted`)"
+        yield Fault("ids-missing", file, message, cure)
+
+
+def _has_metadata(path: str) -> bool:
+    return storage.is_directory(f"{path}/{METADATA}")
+
+
+def is_blank(path: str) -> bool:
+    """Return whether a directory is that of a new disk: without files, but perhaps with the file system's own."""
+    return storage.is_directory(path) and set(storage.list_directory(path)) <= {"lost+found"}
 
 
 def _cure_of_ids(path: str, beside: Collection[str], cure: str) -> str:
@@ -123,7 +141,7 @@ def _is_kraft(path: str, beside: Collection[str]) -> bool:
     Without ids in any of them, only a metadata log or topic ids tell.
     """
     paths = {path, *beside}
-    if any(storage.exists(f"{one}/{METADATA}") or LogDirFiles(one).is_kraft for one in paths):
+    if any(_has_metadata(one) or LogDirFiles(one).is_kraft for one in paths):
         return True
     has_ids = any(storage.exists(f"{one}/{checkpoints.META_PROPERTIES}") for one in paths)
     return not has_ids and has_topic_ids(path)
@@ -203,9 +221,29 @@ def doubled_partitions(directories: Iterable[str]) -> Iterator[Fault]:
             # No name of a leftover is a path.
             others = [seen.setdefault((topic, partition, place), path) for place in (leftover, f"{around}/")]
             other = next((other for other in others if other != path), None)
-            if other is not None:
+            if other is not None and not _is_stray_move(path, other):
                 message = f"{topic}-{partition} is in {other}, too"
                 yield Fault("partition-twice", path, message, "move out the directory that has less")
+
+
+def _is_stray_move(path: str, other: str) -> bool:
+    """Return whether one of two directories of a partition is a `-future` that a KRaft broker makes stray.
+
+    A broker compares its topic id with the metadata before it renames it to the name of the other one.
+    """
+    moves = [one for one in (path, other) if one.endswith("-future")]
+    if len(moves) != 1 or not LogDirFiles(os.path.dirname(path)).is_kraft:
+        return False
+    moving, present = (_topic_id(one) for one in sorted((path, other), key=lambda one: one != moves[0]))
+    return present is not None and moving != present
+
+
+def _topic_id(directory: str) -> str | None:
+    with suppress(BrokerlessError, OSError):
+        return checkpoints.parse_partition_metadata(
+            storage.read_all(f"{directory}/{checkpoints.PARTITION_METADATA}")
+        ).topic_id
+    return None
 
 
 def taken_names(cluster: Cluster) -> Iterator[Fault]:
@@ -213,8 +251,9 @@ def taken_names(cluster: Cluster) -> Iterator[Fault]:
 
     A log directory in which it cannot make one goes offline.
     """
-    takes_offline = not storage.exists(f"{cluster.path}/{METADATA}")
-    for name in sorted(storage.list_files(cluster.path)):
+    takes_offline = not _has_metadata(cluster.path)
+    directories = storage.list_subdirectories(cluster.path)
+    for name in sorted(set(storage.list_directory(cluster.path)).difference(directories)):
         with suppress(ValueError):
             topic, partition, leftover = file_names.parse_directory_name(name)
             if not leftover and cluster.is_home((topic, partition)):
@@ -343,22 +382,46 @@ def partition_faults(directory: str) -> Iterator[Fault]:
             "remove it, and recover the log, which rebuilds the epochs",
         ),
     ):
-        for file, error in _unreadable(f"{directory}/{name}", parse):
+        obstructs = storage.is_broken_link if name == checkpoints.LEADER_EPOCHS else _never
+        for file, error in _unreadable(f"{directory}/{name}", parse, obstructs):
             yield Fault(code, file, _why(error), cure, _takes_offline(os.path.dirname(directory), error))
+    for name in obstructed_files(directory):
+        message = "a directory, or a link that leads in a loop, is in the place of a file"
+        takes_offline = not _has_metadata(os.path.dirname(directory))
+        yield Fault("file-obstructed", f"{directory}/{name}", message, "move it out", takes_offline)
+
+
+def obstructed_files(directory: str) -> Iterator[str]:
+    """Yield the names in a partition's directory of what is no file, where a broker opens one to read or to write."""
+    files = set(storage.list_files(directory))
+    segments = {name for name in files if name.endswith(".log") and file_names.live_base_offset(name) is not None}
+    for name in sorted(set(storage.list_directory(directory)) - files):
+        path, (offset, _, kind) = f"{directory}/{name}", name.partition(".")
+        if storage.is_broken_link(path) and (kind == "txnindex" or not storage.is_link_loop(path)):
+            continue
+        # A broker passes over what is no file, and makes the first segment if there is none.
+        is_index = kind in ("index", "timeindex", "txnindex") and f"{offset}.log" in segments
+        is_log = kind == "log" and not segments and file_names.live_base_offset(name) is not None
+        if is_index or is_log or name == f"{checkpoints.LEADER_EPOCHS}.tmp":
+            yield name
 
 
 def _takes_offline(path: str, error: Exception) -> bool:
     """Return whether a broker with other log directories goes on without one in which a file has this error."""
-    return not isinstance(error, checkpoints.UnexpectedContentError) and not storage.exists(f"{path}/{METADATA}")
+    return not isinstance(error, checkpoints.UnexpectedContentError) and not _has_metadata(path)
 
 
 def _damaged_files(path: str, beside: Collection[str]) -> Iterator[Fault]:
-    for file, error in _unreadable(f"{path}/{checkpoints.META_PROPERTIES}", _parse_ids(path, beside)):
+    if storage.is_link_loop(f"{path}/{checkpoints.LOCK}"):
+        message = "a link that leads in a loop is in the place of the lock"
+        yield Fault("file-obstructed", f"{path}/{checkpoints.LOCK}", message, "remove it", not _has_metadata(path))
+    meta = f"{path}/{checkpoints.META_PROPERTIES}"
+    for file, error in _unreadable(meta, _parse_ids(path, beside), storage.is_link_loop):
         cure = _cure_of_ids(path, beside, "put back a copy")
         yield Fault("ids-damaged", file, _why(error), cure, _takes_offline(path, error))
     is_kraft = LogDirFiles(path).is_kraft
     for name in checkpoints.OFFSET_CHECKPOINTS:
-        for file, error in _unreadable(f"{path}/{name}", checkpoints.parse_offset_checkpoint):
+        for file, error in _unreadable(f"{path}/{name}", checkpoints.parse_offset_checkpoint, storage.is_broken_link):
             if not (is_kraft and isinstance(error, checkpoints.UnexpectedContentError)):
                 cure = "remove the file: a broker writes it again"
                 yield Fault("checkpoint-damaged", file, _why(error), cure, _takes_offline(path, error))
@@ -390,7 +453,9 @@ def _wrong_names(path: str) -> Iterator[Fault]:
     for name in storage.list_subdirectories(path):
         # A broker does not see names that are not UTF-8, and looks at none where it cannot read the ids.
         own = (file_names.REMOTE_INDEXES, commit_journal.NAME, checkpoints.META_PROPERTIES)
-        if name in own or not file_names.is_utf8(name):
+        # It removes the marker before it looks at the names.
+        is_marker = name == checkpoints.CLEAN_SHUTDOWN and not storage.list_directory(f"{path}/{name}")
+        if is_marker or name in own or not file_names.is_utf8(name):
             continue
         try:
             file_names.parse_directory_name(name)
@@ -398,9 +463,24 @@ def _wrong_names(path: str) -> Iterator[Fault]:
             yield Fault("name-unknown", f"{path}/{name}", str(error), "move it out")
 
 
-def _unreadable(file: str, parse: Callable[[bytes], object]) -> Iterator[tuple[str, Exception]]:
-    """Yield a file that is there and cannot be read, and the error."""
+def _never(_: str) -> bool:
+    return False
+
+
+def _unreadable(
+    file: str, parse: Callable[[bytes], object], obstructs: Callable[[str], bool] = _never
+) -> Iterator[tuple[str, Exception]]:
+    """Yield a file that is there and cannot be read, and the error.
+
+    Args:
+        file: the file.
+        parse: reads it.
+        obstructs: whether a link that leads nowhere is an obstacle for a broker, and not a missing file. It is if the
+            broker makes the file before it reads it (`CheckpointFile`).
+    """
     try:
+        if obstructs(file):
+            raise CorruptRecordError("a link that leads nowhere is in the place of the file")
         if storage.exists(file):
             parse(storage.read_all(file))
     except (BrokerlessError, OSError) as error:

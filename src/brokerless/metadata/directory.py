@@ -66,7 +66,7 @@ def has_metadata_log(path: str) -> bool:
     """
     directory = f"{path}/{file_names.METADATA_TOPIC}-0"
     first = os.path.basename(formatted_snapshot(path))
-    names = storage.list_directory(directory) if storage.exists(directory) else []
+    names = storage.list_directory(directory) if storage.is_directory(directory) else []
     return any(name.endswith(".log") or (snapshot_of_name(name) and name != first) for name in names)
 
 
@@ -116,7 +116,7 @@ def has_started(path: str) -> bool:
     """Return whether a broker or a controller ran on a log directory, as far as its files tell, but for its logs."""
     metadata = f"{path}/{file_names.METADATA_TOPIC}-0"
     new = {os.path.basename(formatted_snapshot(path)), os.path.basename(first_snapshot(path))}
-    names = storage.list_directory(metadata) if storage.exists(metadata) else []
+    names = storage.list_directory(metadata) if storage.is_directory(metadata) else []
     return not new.issuperset(names) or _was_closed_by_broker(path)
 
 
@@ -127,7 +127,7 @@ def was_started(path: str) -> bool:
     first offset depends on the cluster's own last snapshot.
     """
     metadata = f"{path}/{file_names.METADATA_TOPIC}-0"
-    if storage.exists(metadata) and any(
+    if storage.is_directory(metadata) and any(
         name.endswith(".log") and file_names.live_base_offset(name) is not None
         for name in storage.list_directory(metadata)
     ):
@@ -138,7 +138,7 @@ def was_started(path: str) -> bool:
 def _was_closed_by_broker(path: str) -> bool:
     markers = (f"{path}/{name}" for name in (checkpoints.CLEAN_SHUTDOWN, checkpoints.CLEAN_SHUTDOWN_ASIDE))
     epochs = [
-        checkpoints.parse_clean_shutdown(storage.read_all(marker)) for marker in markers if storage.exists(marker)
+        checkpoints.parse_clean_shutdown(storage.read_all(marker)) for marker in markers if storage.is_file(marker)
     ]
     # markers that a broker did not write have none, or a negative one
     return any(epoch is not None and epoch >= 0 for epoch in epochs)

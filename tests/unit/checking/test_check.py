@@ -1,6 +1,7 @@
 """Each kind of finding has a broken directory that raises it and nothing else; healthy directories raise nothing."""
 
 import contextlib
+import os
 import re
 import shutil
 import struct
@@ -208,7 +209,7 @@ def test_directories_that_do_not_go_together(data, tmp_path):
 def test_every_kind_is_raised_here():
     others = {
         *("partition-missing", "partition-lost", "name-taken", "metadata-missing", "ids-conflict"),
-        *("directory-id-differs", "directory-absent"),
+        *("directory-id-differs", "directory-absent", "shutdowns-differ"),
     }
     # That of a cut snapshot is raised with the metadata of a cluster (test_cluster.py).
     assert set(BROKEN) | others | {"metadata-cut"} == set(CODES)
@@ -383,3 +384,29 @@ def test_a_finding_names_its_partition_once(data, run):
     BROKEN["checkpoint-ahead"](data)
     (line,) = [one for one in run("check", data).out.splitlines() if "checkpoint-ahead" in one]
     assert ("t-0 ends at" in line, "t-0: the log ends at" in line) == (False, True)
+
+
+def test_a_blank_directory_does_not_hide_the_findings_of_another(data, tmp_path):
+    (tmp_path / "blank").mkdir()
+    BROKEN["batch-crc"](data)
+    found = {(one.code, one.path) for one in bl.check(data, tmp_path / "blank")}
+    assert ("ids-missing", str(tmp_path / "blank/meta.properties")) in found
+    assert "batch-crc" in {code for code, _ in found}
+
+
+@pytest.mark.parametrize("make", [os.mkdir, lambda path: os.symlink(path.name, path)], ids=["directory", "loop"])
+@pytest.mark.parametrize(
+    "name",
+    ["t-0/partition.metadata", "t-0/leader-epoch-checkpoint", "meta.properties", ".lock", "cleaner-offset-checkpoint"],
+)
+def test_what_is_no_file_does_not_hide_other_findings(data, tmp_path, name, make):
+    BROKEN["batch-crc"](data)
+    (data / name).unlink(missing_ok=True)
+    make(data / name)
+    found = {one.code: one.path for one in bl.check(data)}
+    assert "batch-crc" in found
+    assert any(name in path for path in found.values())
+    # No other verb fails on it but with an error of its own.
+    for use in (bl.repair, bl.rescue):
+        with contextlib.suppress(bl.errors.BrokerlessError):
+            use(data, to=tmp_path / use.__name__)

@@ -562,7 +562,7 @@ def test_the_topics_id_comes_from_another_partition_or_the_metadata(data, tmp_pa
 # What a repair does not end: what producers and tools wrote, what other directories decide, and names.
 LEFT = {
     *("batch-timestamp", "record-order", "transaction-hanging", "quorum-damaged", "metadata-damaged"),
-    *("ids-missing", "ids-damaged", "topic-id-differs", "partition-stray", "sequence-gap"),
+    *("ids-missing", "ids-damaged", "topic-id-differs", "partition-stray", "stray", "sequence-gap"),
     *("partition-twice", "file-unpadded", "state-record", "transaction-overdue", "timestamp-unlikely"),
 }
 

@@ -568,18 +568,43 @@ def test_a_replica_that_is_moved_to_another_disk_is_taken_if_no_other_is_left(di
     assert any("a replica that was moved to another disk" in note for note in rescued.notes)
 
 
-def test_a_stray_replica_is_taken_if_no_other_is_left_and_the_metadata_know_its_topic(disks, tmp_path):
+def test_a_stray_replica_is_taken_if_no_other_is_left(disks, tmp_path):
     for one in disks:
         shutil.move(one / "orders-0", one / f"orders-0.{UNIQUE}-stray")
     partition_of(disks[0], f"gone-0.{UNIQUE}-stray", OTHER_ID, batch(0, [VALUE]))
     rescued = bl.rescue(*disks, to=tmp_path / "new")
     assert rescued.chosen["orders-0"] == str(disks[0] / f"orders-0.{UNIQUE}-stray")
     assert offsets(tmp_path / "new") == list(range(10))
-    assert "gone" not in rescued.topics
     assert any("orders-0 comes from" in note and "had given it up" in note for note in rescued.notes)
-    assert any(f"not used: {disks[0]}/gone-0" in note for note in rescued.notes)
     without_metadata(*disks)
-    assert "orders-0" not in bl.rescue(*disks, to=tmp_path / "without").chosen
+    without = bl.rescue(*disks, to=tmp_path / "without", topics=["orders"])
+    assert without.topics == {"orders": 2}
+    assert "orders-0" in without.chosen
+    assert offsets(tmp_path / "without") == list(range(10))
+
+
+def test_a_topic_that_only_stray_replicas_tell_is_rescued_with_a_doubt(disks, tmp_path):
+    """A broker that starts with a new metadata log makes all replicas stray."""
+    for one in disks:
+        for path in [path for path in one.iterdir() if path.name[-2:] in ("-0", "-1")]:
+            shutil.move(path, path.with_name(f"{path.name}.{UNIQUE}-stray"))
+    without_metadata(*disks)
+    rescued = bl.rescue(*disks, to=tmp_path / "new")
+    assert rescued.topics == {"orders": 2, "payments": 1}
+    assert offsets(tmp_path / "new") == offsets(tmp_path / "new", "payments") == list(range(10))
+    for topic in rescued.topics:
+        assert any(f"topic {topic} is in no metadata" in doubt and "-stray" in doubt for doubt in rescued.doubts)
+
+
+def test_a_stray_replica_of_another_topic_of_its_name_is_left_out_with_a_doubt(disks, tmp_path):
+    partition_of(disks[0], f"orders-0.{UNIQUE}-stray", OTHER_ID, batch(0, [VALUE]))
+    for change in (lambda *_: None, without_metadata):
+        change(*disks)
+        rescued = bl.rescue(*disks, to=tmp_path / change.__name__)
+        assert offsets(rescued.to) == list(range(10))
+        (doubt,) = (doubt for doubt in rescued.doubts if "gave up" in doubt)
+        assert f"{disks[0]}/orders-0.{UNIQUE}-stray" in doubt
+        assert OTHER_ID in doubt
 
 
 def test_a_stray_replica_of_a_topic_with_a_long_name_is_known_by_its_id(tmp_path):
@@ -1196,3 +1221,16 @@ def test_of_equal_replicas_the_one_that_the_metadata_name_is_taken_in_any_order(
         rescued = bl.rescue(*order, dry_run=True)
         assert rescued.chosen["orders-0"] == str(disks[0] / "orders-0")
         assert not any("batches come from" in note for note in rescued.notes)
+
+
+def test_disks_of_different_shutdowns_of_a_node_are_in_doubt(tmp_path):
+    """A snapshot of one of two disks was put back."""
+    for name, epoch in (("one", 7), ("two", 9)):
+        disk(tmp_path / name, 1)
+        (tmp_path / name / ".kafka_cleanshutdown").write_bytes(checkpoints.format_clean_shutdown(epoch))
+    shutil.rmtree(tmp_path / "two/orders-0")
+    said = f"node 1 was shut down at different broker epochs: 7 in {tmp_path}/one, 9 in {tmp_path}/two"
+    rescued = bl.rescue(tmp_path / "one", tmp_path / "two", to=tmp_path / "new", topics=["orders"])
+    assert any(doubt.startswith(said) for doubt in rescued.doubts)
+    (found,) = (one for one in check(tmp_path / "one", tmp_path / "two") if one.code == "shutdowns-differ")
+    assert (found.severity, found.message) == ("warning", said)

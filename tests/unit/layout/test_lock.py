@@ -113,3 +113,11 @@ def test_a_named_pipe_is_no_lock(path):
 def test_no_directory_no_lock(tmp_path):
     with pytest.raises(FileNotFoundError):
         Lock(str(tmp_path / "nowhere" / ".lock"))
+
+
+def test_a_link_that_leads_nowhere_is_refused_in_the_place_of_a_lock(path):
+    """It can neither be opened nor created anew: no attempt would end."""
+    os.symlink("nowhere", path)
+    assert not is_held(path)
+    with pytest.raises(bl.errors.CorruptRecordError, match="no lock can be taken"):
+        Lock(path)
