@@ -57,14 +57,21 @@ def list_files(path: str) -> list[str]:
     Raises:
         OSError: as for `list_directory`.
     """
+    return files_and_broken_links(path)[0]
+
+
+def files_and_broken_links(path: str) -> tuple[list[str], list[str]]:
+    """Return the names of the files in a directory, and those of links that lead nowhere or in a loop.
+
+    Raises:
+        OSError: as for `list_directory`.
+    """
     if is_remote(path):
-        return [name for name, is_prefix in remote.list_directory(path).items() if not is_prefix]
+        return [name for name, is_prefix in remote.list_directory(path).items() if not is_prefix], []
     with os.scandir(path) as entries:
-        return [
-            entry.name
-            for entry in entries
-            if not _is_directory(entry) and not (entry.is_symlink() and not os.path.exists(entry.path))
-        ]
+        files = [entry for entry in entries if not _is_directory(entry)]
+    broken = {entry.name for entry in files if entry.is_symlink() and not os.path.exists(entry.path)}
+    return [entry.name for entry in files if entry.name not in broken], sorted(broken)
 
 
 def subdirectory_ids(path: str) -> frozenset[tuple[str, int]]:
@@ -86,8 +93,8 @@ def is_directory(path: str) -> bool:
 
 
 def is_file(path: str) -> bool:
-    """Return whether `path` is a regular file or a link to one; for an existing URL, whether it is no directory."""
-    return not remote.is_directory(path) if is_remote(path) else os.path.isfile(path)
+    """Return whether `path` is a regular file or a link to one; for a URL, whether it is an object."""
+    return remote.exists(path) and not remote.is_directory(path) if is_remote(path) else os.path.isfile(path)
 
 
 def link_target(path: str) -> str | None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 
-LOST = "the file is missing, but its indexes are here: a broker starts without its records"
+LOST = "the file is missing, but its indexes are here, or a link to it: a broker starts without its records"
 
 
 class ExpectedEnd(NamedTuple):

@@ -441,7 +441,9 @@ class PartitionFiles:
 
     @cached_property
     def _live(self) -> file_names.LiveFiles:
-        names = commit_journal.in_force(self._directory, storage.list_files)
+        names, broken = commit_journal.in_force(self._directory, storage.files_and_broken_links)
+        # As its indexes do, a link to a file on a disk that is gone tells that there was a segment.
+        names += [f"{name.removesuffix('.log')}.index" for name in broken if name.endswith(".log")]
         if self.topic is None and self.is_file:
             # Other files beside a single file may belong to other partitions.
             own = self._file_name.partition(".")[0] + "."

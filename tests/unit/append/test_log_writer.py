@@ -250,7 +250,7 @@ def test_what_recovery_cannot_cure_is_not_said_to_be_cured_by_it(path):
     with (
         open(f"{path}/t-0/1.log", "wb"),
         bl.open_log_dir(path, sole_replica=True, recover=True) as directory,
-        pytest.raises(bl.errors.CorruptRecordError, match="rename the file") as caught,
+        pytest.raises(bl.errors.CorruptRecordError, match="rename it to") as caught,
     ):
         directory.log("t", 0)
     assert "brokerless recover" not in str(caught.value)

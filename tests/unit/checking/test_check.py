@@ -194,7 +194,7 @@ def test_the_cure_of_ids_names_the_lines(two_disks):
     lines = f"write version=1, cluster.id={ids.cluster_id}, node.id=1 and the directory.id that the metadata have"
     (why,) = forecast(str(disk), beside=[str(data)]).faults
     assert lines in why
-    (disk / "meta.properties").write_text("version=1\n")
+    (disk / "meta.properties").write_text("version=0\n")
     with pytest.raises(bl.errors.CorruptRecordError, match=lines):
         forecast(str(disk), beside=[str(data)])
 

@@ -3,6 +3,7 @@
 import itertools
 import json
 import random
+import re
 import shutil
 import struct
 import time
@@ -1038,7 +1039,10 @@ def test_batches_that_agree_outvote_a_digit_of_the_epochs_file(data, tmp_path, h
         (data / "t-0/leader-epoch-checkpoint").write_text(flipped)
         repaired = bl.repair(data, tmp_path / str(number), sources=[tmp_path / "other"] if has_other else [])
         assert repaired.ranges == [], flipped
-        assert found(data) != [], flipped
+        # Records that were deleted are without an epoch, and a crash brings them back.
+        assert (found(data) == []) == bool(re.match("0\n3\n0 [1-9]", flipped)), flipped
+        if found(data) == []:
+            continue
         if not has_other and repaired.doubts:
             # A lone batch contradicts the file: nothing tells which one is right.
             in_doubt.append(flipped)

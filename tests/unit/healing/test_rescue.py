@@ -1,6 +1,7 @@
 """A rescue takes the best replica of each partition, says what is missing, and leaves its sources untouched."""
 
 import json
+import os
 import shutil
 import struct
 from functools import partial
@@ -981,7 +982,7 @@ def test_no_doubt_is_told_of_a_topic_that_never_had_an_id(disks):
 def unreadable(path):
     """Make a file one that cannot be opened."""
     path.unlink()
-    path.symlink_to(path.name)
+    os.mkfifo(path)
 
 
 def test_a_replica_that_cannot_be_read_gives_way_and_is_said(disks, tmp_path):
@@ -1234,3 +1235,12 @@ def test_disks_of_different_shutdowns_of_a_node_are_in_doubt(tmp_path):
     assert any(doubt.startswith(said) for doubt in rescued.doubts)
     (found,) = (one for one in check(tmp_path / "one", tmp_path / "two") if one.code == "shutdowns-differ")
     assert (found.severity, found.message) == ("warning", said)
+
+
+def test_a_segment_behind_a_link_that_leads_nowhere_is_missing(disks, tmp_path):
+    """Its disk is not mounted: a broker makes an empty log at the end of the link."""
+    for one in disks:
+        (one / LOG).unlink()
+        (one / LOG).symlink_to(tmp_path / "unmounted")
+    rescued = bl.rescue(*disks, to=tmp_path / "new")
+    assert [(one.code, one.start_offset, one.end_offset) for one in rescued.ranges] == [("segment-missing", 0, 10)]
