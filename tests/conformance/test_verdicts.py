@@ -38,6 +38,7 @@ OLDEST_KRAFT = "3.9.2"
 # Of a broker with ZooKeeper: it has no metadata log, and other ids.
 OF_KRAFT = re.compile(
     r"meta: |metadata|quorum|formatted|bootstrap|snapshot|topic id|directory: (?!lost|-|\.|t-|t$)|stray"
+    r"|.* in place of (__cluster_metadata|bootstrap|meta)"
 )
 # 2.8 takes these in another way than later releases: docs/findings.md says so of `file-unknown`, `leftover` and
 # `state-record`. Only ZooKeeper knows which partitions are gone.

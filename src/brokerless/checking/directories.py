@@ -16,6 +16,7 @@ from brokerless.log_dir.start_faults import (
     doubled_partitions,
     foreign_ids,
     missing_ids,
+    names_taken_from_checkpoints,
     overlooked_checkpoints,
     partition_faults,
     start_faults,
@@ -39,8 +40,8 @@ _COORDINATORS = "__transaction_state"
 
 def check_directory(root: LogDirFiles, beside: Collection[str]) -> Iterator[Finding]:
     """Check the names and small files of one log directory. `beside` are the others of its broker."""
-    for fault in (*start_faults(root.path, beside), *missing_ids(root.path, beside)):
-        yield _of_fault(fault)
+    yield from map(_of_fault, (*start_faults(root.path, beside), *missing_ids(root.path, beside)))
+    yield from map(_of_fault, names_taken_from_checkpoints(root))
     for file, message in overlooked_checkpoints(root.path):
         code = "watermarks-damaged" if file.endswith(checkpoints.HIGH_WATERMARKS) else "checkpoint-reset"
         yield Finding(code=code, path=file, message=message)

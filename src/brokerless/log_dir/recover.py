@@ -27,6 +27,7 @@ from brokerless.log_dir.start_faults import (
     foreign_ids,
     missing_ids,
     named_by_reason,
+    names_taken_from_checkpoints,
     partition_faults,
     quorum_faults,
     start_faults,
@@ -380,7 +381,7 @@ def _foresee_partitions(root: RootWriter, found: Forecast, topics: Collection[st
         mine = [one for one in absent if one.is_lost and one.path == root.path]
         found.lost += [one for one in mine if not topics or one.topic in topics]
     goes_on = any(other != root.path for other in beside)
-    for fault in taken_names(root.cluster):
+    for fault in (*taken_names(root.cluster), *names_taken_from_checkpoints(LogDirFiles(root.path))):
         if fault.takes_offline and goes_on:
             found.unserved[fault.path] = str(fault)
         else:

@@ -190,9 +190,10 @@ class RootWriter:
         for key, name in self.partitions.items():
             if (not topics or key[0] in topics) and storage.exists(self._file(name)):
                 try:
-                    metadata = self._parsed(
-                        f"{name}/{checkpoints.PARTITION_METADATA}", checkpoints.parse_partition_metadata
-                    )
+                    file = f"{name}/{checkpoints.PARTITION_METADATA}"
+                    # To a broker, what a link leads to nowhere does not exist.
+                    is_broken = storage.is_broken_link(self._file(file))
+                    metadata = None if is_broken else self._parsed(file, checkpoints.parse_partition_metadata)
                 except CorruptRecordError as error:
                     found[key] = f"a broker does not start: {error}"
                     continue

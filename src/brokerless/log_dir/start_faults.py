@@ -251,14 +251,23 @@ def taken_names(cluster: Cluster) -> Iterator[Fault]:
 
     A log directory in which it cannot make one goes offline.
     """
-    takes_offline = not _has_metadata(cluster.path)
-    directories = storage.list_subdirectories(cluster.path)
-    for name in sorted(set(storage.list_directory(cluster.path)).difference(directories)):
+    yield from _taken_names(cluster.path, cluster.is_home)
+
+
+def names_taken_from_checkpoints(root: LogDirFiles) -> Iterator[Fault]:
+    """Yield the same for a broker with ZooKeeper, which has the metadata. Its checkpoints name its partitions."""
+    if not root.is_kraft:
+        yield from _taken_names(root.path, lambda key: key in root.recovery_points or key in root.high_watermarks)
+
+
+def _taken_names(path: str, is_home: Callable[[tuple[str, int]], bool]) -> Iterator[Fault]:
+    directories = storage.list_subdirectories(path)
+    for name in sorted(set(storage.list_directory(path)).difference(directories)):
         with suppress(ValueError):
             topic, partition, leftover = file_names.parse_directory_name(name)
-            if not leftover and cluster.is_home((topic, partition)):
+            if not leftover and is_home((topic, partition)):
                 message = "a file is where the broker makes the directory of a partition"
-                yield Fault("name-taken", f"{cluster.path}/{name}", message, "move it out", takes_offline)
+                yield Fault("name-taken", f"{path}/{name}", message, "move it out", not _has_metadata(path))
 
 
 class Absent(NamedTuple):
