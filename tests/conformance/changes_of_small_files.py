@@ -287,6 +287,9 @@ CHANGES |= {
         write, name="t-0/leader-epoch-checkpoint", content="0\n\u0661\n\u0660 \u0660\n"
     ),
     "points: digits of other scripts": partial(write, name=POINTS, content="0\n1\nt \u0660 \u0665\n"),
+    "txnindex: an entry of another version": lambda data: (data / f"t-0/{SEGMENT}.txnindex").write_bytes(
+        struct.pack(">hqqqq", 7, 1, 0, 1, 1)
+    ),
     "quorum: no votedDirectoryId": partial(of_quorum, change=lambda state: state.pop("votedDirectoryId", None)),
     "quorum: a bad votedDirectoryId": partial(of_quorum, change=lambda state: state.update(votedDirectoryId="zzz")),
     "quorum: version 1, no votedDirectoryId": partial(

@@ -133,6 +133,11 @@ def transactional(data, *, entries):
     first(data, "txnindex").write_bytes(content)
 
 
+def transaction_version(data):
+    transactional(data, entries=[(7, 0, 1, 0)])
+    damage.overwrite(first(data, "txnindex"), 0, b"\0\7")
+
+
 def hanging(data):
     replaced(data, [batch(0, [VALUE], producer_id=7, base_sequence=0, transactional=True)])
     (data / "bootstrap.checkpoint").unlink()
@@ -224,6 +229,7 @@ BROKEN = {
     "time-index": time_index,
     "time-index-missing": lambda data: os.unlink(first(data, "timeindex")),
     "transaction-index": lambda data: transactional(data, entries=[(8, 0, 1, 0)]),
+    "transaction-version": transaction_version,
     "snapshot-damaged": lambda data: damage.cut(next((data / "t-0").glob("*.snapshot")), -1),
     "snapshot-differs": snapshot,
     "snapshot-incomplete": no_snapshots,

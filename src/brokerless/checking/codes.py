@@ -328,6 +328,16 @@ CODES: dict[str, Code] = {
         subject="index",
         is_cured=True,
     ),
+    "transaction-version": Code(
+        "error",
+        "a transaction index has an entry of another version",
+        "It does not start (`TransactionIndex.sanityCheck`).",
+        "None. Reads of brokerless use the markers.",
+        _REBUILD,
+        subject="index",
+        is_cured=True,
+        stops_broker=True,
+    ),
     "snapshot-damaged": Code(
         "warning",
         "a producer snapshot cannot be read",
@@ -510,7 +520,8 @@ CODES: dict[str, Code] = {
     "metadata-missing": Code(
         "warning",
         "no path has the metadata of the cluster",
-        "It starts. Unless another of its log.dirs has them, it renames all partitions `-stray`, and serves none.",
+        "It starts. Unless another of its log.dirs has them, or another controller, it renames all partitions "
+        "`-stray`, and serves none.",
         "None.",
         "name the broker's other log directories too. Else put back the metadata log before a broker starts",
         is_unserved=True,
@@ -527,7 +538,7 @@ CODES: dict[str, Code] = {
     "partition-missing": Code(
         "warning",
         "the cluster's metadata place a partition on this broker, and no directory has it",
-        "It makes an empty log, and fetches the records from the leader.",
+        "It makes an empty log. It fetches the records from the leader, unless it becomes the leader itself.",
         "A read does not know of the partition.",
         "name the broker's other log directories too. Else put back the directory before a broker starts",
         level="quick",

@@ -22,7 +22,7 @@ from brokerless.log_dir.start_faults import (
     start_faults,
     taken_names,
 )
-from brokerless.metadata.directory import CutSnapshotError
+from brokerless.metadata.directory import CutSnapshotError, has_metadata_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -118,19 +118,17 @@ def check_cluster(
         directories: the same directories.
         state: the metadata, from `known_cluster`.
     """
+    # The newest metadata are those of all. Each node reads its own when it starts.
+    own = [root.path for root in directories.roots if has_metadata_log(root.path)]
+    states = [state, *(known_cluster([path]) for path in own if len(directories.roots) > 1)]
+    yield from dict.fromkeys(found for one in states for found in _damage(one, paths))
     if isinstance(state, BrokerlessError):
-        path, position = getattr(state, "path", None) or paths[0], getattr(state, "position", None)
-        # What a new cluster starts with is among the small files of its directory.
-        if not path.endswith(checkpoints.BOOTSTRAP):
-            code = "metadata-cut" if isinstance(state, CutSnapshotError) else "metadata-damaged"
-            yield Finding(code=code, path=path, position=position, message=str(state.args[0]))
+        pass
     elif isinstance(state, ValueError):
         for root in directories.roots:
             if root.is_kraft and any(log.root is root for log in directories.logs(all_replicas=True)):
                 yield Finding(code="metadata-missing", path=root.path, message=str(state))
     else:
-        if state.refusal is not None:
-            yield Finding(code="metadata-damaged", path=state.path, message=state.refusal)
         yield from _placed(directories, state)
     if any(log.topic == _COORDINATORS for log in directories.logs(all_replicas=True)):
         from brokerless.state.transactions import transactions  # noqa: PLC0415 - Arrow is slow to import
@@ -163,6 +161,18 @@ def hanging(table: pa.Table, path_of: Callable[[str, int], str]) -> Iterator[Fin
                 start_offset=offset,
                 message=f"producer {producer} with epoch {epoch} has a transaction open from offset {offset} on",
             )
+
+
+def _damage(state: ClusterState | ValueError | BrokerlessError, paths: Sequence[str]) -> Iterator[Finding]:
+    """Yield why a controller does not start on metadata."""
+    if isinstance(state, BrokerlessError):
+        path, position = getattr(state, "path", None) or paths[0], getattr(state, "position", None)
+        # What a new cluster starts with is among the small files of its directory.
+        if not path.endswith(checkpoints.BOOTSTRAP):
+            code = "metadata-cut" if isinstance(state, CutSnapshotError) else "metadata-damaged"
+            yield Finding(code=code, path=path, position=position, message=str(state.args[0]))
+    elif not isinstance(state, ValueError) and state.refusal is not None:
+        yield Finding(code="metadata-damaged", path=state.path, message=state.refusal)
 
 
 def _placed(directories: LogDirs, state: ClusterState) -> Iterator[Finding]:

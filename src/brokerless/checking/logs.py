@@ -403,11 +403,12 @@ class LogCheck:
                 if index is not None:
                     index.sanity_check()
             except (CorruptRecordError, UnsupportedFormatError) as error:
-                yield self._finding("transaction-index", path, str(error.args[0]), position=error.position)
+                code = "transaction-version" if isinstance(error, UnsupportedFormatError) else "transaction-index"
+                yield self._finding(code, path, str(error.args[0]), position=error.position)
                 continue
             entries = [] if index is None else index.entries().to_pylist()
             if any(one["version"] for one in entries):
-                yield self._finding("transaction-index", path, "an entry has another version than 0")
+                yield self._finding("transaction-version", path, "an entry has another version than 0")
                 continue
             stored = {(one["producer_id"], one["first_offset"], one["last_offset"]) for one in entries}
             # What began before the log's start is known to the index only.

@@ -112,6 +112,9 @@ class Forecast:
     def of_all(cls, found: Collection[Forecast]) -> Forecast:
         """Merge the forecasts for all log directories of one broker. It needs metadata in only one of them."""
         metas = {path: meta for one in found for path, meta in one.metas.items()}
+        # Replicas on two nodes are no doubled partitions.
+        is_one_node = len({meta.node_id for meta in metas.values()} - {None}) < 2
+        directories = [path for one in found for path in one.directories]
         has_metadata = any(one.has_metadata for one in found)
         return cls(
             steps=[steps for one in found for steps in one.steps],
@@ -120,11 +123,11 @@ class Forecast:
             faults=[
                 *(why for one in found for why in one.faults),
                 *map(str, conflicting_ids(metas)),
-                *map(str, doubled_partitions(path for one in found for path in one.directories)),
+                *map(str, doubled_partitions(directories if is_one_node else ())),
             ],
             missing_metadata=[] if has_metadata else [why for one in found for why in one.missing_metadata],
             has_metadata=has_metadata,
-            directories=[path for one in found for path in one.directories],
+            directories=directories,
             partitions=sum(one.partitions for one in found),
             unserved={name: why for one in found for name, why in one.unserved.items()},
             lost=[why for one in found for why in one.lost],
@@ -378,8 +381,9 @@ def _foresee_partitions(root: RootWriter, found: Forecast, topics: Collection[st
     if root.cluster.image is not None:
         roots = [LogDirFiles(one) for one in dict.fromkeys([root.path, *beside])]
         absent = absent_partitions(root.cluster.image.rows, roots)
-        mine = [one for one in absent if one.is_lost and one.path == root.path]
-        found.lost += [one for one in mine if not topics or one.topic in topics]
+        mine = [one for one in absent if one.path == root.path and (not topics or one.topic in topics)]
+        found.lost += [one for one in mine if one.is_lost]
+        found.notes += named_by_reason(one for one in mine if not one.is_lost)
     goes_on = any(other != root.path for other in beside)
     for fault in (*taken_names(root.cluster), *names_taken_from_checkpoints(LogDirFiles(root.path))):
         if fault.takes_offline and goes_on:

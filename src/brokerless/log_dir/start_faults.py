@@ -306,14 +306,20 @@ def absent_partitions(rows: Callable[[str], list[dict[str, Any]]], roots: Iterab
         key = row["topic"], row["partition"]
         for node, directory in zip(row["replicas"], row.get("directories") or (), strict=False):
             broker = brokers.get(node)
-            home = None if broker is None or key in broker.partitions else broker.home(directory)
+            is_here = broker is not None and (key in broker.partitions or (*key, directory) in broker.moves)
+            home = None if broker is None or is_here else broker.home(directory)
             if broker is None or home is None:
                 continue
-            is_lost = broker.are_all and broker.had(key) and [node] in (row["replicas"], row["isr"])
+            # Without a replica in sync, the eligible ones lead (KIP-966).
+            leaders = row["isr"] or row.get("elr") or ()
+            is_alone = [node] in (row["replicas"], leaders)
+            is_lost = broker.are_all and broker.had(key, home) and is_alone
             why = f"the metadata place it on node {node}, in the directory with the id {directory}"
-            if is_lost:
-                why += "; the broker leads with an empty log"
-                why += ", and the other replicas delete their records" if len(row["replicas"]) > 1 else ""
+            others = ", and the other replicas delete their records" if len(row["replicas"]) > 1 else ""
+            if is_alone:
+                why += f"; the broker leads with an empty log{others}"
+            elif node in leaders:
+                why += f"; if this broker starts first, it leads with an empty log{others}: start another replica first"
             yield Absent(*key, home.path, is_lost, why)
 
 
@@ -335,6 +341,8 @@ class _Directories(NamedTuple):
         registered: the ids of those that it registered with.
         are_all: whether all of them are here, or others in their place.
         partitions: the partitions that are in them.
+        moves: the partitions that are being moved to a directory, each with its id. A broker completes the move if the
+            metadata place the partition there (`LogManager.recoverAbandonedFutureLogs`).
         was_clean: whether the broker was shut down cleanly. Then it had made all logs.
     """
 
@@ -342,20 +350,21 @@ class _Directories(NamedTuple):
     registered: set[str]
     are_all: bool
     partitions: set[tuple[str, int]]
+    moves: set[tuple[str, int, str | None]]
     was_clean: bool
 
     @classmethod
     def of(cls, roots: Sequence[LogDirFiles], registered: set[str]) -> _Directories:
-        partitions = set()
+        partitions, moves = set(), set()
         for root in roots:
-            for name in storage.list_subdirectories(root.path):
-                with suppress(ValueError):
-                    topic, partition, leftover = file_names.parse_directory_name(name)
-                    if not leftover:
-                        partitions.add((topic, partition))
+            for topic, partition, leftover in _partitions_in(root.path):
+                if not leftover:
+                    partitions.add((topic, partition))
+                elif leftover == "future":
+                    moves.add((topic, partition, root.directory_id))
         by_id = {root.directory_id: root for root in roots}
         are_all = bool(registered) and len(roots) >= len(registered)
-        return cls(by_id, registered, are_all, partitions, any(root.is_clean for root in roots))
+        return cls(by_id, registered, are_all, partitions, moves, any(root.is_clean for root in roots))
 
     def home(self, directory: str) -> LogDirFiles | None:
         """Return the directory with an id, or the one that took its place; None: it is not here."""
@@ -363,11 +372,21 @@ class _Directories(NamedTuple):
             return self.roots.get(directory)
         return next((root for name, root in self.roots.items() if name not in self.registered), None)
 
-    def had(self, key: tuple[str, int]) -> bool:
+    def had(self, key: tuple[str, int], home: LogDirFiles) -> bool:
         """Return whether the log of a partition was there: a broker that was killed may not have made it yet."""
-        return self.was_clean or any(
-            key in root.recovery_points or key in root.high_watermarks for root in self.roots.values()
-        )
+        # Nothing at all is what a new disk has, and one that was wiped.
+        is_wiped = not (home.recovery_points or home.high_watermarks or any(_partitions_in(home.path)))
+        is_named = any(key in root.recovery_points or key in root.high_watermarks for root in self.roots.values())
+        return self.was_clean or is_wiped or is_named
+
+
+def _partitions_in(path: str) -> Iterator[tuple[str, int, str]]:
+    """Yield the topic, the number and the state of each partition in a log directory, but for the metadata's."""
+    for name in storage.list_subdirectories(path):
+        with suppress(ValueError):
+            parsed = file_names.parse_directory_name(name)
+            if parsed.topic != file_names.METADATA_TOPIC:
+                yield parsed.topic, parsed.partition, parsed.leftover
 
 
 def partition_faults(directory: str) -> Iterator[Fault]:

@@ -172,7 +172,8 @@ class Cluster:
             return ""
         return (
             f"no {file_names.METADATA_TOPIC}-0 in {self.path}: unless another of the broker's log.dirs has it "
-            "(metadata.log.dir), a broker renames all partitions -stray, and serves none of them"
+            "(metadata.log.dir), or a controller on another node, a broker renames all partitions -stray, and serves "
+            "none of them"
         )
 
     def missing_settings(self, topics: Iterable[str] = ()) -> str:

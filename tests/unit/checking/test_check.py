@@ -155,6 +155,17 @@ def test_a_directory_that_lost_its_id(golden, tmp_path):
     assert {one.code for one in bl.check(data, disk)} == set()
 
 
+def test_the_metadata_of_each_node_are_checked(golden, tmp_path):
+    """The newest ones are sound; a controller with damaged ones does not start."""
+    one, other = (shutil.copytree(golden / "logs/kafka-4.1", tmp_path / name) for name in ("one", "other"))
+    ids = (other / "meta.properties").read_text()
+    ids = re.sub("directory.id=.*", f"directory.id={SECOND}", ids)
+    (other / "meta.properties").write_text(ids.replace("node.id=1", "node.id=2"))
+    (other / "__cluster_metadata-0" / f"{20:020d}-{1:010d}.checkpoint").write_bytes(b"x" * 100)
+    for paths in ([other], [one, other], [other, one]):
+        assert str(other) in {one.path[: len(str(other))] for one in bl.check(*paths) if one.kind.stops_broker}
+
+
 @pytest.fixture
 def two_disks(golden, tmp_path):
     """A broker's two directories: the metadata place its partitions in the first, and name the second."""

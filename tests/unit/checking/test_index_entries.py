@@ -222,7 +222,7 @@ def test_a_version_that_no_broker_writes_is_found_and_made_anew(tmp_path, versio
     sound = path.read_bytes()
     assert sound[:2] == bytes(2)
     path.write_bytes(struct.pack(">h", version) + sound[2:])
-    assert "transaction-index" in [one.code for one in bl.check(tmp_path / "data")]
+    assert "transaction-version" in [one.code for one in bl.check(tmp_path / "data")]
     stops = pytest.raises(CorruptRecordError, match="a broker does not start") if version > 0 else nullcontext()
     with stops:
         forecast(str(tmp_path / "data"))

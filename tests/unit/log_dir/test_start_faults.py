@@ -7,7 +7,9 @@ import pytest
 
 import brokerless as bl
 from brokerless.layout import checkpoints
+from brokerless.layout.log_dir_files import LogDirFiles
 from brokerless.log_dir.recover import forecast
+from brokerless.log_dir.start_faults import absent_partitions
 from brokerless.metadata.bootstrap import Bootstrap, Topic
 from support.damage import overwrite
 from support.log_files import batch
@@ -209,3 +211,58 @@ def test_writers_and_ls_say_that_there_are_no_ids(cluster, disk, rows, run):
         assert (said.code, said.err.count(missing)) == (0, 1)
     # A broker needs them in each of its disks (KafkaRaftServer.initializeLogDirs).
     assert f"{cluster}/meta.properties" in run("ls", cluster, disk).err
+
+
+def write_ids(path):
+    (path / "meta.properties").write_text(f"version=1\ncluster.id=c\nnode.id=1\ndirectory.id={OTHER_ID}\n")
+
+
+@pytest.mark.parametrize(
+    ("replicas", "isr", "elr", "is_lost", "why"),
+    [
+        ([1], [1], [], True, "leads with an empty log$"),
+        ([1, 2], [1], [], True, "leads with an empty log, and the other replicas delete their records$"),
+        # All brokers were stopped: the last one that was in sync is eligible (KIP-966).
+        ([1, 2], [], [1], True, "leads with an empty log, and the other replicas delete their records$"),
+        ([1, 2], [1, 2], [], False, "if this broker starts first, .*: start another replica first$"),
+        ([1, 2], [], [1, 2], False, "if this broker starts first, .*: start another replica first$"),
+        ([1, 2], [2], [], False, "in the directory with the id .{22}$"),
+    ],
+)
+@pytest.mark.parametrize("state", ["clean", "named", "wiped"])
+def test_who_leads_with_an_empty_log(tmp_path, replicas, isr, elr, is_lost, why, state):
+    """A broker that is shut down cleanly, or killed with the partition in a checkpoint, or with a wiped disk."""
+    write_ids(tmp_path)
+    if state == "clean":
+        (tmp_path / checkpoints.CLEAN_SHUTDOWN).write_bytes(checkpoints.format_clean_shutdown(None))
+    if state == "named":
+        points = checkpoints.format_offset_checkpoint({("t", 0): 5})
+        (tmp_path / checkpoints.RECOVERY_POINTS).write_bytes(points)
+    row = {"topic": "t", "partition": 0, "replicas": replicas, "isr": isr, "elr": elr}
+    row["directories"] = [OTHER_ID for _ in replicas]
+    rows = {"partitions": [row], "brokers": [{"broker_id": 1, "log_dirs": [OTHER_ID]}]}
+    (found,) = absent_partitions(rows.__getitem__, [LogDirFiles(str(tmp_path))])
+    assert (found.is_lost, bool(re.search(why, found.why))) == (is_lost, True), found.why
+    # A broker completes a move to the directory that the metadata name.
+    (tmp_path / f"t-0.{'0' * 32}-future").mkdir()
+    assert list(absent_partitions(rows.__getitem__, [LogDirFiles(str(tmp_path))])) == []
+
+
+def test_a_partition_that_a_killed_broker_may_not_have_made_is_not_lost(tmp_path):
+    write_ids(tmp_path)
+    (tmp_path / "other-0").mkdir()
+    row = {"topic": "t", "partition": 0, "replicas": [1], "isr": [1], "directories": [OTHER_ID]}
+    rows = {"partitions": [row], "brokers": [{"broker_id": 1, "log_dirs": [OTHER_ID]}]}
+    (found,) = absent_partitions(rows.__getitem__, [LogDirFiles(str(tmp_path))])
+    assert not found.is_lost
+
+
+def test_replicas_on_two_nodes_are_not_doubled(cluster, tmp_path, run):
+    """Whoever moved one of them out would lose it."""
+    other = shutil.copytree(cluster, tmp_path / "other")
+    ids = (other / "meta.properties").read_text()
+    ids = re.sub("directory.id=.*", f"directory.id={checkpoints.random_id()}", ids)
+    (other / "meta.properties").write_text(ids.replace("node.id=1", "node.id=2"))
+    result = run("recover", cluster, other, "--dry-run")
+    assert "different node.id: 1 in" in result.out
+    assert "move out the directory" not in result.out
