@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from fetch import OLDEST
 from filling import EARLIEST_LOCAL
-from kafka import DEFAULT, NEWEST, Broker, OldBroker, again, start_nodes, tiered
+from kafka import AFTER_A_KILL, DEFAULT, NEWEST, Broker, OldBroker, again, start_nodes, tiered
 
 import brokerless as bl
 from brokerless.checking.codes import CODES
@@ -120,3 +120,22 @@ def unhealthy(directories, *, is_killed):
 def test_nothing_is_found_in_healthy_directories(client, tmp_path, release, make, is_killed):
     directories = make(client, tmp_path / "data", release, is_killed=is_killed)
     assert unhealthy(directories, is_killed=is_killed) == []
+
+
+def test_indexes_that_a_power_failure_left_unflushed_are_made_anew(client, tmp_path):
+    (data,) = one(client, tmp_path / "data", NEWEST, is_killed=True)
+    rows = {level: offsets(data, level) for level in ("read_uncommitted", "read_committed")}
+    (aborted,) = data.glob("t-1/*.txnindex")
+    aborted.write_bytes(b"")
+    for index in (*data.glob("t-0/*.index"), *data.glob("t-1/*.timeindex")):
+        index.write_bytes(b"\xff" * 24)
+    assert "index-unflushed" in {one.code for one in bl.check(data, level="deep")}
+    assert unhealthy([data], is_killed=True) == []
+    with Broker(data, log=tmp_path / "again.log", version=NEWEST, **AFTER_A_KILL, **DEFAULTS) as broker:
+        for level, expected in rows.items():
+            assert [row["offset"] for row in client.consume(broker, "t", level) if row["partition"] == 1] == expected
+
+
+def offsets(data, level):
+    read = bl.Log(data / "t-1").read(columns=["offset"], isolation_level=level)
+    return [offset for rows in read for offset in rows["offset"].to_pylist()]

@@ -6,6 +6,7 @@ import struct
 
 import brokerless as bl
 from brokerless import _native
+from brokerless.layout import checkpoints
 from support import damage
 from support.log_files import NOW, batch, marker, write_segment, write_snapshot
 from support.reference_decoder import crc32c
@@ -133,6 +134,13 @@ def transactional(data, *, entries):
     first(data, "txnindex").write_bytes(content)
 
 
+def unflushed(data):
+    """As after a power failure: the index is not what a broker wrote, and no recovery point is behind it."""
+    BROKEN["offset-index"](data)
+    (data / checkpoints.RECOVERY_POINTS).unlink(missing_ok=True)
+    (data / checkpoints.CLEAN_SHUTDOWN).unlink()
+
+
 def transaction_version(data):
     transactional(data, entries=[(7, 0, 1, 0)])
     damage.overwrite(first(data, "txnindex"), 0, b"\0\7")
@@ -229,6 +237,7 @@ BROKEN = {
     "time-index": time_index,
     "time-index-missing": lambda data: os.unlink(first(data, "timeindex")),
     "transaction-index": lambda data: transactional(data, entries=[(8, 0, 1, 0)]),
+    "index-unflushed": unflushed,
     "transaction-version": transaction_version,
     "snapshot-damaged": lambda data: damage.cut(next((data / "t-0").glob("*.snapshot")), -1),
     "snapshot-differs": snapshot,

@@ -328,6 +328,16 @@ CODES: dict[str, Code] = {
         subject="index",
         is_cured=True,
     ),
+    "index-unflushed": Code(
+        "note",
+        "an index contradicts its log after a crash, where it may not have been flushed",
+        "It makes the index anew when it starts, as of all segments from the recovery point on "
+        "(`LogLoader.recoverLog`).",
+        "Reads of brokerless check each entry against the log, and use the markers.",
+        "none is needed: a broker makes the file anew when it starts, and so does `brokerless recover`",
+        subject="index",
+        is_cured=True,
+    ),
     "transaction-version": Code(
         "error",
         "a transaction index has an entry of another version",

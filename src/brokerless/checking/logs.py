@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 from bisect import bisect_right
 from collections import deque
 from contextlib import suppress
+from dataclasses import replace
 from heapq import heappop, heappush
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
@@ -52,6 +54,7 @@ if TYPE_CHECKING:
 # A key in a message is for `brokerless erase`. Those of groups and transactions have names of a few letters.
 _MOST_OF_KEY = 1000
 _FOR_EVER = (1 << 63) - 1
+_INDEXES = ("offset-index", "time-index", "transaction-index")
 # The default of transaction.max.timeout.ms. No metadata have another one: a broker reads it from its server.properties.
 _MAX_TIMEOUT_MS = 15 * 60_000
 # transaction.abort.timed.out.transaction.cleanup.interval.ms: as often a coordinator looks for transactions to end.
@@ -97,6 +100,9 @@ class LogCheck:
 
     def of_segments(self) -> Iterator[Finding]:
         """Yield the findings in files, then those in batches in the order of the log."""
+        return map(self._after_a_crash, self._of_segments())
+
+    def _of_segments(self) -> Iterator[Finding]:
         yield from self._names()
         yield from self._faults()
         yield from self._offsets()
@@ -145,6 +151,9 @@ class LogCheck:
         Args:
             config: the settings of its topic; None: not known.
         """
+        return map(self._after_a_crash, self._of_log(config))
+
+    def _of_log(self, config: TopicConfig | None) -> Iterator[Finding]:
         if self._level == "quick":
             return
         self._is_compacted |= config is not None and config.is_compacted
@@ -164,6 +173,18 @@ class LogCheck:
             # A cleaner removes batches of producers that a snapshot still has.
             if not self._is_compacted or found.code != "snapshot-differs":
                 yield found
+
+    def _after_a_crash(self, found: Finding) -> Finding:
+        """Return what a finding in an index is after a crash: a broker makes those anew that may not be flushed."""
+        root = self._log.root
+        if found.code not in _INDEXES or root.is_clean or root.node_id is None:
+            return found
+        base = live_base_offset(os.path.basename(found.path))
+        segment = next((one for one in self._log.segments if one.base_offset == base), None)
+        end = None if segment is None else segment.next_base_offset
+        if segment is None or (end is not None and end <= (self._log.recovery_point or 0)):
+            return found
+        return replace(found, code="index-unflushed")
 
     def _times(self) -> Iterator[Finding]:
         """Yield segments that retention by time deletes never, or at once, because of their largest timestamp."""
