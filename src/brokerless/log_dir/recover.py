@@ -318,7 +318,8 @@ def forecast(
         if left is not loaded:
             found.notes += [f"{_name(key)}: without recovery, {loss}" for loss in dict.fromkeys(left.losses)]
         expected = left.expected_end if root.had_marker else None
-        found.missing += [*left.missing, *([] if expected is None else [expected.missing])]
+        found.missing += [f"{_name(key)}: {said}" for said in left.missing]
+        found.missing += [] if expected is None else [expected.missing]
         if loaded.expected_end is not None and not root.had_marker:
             found.notes.append(str(loaded.expected_end))
     for name, (topic, _) in root.leftovers.items():

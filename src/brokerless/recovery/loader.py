@@ -165,7 +165,8 @@ class _Loader:
         highest = self.highest_next_offsets.get(self.segments[-1], end_offset)
         if highest > end_offset:
             self._report_unreachable(self.segments[-1], end_offset, highest)
-        if corroborated is not None and end_offset > corroborated:
+        # A log of which all records are deleted begins, and ends, where the checkpoint says.
+        if corroborated is not None and end_offset > max(corroborated, self.checkpoint or 0):
             missing.append(above_in_words(end_offset, corroborated))
         recovery_point = end_offset if self.is_clean else min(self.recovery_point, end_offset)
         self.epochs.truncate_from_end(end_offset)

@@ -234,6 +234,16 @@ def test_a_checkpoint_with_a_wrong_number_is_written_again(cluster, run):
     assert checkpoints.parse_offset_checkpoint(file.read_bytes()).keys() == entries.keys()
 
 
+def test_a_log_start_beyond_the_end_is_no_moved_batch(cluster):
+    """A broker deletes all segments, and begins the log at the checkpoint."""
+    file = cluster / checkpoints.LOG_START_OFFSETS
+    offsets = checkpoints.parse_offset_checkpoint(file.read_bytes())
+    offsets["headers", 0] = bl.Log(cluster / "headers-0").log_end_offset + 5
+    file.write_bytes(checkpoints.format_offset_checkpoint(offsets))
+    found = forecast(str(cluster))
+    assert not [said for said in found.missing if "was moved" in said]
+
+
 def test_a_new_clusters_directory_needs_no_metadata_log(data, run):
     assert run("recover", data).code == 0
 
