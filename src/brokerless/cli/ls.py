@@ -178,7 +178,9 @@ def _clusters(log_dirs: list[LogDirs]) -> Iterator[Cluster]:
         # Damage has been reported.
         with contextlib.suppress(*_DAMAGE):
             if not root.is_locked:
-                yield Cluster.of(path, root.node_id, metadata=metadata_among(roots, path))
+                cluster = Cluster.of(path, root.node_id, metadata=metadata_among(roots, path))
+                cluster.online.update(one.directory_id for one in roots.values() if one.node_id == root.node_id)
+                yield cluster
 
 
 def _name_unserved(cluster: Cluster, logs: list[Log]) -> None:

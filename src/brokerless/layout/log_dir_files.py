@@ -115,9 +115,11 @@ class LogDirFiles:
 
     @cached_property
     def has_log_start_offsets(self) -> bool:
-        """Whether the checkpoint of log start offsets is there and can be read."""
+        """Whether a broker has written the checkpoint of log start offsets. It makes a file of no bytes first."""
         try:
-            return self._parsed(checkpoints.LOG_START_OFFSETS, checkpoints.parse_offset_checkpoint, None) is not None
+            return bool(self._parsed(checkpoints.LOG_START_OFFSETS, bytes, b"")) and (
+                self._parsed(checkpoints.LOG_START_OFFSETS, checkpoints.parse_offset_checkpoint, None) is not None
+            )
         except CorruptRecordError:
             return False
 

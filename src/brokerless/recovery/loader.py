@@ -72,6 +72,10 @@ def load(
         ).load()
 
 
+# Without the clean-shutdown marker a broker would cut off the damage, and all evidence of what is lost.
+_REPAIR = "`brokerless repair` keeps every sound batch, and names what is lost"
+
+
 class _Outcome(Enum):
     """What loading came to, of one segment or of all."""
 
@@ -302,9 +306,7 @@ class _Loader:
                 if recovered.outcome is _Outcome.SPLIT:
                     return _Outcome.SPLIT
                 if recovered.outcome is _Outcome.OUT_OF_ORDER:
-                    raise CorruptRecordError(
-                        f"a broker does not start: {name}: {recovered.reason}; remove the clean-shutdown marker"
-                    )
+                    raise CorruptRecordError(f"a broker does not start: {name}: {recovered.reason}; {_REPAIR}")
             self.segments.append(base_offset)
         if not self.is_clean and self._recover_unflushed() is _Outcome.SPLIT:
             return _Outcome.SPLIT
@@ -593,8 +595,7 @@ class _Loader:
             if whole.ended != "failed":
                 raise CorruptRecordError(f"a broker does not start: {leads}; remove {index_name}: a broker rebuilds it")
             raise CorruptRecordError(
-                f"a broker does not start: {log} is damaged behind its last whole batch: {walk.error}; remove the "
-                f"clean-shutdown marker, and recovery cuts it there",
+                f"a broker does not start: {log} is damaged behind its last whole batch: {walk.error}; {_REPAIR}",
                 position=walk.position,
             )
         next_offset = walk.next_offset

@@ -1134,3 +1134,14 @@ def test_what_a_damaged_swap_replaces_is_not_thrown_away(data, tmp_path, is_dele
         assert ranges(repaired) == [("recovered", 25, 26)]
         assert offsets(result) == list(range(40))
     assert found(result, level="deep") == []
+
+
+@pytest.mark.parametrize("content", [b"", b"garbage"])
+def test_deleted_records_do_not_come_back_without_the_checkpoint_of_log_starts(copied, tmp_path, content):
+    """Where its leader epochs begin, a log began; a file of no bytes tells as little as one of garbage."""
+    data = copied("kafka-4.1", "trimmed-delete-records-0", "trimmed-to-end-0")
+    (data / "log-start-offset-checkpoint").write_bytes(content)
+    repaired = bl.repair(data, tmp_path / "to")
+    assert sum("does not tell" in doubt for doubt in repaired.doubts) == 2
+    starts = [log.log_start_offset for log in bl.LogDirs(tmp_path / "to").logs()]
+    assert sorted(starts) == [117, 200]
