@@ -122,14 +122,12 @@ def check_cluster(
     own = [root.path for root in directories.roots if has_metadata_log(root.path)]
     states = [state, *(known_cluster([path]) for path in own if len(directories.roots) > 1)]
     yield from dict.fromkeys(found for one in states for found in _damage(one, paths))
-    if isinstance(state, BrokerlessError):
-        pass
-    elif isinstance(state, ValueError):
+    if not isinstance(state, ValueError | BrokerlessError):
+        yield from _placed(directories, state)
+    elif not isinstance(state, BrokerlessError):
         for root in directories.roots:
             if root.is_kraft and any(log.root is root for log in directories.logs(all_replicas=True)):
                 yield Finding(code="metadata-missing", path=root.path, message=str(state))
-    else:
-        yield from _placed(directories, state)
     if any(log.topic == _COORDINATORS for log in directories.logs(all_replicas=True)):
         from brokerless.state.transactions import transactions  # noqa: PLC0415 - Arrow is slow to import
 

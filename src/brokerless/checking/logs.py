@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import replace
 from heapq import heappop, heappush
 from itertools import chain, islice
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from brokerless import _native
@@ -177,14 +178,14 @@ class LogCheck:
     def _after_a_crash(self, found: Finding) -> Finding:
         """Return what a finding in an index is after a crash: a broker makes those anew that may not be flushed."""
         root = self._log.root
-        if found.code not in _INDEXES or root.is_clean or root.node_id is None:
+        # A running broker serves with the index as it is.
+        if found.code not in _INDEXES or root.is_clean or root.is_locked or root.node_id is None:
             return found
         base = live_base_offset(os.path.basename(found.path))
-        segment = next((one for one in self._log.segments if one.base_offset == base), None)
-        end = None if segment is None else segment.next_base_offset
-        if segment is None or (end is not None and end <= (self._log.recovery_point or 0)):
-            return found
-        return replace(found, code="index-unflushed")
+        at = bisect_right(self._log.segments, -1 if base is None else base, key=attrgetter("base_offset")) - 1
+        end = self._log.segments[at].next_base_offset if at >= 0 else 0
+        is_flushed = end is not None and end <= (self._log.recovery_point or 0)
+        return found if is_flushed else replace(found, code="index-unflushed")
 
     def _times(self) -> Iterator[Finding]:
         """Yield segments that retention by time deletes never, or at once, because of their largest timestamp."""

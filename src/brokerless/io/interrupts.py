@@ -34,7 +34,7 @@ def interrupt(error: BaseException) -> None:
 
 @contextmanager
 def deferred() -> Iterator[None]:
-    """Let an interrupt wait for the end of the block. Keep the block short: nothing in it may wait for others."""
+    """Defer an interrupt to the end of the block. The block must be short, and wait for no other thread."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

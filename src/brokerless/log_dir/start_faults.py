@@ -9,6 +9,7 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from brokerless.arguments import listed_few
 from brokerless.errors import BrokerlessError, CorruptRecordError
 from brokerless.io import storage
 from brokerless.layout import checkpoints, commit_journal, file_names
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
 
 METADATA = f"{file_names.METADATA_TOPIC}-0"
 _OFFLINE = "a broker takes this log directory offline; if it has no other, it does not start"
-# Partitions that a sentence names.
-_NAMED = 5
 # Uuid.METADATA_TOPIC_ID
 _METADATA_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 
@@ -297,16 +296,22 @@ def absent_partitions(rows: Callable[[str], list[dict[str, Any]]], roots: Iterab
         roots: the log directories of one or more brokers.
     """
     by_node: dict[int, list[LogDirFiles]] = {}
+    of_unknown: set[tuple[str, int]] = set()
     for root in roots:
         if root.node_id is not None:
             by_node.setdefault(root.node_id, []).append(root)
+        else:
+            of_unknown |= {(topic, partition) for topic, partition, _ in _partitions_in(root.path)}
     registered = {row["broker_id"]: set(row["log_dirs"] or ()) for row in rows("brokers")}
     brokers = {node: _Directories.of(mine, registered.get(node, set())) for node, mine in by_node.items()}
     for row in rows("partitions"):
         key = row["topic"], row["partition"]
         for node, directory in zip(row["replicas"], row.get("directories") or (), strict=False):
             broker = brokers.get(node)
-            is_here = broker is not None and (key in broker.partitions or (*key, directory) in broker.moves)
+            # A directory that has lost its ids may be any broker's.
+            is_here = key in of_unknown or (
+                broker is not None and (key in broker.partitions or (*key, directory) in broker.moves)
+            )
             home = None if broker is None or is_here else broker.home(directory)
             if broker is None or home is None:
                 continue
@@ -329,8 +334,7 @@ def named_by_reason(partitions: Iterable[Absent]) -> Iterator[str]:
     for one in partitions:
         names.setdefault(one.why, []).append(f"{one.topic}-{one.partition}")
     for why, absent in names.items():
-        more = f" and {len(absent) - _NAMED} more" if len(absent) > _NAMED else ""
-        yield f"no {', '.join(absent[:_NAMED])}{more}: {why}"
+        yield f"no {listed_few(absent)}: {why}"
 
 
 class _Directories(NamedTuple):
@@ -452,6 +456,8 @@ def _damaged_files(path: str, beside: Collection[str]) -> Iterator[Fault]:
         for file, error in _unreadable(f"{path}/{name}", checkpoints.parse_offset_checkpoint, storage.is_broken_link):
             if not (is_kraft and isinstance(error, checkpoints.UnexpectedContentError)):
                 cure = "remove the file: a broker writes it again"
+                if name == checkpoints.LOG_START_OFFSETS:
+                    cure = "`brokerless repair` keeps deleted records deleted; without the file they are back"
                 yield Fault("checkpoint-damaged", file, _why(error), cure, _takes_offline(path, error))
 
 

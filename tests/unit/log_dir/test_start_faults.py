@@ -243,6 +243,10 @@ def test_who_leads_with_an_empty_log(tmp_path, replicas, isr, elr, is_lost, why,
     rows = {"partitions": [row], "brokers": [{"broker_id": 1, "log_dirs": [OTHER_ID]}]}
     (found,) = absent_partitions(rows.__getitem__, [LogDirFiles(str(tmp_path))])
     assert (found.is_lost, bool(re.search(why, found.why))) == (is_lost, True), found.why
+    # Another directory has it, and has lost its ids.
+    (tmp_path / "unknown/t-0").mkdir(parents=True)
+    both = [LogDirFiles(str(tmp_path)), LogDirFiles(str(tmp_path / "unknown"))]
+    assert list(absent_partitions(rows.__getitem__, both)) == []
     # A broker completes a move to the directory that the metadata name.
     (tmp_path / f"t-0.{'0' * 32}-future").mkdir()
     assert list(absent_partitions(rows.__getitem__, [LogDirFiles(str(tmp_path))])) == []
@@ -258,7 +262,7 @@ def test_a_partition_that_a_killed_broker_may_not_have_made_is_not_lost(tmp_path
 
 
 def test_replicas_on_two_nodes_are_not_doubled(cluster, tmp_path, run):
-    """Whoever moved one of them out would lose it."""
+    """The cure for a doubled partition would remove a good replica."""
     other = shutil.copytree(cluster, tmp_path / "other")
     ids = (other / "meta.properties").read_text()
     ids = re.sub("directory.id=.*", f"directory.id={checkpoints.random_id()}", ids)
