@@ -326,9 +326,7 @@ def lost_of(log, **options):
 @pytest.mark.parametrize("base", [0, 4, 8])
 def test_a_removed_segment_is_an_error_where_its_indexes_are_left(three_segments, base):
     damage.remove(three_segments / f"{base:020d}.log")
-    with pytest.raises(
-        bl.errors.CorruptRecordError, match="the file is missing, but its indexes are here"
-    ) as caught:
+    with pytest.raises(bl.errors.CorruptRecordError, match="the file is missing, but its indexes are here") as caught:
         read_offsets(bl.Log(three_segments))
     assert caught.value.path == str(three_segments / f"{base:020d}.log")
     kept, lost = lost_of(bl.Log(three_segments))
