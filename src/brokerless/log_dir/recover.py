@@ -155,7 +155,7 @@ class Forecast:
         served = self.partitions - len(self.unserved)
         what = f"{served} of {partitions} partition{'s'[: partitions != 1]}" if served else "nothing"
         unserved = [f"up to {self.unserved_records} records are not served"] if self.unserved else []
-        lost = [f"the logs of {len(self.lost)} are lost"] if self.lost else []
+        lost = [f"{len(self.lost)} log{'s are' if len(self.lost) != 1 else ' is'} lost"] if self.lost else []
         return f"will start and serve {what}: {', '.join(unserved + lost)}"
 
 

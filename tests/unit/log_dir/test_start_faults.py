@@ -101,7 +101,7 @@ def test_a_partition_that_a_broker_will_not_serve_is_named(cluster, rows, run, c
         assert first.endswith("; a broker will not start")
         assert "node.id: stored 7, and the metadata registered the directory with node 1" in second
     else:
-        end = "records are not served(, the logs of 1 are lost)?$"
+        end = "records are not served(, 1 log is lost)?$"
         assert re.search(f"; a broker will start and serve nothing: up to [1-9][0-9]* {end}", first)
         assert re.search(why, second)
 
