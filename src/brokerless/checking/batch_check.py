@@ -11,7 +11,7 @@ from brokerless import _native
 from brokerless.checking.finding import Finding
 from brokerless.errors import CorruptRecordError, UnsupportedFormatError, located
 from brokerless.io import storage
-from brokerless.layout.file_names import INDEX, METADATA_TOPIC, TIMEINDEX, segment_file
+from brokerless.layout.file_names import INDEX, METADATA_TOPIC, TIMEINDEX
 from brokerless.log.segment import offset_index, time_index
 
 if TYPE_CHECKING:
@@ -223,4 +223,4 @@ class Indexes:
 
     def path(self, kind: int) -> str:
         """Return the path of an index."""
-        return f"{self._log.path}/{segment_file(self._segment.base_offset, kind)}"
+        return self._segment.path_of(kind)

@@ -417,7 +417,7 @@ class LogCheck:
                 yield self._finding("batch-records", path, message, position=error.position)
                 return
         for segment in log.segments:
-            path = self._path(segment_file(segment.base_offset, TXNINDEX))
+            path = segment.path_of(TXNINDEX)
             end = segment.end_offset(log.log_end_offset)
             expected = {one for one in aborted if segment.base_offset <= one[2] < end}
             try:

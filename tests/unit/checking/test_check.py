@@ -397,6 +397,14 @@ def test_a_finding_names_its_partition_once(data, run):
     assert ("t-0 ends at" in line, "t-0: the log ends at" in line) == (False, True)
 
 
+def test_a_swap_that_a_stop_interrupted_is_left_over_and_nothing_is_missing(data):
+    """A broker completes it when it starts: the indexes are there, under the names of the swap."""
+    for kind in ("log", "index", "timeindex"):
+        file = first(data, kind)
+        file.rename(f"{file}.swap")
+    assert set(codes(data, notes=True)) == {"leftover"}
+
+
 def test_a_blank_directory_does_not_hide_the_findings_of_another(data, tmp_path):
     (tmp_path / "blank").mkdir()
     BROKEN["batch-crc"](data)
