@@ -36,9 +36,7 @@ def write(client, brokers, directories, *, is_killed):
         client.delete_records(broker, "t", 0, 42)
         replicas = [one.node_id for one in brokers] if len(brokers) > 1 else []
         client.create(broker, "c", replicas=replicas, **COMPACTED)
-        for _ in range(4):
-            client.produce(broker, "c", 0, 50, "keyed")
-        until(lambda: has_compacted(directories), what="the cleaner did not come")
+        until(lambda: has_compacted(client, broker, directories), what="the cleaner did not come", pause=0.2)
         if not is_killed:
             # Together: the metadata of two controllers need both.
             with ThreadPoolExecutor() as threads:
@@ -48,7 +46,9 @@ def write(client, brokers, directories, *, is_killed):
             one.kill()
 
 
-def has_compacted(directories):
+def has_compacted(client, broker, directories):
+    """Write keys, and return whether the cleaner was there: a segment is rolled by the times of later records."""
+    client.produce(broker, "c", 0, 50, "keyed")
     return any(bl.LogDirFiles(str(one)).first_dirty_offsets.get(("c", 0), 0) > 0 for one in directories)
 
 
