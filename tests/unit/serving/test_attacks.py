@@ -6,6 +6,7 @@ Each request has at most 1 MiB. The figures of memory and of waits are logged (`
 import contextlib
 import logging
 import resource
+import signal
 import socket
 import struct
 import threading
@@ -376,6 +377,19 @@ def test_what_is_above_a_limit_of_a_broker_or_of_the_server_gets_its_error(data)
             connection.sendall(sent)
             found = answer(connection)
             assert error(place % len(found), found) == code
+
+
+def test_connections_that_wait_to_be_accepted_are_not_dropped(data):
+    """A dropped one is asked for again after a second, of whomever it is."""
+    with Process(data) as server, contextlib.ExitStack() as open_ones:
+        server.process.send_signal(signal.SIGSTOP)
+        try:
+            begun = time.monotonic()
+            for _ in range(400):
+                open_ones.enter_context(server.connect("127.0.0.9"))
+            assert time.monotonic() - begun < IN_TIME
+        finally:
+            server.process.send_signal(signal.SIGCONT)
 
 
 def test_an_address_has_a_limit_of_connections(data):

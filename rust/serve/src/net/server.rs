@@ -25,6 +25,10 @@ use crate::net::steps::Steps;
 
 /// How often groups are looked at for silent members.
 const TICK: Duration = Duration::from_millis(100);
+/// Connections that wait to be accepted. A system drops more of them, and a client asks again after a second: with the
+/// 128 of the standard library, some hundred connections at once made everybody wait.
+const BACKLOG: i32 = 4096;
+
 /// A running server. Dropping it stops it.
 pub struct Server {
     address: SocketAddr,
@@ -47,6 +51,7 @@ impl Server {
         let listener = StdListener::bind(&listen).map_err(|error| {
             io::Error::new(error.kind(), format!("cannot listen on {listen}: {error}"))
         })?;
+        rustix::net::listen(&listener, BACKLOG)?;
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
         let (stop, stopped) = watch::channel(false);
