@@ -24,6 +24,7 @@ from state_workload import NEW_SETTINGS
 from test_cluster import ACLS, AUTHORIZER, QUOTAS
 
 import brokerless as bl
+from brokerless.log_dir.start_faults import STRAY_CURE
 from support.polling import until
 
 NODES = (1, 2, 3)
@@ -495,7 +496,11 @@ def test_the_replica_that_was_in_sync_is_taken_also_if_it_has_fewer_records(clie
 
 
 def test_a_broker_that_started_with_a_new_metadata_log_gave_up_all_partitions(client, tmp_path):
-    """It renamed them `-stray`: a rescue makes partitions of them again, with all records and commits."""
+    """It renamed them `-stray`: a rescue makes partitions of them again, with all records and commits.
+
+    Where the old metadata log is found again, `check` says which directories need their names back, and a broker serves
+    them.
+    """
     data = tmp_path / "data"
     with Broker(data, log=tmp_path / "log") as broker:
         client.create(broker, "orders", 3)
@@ -503,7 +508,8 @@ def test_a_broker_that_started_with_a_new_metadata_log_gave_up_all_partitions(cl
             client.produce(broker, "orders", partition, 20)
         client.commit(broker, "half", "orders", 0, 5)
         rows, committed = client.consume(broker, "orders"), groups(client, broker)
-    shutil.rmtree(data / "__cluster_metadata-0")
+    shutil.move(data / "__cluster_metadata-0", tmp_path / "old")
+    ids = (data / "meta.properties").read_bytes()
     (data / "bootstrap.checkpoint").unlink(missing_ok=True)
     with Broker(tmp_path / "blank", log=tmp_path / "log"):
         pass
@@ -517,5 +523,17 @@ def test_a_broker_that_started_with_a_new_metadata_log_gave_up_all_partitions(cl
     assert rescued.topics["orders"] == 3
     assert any("topic orders is in no metadata" in doubt for doubt in rescued.doubts)
     with Broker(tmp_path / "new", log=tmp_path / "log") as broker:
+        assert client.consume(broker, "orders") == rows
+        assert groups(client, broker) == committed
+    shutil.rmtree(data / "__cluster_metadata-0")
+    shutil.move(tmp_path / "old", data / "__cluster_metadata-0")
+    (data / "meta.properties").write_bytes(ids)
+    lost = [one.message for one in bl.check(data) if one.code == "partition-lost"]
+    assert len(lost) == len(list(data.glob("*-stray"))) > 3
+    for stray in data.glob("*-stray"):
+        assert any(f"{stray}: {STRAY_CURE}" in message for message in lost)
+        stray.rename(data / stray.name.partition(".")[0])
+    assert "partition-lost" not in {one.code for one in bl.check(data)}
+    with Broker(data, log=tmp_path / "log") as broker:
         assert client.consume(broker, "orders") == rows
         assert groups(client, broker) == committed

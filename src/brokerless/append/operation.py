@@ -241,7 +241,7 @@ def check_known(operation: RewriteOperation[Any, Any], config: TopicConfig, dire
     if unknown:
         raise ValueError(
             f"cannot decide which records of {directory} go: {' and '.join(map(option, unknown))} of its topic "
-            f"{'are' if len(unknown) > 1 else 'is'} not known: no metadata log (__cluster_metadata-0) "
+            f"{'are' if len(unknown) > 1 else 'is'} not known: no metadata log (__cluster_metadata-0) that has it "
             f"was found. Name the directory that has it ({option('metadata')}), or the broker's "
             f"server.properties ({option('broker_config')}), or give each setting that the operation takes as an option"
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -126,7 +127,9 @@ def check_cluster(
         yield from _placed(directories, state)
     elif not isinstance(state, BrokerlessError):
         for root in directories.roots:
-            if root.is_kraft and any(log.root is root for log in directories.logs(all_replicas=True)):
+            left = directories.leftovers()
+            given_up = any(one.kind == "stray" and os.path.dirname(one.path) == root.path for one in left)
+            if root.is_kraft and (given_up or any(log.root is root for log in directories.logs(all_replicas=True))):
                 yield Finding(code="metadata-missing", path=root.path, message=str(state))
     if any(log.topic == _COORDINATORS for log in directories.logs(all_replicas=True)):
         from brokerless.state.transactions import transactions  # noqa: PLC0415 - Arrow is slow to import
@@ -195,7 +198,8 @@ def _placed(directories: LogDirs, state: ClusterState) -> Iterator[Finding]:
     yield from _absent_directories(directories, state)
     for one in absent_partitions(state.rows, directories.roots):
         code = "partition-lost" if one.is_lost else "partition-missing"
-        yield Finding(code=code, topic=one.topic, partition=one.partition, path=one.path, message=one.why)
+        message = f"{one.why}; {one.cure}" if one.strays else one.why
+        yield Finding(code=code, topic=one.topic, partition=one.partition, path=one.path, message=message)
 
 
 def _absent_directories(directories: LogDirs, state: ClusterState) -> Iterator[Finding]:

@@ -186,7 +186,7 @@ def _told(error: Exception) -> int:
 def _in_words(error: Exception) -> str:
     if isinstance(error, MemoryError):
         return "not enough memory"
-    if type(error) is not OSError and isinstance(error, OSError) and error.strerror and error.filename is not None:
+    if isinstance(error, OSError) and error.strerror and error.filename is not None:
         return f"{error.strerror}: {error.filename}"
     if isinstance(error, BrokerlessError | ValueError | OSError) or type(error).__module__.startswith("pyarrow."):
         return str(error)

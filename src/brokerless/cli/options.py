@@ -16,6 +16,7 @@ import click
 from brokerless.arguments import to_ms
 from brokerless.cli import terminal
 from brokerless.layout.release import NEWEST, Release
+from brokerless.log.unlikely_times import other_unit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,9 +47,12 @@ def moment(**words: int) -> Callable[[str], int]:
         if text in known:
             return known[text]
         try:
-            return to_ms("", text, ", ".join(["ms since 1970 or ISO 8601 (2024-05-01T12:00)", *known]))
+            ms = to_ms("", text, ", ".join(["ms since 1970 or ISO 8601 (2024-05-01T12:00)", *known]))
         except ValueError as error:
             raise click.BadParameter(str(error)) from None
+        if text.isdecimal() and ms < LONG_MAX and (unit := other_unit(ms)):
+            raise click.BadParameter(f"{text} looks like {unit}: give ms since 1970, or ISO 8601 (2024-05-01T12:00)")
+        return ms
 
     return time
 
@@ -121,7 +125,8 @@ class LocalPath(click.Path):
         from brokerless.io.remote import is_remote
 
         if is_remote(str(value)):
-            self.fail(f"{value}: object stores are only read; copy it to a local directory", param, ctx)
+            cure = "copy it to a local directory" if self.exists else "name a local place, and copy that there"
+            self.fail(f"{value}: object stores are only read; {cure}", param, ctx)
         if value == "-" and not self.allow_dash:
             self.fail("- is no file here: name one", param, ctx)
         return super().convert(value, param, ctx)

@@ -85,8 +85,8 @@ def recover(
         raise
     found = Forecast.of_all(forecasts.values())
     terminal.say(found.summary())
-    for line in (*found.faults, *found.dropping, *found.missing, *found.notes):
-        terminal.say(line)
+    for line in (*found.faults, *found.dropping, *found.missing, *found.ends_early, *found.notes):
+        terminal.say(str(line))
     with Progress(prints=True) as progress:
         for path in paths:
             changes = 0

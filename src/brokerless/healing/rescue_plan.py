@@ -247,6 +247,12 @@ class RescuePlan:
             )
         else:
             result.metadata = metadata.path
+            result.notes += [
+                f"{root.path}/{checkpoints.META_PROPERTIES} tells no node's id: whether replicas there were in sync is "
+                "not known, nor whether the disk is a controller's"
+                for root in roots
+                if root.node_id is None
+            ]
             result.doubts += metadata.doubts
             result.notes += metadata.notes
         cluster = NewCluster(

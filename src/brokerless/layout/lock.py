@@ -185,3 +185,6 @@ def _opened(path: str) -> disk.Output:
             return disk.create(path)
         except FileExistsError:
             continue
+        except OSError as error:
+            error.add_note("a change takes the lock of the directory first, so nothing was changed")
+            raise

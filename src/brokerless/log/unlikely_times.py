@@ -10,6 +10,19 @@ _SECONDS = range(10**9, 10**10)
 _LEAST_MICROSECONDS, _LEAST_NANOSECONDS = 10**14, 10**17
 
 
+def other_unit(timestamp: int) -> str | None:
+    """Return the unit of a number that is hardly in ms; None: it may be in ms.
+
+    >>> other_unit(1_700_000_000), other_unit(1_700_000_000_000)
+    ('seconds', None)
+    """
+    if timestamp in _SECONDS:
+        return "seconds"
+    if timestamp >= _LEAST_NANOSECONDS:
+        return "nanoseconds"
+    return "microseconds" if timestamp >= _LEAST_MICROSECONDS else None
+
+
 def unlikely_time(timestamp: int, now: int) -> str | None:
     """Describe a timestamp that is of the future, of January 1970, or in another unit than ms; None for any other.
 
@@ -22,17 +35,16 @@ def unlikely_time(timestamp: int, now: int) -> str | None:
     >>> unlikely_time(5_000_000_000_000, 1_700_000_000_000)
     'in the future: of 2128-06-11'
     """
-    if timestamp in _SECONDS:
+    unit = other_unit(timestamp)
+    if unit == "seconds":
         return f"of {_day(timestamp)}: it looks like seconds"
     if 0 <= timestamp < _SECONDS.start:
         return f"of {_day(timestamp)}: no clock was set"
     # Clocks differ.
     if timestamp <= now + DAY_MS:
         return None
-    if timestamp >= _LEAST_NANOSECONDS:
-        return "in the future: it looks like nanoseconds"
-    if timestamp >= _LEAST_MICROSECONDS:
-        return "in the future: it looks like microseconds"
+    if unit is not None:
+        return f"in the future: it looks like {unit}"
     return f"in the future: of {_day(timestamp)}"
 
 

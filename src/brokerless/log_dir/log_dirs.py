@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 # Attempts at a complete listing, if listed partitions keep disappearing.
 _LOOKS = 3
+_GIVEN_UP = "a broker gave up (stray; a read of their paths reads them)"
 
 
 class InactivePartition(NamedTuple):
@@ -140,6 +141,8 @@ class LogDirs:
         if topics is not None:
             wanted = set(topics)
             for topic in sorted(wanted - set(self.topics())):
+                if strays := self._strays(topic):
+                    raise ValueError(f"topic {topic!r} has only directories that {_GIVEN_UP}: {listed_few(strays)}")
                 raise unknown("topic", topic, self.topics())
             chosen = [replicas for replicas in chosen if replicas[0].topic in wanted]
         if partitions is not None:
@@ -170,6 +173,8 @@ class LogDirs:
         logs = self.logs(topics, partitions, all_replicas=all_replicas)
         if topics is not None:
             return logs
+        if strays := self._strays():
+            note(f"not read are directories that {_GIVEN_UP}: {listed_few(strays)}")
         named = {storage.absolute(path) for path in self._paths}
         return [log for log in logs if storage.absolute(log.path) in named or not file_names.is_internal(log.topic)]
 
@@ -263,6 +268,15 @@ class LogDirs:
             Log(one.path, root=self._root(os.path.dirname(one.path)))
             for one in self.leftovers()
             if one.kind == "future" and (wanted is None or one.topic in wanted)
+        ]
+
+    def _strays(self, topic: str | None = None) -> list[str]:
+        """Return the directories of stray partitions that no other directory is of."""
+        present = {(log.topic, log.partition) for log in self._logs}
+        return [
+            one.path
+            for one in self.leftovers()
+            if one.kind == "stray" and (one.topic, one.partition) not in present and topic in (None, one.topic)
         ]
 
     @cached_property

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from brokerless.arguments import unknown
+from brokerless.arguments import listed_few, unknown
 from brokerless.errors import CorruptRecordError, UnsupportedFormatError
 from brokerless.io import storage
 from brokerless.io.clock import now_ms
@@ -20,6 +20,7 @@ from brokerless.log.log import Log
 from brokerless.log_dir.root_writer import RootWriter
 from brokerless.log_dir.start_faults import (
     METADATA,
+    STRAY_CURE,
     Fault,
     absent_partitions,
     conflicting_ids,
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from brokerless.layout.checkpoints import MetaProperties
+    from brokerless.log.expected_end import ExpectedEnd
     from brokerless.log_dir.start_faults import Absent
     from brokerless.metadata.topic_settings import Path
     from brokerless.recovery.load_result import Loaded
@@ -72,6 +74,7 @@ class Forecast:
         notes: other actions of the broker, one sentence each.
         missing: missing records that other files in the directory account for, one sentence each. Recovery erases
             this evidence.
+        ends_early: the logs that end before what other files say, after a crash, and are not cut at damage.
     """
 
     steps: list[tuple[str, list[str]]] = field(default_factory=list)
@@ -87,6 +90,7 @@ class Forecast:
     unserved_records: int = 0
     notes: list[str] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
+    ends_early: list[ExpectedEnd] = field(default_factory=list)
 
     @property
     def lost_records(self) -> int:
@@ -134,6 +138,7 @@ class Forecast:
             unserved_records=sum(one.unserved_records for one in found),
             notes=[note for one in found for note in one.notes],
             missing=[said for one in found for said in one.missing],
+            ends_early=[end for one in found for end in one.ends_early],
         )
 
     def summary(self) -> str:
@@ -141,6 +146,9 @@ class Forecast:
         ends = len({name for name, _ in self.cuts})
         damage = f" behind damage in {ends} log{'s'[: ends != 1]}, and what the damage hit" if ends else ""
         damage += "; records are missing already" if self.missing else ""
+        if self.ends_early:
+            offsets = sum(one.offset - one.end_offset for one in self.ends_early)
+            damage += f"; up to {offsets} may be missing already"
         return f"{self.lost_records} records lost{damage}; {self.changes} changes; a broker {self._start}"
 
     @property
@@ -317,11 +325,8 @@ def forecast(
             found.unserved_records += loaded.log_end_offset - loaded.log_start_offset
         if left is not loaded:
             found.notes += [f"{_name(key)}: without recovery, {loss}" for loss in dict.fromkeys(left.losses)]
-        expected = left.expected_end if root.had_marker else None
         found.missing += [f"{_name(key)}: {said}" for said in left.missing]
-        found.missing += [] if expected is None else [expected.missing]
-        if loaded.expected_end is not None and not root.had_marker:
-            found.notes.append(str(loaded.expected_end))
+        _foresee_end(found, left if root.had_marker else loaded, is_clean=root.had_marker)
     for name, (topic, _) in root.leftovers.items():
         if not topics or topic in topics:
             offsets = root.leftover_offsets(name)
@@ -335,6 +340,18 @@ def _foresee(found: Forecast, name: str, loaded: Loaded) -> None:
     loaded.check_losses(is_clean=False)
     found.steps.append((name, [str(step) for step in loaded.changes.steps]))
     found.cuts += [(name, cut) for cut in loaded.cuts if cut.is_damage]
+
+
+def _foresee_end(found: Forecast, loaded: Loaded, *, is_clean: bool) -> None:
+    """Forecast that a log ends before what other files say."""
+    if loaded.expected_end is None:
+        return
+    if is_clean:
+        found.missing.append(loaded.expected_end.missing)
+    elif any(cut.is_damage for cut in loaded.cuts):
+        found.notes.append(str(loaded.expected_end))
+    else:
+        found.ends_early.append(loaded.expected_end)
 
 
 def _foresee_metadata(
@@ -365,7 +382,8 @@ def _foresee_metadata(
         found.faults.append(str(Fault("metadata-damaged", f"{root.path}/{METADATA}", root.cluster.image.refusal, cure)))
     found.faults += map(str, foreign_ids(root.cluster))
     _foresee_partitions(root, found, topics, beside)
-    if root.partitions and (missing := root.cluster.missing_metadata()):
+    strays = any(file_names.parse_directory_name(name).leftover == "stray" for name in root.leftovers)
+    if (root.partitions or strays) and (missing := root.cluster.missing_metadata()):
         found.missing_metadata.append(missing)
     if has_log and any(name.endswith(".log") for name in storage.list_directory(f"{root.path}/{METADATA}")):
         # A broker recovers all of it at each start, whatever the marker says (KafkaMetadataLog).
@@ -374,6 +392,8 @@ def _foresee_metadata(
             for cut in _loaded(root, METADATA, TopicConfig(), 0, None).cuts
             if cut.is_damage
         ]
+        if (expected := Log(f"{root.path}/{METADATA}", root=LogDirFiles(root.path)).files.expected_end) is not None:
+            found.notes.append(f"{expected}; a broker does not know the topics, partitions and settings of these")
     return {} if found.missing_metadata else root.unserved(topics)
 
 
@@ -385,6 +405,8 @@ def _foresee_partitions(root: RootWriter, found: Forecast, topics: Collection[st
         mine = [one for one in absent if one.path == root.path and (not topics or one.topic in topics)]
         found.lost += [one for one in mine if one.is_lost]
         found.notes += named_by_reason(one for one in mine if not one.is_lost)
+        if strays := [stray for one in mine for stray in one.strays]:
+            found.notes.append(f"{listed_few(strays)}: {STRAY_CURE}")
     goes_on = any(other != root.path for other in beside)
     for fault in (*taken_names(root.cluster), *names_taken_from_checkpoints(LogDirFiles(root.path))):
         if fault.takes_offline and goes_on:

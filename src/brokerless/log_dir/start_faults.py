@@ -20,9 +20,11 @@ from brokerless.metadata.directory import has_topic_ids, is_fatal_snapshot
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
+    from brokerless.layout.file_names import DirectoryName
     from brokerless.metadata.topic_settings import Cluster
 
 METADATA = f"{file_names.METADATA_TOPIC}-0"
+STRAY_CURE = "a broker gave it up, and serves it again under its name without the suffix, .<id>-stray"
 _OFFLINE = "a broker takes this log directory offline; if it has no other, it does not start"
 # Uuid.METADATA_TOPIC_ID
 _METADATA_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
@@ -279,6 +281,7 @@ class Absent(NamedTuple):
         is_lost: whether the broker will lead with an empty log; otherwise it fetches the records from another node, or
             has never made the log, or has it in a directory that is not known.
         why: a sentence.
+        strays: its directories that the broker gave up while it had other metadata.
     """
 
     topic: str
@@ -286,6 +289,14 @@ class Absent(NamedTuple):
     path: str
     is_lost: bool
     why: str
+    strays: tuple[str, ...]
+
+    @property
+    def cure(self) -> str:
+        """What to do about the strays; "": there are none."""
+        if not self.strays:
+            return ""
+        return f"{listed_few(self.strays)}: {STRAY_CURE}"
 
 
 def absent_partitions(rows: Callable[[str], list[dict[str, Any]]], roots: Iterable[LogDirFiles]) -> Iterator[Absent]:
@@ -301,9 +312,10 @@ def absent_partitions(rows: Callable[[str], list[dict[str, Any]]], roots: Iterab
         if root.node_id is not None:
             by_node.setdefault(root.node_id, []).append(root)
         else:
-            of_unknown |= {(topic, partition) for topic, partition, _ in _partitions_in(root.path)}
+            of_unknown |= {(one.topic, one.partition) for _, one in _partitions_in(root.path)}
     registered = {row["broker_id"]: set(row["log_dirs"] or ()) for row in rows("brokers")}
     brokers = {node: _Directories.of(mine, registered.get(node, set())) for node, mine in by_node.items()}
+    topic_ids = {row["topic"]: row["topic_id"] for row in rows("topics")}
     for row in rows("partitions"):
         key = row["topic"], row["partition"]
         for node, directory in zip(row["replicas"], row.get("directories") or (), strict=False):
@@ -325,7 +337,9 @@ def absent_partitions(rows: Callable[[str], list[dict[str, Any]]], roots: Iterab
                 why += f"; the broker leads with an empty log{others}"
             elif node in leaders:
                 why += f"; if this broker starts first, it leads with an empty log{others}: start another replica first"
-            yield Absent(*key, home.path, is_lost, why)
+            topic_id = topic_ids.get(key[0])
+            strays = [path for path in broker.strays.get(key, ()) if topic_id and _topic_id(path) == topic_id]
+            yield Absent(*key, home.path, is_lost, why, tuple(strays))
 
 
 def named_by_reason(partitions: Iterable[Absent]) -> Iterator[str]:
@@ -347,6 +361,7 @@ class _Directories(NamedTuple):
         partitions: the partitions that are in them.
         moves: the partitions that are being moved to a directory, each with its id. A broker completes the move if the
             metadata place the partition there (`LogManager.recoverAbandonedFutureLogs`).
+        strays: the directories of partitions that it gave up.
         was_clean: whether the broker was shut down cleanly. Then it had made all logs.
     """
 
@@ -355,20 +370,24 @@ class _Directories(NamedTuple):
     are_all: bool
     partitions: set[tuple[str, int]]
     moves: set[tuple[str, int, str | None]]
+    strays: dict[tuple[str, int], list[str]]
     was_clean: bool
 
     @classmethod
     def of(cls, roots: Sequence[LogDirFiles], registered: set[str]) -> _Directories:
         partitions, moves = set(), set()
+        strays: dict[tuple[str, int], list[str]] = {}
         for root in roots:
-            for topic, partition, leftover in _partitions_in(root.path):
+            for name, (topic, partition, leftover) in _partitions_in(root.path):
                 if not leftover:
                     partitions.add((topic, partition))
                 elif leftover == "future":
                     moves.add((topic, partition, root.directory_id))
+                elif leftover == "stray":
+                    strays.setdefault((topic, partition), []).append(f"{root.path}/{name}")
         by_id = {root.directory_id: root for root in roots}
         are_all = bool(registered) and len(roots) >= len(registered)
-        return cls(by_id, registered, are_all, partitions, moves, any(root.is_clean for root in roots))
+        return cls(by_id, registered, are_all, partitions, moves, strays, any(root.is_clean for root in roots))
 
     def home(self, directory: str) -> LogDirFiles | None:
         """Return the directory with an id, or the one that took its place; None: it is not here."""
@@ -384,13 +403,13 @@ class _Directories(NamedTuple):
         return self.was_clean or is_wiped or is_named
 
 
-def _partitions_in(path: str) -> Iterator[tuple[str, int, str]]:
-    """Yield the topic, the number and the state of each partition in a log directory, but for the metadata's."""
+def _partitions_in(path: str) -> Iterator[tuple[str, DirectoryName]]:
+    """Yield the directories of partitions in a log directory, by name, but for the metadata's."""
     for name in storage.list_subdirectories(path):
         with suppress(ValueError):
             parsed = file_names.parse_directory_name(name)
             if parsed.topic != file_names.METADATA_TOPIC:
-                yield parsed.topic, parsed.partition, parsed.leftover
+                yield name, parsed
 
 
 def partition_faults(directory: str) -> Iterator[Fault]:
@@ -469,8 +488,8 @@ def _parse_ids(path: str, beside: Collection[str]) -> Callable[[bytes], object]:
         missing = [name for name, found in (("node id", ids.node_id), ("cluster.id", ids.cluster_id)) if found is None]
         # A broker with ZooKeeper starts without any ids. A KRaft broker needs those that version 1 always has.
         if missing and _is_kraft(path, beside):
-            message = f"meta.properties is of version {ids.version}, and has no {missing[0]}"
-            raise checkpoints.UnexpectedContentError(message)
+            what = f"is of version {ids.version}, and has no {missing[0]}" if content.strip() else "is empty"
+            raise checkpoints.UnexpectedContentError(f"meta.properties {what}")
 
     return parse
 

@@ -76,7 +76,7 @@ def select_partitions(paths: Iterable[str], topics: Collection[str], partitions:
 
 
 def _at(path: str, topics: Collection[str]) -> Selection:
-    disk.check_local(path)
+    disk.check_local(path, "rewrite")
     names = storage.list_directory(path)
     if file_names.is_partition_directory(names):
         path, is_alone = _own_path(path)

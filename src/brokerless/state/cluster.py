@@ -280,6 +280,9 @@ def _replay(log: Log, image: MetadataImage, at: int | None, at_offset: int | Non
             f"the cluster's metadata are known up to damage at {damage.path}:{damage.position} ({damage.args[0]}): a "
             "broker cuts them there"
         )
+    elif at is None and at_offset is None and (expected := log.files.expected_end) is not None:
+        image.is_whole = False
+        note(f"the cluster's metadata are not whole: {expected}")
 
 
 def _snapshot_before(log: Log, at: int | None, at_offset: int | None) -> tuple[int, str, bytes] | None:

@@ -1,10 +1,12 @@
 """Usage errors and missing things: exit 2, a line that says what to do, no traceback."""
 
+import errno
 import os
 import shutil
 import signal
 import subprocess
 import sys
+from unittest import mock
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,6 +15,7 @@ import pytest
 import brokerless as bl
 from brokerless.cli import command
 from brokerless.cli.command import as_flag
+from brokerless.io import disk
 from brokerless.notes import note
 from support.damage import flip_bit
 from support.state_records import write_records
@@ -281,6 +284,25 @@ def test_what_is_in_a_store_is_to_be_copied(tmp_path, run, arguments):
     result = run(*[one.format(tmp_path) for one in arguments])
     assert result.code == 2
     assert f"{IN_A_STORE}: object stores are only read; copy it to a local directory" in result.err
+
+
+@pytest.mark.parametrize(
+    "arguments", [["repair", "{}", "--to", IN_A_STORE], ["read", "{}", "--output", IN_A_STORE], ["recover", IN_A_STORE]]
+)
+def test_what_goes_to_a_store_is_written_locally_first(golden, run, arguments):
+    result = run(*[one.format(golden / "logs/kafka-4.1") for one in arguments])
+    assert result.code == 2
+    way = "copy it to a local directory" if arguments[0] == "recover" else "name a local place, and copy that there"
+    assert f"{IN_A_STORE}: object stores are only read; {way}" in result.err
+
+
+def test_a_directory_that_cannot_be_written_says_that_nothing_was_changed(tmp_path, run, copied):
+    path = copied("kafka-4.1")
+    with mock.patch.object(disk, "create", side_effect=OSError(errno.EROFS, "Read-only file system", f"{path}/.lock")):
+        result = run("recover", path)
+    assert result.code == 2
+    assert f"brokerless: Read-only file system: {path}/.lock\n" in result.err
+    assert "so nothing was changed" in result.err
 
 
 def test_one_thing_has_no_plural(tmp_path, run):

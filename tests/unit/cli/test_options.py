@@ -36,6 +36,22 @@ def test_what_is_no_time(text):
         moment()(text)
 
 
+@pytest.mark.parametrize(
+    ("text", "unit"),
+    [
+        ("1700000000", "seconds"),
+        ("9999999999", "seconds"),
+        ("1700000000000000", "microseconds"),
+        ("1700000000000000000", "nanoseconds"),
+    ],
+)
+def test_a_time_in_another_unit_is_refused(text, unit):
+    """A rescue up to 1970-01-20 would be an empty cluster."""
+    with pytest.raises(click.BadParameter, match=f"{text} looks like {unit}: give ms"):
+        moment()(text)
+    assert moment()(str(options.LONG_MAX)) == options.LONG_MAX
+
+
 class Terminal(io.StringIO):
     def isatty(self):
         return True

@@ -106,6 +106,26 @@ def test_a_partition_that_a_broker_will_not_serve_is_named(cluster, rows, run, c
         assert re.search(why, second)
 
 
+def test_a_directory_of_strays_alone_has_lost_its_metadata(cluster, run):
+    """A broker started without them, and gave up all partitions."""
+    shutil.rmtree(cluster / "__cluster_metadata-0")
+    for path in list(cluster.glob("*-[0-9]")):
+        path.rename(f"{path}.{'0' * 32}-stray")
+    found = [one.code for one in bl.check(cluster)]
+    assert found.count("metadata-missing") == 1
+    result = run("recover", cluster, "--dry-run")
+    assert result.code == 1
+    assert result.out.splitlines()[0].endswith("; a broker will start and serve nothing")
+    said = run("read", cluster)
+    assert (said.code, said.out) == (0, "")
+    assert re.search(
+        "^warning: not read are directories that a broker gave up .*, and [0-9]+ more$", said.err, re.MULTILINE
+    )
+    said = run("read", cluster, "--topic", "headers")
+    assert said.code != 0
+    assert f"{cluster}/headers-0.{'0' * 32}-stray" in said.err
+
+
 def test_what_will_be_served_is_counted(cluster):
     records = bl.LogDirs(cluster).log("headers", 0).log_end_offset
     assert forecast(str(cluster)).is_good
@@ -217,6 +237,11 @@ def write_ids(path):
     (path / "meta.properties").write_text(f"version=1\ncluster.id=c\nnode.id=1\ndirectory.id={OTHER_ID}\n")
 
 
+def tables(row):
+    topics = [{"topic": "t", "topic_id": OTHER_ID}]
+    return {"partitions": [row], "brokers": [{"broker_id": 1, "log_dirs": [OTHER_ID]}], "topics": topics}
+
+
 @pytest.mark.parametrize(
     ("replicas", "isr", "elr", "is_lost", "why"),
     [
@@ -240,7 +265,7 @@ def test_who_leads_with_an_empty_log(tmp_path, replicas, isr, elr, is_lost, why,
         (tmp_path / checkpoints.RECOVERY_POINTS).write_bytes(points)
     row = {"topic": "t", "partition": 0, "replicas": replicas, "isr": isr, "elr": elr}
     row["directories"] = [OTHER_ID for _ in replicas]
-    rows = {"partitions": [row], "brokers": [{"broker_id": 1, "log_dirs": [OTHER_ID]}]}
+    rows = tables(row)
     (found,) = absent_partitions(rows.__getitem__, [LogDirFiles(str(tmp_path))])
     assert (found.is_lost, bool(re.search(why, found.why))) == (is_lost, True), found.why
     # Another directory has it, and has lost its ids.
@@ -256,9 +281,22 @@ def test_a_partition_that_a_killed_broker_may_not_have_made_is_not_lost(tmp_path
     write_ids(tmp_path)
     (tmp_path / "other-0").mkdir()
     row = {"topic": "t", "partition": 0, "replicas": [1], "isr": [1], "directories": [OTHER_ID]}
-    rows = {"partitions": [row], "brokers": [{"broker_id": 1, "log_dirs": [OTHER_ID]}]}
+    rows = tables(row)
     (found,) = absent_partitions(rows.__getitem__, [LogDirFiles(str(tmp_path))])
     assert not found.is_lost
+
+
+@pytest.mark.parametrize("topic_id", [OTHER_ID, OTHER_ID[:-1] + "g", None])
+def test_a_stray_directory_with_the_topic_id_of_an_absent_partition_is_named(tmp_path, topic_id):
+    write_ids(tmp_path)
+    stray = tmp_path / f"t-0.{'0' * 32}-stray"
+    stray.mkdir()
+    if topic_id is not None:
+        (stray / "partition.metadata").write_bytes(checkpoints.format_partition_metadata(topic_id))
+    row = {"topic": "t", "partition": 0, "replicas": [1], "isr": [1], "directories": [OTHER_ID]}
+    (found,) = absent_partitions(tables(row).__getitem__, [LogDirFiles(str(tmp_path))])
+    assert found.strays == ((str(stray),) if topic_id == OTHER_ID else ())
+    assert bool(found.cure) == (topic_id == OTHER_ID)
 
 
 def test_replicas_on_two_nodes_are_not_doubled(cluster, tmp_path, run):

@@ -261,6 +261,14 @@ def test_no_lock_is_left_behind(data, tmp_path):
     assert lock.read_text() == "notes"
 
 
+def test_the_error_names_the_file_whose_directory_is_missing(data, tmp_path):
+    with (
+        pytest.raises(OSError, match=r"/absent/commits: there is no such directory$"),
+        bl.serve(data, commits=tmp_path / "absent/commits"),
+    ):
+        pass
+
+
 def test_the_error_names_the_link(data, tmp_path):
     (tmp_path / "link").symlink_to(tmp_path / "commits")
     with (

@@ -237,7 +237,13 @@ impl Lock {
         let path = beside(commits, ".lock");
         loop {
             let opened = options().create(true).append(true).open(&path);
-            let file = opened.map_err(|error| named(&path, error))?;
+            let file = opened.map_err(|error| match error.kind() {
+                io::ErrorKind::NotFound => {
+                    let text = format!("{}: there is no such directory", commits.display());
+                    io::Error::new(error.kind(), text)
+                }
+                _ => named(&path, error),
+            })?;
             match file.try_lock() {
                 Ok(()) => {}
                 Err(fs::TryLockError::WouldBlock) => {
