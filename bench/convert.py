@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from rivals import CODECS, DATA, SHAPES, limit, log_file, median_ratio
 
 from brokerless import LogWriter, TopicConfig
-from brokerless.rewriting.convert import Convert
+from brokerless.rewriting.convert import Conversion
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -70,7 +70,7 @@ def ours(directory: Path, codec: str) -> float:
     os.sync()
     start = time.perf_counter()
     with LogWriter.open(str(copy), config=SETTINGS, is_clean=True) as log:
-        report = log.run(Convert(compression=codec))
+        report = log.run(Conversion(compression=codec))
     seconds = time.perf_counter() - start
     assert report.changed_batches
     shutil.rmtree(copy)

@@ -59,10 +59,10 @@ def jobs(spark: SparkSession, path: Path, scratch: Path, topic: Topic) -> dict[s
             lambda: fresh(restored),
         ),
         f"convert to {other}": (
-            lambda: rewrite(spark, bl.Convert(compression=other), str(copy), topics=topics),
+            lambda: rewrite(spark, bl.Conversion(compression=other), str(copy), topics=topics),
             copied,
         ),
-        "compact": (lambda: rewrite(spark, bl.Compact(roll=True), str(copy), topics=topics), copied),
+        "compact": (lambda: rewrite(spark, bl.Compaction(roll=True), str(copy), topics=topics), copied),
     }
 
 

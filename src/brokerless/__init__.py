@@ -15,36 +15,16 @@ if TYPE_CHECKING:
     __version__: str
 
 __all__ = [
-    "KAFKA_COLUMNS",
-    "Appended",
     "BrokerlessError",
-    "Compact",
-    "Comparison",
-    "Convert",
-    "DamagedRange",
-    "Defect",
-    "Erase",
-    "Finding",
-    "InactivePartition",
-    "LeaderEpoch",
+    "Compaction",
+    "Conversion",
+    "Erasure",
     "Log",
-    "LogDirFiles",
-    "LogDirWriter",
     "LogDirs",
-    "LogWriter",
-    "MissingPartition",
-    "OffsetAndTimestamp",
     "Producer",
-    "Reader",
-    "Repair",
-    "Report",
-    "Rescue",
-    "Retain",
-    "RewriteResult",
-    "Segment",
-    "Split",
+    "Retention",
     "TopicConfig",
-    "TruncateTo",
+    "Truncation",
     "check",
     "cluster",
     "commits",
@@ -64,6 +44,30 @@ __all__ = [
     "transactions",
 ]
 
+# Classes of arguments and results, which a caller gets and rarely types.
+_ALSO = (
+    "AppendResult",
+    "ClusterReport",
+    "Comparison",
+    "DamagedRange",
+    "Defect",
+    "Finding",
+    "InactivePartition",
+    "KAFKA_COLUMNS",
+    "LeaderEpoch",
+    "LogDirFiles",
+    "LogDirWriter",
+    "LogWriter",
+    "MissingPartition",
+    "OffsetAndTimestamp",
+    "Reader",
+    "RepairReport",
+    "RescueReport",
+    "RewriteResult",
+    "Segment",
+    "Split",
+)
+
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
@@ -72,13 +76,13 @@ if not TYPE_CHECKING:
             from importlib.metadata import version  # noqa: PLC0415
 
             return version(__name__)
-        if name not in __all__:
+        if name not in __all__ and name not in _ALSO:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         from brokerless import public  # noqa: PLC0415
 
-        globals().update({public_name: getattr(public, public_name) for public_name in __all__})
+        globals().update({public_name: getattr(public, public_name) for public_name in (*__all__, *_ALSO)})
         return globals()[name]
 
     def __dir__() -> list[str]:
         """List all public names, including those not imported yet, for completion at a prompt."""
-        return sorted({*globals(), *__all__, "__version__"})
+        return sorted({*globals(), *__all__, *_ALSO, "__version__"})

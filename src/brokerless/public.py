@@ -5,9 +5,9 @@
 
 from brokerless import errors as errors
 from brokerless.errors import BrokerlessError as BrokerlessError
-from brokerless.rewriting.compact.compact import Compact as Compact
-from brokerless.rewriting.convert import Convert as Convert
-from brokerless.rewriting.erase import Erase as Erase
+from brokerless.rewriting.compact.compact import Compaction as Compaction
+from brokerless.rewriting.convert import Conversion as Conversion
+from brokerless.rewriting.erase import Erasure as Erasure
 from brokerless.log.defect import Defect as Defect
 from brokerless.log.log import Log as Log
 from brokerless.log.reader import (
@@ -15,14 +15,18 @@ from brokerless.log.reader import (
     Reader as Reader,
     read_split as read_split,
 )
-from brokerless.rewriting.retain import Retain as Retain
+from brokerless.rewriting.retain import Retention as Retention
 from brokerless.checking.check import check as check
 from brokerless.checking.compare import compare as compare
 from brokerless.checking.comparison import Comparison as Comparison
 from brokerless.checking.finding import Finding as Finding
 from brokerless.healing.damaged_range import DamagedRange as DamagedRange
 from brokerless.healing.repair import repair as repair
-from brokerless.healing.report import MissingPartition as MissingPartition, Repair as Repair, Rescue as Rescue
+from brokerless.healing.report import (
+    MissingPartition as MissingPartition,
+    RepairReport as RepairReport,
+    RescueReport as RescueReport,
+)
 from brokerless.healing.rescue import rescue as rescue
 from brokerless.layout.log_dir_files import LogDirFiles as LogDirFiles
 from brokerless.log.segment import Segment as Segment
@@ -30,8 +34,8 @@ from brokerless.layout.topic_config import TopicConfig as TopicConfig
 from brokerless.log.split import Split as Split
 from brokerless.layout.checkpoints import LeaderEpoch as LeaderEpoch
 from brokerless.log.offsets_for_times import OffsetAndTimestamp as OffsetAndTimestamp
-from brokerless.rewriting.truncate_to import TruncateTo as TruncateTo
-from brokerless.append.writer import Appended as Appended, LogWriter as LogWriter
+from brokerless.rewriting.truncate import Truncation as Truncation
+from brokerless.append.writer import AppendResult as AppendResult, LogWriter as LogWriter
 from brokerless.log_dir.log_dirs import InactivePartition as InactivePartition, LogDirs as LogDirs
 from brokerless.log_dir.writer import (
     LogDirWriter as LogDirWriter,
@@ -39,7 +43,7 @@ from brokerless.log_dir.writer import (
     open_log_dir as open_log_dir,
 )
 from brokerless.produce.producer import Producer as Producer
-from brokerless.reporting.report import Report as Report, report as report
+from brokerless.reporting.report import ClusterReport as ClusterReport, report as report
 from brokerless.rewriting.run import RewriteResult as RewriteResult, rewrite as rewrite
 from brokerless.serving.serve import serve as serve
 from brokerless.state.cluster import cluster as cluster

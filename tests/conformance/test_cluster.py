@@ -150,7 +150,7 @@ def in_order(rows):
 def test_no_subject_differs_at_any_moment(seen, subject):
     for at, rows in seen.moments:
         theirs = said(rows, subject)
-        state = bl.cluster(seen.data, at=at, secrets=subject == "configs")
+        state = bl.cluster(seen.data, as_of=at, secrets=subject == "configs")
         found = ours(state, subject, theirs)
         if subject == "configs":
             # Kafka answers no value of a sensitive setting.
@@ -165,7 +165,7 @@ def test_no_subject_differs_at_any_moment(seen, subject):
 def printed(seen, about):
     """Yield the state of each moment, and what the tools printed of a subject then."""
     for (at, _), tools in zip(seen.moments, seen.tools, strict=True):
-        yield bl.cluster(seen.data, at=at, secrets=True), tools[about]
+        yield bl.cluster(seen.data, as_of=at, secrets=True), tools[about]
 
 
 def test_no_feature_differs_from_what_the_tool_prints(seen):
@@ -311,7 +311,7 @@ def test_secrets_are_not_shown(seen):
 
 
 def test_what_changed_between_the_moments(seen):
-    before, after = (bl.cluster(seen.data, at=at) for at, _ in seen.moments[1:])
+    before, after = (bl.cluster(seen.data, as_of=at) for at, _ in seen.moments[1:])
     changes = {(row["subject"], row["key"], row["change"]) for row in before.diff(after).to_pylist()}
     assert {
         ("topics", "gone", "removed"),

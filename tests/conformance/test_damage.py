@@ -9,7 +9,7 @@ import pytest
 from kafka import Broker, as_consumed
 
 import brokerless as bl
-from brokerless import Compact, Convert, Erase, Retain, rewrite
+from brokerless import Compaction, Conversion, Erasure, Retention, rewrite
 from support.damage import flip_bit, overwrite, zero
 
 LATEST = -1
@@ -309,10 +309,10 @@ def test_a_group_goes_on_at_its_offset_after_every_verb(client, tmp_path):
     """Its offsets are in `__consumer_offsets`, which no verb touches: a record keeps its offset whatever is done."""
     data, at = tmp_path / "data", 70
     verbs = {
-        "converted": Convert(compression="zstd"),
-        "erased": Erase(keys=(b"key-3",)),
-        "retained": Retain(before_offset=60),
-        "compacted": Compact(roll=True),
+        "converted": Conversion(compression="zstd"),
+        "erased": Erasure(keys=(b"key-3",)),
+        "retained": Retention(before_offset=60),
+        "compacted": Compaction(roll=True),
     }
     with Broker(data, log=tmp_path / "before.log") as broker:
         for topic in verbs:

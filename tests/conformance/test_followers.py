@@ -9,7 +9,7 @@ from filling import ISOLATION_LEVELS, seen
 from kafka import START_SECONDS, Broker, as_consumed
 
 import brokerless as bl
-from brokerless import Convert, rewrite
+from brokerless import Conversion, rewrite
 from brokerless.log_dir.recover import recovered
 from brokerless.metadata.uncommitted import Uncommitted
 
@@ -75,7 +75,7 @@ def follow(client, tmp_path, is_so):
 def test_batches_are_joined_only_below_what_a_follower_has(client, tmp_path):
     write_ahead_of_the_follower(client, tmp_path)
     before = as_consumed(bl.LogDirs(tmp_path / "leader"), "t")
-    (done,) = rewrite(Convert(batch_size=LARGE), tmp_path / "leader", topics=["t"])
+    (done,) = rewrite(Conversion(batch_size=LARGE), tmp_path / "leader", topics=["t"])
     assert done.report.apart_batches > 2
     joined = batches(tmp_path / "leader")
     assert joined[0] == (0, 99)
@@ -91,7 +91,7 @@ def test_batches_are_joined_only_below_what_a_follower_has(client, tmp_path):
 def test_a_follower_that_ends_in_a_joined_batch_never_follows_again(client, tmp_path):
     """What `sole_replica` says there is not: this is why nothing is joined there without it."""
     write_ahead_of_the_follower(client, tmp_path)
-    rewrite(Convert(batch_size=LARGE, sole_replica=True), tmp_path / "leader", topics=["t"])
+    rewrite(Conversion(batch_size=LARGE, sole_replica=True), tmp_path / "leader", topics=["t"])
     assert batches(tmp_path / "leader") == [(0, 199)]
     failed = re.compile(r"UnexpectedAppendOffsetException|marked as failed")
     follow(client, tmp_path, lambda _, follower: failed.search(follower.log))
@@ -105,7 +105,7 @@ def of_format_1(client, tmp_path):
         client.produce(leader, "t", 0, 100, "plain", batch_size=200)
         follower.stop()
         leader.stop()
-    rewrite(Convert(magic=1, sole_replica=True), tmp_path / "leader", topics=["t"])
+    rewrite(Conversion(magic=1, sole_replica=True), tmp_path / "leader", topics=["t"])
     shutil.rmtree(tmp_path / "follower" / "t-0")
     before = as_consumed(bl.LogDirs(tmp_path / "leader"), "t")
     return [{**row, "leaderEpoch": 0} for row in before]
@@ -114,7 +114,7 @@ def of_format_1(client, tmp_path):
 def test_a_new_follower_takes_what_was_converted_from_format_1(client, tmp_path):
     """Batches without a leader epoch would stop it for good."""
     before = of_format_1(client, tmp_path)
-    rewrite(Convert(magic=2, sole_replica=True), tmp_path / "leader", topics=["t"])
+    rewrite(Conversion(magic=2, sole_replica=True), tmp_path / "leader", topics=["t"])
 
     def has_caught_up(leader, follower):
         assert "marked as failed" not in follower.log
@@ -128,13 +128,13 @@ def test_a_follower_of_batches_without_a_leader_epoch_fails_until_these_are_conv
     """As Kafka's cleaner, and so our compaction, leaves those that were messages. Converting mends them."""
     before = of_format_1(client, tmp_path)
     path = next((tmp_path / "leader" / "t-0").glob("*.log"))
-    rewrite(Convert(magic=2, sole_replica=True), tmp_path / "leader", topics=["t"])
+    rewrite(Conversion(magic=2, sole_replica=True), tmp_path / "leader", topics=["t"])
     with path.open("r+b") as file:
         file.seek(12)
         file.write(b"\xff" * 4)
     failed = re.compile(r"invalid partition leader epoch entry EpochEntry\(epoch=-1")
     follow(client, tmp_path, lambda _, follower: failed.search(follower.log))
-    (done,) = rewrite(Convert(magic=2, sole_replica=True), tmp_path / "leader", topics=["t"])
+    (done,) = rewrite(Conversion(magic=2, sole_replica=True), tmp_path / "leader", topics=["t"])
     assert done.report.changed_batches == 1
     assert as_consumed(bl.LogDirs(tmp_path / "leader"), "t") == before
 
@@ -150,8 +150,8 @@ def test_nothing_is_joined_where_a_replica_is_out_of_sync(client, tmp_path):
         wait_until(lambda: client.topics(leader)["t"]["isr"] == [[1]])
     before = batches(tmp_path / "leader")
     with pytest.raises(ValueError, match=r"another broker's replica may end inside .*give sole_replica"):
-        rewrite(Convert(batch_size=LARGE), tmp_path / "leader", topics=["t"])
-    (done,) = rewrite(Convert(compression="zstd"), tmp_path / "leader", topics=["t"])
+        rewrite(Conversion(batch_size=LARGE), tmp_path / "leader", topics=["t"])
+    (done,) = rewrite(Conversion(compression="zstd"), tmp_path / "leader", topics=["t"])
     assert done.report.changed_batches == len(before)
     assert batches(tmp_path / "leader") == before
     assert seen(tmp_path / "leader", "t")["read_committed"] == as_consumed(bl.LogDirs(tmp_path / "leader"), "t")

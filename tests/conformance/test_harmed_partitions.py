@@ -98,7 +98,7 @@ def test_what_is_sound_is_served_once_it_is_repaired_or_rescued(client, tmp_path
     of_other = written(other, seeds, 1, made, is_clean=True)
     alone = bl.repair(one, tmp_path / "alone")
     filled = bl.repair(one, tmp_path / "filled", sources=[other])
-    rescued = bl.rescue(one, other, to=tmp_path / "rescued")
+    rescued = bl.rescue(one, other, output=tmp_path / "rescued")
     failed = []
     for result, replicas in ((alone, [of_one]), (filled, [of_one, of_other]), (rescued, [of_one, of_other])):
         data = tmp_path / ("alone" if result is alone else "filled" if result is filled else "rescued")

@@ -251,7 +251,7 @@ def stopped(client, tmp_path_factory, request):
 CURES = {
     "recover": lambda data, _: list(recovered(str(data))),
     "repair": lambda data, _: bl.repair(data, in_place=True),
-    "rescue": lambda data, to: bl.rescue(data, to=to),
+    "rescue": lambda data, to: bl.rescue(data, output=to),
 }
 
 

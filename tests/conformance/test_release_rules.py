@@ -30,10 +30,10 @@ def test_records_of_a_topic_without_a_policy_are_deleted_where_that_brokers_dele
     with bl.open_log_dir(data, sole_replica=True) as log_dir:
         log = log_dir.log("t", 0)
         if is_allowed:
-            assert log.run(bl.Retain(before_offset=6, release=version)).log_start_offset == 6
+            assert log.run(bl.Retention(before_offset=6, release=version)).log_start_offset == 6
         else:
             with pytest.raises(ValueError, match=r"brokers of 4\.1 refuse that"):
-                log.run(bl.Retain(before_offset=6, release=version))
+                log.run(bl.Retention(before_offset=6, release=version))
 
 
 @pytest.fixture(scope="module")

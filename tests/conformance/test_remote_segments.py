@@ -175,13 +175,13 @@ def differing(table, said):
 def test_no_segment_differs_at_any_moment(stored):
     assert {row["state"] for _, rows in stored.moments for row in rows} == set(STATES[:3])
     for at, said in stored.moments:
-        assert differing(bl.remote_segments(stored.data, at=at), said) == {}
+        assert differing(bl.remote_segments(stored.data, as_of=at), said) == {}
 
 
 def test_no_segment_lacks_its_object(stored):
     """Nor has storage one more, of the broker's own topics."""
     at, _ = stored.moments[-1]
-    rows = bl.remote_segments(stored.data, at=at, topics=["kept", "expired", "trimmed", "gone"]).to_pylist()
+    rows = bl.remote_segments(stored.data, as_of=at, topics=["kept", "expired", "trimmed", "gone"]).to_pylist()
     assert {row["state"] for row in rows} == {"COPY_SEGMENT_FINISHED"}
     found = {
         (row["topic"], row["partition"], row["topic_id"], row["start_offset"], row["segment_id"]): row["bytes"]

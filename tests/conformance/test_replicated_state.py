@@ -168,7 +168,7 @@ def test_no_metadata_differ(seen):
     before, after = seen.metadata
     both = (seen.first, seen.second), (seen.second, seen.first)
     for (at, rows), paths in [(after, each) for each in both] + [(before, each) for each in (*both, (seen.second,))]:
-        state = bl.cluster(*paths, at=at)
+        state = bl.cluster(*paths, as_of=at)
         for subject in ("topics", "partitions", "configs", "features", "voters"):
             theirs = [row for row in said(rows, subject) if row.get("feature") != "kraft.version"]
             assert in_order(ours(state, subject, theirs)) == in_order(theirs)

@@ -120,7 +120,7 @@ def copied(lost, tmp_path, nodes=NODES, numbers=(0, 1)):
 
 
 def test_two_of_three_controllers_are_lost(client, lost, tmp_path):
-    rescued = bl.rescue(*copied(lost, tmp_path, nodes=[1]), to=tmp_path / "new")
+    rescued = bl.rescue(*copied(lost, tmp_path, nodes=[1]), output=tmp_path / "new")
     gone = {(one.topic, one.partition) for one in rescued.missing if one.is_gone}
     assert gone == {("single", 0), ("single", 1)}
     assert rescued.left == []
@@ -162,7 +162,7 @@ def test_each_layer_of_settings_is_in_force_whatever_the_new_configuration_says(
         )
         before = told(client, broker), in_force(client, broker)
     port = {1: free_ports(1)[0]}
-    rescued = bl.rescue(data, to=tmp_path / "new", voters=f"1@127.0.0.1:{port[1]}" if standalone else None)
+    rescued = bl.rescue(data, output=tmp_path / "new", voters=f"1@127.0.0.1:{port[1]}" if standalone else None)
     assert rescued.is_whole
     new = {**options, **AFTER_A_KILL, "controllers": port, "min_insync_replicas": 3, "log_cleaner_threads": 4}
     with Broker(tmp_path / "new", log=tmp_path / "new.log", **new) as broker:
@@ -175,7 +175,7 @@ def test_all_metadata_are_lost(client, lost, tmp_path):
     for disk in disks:
         shutil.rmtree(disk / "__cluster_metadata-0", ignore_errors=True)
         (disk / "bootstrap.checkpoint").unlink(missing_ok=True)
-    rescued = bl.rescue(*disks, to=tmp_path / "new", nodes=NODES)
+    rescued = bl.rescue(*disks, output=tmp_path / "new", nodes=NODES)
     assert rescued.metadata is None
     assert rescued.left == []
     directories = {node: [path] for node, path in rescued.nodes.items()}
@@ -203,7 +203,7 @@ def test_a_log_starts_where_it_did_although_a_cleaner_has_emptied_its_first_segm
     for suffix in (".index", ".timeindex"):
         first.with_suffix(suffix).unlink()
     (data / ".kafka_cleanshutdown").unlink()
-    assert bl.rescue(data, to=tmp_path / "new").left == []
+    assert bl.rescue(data, output=tmp_path / "new").left == []
     starts = []
     for path in (tmp_path / "new", data):
         with Broker(path, log=tmp_path / f"{path.name}.log", version=version, **AFTER_A_KILL) as broker:
@@ -253,7 +253,7 @@ def test_without_metadata_coordinators_of_each_kind_find_their_groups(client, tm
         until(lambda: all(not row["members"] for row in client.state(broker, "groups") if row["group"] in joined))
         before, topics = known(broker), ids(client, broker)
     shutil.rmtree(data / "__cluster_metadata-0")
-    rescued = bl.rescue(data, to=tmp_path / "new", release=version)
+    rescued = bl.rescue(data, output=tmp_path / "new", release=version)
     assert {name: count for name, (_, count) in topics.items()} == rescued.topics
     assert any("no disk has the cluster's metadata" in doubt for doubt in rescued.doubts)
     with Broker(tmp_path / "new", log=tmp_path / "new.log", **options, **AFTER_A_KILL) as broker:
@@ -269,7 +269,7 @@ def test_without_metadata_coordinators_of_each_kind_find_their_groups(client, tm
 
 def test_a_data_disk_of_each_node_is_lost(client, lost, tmp_path):
     """The disks with the metadata are the first ones."""
-    rescued = bl.rescue(*copied(lost, tmp_path, numbers=[0]), to=tmp_path / "new", nodes=NODES)
+    rescued = bl.rescue(*copied(lost, tmp_path, numbers=[0]), output=tmp_path / "new", nodes=NODES)
     gone = {(one.topic, one.partition) for one in rescued.missing if one.is_gone}
     directories = {node: [path] for node, path in rescued.nodes.items()}
     nodes = start_nodes(directories, log=tmp_path, **REPLICATED, **AFTER_A_KILL)
@@ -288,7 +288,7 @@ def test_a_data_disk_of_each_node_is_lost(client, lost, tmp_path):
 def test_the_metadata_log_names_the_controllers(client, lost, tmp_path):
     ports = dict(zip(NODES, free_ports(3), strict=True))
     voters = ",".join(f"{node}@127.0.0.1:{port}" for node, port in ports.items())
-    rescued = bl.rescue(*copied(lost, tmp_path), to=tmp_path / "new", nodes=NODES, voters=voters)
+    rescued = bl.rescue(*copied(lost, tmp_path), output=tmp_path / "new", nodes=NODES, voters=voters)
     directories = {node: [path] for node, path in rescued.nodes.items()}
     options = {**REPLICATED, **AFTER_A_KILL, "standalone": True}
     nodes = start_nodes(directories, log=tmp_path, controllers=ports, **options)
@@ -324,7 +324,7 @@ def test_a_cluster_with_zookeeper_becomes_one_without(client, tmp_path, message_
             client.produce(broker, "old", partition, 100, mode="plain")
         client.commit(broker, "g", "old", 0, 50)
         rows = client.consume(broker, "old")
-    rescued = bl.rescue(data, to=tmp_path / "new", convert=convert)
+    rescued = bl.rescue(data, output=tmp_path / "new", convert=convert)
     assert (rescued.left, list(rescued.nodes)) == ([], [5])
     magics = {magic for batches in bl.Log(tmp_path / "new/old-0").scan() for magic in batches["magic"].to_pylist()}
     assert magics == {2 if convert else message_format}
@@ -345,7 +345,7 @@ def test_a_fork_starts_beside_its_cluster(client, tmp_path, version):
         client.produce(broker, "orders", 0, 50)
         rows = client.consume(broker, "orders")
     rescued = bl.rescue(
-        data, to=tmp_path / "fork", topics=["orders"], rename={"orders": "orders-test"}, cluster_id="laptop"
+        data, output=tmp_path / "fork", topics=["orders"], rename={"orders": "orders-test"}, cluster_id="laptop"
     )
     assert rescued.left == []
     with (
@@ -378,7 +378,7 @@ def test_a_cluster_in_the_place_of_a_tiered_one_serves_what_is_in_remote_storage
     if not has_metadata:
         shutil.rmtree(remote_cluster.data / "__cluster_metadata-0")
         (remote_cluster.data / "bootstrap.checkpoint").unlink()
-    rescued = bl.rescue(remote_cluster.data, to=tmp_path / "new")
+    rescued = bl.rescue(remote_cluster.data, output=tmp_path / "new")
     assert rescued.left == []
     before = {path for path in remote_cluster.remote.rglob("*") if path.is_file()}
     with Broker(tmp_path / "new", log=tmp_path / "new.log", **tiered(remote_cluster.remote)) as broker:
@@ -390,7 +390,7 @@ def test_a_cluster_in_the_place_of_a_tiered_one_serves_what_is_in_remote_storage
 
 def test_a_fork_of_a_tiered_cluster_has_what_was_on_its_disk(client, tmp_path, remote_cluster):
     """Even with the same remote storage: it deletes nothing there."""
-    rescued = bl.rescue(remote_cluster.data, to=tmp_path / "fork", cluster_id="laptop")
+    rescued = bl.rescue(remote_cluster.data, output=tmp_path / "fork", cluster_id="laptop")
     assert rescued.left == []
     before = {path: path.read_bytes() for path in remote_cluster.remote.rglob("*") if path.is_file()}
     with Broker(tmp_path / "fork", log=tmp_path / "fork.log", **tiered(remote_cluster.remote)) as broker:
@@ -448,7 +448,7 @@ def test_what_is_cut_at_a_time_has_each_transaction_whole(client, tmp_path):
     assert moments
     for at, moment in enumerate(moments):
         new = tmp_path / f"new-{at}"
-        rescued = bl.rescue(tmp_path / "data", to=new, until=moment)
+        rescued = bl.rescue(tmp_path / "data", output=new, as_of=moment)
         assert rescued.left == []
         assert any("now committed, for that was decided by then" in note for note in rescued.notes)
         with Broker(new, log=tmp_path / f"log-{at}", **few) as broker:
@@ -486,7 +486,7 @@ def test_the_replica_that_was_in_sync_is_taken_also_if_it_has_fewer_records(clie
             broker.kill()
     for order in ((1, 2), (2, 1)):
         to = tmp_path / f"new-{order[0]}"
-        result = bl.rescue(*(disks[node] for node in order), to=to)
+        result = bl.rescue(*(disks[node] for node in order), output=to)
         assert result.ranges == []
         with Broker(to, log=tmp_path / f"new-{order[0]}.log", node_id=1, version=version, **AFTER_A_KILL) as broker:
             assert {topic: client.consume(broker, topic) for topic in topics} == consumed
@@ -519,7 +519,7 @@ def test_a_broker_that_started_with_a_new_metadata_log_gave_up_all_partitions(cl
         until(lambda: "orders" not in client.topics(broker) and list(data.glob("orders-2.*-stray")))
     codes = [one.code for one in bl.check(data) if one.topic == "orders"]
     assert codes == ["stray"] * 3
-    rescued = bl.rescue(data, to=tmp_path / "new")
+    rescued = bl.rescue(data, output=tmp_path / "new")
     assert rescued.topics["orders"] == 3
     assert any("topic orders is in no metadata" in doubt for doubt in rescued.doubts)
     with Broker(tmp_path / "new", log=tmp_path / "log") as broker:

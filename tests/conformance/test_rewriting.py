@@ -12,7 +12,7 @@ from filling import CODECS, NOW, PRODUCER, check_with_dump_tool, seen, transacti
 from kafka import AFTER_A_KILL, DEFAULT, EACH_RELEASE, NEWEST, OLDER, Broker, OldBroker, again, as_consumed, complaints
 
 import brokerless as bl
-from brokerless import Compact, Convert, Erase, Retain, TruncateTo, _native, rewrite
+from brokerless import Compaction, Conversion, Erasure, Retention, Truncation, _native, rewrite
 from brokerless.io import disk
 from brokerless.io.clock import now_ms
 from brokerless.rewriting.run import rewrite_each
@@ -64,7 +64,7 @@ def test_compacted(client, tmp_path):
     """A broker's own cleaner goes on from where ours has come to."""
     data = fill(tmp_path / "data", **COMPACTED)
     before = seen(data, "t")
-    done = rewrite(Compact(roll=True), data, topics=["t"])
+    done = rewrite(Compaction(roll=True), data, topics=["t"])
     assert [result.name for result in done] == ["t-0", "t-1"]
     for partition in (0, 1):
         check_with_dump_tool(client, data / f"t-{partition}")
@@ -84,7 +84,7 @@ def test_compacted(client, tmp_path):
         assert complaints(broker.log) == []
 
 
-@pytest.mark.parametrize("operation", [Convert(compression="zstd"), Compact(), Erase(key_prefixes=(b"key-1",))])
+@pytest.mark.parametrize("operation", [Conversion(compression="zstd"), Compaction(), Erasure(key_prefixes=(b"key-1",))])
 def test_a_dry_run_beside_a_running_broker(client, tmp_path, operation):
     """It reports what it would once the broker has stopped, and the broker notices nothing."""
     data = fill(tmp_path / "data", keyed=True, retention_ms=-1)
@@ -108,7 +108,7 @@ def end_with_an_expired_tombstone(data):
             for row in ({"key": b"a", "value": b"1"}, {"key": b"b", "value": b"2"}, {"key": b"a", "value": None}):
                 log.append_each(encoder.encode(pa.RecordBatch.from_pylist([row], ROW), timestamp=NOW))
             # stamps it with the time from which on it goes, which is now
-            log.run(bl.Compact(roll=True))
+            log.run(bl.Compaction(roll=True))
             if partition == 1:
                 log.append_each(encoder.encode(pa.RecordBatch.from_pylist([row], ROW), timestamp=NOW))
     (data / "cleaner-offset-checkpoint").unlink()
@@ -129,7 +129,7 @@ def test_what_is_left_of_a_last_batch_without_records_is_what_the_cleaner_of_tha
     theirs, ours = tmp_path / "theirs", tmp_path / "ours"
     end_with_an_expired_tombstone(theirs)
     shutil.copytree(theirs, ours)
-    rewrite(Compact(release=version), ours, topics=["t"])
+    rewrite(Compaction(release=version), ours, topics=["t"])
     with Broker(theirs, log=tmp_path / "broker.log", version=version, log_cleaner_backoff_ms=100):
         for partition in (0, 1):
             wait_for_cleaner(theirs, 2, partition)
@@ -150,7 +150,7 @@ def test_compacted_into_more_segments_than_there_were(client, tmp_path):
         for partition in (0, 1):
             log_dir.log("t", partition).roll()
     change_settings(data, "t", segment_index_bytes=24, segment_bytes=1 << 20)
-    (done, _) = rewrite(Compact(), data, topics=["t"])
+    (done, _) = rewrite(Compaction(), data, topics=["t"])
     made = {segment.cleaned_base_offset for segment in done.report.segments}
     directory = data / "t-0"
     segments = [segment.base_offset for segment in bl.Log(directory).segments]
@@ -168,12 +168,12 @@ def test_compacted_into_more_segments_than_there_were(client, tmp_path):
 @pytest.mark.parametrize(
     "verb",
     [
-        Convert(compression="zstd", compression_level=1),
-        Convert(compression="none"),
-        Convert(batch_size=65536),
-        Convert(magic=1, compression="lz4", drop=frozenset({"headers", "producers"})),
-        Erase(keys=(b"key-3",), key_prefixes=(b"key-5",)),
-        Erase(headers=((b"h", b"6"),), blank=True),
+        Conversion(compression="zstd", compression_level=1),
+        Conversion(compression="none"),
+        Conversion(batch_size=65536),
+        Conversion(magic=1, compression="lz4", drop=frozenset({"headers", "producers"})),
+        Erasure(keys=(b"key-3",), key_prefixes=(b"key-5",)),
+        Erasure(headers=((b"h", b"6"),), blank=True),
     ],
     ids=["zstd", "none", "large batches", "downgraded", "erased", "blanked"],
 )
@@ -185,9 +185,9 @@ def test_converted_or_erased(client, tmp_path, verb):
     for partition in (0, 1):
         check_with_dump_tool(client, data / f"t-{partition}")
     after = seen(data, "t")
-    if isinstance(verb, Convert) and verb.magic is None:
+    if isinstance(verb, Conversion) and verb.magic is None:
         assert after == before
-    elif isinstance(verb, Convert):
+    elif isinstance(verb, Conversion):
         # leader epochs and headers went, and what was aborted
         assert after["read_uncommitted"] == after["read_committed"]
         assert [lower(row) for row in after["read_committed"]] == [lower(row) for row in before["read_committed"]]
@@ -201,7 +201,7 @@ def test_converted_or_erased(client, tmp_path, verb):
         assert after == {level: [row for row in rows if row["key"] not in gone] for level, rows in before.items()}
     with Broker(data, log=tmp_path / "broker.log") as broker:
         served = {level: client.consume(broker, "t", level) for level in after}
-        if isinstance(verb, Convert) and verb.magic == 1:
+        if isinstance(verb, Conversion) and verb.magic == 1:
             # which the consumer has from the broker, where the log has none
             served, after = (
                 {level: [lower(row) for row in rows] for level, rows in one.items()} for one in (served, after)
@@ -230,7 +230,7 @@ def test_downgraded_for_an_old_broker(client, tmp_path, magic):
             transaction(log_dir.log("t", 1), PRODUCER + number, 120, commit=commit, keyed=True)
         # the consumer here waits for the end offset, which it does not get to where nothing is before it
         write(log_dir.log("t", 1), 20, keyed=True)
-    verb = Convert(magic=magic, drop=frozenset({"headers", "producers"}))
+    verb = Conversion(magic=magic, drop=frozenset({"headers", "producers"}))
     rewrite(verb, data, topics=["t"])
     ours = as_consumed(bl.LogDirs(data), "t")
     assert len(ours) == 800 + 120 + 20
@@ -258,7 +258,7 @@ def test_no_broker_complains_of_a_deletion_that_was_killed_or_starts_its_log_els
     (tmp_path / "one").mkdir()
     used, left = tmp_path / "one/data", 0
     shutil.copytree(data, used, ignore=lambda _, names: [name for name in names if re.fullmatch(r"t[1-9]\d*-0", name)])
-    for crash in each_crash(lambda path: rewrite(Retain(before_offset=before), path, topics=["t0"]), used, tmp_path):
+    for crash in each_crash(lambda path: rewrite(Retention(before_offset=before), path, topics=["t0"]), used, tmp_path):
         kept = (data / f"t{left}-0" / "partition.metadata").read_bytes()
         shutil.rmtree(data / f"t{left}-0")
         shutil.copytree(crash.directory / "t0-0", data / f"t{left}-0")
@@ -282,7 +282,7 @@ def test_no_broker_complains_of_a_deletion_that_was_killed_or_starts_its_log_els
 def test_retained(client, tmp_path):
     """The log start offset of the checkpoint counts, and what is before it is gone."""
     data = fill(tmp_path / "data")
-    rewrite(Retain(before_offset=333), data, topics=["t"])
+    rewrite(Retention(before_offset=333), data, topics=["t"])
     assert bl.LogDirFiles(str(data)).log_start_offsets == {("t", 0): 333, ("t", 1): 333}
     expected = seen(data, "t")
     assert min(row["offset"] for row in expected["read_uncommitted"]) == 333
@@ -301,7 +301,7 @@ def test_a_broker_keeps_and_deletes_segments_by_the_times_that_we_name(client, t
             log_dir.create_topic(topic, segment_bytes=100, retention_ms=day, message_timestamp_after_max_ms=1 << 62)
             for offset, timestamp in enumerate((time, now - 2 * day, now)):
                 log_dir.log(topic, 0).append_as_follower(batch(offset, [b"x"], timestamp=timestamp))
-    planned = rewrite(Retain(retention_ms=day), data, topics=list(times), dry_run=True)
+    planned = rewrite(Retention(retention_ms=day), data, topics=list(times), dry_run=True)
     expected = {one.topic: one.report.log_start_offset for one in planned}
     assert expected == {"now": 0, "old": 2, "future": 0, "seconds": 2, "micro": 0}
     quickly = {"log_retention_check_interval_ms": 200, "log_initial_task_delay_ms": 100}
@@ -315,7 +315,7 @@ def test_a_copy_as_it_was(client, tmp_path):
     data = fill(tmp_path / "data")
     before = seen(data, "t")
     new = tmp_path / "new"
-    (done,) = rewrite(TruncateTo(offset=500), data, topics=["t"], partitions=[0], to=new)
+    (done,) = rewrite(Truncation(offset=500), data, topics=["t"], partitions=[0], output=new)
     end = done.report.log_end_offset
     assert 450 < end <= 500
     expected = {
@@ -352,7 +352,7 @@ def test_a_swap_that_was_cut_short(client, tmp_path, renamed, is_new):
 
     data = cut_short(
         tmp_path,
-        lambda path: rewrite(Compact(), path, topics=["t"], partitions=[0]),
+        lambda path: rewrite(Compaction(), path, topics=["t"], partitions=[0]),
         before=rf"rename \S+/\d+{renamed}",
     )
     assert [path.name for path in (data / "t-0").iterdir() if path.name.endswith((".cleaned", ".swap"))]
@@ -369,7 +369,7 @@ def test_attempts_that_a_killed_owner_left(client, tmp_path):
 
     data = cut_short(
         tmp_path,
-        lambda path: list(rewrite_each(Compact(), path, topics=["t"], partitions=[0], runner=Repeating())),
+        lambda path: list(rewrite_each(Compaction(), path, topics=["t"], partitions=[0], runner=Repeating())),
         before=r"rename \S+/\d+\.index\.cleaned",
     )
     assert len([path for path in data.glob("t-0.*-delete/*") if path.is_dir()]) == 2
@@ -389,7 +389,7 @@ def test_a_copy_as_it_was_in_the_middle_of_a_transaction(client, tmp_path, how):
         begin = log.log_end_offset
         write(log, 50, producer_id=PRODUCER + 9, producer_epoch=0, base_sequence=0, is_transactional=True)
         write(log, 10)
-    rewrite(TruncateTo(offset=begin + 60, open_transactions=how), data, topics=["t"], to=new)
+    rewrite(Truncation(offset=begin + 60, open_transactions=how), data, topics=["t"], output=new)
     expected = seen(new, "t")
     with Broker(new, log=tmp_path / "broker.log") as broker:
         check_served(client, broker, expected)

@@ -88,9 +88,9 @@ def test_the_layers_of_a_broker(client, tmp_path):
         assert named == expected[topic]
 
     with pytest.raises(ValueError, match="min_compaction_lag_ms and delete_retention_ms of its topic are not known"):
-        bl.rewrite(bl.Compact(roll=True), data, topics=["plain"])
+        bl.rewrite(bl.Compaction(roll=True), data, topics=["plain"])
     elsewhere = {"metadata": metadata, "broker_config": file}
-    done = bl.rewrite(bl.Compact(roll=True), data, topics=["own", "plain"], **elsewhere)
+    done = bl.rewrite(bl.Compaction(roll=True), data, topics=["own", "plain"], **elsewhere)
     of_own, of_plain = (result.report for result in done)
     assert of_own.total("kept") < of_own.total("records")
     assert (of_plain.first_uncleanable_offset, of_plain.limit) == (0, "records are younger than min_compaction_lag_ms")

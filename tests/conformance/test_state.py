@@ -239,7 +239,7 @@ def test_no_group_differs_from_what_its_coordinator_says_after_a_start(seen):
 
 def test_no_group_differs_at_a_past_time(seen):
     for said in seen.moments:
-        assert differing_groups(bl.groups(seen.data, at=said.at), said) == {}
+        assert differing_groups(bl.groups(seen.data, as_of=said.at), said) == {}
 
 
 def test_no_leader_or_generation_of_a_classic_group_is_lost(seen, client):
@@ -290,7 +290,7 @@ def test_no_offset_or_lag_differs_at_a_past_time(seen):
     assert len(seen.moments) >= 4
     for said in seen.moments:
         expected = said_offsets(said)
-        found = our_offsets(bl.commits(seen.data, at=said.at, history=False))
+        found = our_offsets(bl.commits(seen.data, as_of=said.at, history=False))
         assert differing(found, expected) == {}
         described = {key: (offset, offset + lag, lag) for key, (offset, lag, *_) in expected.items()}
         assert differing(described, said.described) == {}
@@ -383,7 +383,7 @@ def test_no_transaction_differs_at_a_past_time(seen):
     if seen.cluster.is_old:
         pytest.skip("this release does not say")
     for said in seen.moments:
-        assert differing(our_transactions(bl.transactions(seen.data, at=said.at)), said_transactions(said)) == {}
+        assert differing(our_transactions(bl.transactions(seen.data, as_of=said.at)), said_transactions(said)) == {}
 
 
 def test_no_transaction_differs_from_its_record(seen, client):

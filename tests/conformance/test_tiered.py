@@ -38,28 +38,28 @@ def recover(data):
 
 
 def convert(data):
-    rewrite(bl.Convert(compression="gzip"), data, topics=["t"])
+    rewrite(bl.Conversion(compression="gzip"), data, topics=["t"])
 
 
 def erase(data):
-    rewrite(bl.Erase(keys=(b"nobody",), local_only=True), data, topics=["t"])
+    rewrite(bl.Erasure(keys=(b"nobody",), local_only=True), data, topics=["t"])
 
 
 def retain(data):
-    rewrite(bl.Retain(before_offset=0), data, topics=["t"])
+    rewrite(bl.Retention(before_offset=0), data, topics=["t"])
 
 
 def convert_alone(data):
     """Of a partition without a log directory around it only the leader epochs tell what is remote."""
     alone = shutil.move(data / "t-0", data.parent / "t-0")
-    rewrite(bl.Convert(compression="none"), alone)
+    rewrite(bl.Conversion(compression="none"), alone)
     shutil.move(alone, data / "t-0")
 
 
 def copy(data):
     """All topics: the remote segments' metadata are in one of Kafka's own."""
     to, topics = data.with_name("copy"), set(bl.LogDirs(data).topics()) - {"__cluster_metadata"}
-    rewrite(bl.Convert(compression="zstd"), data, topics=sorted(topics), to=to)
+    rewrite(bl.Conversion(compression="zstd"), data, topics=sorted(topics), output=to)
     shutil.rmtree(data)
     shutil.move(to, data)
 
@@ -98,7 +98,7 @@ def test_every_offset_is_served_and_no_object_is_deleted(client, tmp_path, epoch
             assert said == [], verb
         assert set(before) <= set(objects(remote)), verb
     assert rows[-1]["offset"] == expected[-1]["offset"] + 1
-    rewrite(bl.Retain(before_offset=10), data, topics=["t"])
+    rewrite(bl.Retention(before_offset=10), data, topics=["t"])
     with Broker(data, log=tmp_path / "retained.log", **properties) as broker:
         assert client.offset(broker, "t", 0, EARLIEST) == 10
         assert client.consume(broker, "t") == rows[10:]

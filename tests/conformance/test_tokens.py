@@ -90,7 +90,7 @@ def ours(state):
 def test_no_token_differs_at_any_moment(seen):
     for at, said in seen.moments:
         expected = [{name: value for name, value in row.items() if name != "secret"} for row in said]
-        found = ours(bl.cluster(seen.data, at=at))
+        found = ours(bl.cluster(seen.data, as_of=at))
         assert found == sorted(expected, key=lambda row: row["token_id"])
     assert ours(bl.cluster(seen.data)) == found
     before, after = ({row["token_id"]: row["expires"] for row in rows} for _, rows in seen.moments)

@@ -37,7 +37,7 @@ def start(tmp_path):
         for number in range(4):
             log_dir.log("t", number // 3).append(batch(0, [b"%d" % number], timestamp=NOW))
         log_dir.log("u", 0).append(batch(0, [b"u"], timestamp=NOW))
-        log_dir.log("t", 0).run(bl.Retain(before_offset=1))
+        log_dir.log("t", 0).run(bl.Retention(before_offset=1))
     return tmp_path / "start"
 
 

@@ -37,7 +37,7 @@ def source(tmp_path):
         for number in range(2):
             log_dir.log("t", number).append(batch(0, [b"%d" % number] * 5, timestamp=NOW))
         log_dir.log("t", 0).append_as_follower(batch(5, [b"x"], last_offset_delta=4, timestamp=NOW))
-        log_dir.log("t", 0).run(bl.Retain(before_offset=2))
+        log_dir.log("t", 0).run(bl.Retention(before_offset=2))
     return tmp_path / "source"
 
 

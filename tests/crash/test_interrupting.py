@@ -113,8 +113,8 @@ def test_what_was_produced_is_whole_batches(outer, tmp_path, topic, capsys):
 BESIDE = {
     "retain": ["D/data", "--topic", "t", "--partition", "0", "--before-offset", "5", "--output", "D/new"],
     "truncate": ["D/data", "--topic", "t", "--timestamp", str(NOW + 4), "--output", "D/new"],
-    "repair": ["D/data", "--to", "D/new"],
-    "rescue": ["D/data", "--to", "D/new"],
+    "repair": ["D/data", "--output", "D/new"],
+    "rescue": ["D/data", "--output", "D/new"],
     "report": ["D/data", "--output", "D/new"],
     "read": ["D/data", "--output", "D/new"],
 }

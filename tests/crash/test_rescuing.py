@@ -60,7 +60,7 @@ def offsets(directory):
     [
         pytest.param({}, [""], 7, id="one node, and damage that the other replica fills"),
         pytest.param({"nodes": [1, 2]}, ["node-1", "node-2"], 7, id="two nodes"),
-        pytest.param({"until": NOW + 4}, [""], 4, id="until"),
+        pytest.param({"as_of": NOW + 4}, [""], 4, id="as of"),
     ],
 )
 def test_a_rescue(outer, tmp_path, options, nodes, expected):
@@ -68,7 +68,7 @@ def test_a_rescue(outer, tmp_path, options, nodes, expected):
     seen = set()
 
     def rescue(path):
-        bl.rescue(f"{path}/one", f"{path}/two", to=f"{path}/new", **options)
+        bl.rescue(f"{path}/one", f"{path}/two", output=f"{path}/new", **options)
 
     for crash in each_crash(rescue, outer, tmp_path):
         assert {name: content(crash.directory / name) for name in before} == before, crash

@@ -13,9 +13,9 @@ from faults import each_crash
 import brokerless as bl
 from brokerless.io import storage
 from brokerless.log.segment import offset_index, time_index
-from brokerless.rewriting.compact.compact import Compact
-from brokerless.rewriting.convert import Convert
-from brokerless.rewriting.erase import Erase
+from brokerless.rewriting.compact.compact import Compaction
+from brokerless.rewriting.convert import Conversion
+from brokerless.rewriting.erase import Erasure
 from brokerless.rewriting.run import rewrite, rewrite_each
 from support.drop_batches import DropBatches, Repeating, change_settings
 from support.log_files import NOW, batch, marker
@@ -125,7 +125,7 @@ def test_a_copy_that_is_rewritten(start, tmp_path):
     found = set()
 
     def work(path):
-        rewrite(verb, f"{path}/data", topics=["t"], to=f"{path}/new")
+        rewrite(verb, f"{path}/data", topics=["t"], output=f"{path}/new")
 
     for crash in each_crash(work, tmp_path / "outer", tmp_path):
         assert values(crash.directory / "data") == old, crash
@@ -145,7 +145,7 @@ def test_a_copy_that_is_rewritten(start, tmp_path):
 def test_deleting_records(start, tmp_path, before, first):
     def work(path):
         with bl.open_log_dir(path, sole_replica=True) as log_dir:
-            log_dir.log("t", 0).run(bl.Retain(before_offset=before))
+            log_dir.log("t", 0).run(bl.Retention(before_offset=before))
 
     old = [i for i in range(12) if i != 9]
     allowed = [[i for i in old if i >= base] for base in sorted({0, 3, 6, 9, before}) if base <= max(before, first)]
@@ -165,7 +165,7 @@ def test_a_deletion_that_is_killed_leaves_whole_segments_and_nothing_seems_to_be
         log_dir.create_topic("t", segment_bytes=250, index_interval_bytes=0, segment_index_bytes=1200)
         for i in range(12):
             log_dir.log("t", 0).append(batch(0, [b"%d" % i], timestamp=NOW + i))
-    retain = bl.Retain(before_offset=before)
+    retain = bl.Retention(before_offset=before)
     whole = bl.LogDirs(shutil.copytree(tmp_path / "start", tmp_path / "whole")).log("t", 0)
     rewrite(retain, tmp_path / "whole", topics=["t"])
     end = 12 if before == -1 else before
@@ -239,12 +239,12 @@ def test_a_compaction_that_needs_more_segments_than_there_were(keyed, tmp_path):
         segments = [segment.base_offset for segment in log_dir.log("t", 0).state().segments]
     change_settings(keyed, "t", segment_index_bytes=24, segment_bytes=1 << 20)
     old, whole = both(keyed), shutil.copytree(keyed, tmp_path / "whole")
-    rewrite(Compact(roll=True), whole, topics=["t"])
+    rewrite(Compaction(roll=True), whole, topics=["t"])
     new, made = both(whole), [base_offset for base_offset, _ in sizes(whole)]
     assert len(made) > 3
     assert set(made) - set(segments)
     for crash in each_crash(
-        lambda path: rewrite(Compact(roll=True), path, topics=["t"]), keyed, tmp_path, falls=("names", "power")
+        lambda path: rewrite(Compaction(roll=True), path, topics=["t"]), keyed, tmp_path, falls=("names", "power")
     ):
         held = both(crash.directory)
         kept = {row["offset"] for row in held[0]}
@@ -254,17 +254,17 @@ def test_a_compaction_that_needs_more_segments_than_there_were(keyed, tmp_path):
             log_dir.log("t", 0)
         assert both(crash.directory) == held, crash
         if crash.fall == "names":
-            rewrite(Compact(roll=True, ignore_checkpoint=True), crash.directory, topics=["t"])
+            rewrite(Compaction(roll=True, ignore_checkpoint=True), crash.directory, topics=["t"])
             assert both(crash.directory) == new, crash
     assert both(crash.directory) == new
 
 
 VERBS = {
-    "compact": Compact(roll=True),
-    "convert": Convert(compression="zstd"),
-    "downgrade": Convert(magic=1, drop=frozenset({"producers"})),
-    "erase": Erase(keys=(b"k1", b"m10")),
-    "blank": Erase(key_prefixes=(b"k",), blank=True),
+    "compact": Compaction(roll=True),
+    "convert": Conversion(compression="zstd"),
+    "downgrade": Conversion(magic=1, drop=frozenset({"producers"})),
+    "erase": Erasure(keys=(b"k1", b"m10")),
+    "blank": Erasure(key_prefixes=(b"k",), blank=True),
 }
 
 

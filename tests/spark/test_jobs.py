@@ -13,8 +13,8 @@ import pyspark
 import pytest
 
 import brokerless as bl
-from brokerless.rewriting.compact.compact import Compact
-from brokerless.rewriting.convert import Convert
+from brokerless.rewriting.compact.compact import Compaction
+from brokerless.rewriting.convert import Conversion
 from brokerless.rewriting.run import rewrite
 from brokerless.spark import profile
 from brokerless.spark import rewrite as rewrite_on_spark
@@ -73,12 +73,12 @@ def test_profile_adds_up(spark, data, golden):
 @pytest.mark.parametrize(
     ("operation", "task_bytes"),
     [
-        (Compact(roll=True), 1 << 30),
-        (Compact(roll=True), 1000),
-        (Convert(compression="zstd"), 1000),
-        (bl.Retain(before_offset=20, cleanup_policy="delete"), 1000),
-        (bl.Erase(keys=(b"k1",)), 1000),
-        (bl.TruncateTo(offset=30, sole_replica=True), 1000),
+        (Compaction(roll=True), 1 << 30),
+        (Compaction(roll=True), 1000),
+        (Conversion(compression="zstd"), 1000),
+        (bl.Retention(before_offset=20, cleanup_policy="delete"), 1000),
+        (bl.Erasure(keys=(b"k1",)), 1000),
+        (bl.Truncation(offset=30, sole_replica=True), 1000),
     ],
     ids=["compact", "divided", "convert", "retain", "erase", "truncate"],
 )
@@ -111,12 +111,12 @@ def test_a_damaged_log_stays_as_it_was(spark, data):
     damage.flip_bit(path, 70)
     before = contents(data / "users-1")
     with pytest.raises(bl.errors.CorruptRecordError, match=r"crc mismatch at .*users-1") as raised:
-        rewrite_on_spark(spark, Convert(compression="zstd"), data, topics=["users"], jobs=1)
+        rewrite_on_spark(spark, Conversion(compression="zstd"), data, topics=["users"], jobs=1)
     assert raised.value.path == str(path)
     assert contents(data / "users-1") == before
     assert not list(data.glob("*-delete"))
     with pytest.raises(ValueError, match="0 jobs: at least 1"):
-        rewrite_on_spark(spark, Convert(compression="zstd"), data, topics=["users"], jobs=0)
+        rewrite_on_spark(spark, Conversion(compression="zstd"), data, topics=["users"], jobs=0)
 
 
 def test_a_run_after_a_failure_goes_on(spark, data, tmp_path):
@@ -125,10 +125,10 @@ def test_a_run_after_a_failure_goes_on(spark, data, tmp_path):
     damage.flip_bit(path, 70)
     for expected in (["users-0"], []):
         with pytest.raises(bl.errors.CorruptRecordError):
-            rewrite_on_spark(spark, Convert(compression="zstd"), data, topics=["users"], jobs=1, resume_file=state)
+            rewrite_on_spark(spark, Conversion(compression="zstd"), data, topics=["users"], jobs=1, resume_file=state)
         assert len(state.read_text().splitlines()) == 1, expected
     damage.flip_bit(path, 70)
-    done = rewrite_on_spark(spark, Convert(compression="zstd"), data, topics=["users"], resume_file=state)
+    done = rewrite_on_spark(spark, Conversion(compression="zstd"), data, topics=["users"], resume_file=state)
     assert [one.name for one in done] == ["users-1"]
     assert {
         header["compression"]
@@ -136,8 +136,8 @@ def test_a_run_after_a_failure_goes_on(spark, data, tmp_path):
         for part in log.scan()
         for header in part.to_pylist()
     } == {"zstd"}
-    assert rewrite_on_spark(spark, Convert(compression="zstd"), data, topics=["users"], resume_file=state) == []
-    assert len(rewrite_on_spark(spark, Convert(compression="lz4"), data, topics=["users"], resume_file=state)) == 2
+    assert rewrite_on_spark(spark, Conversion(compression="zstd"), data, topics=["users"], resume_file=state) == []
+    assert len(rewrite_on_spark(spark, Conversion(compression="lz4"), data, topics=["users"], resume_file=state)) == 2
 
 
 def test_the_commands(run, data, tmp_path):
@@ -203,10 +203,10 @@ def test_the_guide(spark, tmp_path, monkeypatch, capsys):
 DYING = """
 import os, signal, sys
 from dataclasses import dataclass
-from brokerless.rewriting.convert import Convert
+from brokerless.rewriting.convert import Conversion
 
 @dataclass(frozen=True, kw_only=True)
-class DyingConvert(Convert):
+class DyingConversion(Conversion):
     \"\"\"Takes its worker with it the first time, when its new segments are there.\"\"\"
     def work(self, plan, *, dry_run, progress, output=None):
         outcome = super().work(plan, dry_run=dry_run, progress=progress, output=output)
@@ -229,7 +229,7 @@ print(len(rewrite(spark, verb, *sys.argv[1:], topics=["users"])))
 
 def test_a_worker_that_is_killed_is_replaced(data, tmp_path):
     here = shutil.copytree(data, tmp_path / "here")
-    rewrite(Convert(compression="zstd"), here, topics=["users"])
+    rewrite(Conversion(compression="zstd"), here, topics=["users"])
     (tmp_path / "code").mkdir()
     (tmp_path / "code" / "dying.py").write_text(DYING)
     (tmp_path / "code" / "run.py").write_text(RUN)

@@ -60,7 +60,7 @@ def test_a_view_is_the_table(golden, load, view):
 def test_views_at_a_time_and_their_history(golden, load):
     broker = golden / "logs/kafka-4.1"
     when = "2026-11-20T21:27:50.1Z"
-    assert spark_rows(load(broker, view="groups", asOf=when)) == plain(bl.groups(broker, at=when).to_pylist())
+    assert spark_rows(load(broker, view="groups", asOf=when)) == plain(bl.groups(broker, as_of=when).to_pylist())
     latest = bl.commits(broker, history=False).read_all()
     assert spark_rows(load(broker, view="commits", history="false")) == plain(latest.to_pylist())
     for view in ("groups", "transactions"):
@@ -68,12 +68,12 @@ def test_views_at_a_time_and_their_history(golden, load):
         assert spark_rows(load(broker, view=view, history="true")) == plain(changes.to_pylist())
     of_topic = {"view": "producers", "subscribe": "txn-interleaved"}
     at = bl.producers(broker, topics=["txn-interleaved"])["last_time"].to_pylist()[0]
-    producers = bl.producers(broker, topics=["txn-interleaved"], at=at)
+    producers = bl.producers(broker, topics=["txn-interleaved"], as_of=at)
     assert spark_rows(load(broker, asOf=at.isoformat(), **of_topic)) == plain(producers.to_pylist())
     chosen = load(broker, view="commits", subscribe="headers").select("group", "offset").collect()
     assert len(chosen) == bl.commits(broker, topics=["headers"]).read_all().num_rows
-    topics = load(broker, view="cluster.topics", asOf=str(bl.cluster(broker, at_offset=30).time)).count()
-    assert topics == bl.cluster(broker, at=bl.cluster(broker, at_offset=30).time).topics.num_rows
+    topics = load(broker, view="cluster.topics", asOf=str(bl.cluster(broker, as_of_offset=30).time)).count()
+    assert topics == bl.cluster(broker, as_of=bl.cluster(broker, as_of_offset=30).time).topics.num_rows
 
 
 def test_a_time_beyond_sparks_range_is_null(tmp_path, load):

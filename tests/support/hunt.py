@@ -429,8 +429,8 @@ class Hunt:
             repaired = bl.repair(self.root, self._beside("repaired"))
             self._check_repaired(repaired, rows)
             self._check_committed(repaired, committed)
-            bl.repair(repaired.to, self._beside("again"))
-            if _content(Path(repaired.to)) != _content(self._beside("again")):
+            bl.repair(repaired.output, self._beside("again"))
+            if _content(Path(repaired.output)) != _content(self._beside("again")):
                 self._fail(f"repairing again changes it: {repaired}")
             if self.damage.spans is not None and not self._is_end_untold():
                 self._filling()
@@ -477,7 +477,7 @@ class Hunt:
         return self.root.with_name(f"{self.root.name}-{name}")
 
     def _check_repaired(self, repaired, rows):
-        log = bl.Log(Path(repaired.to) / self.directory.name)
+        log = bl.Log(Path(repaired.output) / self.directory.name)
         after = list(rows_of(log.read(columns=COLUMNS)))
         if after != rows:
             missing, more = (
@@ -491,13 +491,13 @@ class Hunt:
         if untold and is_known and not self._is_end_untold() and not self._is_move_untold():
             self._fail(f"repair does not tell that {untold} are lost: {repaired}")
         hidden = OF_CLUSTERS | OF_FILES.get(self.damage.file, set())
-        found = [one for one in bl.check(repaired.to) if one.severity != "note" and one.code not in hidden]
+        found = [one for one in bl.check(repaired.output) if one.severity != "note" and one.code not in hidden]
         if found:
             self._fail(f"found in the repaired directory: {found}, {repaired}")
 
     def _check_committed(self, repaired, rows):
         """Check that committed rows stay so: a read leaves out those in doubt, and those behind an open transaction."""
-        log = bl.Log(Path(repaired.to) / self.directory.name)
+        log = bl.Log(Path(repaired.output) / self.directory.name)
         after = dict(rows_of(log.read(columns=COLUMNS, isolation_level="read_committed")))
         stable = max(after, default=-1)
         missing = [offset for offset, row in rows if offset <= stable and after.get(offset) != row]

@@ -32,14 +32,14 @@ def new_source(path):
         for _ in range(4):
             log.append(batch(0, [b"x"] * 50, timestamp=NOW))
         log.append_as_follower(batch(200, [b"last"], leader_epoch=3, last_offset_delta=49, timestamp=NOW))
-        log.run(bl.Retain(before_offset=120))
+        log.run(bl.Retention(before_offset=120))
         log_dir.create_topic("two", 2)
         for number in range(2):
             log_dir.log("two", number).append(batch(0, [b"%d" % number] * 50, timestamp=NOW))
         log_dir.create_topic("empty")
         log_dir.create_topic("expired")
         log_dir.log("expired", 0).append(batch(0, [b"x"] * 7, timestamp=NOW))
-        log_dir.log("expired", 0).run(bl.Retain(before_offset=7))
+        log_dir.log("expired", 0).run(bl.Retention(before_offset=7))
     return path
 
 

@@ -46,8 +46,10 @@ def test_the_advice_about_a_batch_that_is_too_large_can_be_followed(tmp_path):
         _native.Decoder(["value"], max_batch_bytes=1000).decode((tmp_path / "d" / log).read_bytes(), 0)
     what, _, advice = str(caught.value).partition(": ")
     assert what.startswith("batch decompresses to more than max_batch_bytes (1000) at")
-    assert advice.startswith('Convert(compression="none") in Python, with a larger max_batch_bytes')
-    bl.rewrite(bl.Convert(compression="none", max_batch_bytes=5000), tmp_path / "d", topics=["t"], to=tmp_path / "copy")
+    assert advice.startswith('Conversion(compression="none") in Python, with a larger max_batch_bytes')
+    bl.rewrite(
+        bl.Conversion(compression="none", max_batch_bytes=5000), tmp_path / "d", topics=["t"], output=tmp_path / "copy"
+    )
     content = (tmp_path / "copy" / log).read_bytes()
     rows, _ = _native.Decoder(["value"], max_batch_bytes=1000).decode(content, 0)
     assert rows["value"].to_pylist() == [bytes(4096)]

@@ -122,7 +122,7 @@ def test_results_have_the_notes_of_their_call(tmp_path):
         log_dir.log("t", 0).append(batch(0, [b"v"]))
     lock = Lock(str(tmp_path / "data" / ".lock"))
     with pytest.warns(UserWarning, match="what it writes meanwhile"):
-        (done,) = bl.rewrite(bl.TruncateTo(offset=0), tmp_path / "data", topics=["t"], dry_run=True)
+        (done,) = bl.rewrite(bl.Truncation(offset=0), tmp_path / "data", topics=["t"], dry_run=True)
     lock.release()
     assert ["in use" in text for text in done.notes] == [True]
 

@@ -67,7 +67,7 @@ _PIECE = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Appended:
+class AppendResult:
     """The answer to an append.
 
     Attributes:
@@ -334,7 +334,7 @@ class LogWriter:
         origin: Origin = "client",
         leader_epoch: int | None = None,
         transaction_version: int = 0,
-    ) -> Appended:
+    ) -> AppendResult:
         """Append one produce request, as a broker does. It is durable after `flush` or `close`.
 
         Args:
@@ -358,9 +358,9 @@ class LogWriter:
             raise ValueError(f"transaction_version {transaction_version!r}: 0, 1 or 2 expected")
         self._reserve_producer_ids(batches)
         request = self._request(origin, leader_epoch) | {"transaction_version": transaction_version}
-        return Appended.of(self._change(partial(self._appender.append, batches, may_be_cut=False, **request)))
+        return AppendResult.of(self._change(partial(self._appender.append, batches, may_be_cut=False, **request)))
 
-    def append_as_follower(self, batches: Buffer, *, leader_epoch: int | None = None) -> Appended:
+    def append_as_follower(self, batches: Buffer, *, leader_epoch: int | None = None) -> AppendResult:
         """Append batches with their own offsets, as a follower does with its leader's. Restores a log.
 
         Args:
@@ -381,7 +381,7 @@ class LogWriter:
         *,
         origin: Origin = "client",
         leader_epoch: int | None = None,
-    ) -> Appended:
+    ) -> AppendResult:
         """Append many ready batches, each a produce request of its own, up to the first that is refused.
 
         Args:
@@ -397,7 +397,7 @@ class LogWriter:
             AppendError: a batch was refused; those before it are in the log.
         """
         self._reserve_producer_ids(batches)
-        return Appended.of(self._append_each(batches, self._request(origin, leader_epoch), is_encoded_here=False))
+        return AppendResult.of(self._append_each(batches, self._request(origin, leader_epoch), is_encoded_here=False))
 
     def _append_encoded(self, batches: Buffer, *, origin: Origin, now: int | None = None) -> _native.Appended:
         """Append batches that `_native.Encoder` made, as `append_each` does, without reading their records.
@@ -682,7 +682,7 @@ class LogWriter:
         """Compact, convert, erase or delete, as `brokerless.rewrite` does. The log stays open.
 
         Args:
-            operation: `Compact`, `Convert`, `Erase`, `Retain` or `TruncateTo`, with its options.
+            operation: `Compaction`, `Conversion`, `Erasure`, `Retention` or `Truncation`, with its options.
 
         Returns:
             The operation's report.
@@ -696,7 +696,7 @@ class LogWriter:
         >>> with bl.Producer(NEW, "clicks") as producer:
         ...     producer.send([{"value": b"%d" % i} for i in range(5)])
         >>> with bl.open_log_dir(NEW) as log_dir:
-        ...     log_dir.log("clicks", 0).run(bl.Retain(before_offset=3)).log_start_offset
+        ...     log_dir.log("clicks", 0).run(bl.Retention(before_offset=3)).log_start_offset
         3
         """
         check_known(operation, self.config, self.directory)

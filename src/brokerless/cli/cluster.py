@@ -124,7 +124,7 @@ def _state(paths: Sequence[str], point: Point | None, *, secrets: bool) -> Clust
     from brokerless.state.cluster import cluster as state_of
 
     wanted = point or Point()
-    return state_of(*paths, at=wanted.at, at_offset=wanted.at_offset, secrets=secrets)
+    return state_of(*paths, as_of=wanted.as_of, as_of_offset=wanted.as_of_offset, secrets=secrets)
 
 
 def _change(row: dict[str, Any]) -> Sequence[object]:

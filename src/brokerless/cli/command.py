@@ -46,6 +46,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
 _STDERR = 2
+# Options that had other names: nobody has to look for the new one.
+_NOW = {
+    "--to": "--output",
+    "--at": "--as-of",
+    "--until": "--as-of for a time, --end-offset for an offset",
+    "--isolation": "--isolation-level",
+    "--max-memory": "--memory",
+}
 _MOST_REMEMBERED = 1000
 # The signals of Ctrl-C, of timeout, systemd, docker and Kubernetes, and of a closed terminal.
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -101,6 +109,10 @@ def _run(arguments: Sequence[str] | None) -> int:
             cli.invoke(context)
     except click.exceptions.Exit as done:
         return done.exit_code
+    except click.NoSuchOption as error:
+        if error.option_name in _NOW:
+            raise click.UsageError(f"{error.option_name} is now {_NOW[error.option_name]}", error.ctx) from error
+        raise
     finally:
         sys.stdout.flush()  # data before messages, if both go to one place
     return 0

@@ -68,7 +68,7 @@ def compaction(function: _Command) -> _Command:
     show_default=True,
     help="Memory for keys and decisions, plus about 100 MB; with less, the log is read more often.",
 )
-def compact(target: RewriteTarget, **options: Any) -> None:  # noqa: ANN401 - those of `Compact`
+def compact(target: RewriteTarget, **options: Any) -> None:  # noqa: ANN401 - those of `Compaction`
     """Keep the last record of each key, as a broker's log cleaner does.
 
     PATH is a log directory, with --topic, or one partition's directory. Tombstones, transactions and their markers, old
@@ -83,6 +83,6 @@ def compact(target: RewriteTarget, **options: Any) -> None:  # noqa: ANN401 - th
     brokerless compact data --topic users --in-place --roll
     brokerless compact data --topic users --output compacted --jobs 4
     """
-    from brokerless.rewriting.compact.compact import Compact
+    from brokerless.rewriting.compact.compact import Compaction
 
-    target.run(Compact(**options))
+    target.run(Compaction(**options))

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Estimate from samples the bytes that each format, codec and batch size would take.",
 )
-def convert(target: RewriteTarget, drop: tuple[str, ...], estimate: bool, **options: Any) -> None:  # noqa: ANN401 - those of `Convert`
+def convert(target: RewriteTarget, drop: tuple[str, ...], estimate: bool, **options: Any) -> None:  # noqa: ANN401 - those of `Conversion`
     """Convert partitions to another message format or codec. Offsets stay as they are.
 
     PATH is a log directory, with --topic, or one partition's directory. Batches that already have the format and codec
@@ -68,9 +68,9 @@ def convert(target: RewriteTarget, drop: tuple[str, ...], estimate: bool, **opti
     if estimate:
         _estimate(target)
         return
-    from brokerless.rewriting.convert import Convert
+    from brokerless.rewriting.convert import Conversion
 
-    target.run(Convert(drop=frozenset(drop), **options))
+    target.run(Conversion(drop=frozenset(drop), **options))
 
 
 def _estimate(target: RewriteTarget) -> None:
@@ -79,7 +79,7 @@ def _estimate(target: RewriteTarget) -> None:
     from brokerless.cli.options import named_logs
     from brokerless.rewriting.estimate import estimate
 
-    if target.to or target.in_place or target.dry_run:
+    if target.output or target.in_place or target.dry_run:
         raise click.UsageError("--estimate only looks: it goes with none of --output, --in-place and --dry-run")
     logs = named_logs(target.paths, target.topics, target.partitions)
     for log in logs:

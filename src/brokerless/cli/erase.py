@@ -55,10 +55,10 @@ def erase(
     brokerless erase data --topic orders --keys-from requests.txt --in-place --json
     brokerless erase data --topic orders --header user=anna --blank --in-place --sole-replica
     """
-    from brokerless.rewriting.erase import Erase
+    from brokerless.rewriting.erase import Erasure
 
     lines = [] if keys_from is None else _lines(keys_from, bytes_as)
-    verb = Erase(
+    verb = Erasure(
         keys=tuple(
             [parse_bytes(os.fsencode(key), bytes_as, "--key") for key in keys]
             + [

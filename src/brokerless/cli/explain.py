@@ -30,14 +30,14 @@ def explain(
     form: str,
     broker_config: str | None,
     metadata: str | None,
-    **options: Any,  # noqa: ANN401 - those of `Compact`
+    **options: Any,  # noqa: ANN401 - those of `Compaction`
 ) -> None:
     """Tell of each record with a key why it is still there, and whether a compaction with these options drops it.
 
     \b
     brokerless explain data user-17 --topic users
     """
-    from brokerless.rewriting.compact.compact import Compact
+    from brokerless.rewriting.compact.compact import Compaction
     from brokerless.rewriting.compact.explain import Explain
 
     target = RewriteTarget(
@@ -50,4 +50,4 @@ def explain(
         broker_config=broker_config,
         metadata=metadata,
     )
-    target.run(Explain(parse_bytes(os.fsencode(key), bytes_as, "KEY"), Compact(**options)))
+    target.run(Explain(parse_bytes(os.fsencode(key), bytes_as, "KEY"), Compaction(**options)))

@@ -42,7 +42,7 @@ def groups(
     names: tuple[str, ...],
     topics: tuple[str, ...],
     shown: str | None,
-    at: int | None,
+    as_of: int | None,
     memory: int,
     *,
     history: bool,
@@ -51,7 +51,7 @@ def groups(
     """List the groups that the log directories of a cluster know: classic, consumer, share and streams groups.
 
     With --offsets, what each group committed last. LAG THEN is the number of records that were behind the commit when
-    it was made, LAG that of records behind it now, or at --at. A partition that is not in PATH has no lag. The note
+    it was made, LAG that of records behind it now, or at --as-of. A partition that is not in PATH has no lag. The note
     marks commits that a consumer cannot start with, since they are beyond the log's end or below its start: it resets.
 
     With --history, a line for each change of a group, or with --offsets for each commit. The note marks commits that go
@@ -64,7 +64,7 @@ def groups(
     brokerless groups data --offsets --group billing
     brokerless groups broker1 broker2 broker3 --offsets --history --group billing --json
     brokerless groups data --members --history --group billing
-    brokerless groups data --offsets --at 2024-05-01T12:00
+    brokerless groups data --offsets --as-of 2024-05-01T12:00
     """
     from brokerless.state import groups as of_groups
     from brokerless.state import offset_commits
@@ -77,7 +77,7 @@ def groups(
     with telling():
         if shown == "offsets":
             wanted: Any = {"groups": names or None, "topics": topics or None}
-            options: Any = {**wanted, "at": at, "history": history, "lag": not no_lag, "memory": memory}
+            options: Any = {**wanted, "as_of": as_of, "history": history, "lag": not no_lag, "memory": memory}
             commits = offset_commits.commits(*paths, **options)
             numbers = ("OFFSET", "LAG THEN", "LAG")
             batches = commits if history else _by_group(commits)
@@ -85,8 +85,10 @@ def groups(
                 commits.schema, printed, output, _COMMITS, partial(_commit, is_history=history), numbers
             ).print_batches(batches)
             return
-        changes = of_groups.group_changes(*paths, at=at, groups=names or None, memory=memory) if history else iter(())
-        rows = [] if history else of_groups.group_rows(*paths, at=at, memory=memory)
+        changes = (
+            of_groups.group_changes(*paths, as_of=as_of, groups=names or None, memory=memory) if history else iter(())
+        )
+        rows = [] if history else of_groups.group_rows(*paths, as_of=as_of, memory=memory)
         rows = [row for row in rows if not names or row["group"] in names]
         if shown == "members" and printed == "text":
             _print_members(map(dicts, changes) if history else [rows], has_time=history)

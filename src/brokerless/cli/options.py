@@ -189,7 +189,6 @@ as_json = click.option(
 
 new_directory = click.option(
     "--output",
-    "to",
     type=LocalPath(),
     help="Write the result to this new directory, of the same kind as PATH, and leave PATH unchanged.",
 )

@@ -33,7 +33,7 @@ _NUMBERS = (*_HEADINGS[1:5], *_HEADINGS[6:])
 @click.option("--topic", "topics", multiple=True, help="Only this topic of the directory. Repeatable.")
 @click.option("--partition", "partitions", type=int_from(0), multiple=True, help="Only this partition. Repeatable.")
 @click.option(
-    "--at",
+    "--as-of",
     "point",
     type=point_of,
     metavar="POINT",
@@ -50,13 +50,13 @@ def producers(
 ) -> None:
     """List the idempotent and transactional producers of partitions, as kafka-transactions.sh describe-producers does.
 
-    They come from the newest producer snapshot and the batches behind it; with --at, from those before that point.
+    They come from the newest producer snapshot and the batches behind it; with --as-of, from those before that point.
     OPEN SINCE OFFSET is the first offset of an open transaction.
 
     \b
     brokerless producers /var/lib/kafka/data --topic orders
     brokerless producers orders-0 --json
-    brokerless producers orders-0 --at 2024-05-01T12:00
+    brokerless producers orders-0 --as-of 2024-05-01T12:00
     """
     from brokerless.state import producers as of_producers
 
@@ -66,8 +66,8 @@ def producers(
             *paths,
             topics=topics or None,
             partitions=partitions or None,
-            at=None if point is None else point.at,
-            at_offset=None if point is None else point.at_offset,
+            as_of=None if point is None else point.as_of,
+            as_of_offset=None if point is None else point.as_of_offset,
         )
         TableForm(table.schema, printed, output, _HEADINGS, _row, _NUMBERS).print_batches(table.to_batches())
 

@@ -11,12 +11,12 @@ from brokerless.cli.healing_report import print_left, print_repaired, print_repo
 from brokerless.cli.options import BytesProgress, as_json, existing_path
 
 if TYPE_CHECKING:
-    from brokerless.healing.report import Repair
+    from brokerless.healing.report import RepairReport
 
 
 @click.command(short_help="Keep every sound batch, on both sides of damage.")
 @click.argument("path", metavar="PATH", type=existing_path)
-@click.option("--to", metavar="DIR", help="Write the result to this new directory.")
+@click.option("--output", metavar="DIR", help="Write the result to this new directory.")
 @click.option("--in-place", is_flag=True, help="Put the result in the place of the damaged partitions.")
 @click.option(
     "--from",
@@ -39,11 +39,11 @@ if TYPE_CHECKING:
     metavar="DIR",
     help="Where to put the bytes that are left out, and the report.  [default: the result's name with .lost]",
 )
-@click.option("--dry-run", is_flag=True, help="Say what would be done, and change nothing.")
+@click.option("--dry-run", is_flag=True, help="Report what would be done, and change nothing.")
 @as_json
 def repair(
     path: str,
-    to: str | None,
+    output: str | None,
     in_place: bool,
     sources: tuple[str, ...],
     topics: tuple[str, ...],
@@ -69,7 +69,7 @@ def repair(
     Use a result with lost ranges only where no other replica has them. A broker never fetches such a range from a
     leader, and once it leads, consumers miss these records.
 
-    PATH must not be in use, and with --to it is not changed. --in-place replaces whole partitions, all at once: a
+    PATH must not be in use, and with --output it is not changed. --in-place replaces whole partitions, all at once: a
     process that dies leaves the directory as it was, or repaired. The metadata log of a cluster is only repaired if
     nothing of it is lost; `brokerless rescue` makes a cluster of what is left.
 
@@ -82,17 +82,17 @@ def repair(
 
     \b
     brokerless repair data --dry-run
-    brokerless repair data --to repaired --from replica/data
+    brokerless repair data --output repaired --from replica/data
     brokerless repair data --in-place --lost /backup/lost
     """
-    if sum((to is not None, in_place, dry_run)) != 1 and not (dry_run and to is None):
-        raise click.UsageError("give --to with a new directory, or --in-place, or --dry-run")
+    if sum((output is not None, in_place, dry_run)) != 1 and not (dry_run and output is None):
+        raise click.UsageError("give --output with a new directory, or --in-place, or --dry-run")
     from brokerless.healing.repair import repair as of_path
 
     with BytesProgress("checked and wrote") as progress:
         found = of_path(
             path,
-            to,
+            output,
             in_place=in_place and not dry_run,
             sources=sources,
             topics=topics or None,
@@ -105,7 +105,7 @@ def repair(
     print_reports([found], form, lambda report: show(report, is_dry=dry_run))
 
 
-def show(found: Repair, *, is_dry: bool) -> None:
+def show(found: RepairReport, *, is_dry: bool) -> None:
     """Print what a repair did, or would do."""
     from brokerless.healing.report import RECOVERED
 
@@ -128,7 +128,7 @@ def show(found: Repair, *, is_dry: bool) -> None:
         said += f", and {len(found.recovered)} {RECOVERED}"
     said += f"; damaged ranges: {ranges or 'none'}"
     if not is_dry:
-        said += f"; the result is {found.to}"
+        said += f"; the result is {found.output}"
     if found.lost_path is not None:
         said += f"; what was left out, and a report, are in {found.lost_path}"
     terminal.say(said, err=True)

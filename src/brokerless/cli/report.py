@@ -17,7 +17,7 @@ from brokerless.cli.options import LocalPath, Progress, existing_path
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from brokerless.reporting.report import Report
+    from brokerless.reporting.report import ClusterReport
 
 
 @click.command(short_help="Write one page of HTML about log directories.")
@@ -69,7 +69,7 @@ def page_file(paths: tuple[str, ...], output: str) -> Iterator[BinaryIO]:
         yield file
 
 
-def tell(found: Report) -> None:
+def tell(found: ClusterReport) -> None:
     """Print what a report does not know, and end with the exit code of its findings."""
     for note in found.notes:
         terminal.say(f"note: {note}", err=True)

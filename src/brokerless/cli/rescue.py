@@ -12,12 +12,14 @@ from brokerless.cli.healing_report import print_left, print_repaired, print_repo
 from brokerless.cli.options import BytesProgress, as_json, existing_path, int_from, known_release, moment
 
 if TYPE_CHECKING:
-    from brokerless.healing.report import Rescue
+    from brokerless.healing.report import RescueReport
 
 
 @click.command(short_help="Make a cluster that starts, from any disks that are left.")
 @click.argument("disks", metavar="DISK...", nargs=-1, required=True, type=existing_path)
-@click.option("--to", metavar="DIR", help="The new directory; of several nodes each gets a directory node-ID in it.")
+@click.option(
+    "--output", metavar="DIR", help="The new directory; of several nodes each gets a directory node-ID in it."
+)
 @click.option("--node", "nodes", type=int_from(0), multiple=True, help="A node that there will be. Repeatable.")
 @click.option(
     "--voters",
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
 @click.option("--topic", "topics", multiple=True, help="Only this topic. Repeatable.  [default: all]")
 @click.option("--rename", "renames", metavar="OLD=NEW", multiple=True, help="Give a topic a new name. Repeatable.")
 @click.option(
-    "--until",
+    "--as-of",
     type=moment(),
     help="Cut the records as they were at this time. Transactions open then are committed or aborted.",
 )
@@ -48,18 +50,18 @@ if TYPE_CHECKING:
     metavar="DIR",
     help="Where to put the report of what is lost or in doubt.  [default: the result's name with .lost]",
 )
-@click.option("--dry-run", is_flag=True, help="Say what there will be and what is missing, and change nothing.")
+@click.option("--dry-run", is_flag=True, help="Report what there will be and what is missing, and change nothing.")
 @as_json
 def rescue(
     disks: tuple[str, ...],
-    to: str | None,
+    output: str | None,
     nodes: tuple[int, ...],
     voters: str | None,
     cluster_id: str | None,
     release: str | None,
     topics: tuple[str, ...],
     renames: tuple[str, ...],
-    until: int | None,
+    as_of: int | None,
     convert: bool,
     lost_path: str | None,
     dry_run: bool,
@@ -91,26 +93,26 @@ def rescue(
 
     \b
     brokerless rescue /mnt/disk1 /mnt/disk2 --dry-run
-    brokerless rescue /mnt/disk1 /mnt/disk2 --to /var/lib/kafka/new
-    brokerless rescue snap1 snap2 snap3 --to new --node 1 --node 2 --node 3
-    brokerless rescue /backup/data --to fork --topic orders --until 2026-05-01 --cluster-id laptop
+    brokerless rescue /mnt/disk1 /mnt/disk2 --output /var/lib/kafka/new
+    brokerless rescue snap1 snap2 snap3 --output new --node 1 --node 2 --node 3
+    brokerless rescue /backup/data --output fork --topic orders --as-of 2026-05-01 --cluster-id laptop
     """
-    if (to is None) != dry_run:
-        raise click.UsageError("give either --to with a new directory, or --dry-run")
+    if (output is None) != dry_run:
+        raise click.UsageError("give either --output with a new directory, or --dry-run")
     pairs = dict(_pair(one) for one in renames)
     from brokerless.healing.rescue import rescue as of_disks
 
     with BytesProgress("checked and wrote") as progress:
         found = of_disks(
             *disks,
-            to=to,
+            output=output,
             nodes=nodes or None,
             voters=voters,
             cluster_id=cluster_id,
             release=release,
             topics=topics or None,
             rename=pairs,
-            until=until,
+            as_of=as_of,
             convert=convert,
             lost_path=lost_path,
             dry_run=dry_run,
@@ -126,7 +128,7 @@ def _pair(text: str) -> tuple[str, str]:
     return old, new
 
 
-def _show(found: Rescue, *, is_dry: bool) -> None:
+def _show(found: RescueReport, *, is_dry: bool) -> None:
     for note in found.notes:
         terminal.say(f"note: {note}")
     # Partitions of a topic that miss the same for the same reason share a line.

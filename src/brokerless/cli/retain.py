@@ -46,11 +46,11 @@ def retain(
     brokerless retain data --topic clicks --retention-ms 86400000 --dry-run
     brokerless retain data --topic clicks --before-offset 120000 --in-place
     """
-    from brokerless.rewriting.retain import Retain
+    from brokerless.rewriting.retain import Retention
 
     given = (retention_ms, retention_bytes, before_offset)
     if given == (None, None, None):
         raise click.UsageError("no limit: one of --retention-ms, --retention-bytes, --before-offset is needed")
     before = _HIGH_WATERMARK if isinstance(before_offset, str) else before_offset
     limits = {"retention_ms": retention_ms, "retention_bytes": retention_bytes, "before_offset": before}
-    target.run(Retain(**limits, cleanup_policy=cleanup_policy, release=release))
+    target.run(Retention(**limits, cleanup_policy=cleanup_policy, release=release))

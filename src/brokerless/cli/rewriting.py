@@ -33,7 +33,7 @@ class RewriteTarget:
     paths: tuple[str, ...]
     topics: tuple[str, ...]
     partitions: tuple[int, ...]
-    to: str | None = None
+    output: str | None = None
     in_place: bool
     dry_run: bool
     jobs: int = 1
@@ -48,12 +48,18 @@ class RewriteTarget:
             click.UsageError: not exactly one of --output, --in-place and --dry-run is given.
             SystemExit: the operation succeeded, but earlier damage remains.
         """
-        if bool(self.to) + self.in_place + self.dry_run != 1:
+        if bool(self.output) + self.in_place + self.dry_run != 1:
             raise click.UsageError(
                 "exactly one of --output DIR, --in-place and --dry-run is needed: nothing is changed unasked"
             )
         results, _ = self._rewrite(operation)
-        what = "looked at, nothing changed" if self.dry_run else f"written to {self.to}" if self.to else "done in place"
+        what = (
+            "looked at, nothing changed"
+            if self.dry_run
+            else f"written to {self.output}"
+            if self.output
+            else "done in place"
+        )
         terminal.say(f"{len(results)} partition{'s'[: len(results) != 1]} {what}", err=True)
         if any(result.damage for result in results):
             raise SystemExit(DAMAGE)
@@ -83,7 +89,7 @@ class RewriteTarget:
                 self.paths,
                 topics=self.topics,
                 partitions=self.partitions,
-                to=self.to,
+                output=self.output,
                 dry_run=self.dry_run,
                 jobs=self.jobs,
                 progress=progress,

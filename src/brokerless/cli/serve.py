@@ -4,22 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import ipaddress
-import re
 import threading
 from typing import Any
 
 import click
 
 from brokerless.cli import terminal
-from brokerless.cli.options import LONG_MAX, LocalPath, existing_path, int_from, moment
-
-
-def _offset_or_time(text: str) -> int | str:
-    """Take a number for an offset, and anything else for a time."""
-    if re.fullmatch(r"\d{1,19}", text) and int(text) <= LONG_MAX:
-        return int(text)
-    moment()(text)
-    return text
+from brokerless.cli.options import LocalPath, existing_path, int_from, long_from, moment, size
 
 
 @click.command(short_help="Let any Kafka client read directories, with no broker.")
@@ -33,14 +24,18 @@ def _offset_or_time(text: str) -> int | str:
 )
 @click.option("--topic", "topics", multiple=True, help="Only this topic. Repeatable.")
 @click.option(
-    "--until",
-    type=_offset_or_time,
-    metavar="OFFSET|TIME",
-    help="End each partition at this offset, or before the first record at or after this time.",
+    "--end-offset",
+    type=long_from(0),
+    metavar="OFFSET",
+    help="End each partition at this offset.",
 )
 @click.option(
-    "--isolation",
-    "isolation_level",
+    "--as-of",
+    type=moment(),
+    help="End each partition before the first record at or after this time.",
+)
+@click.option(
+    "--isolation-level",
     type=click.Choice(["read_uncommitted", "read_committed"]),
     default="read_uncommitted",
     show_default=True,
@@ -92,12 +87,11 @@ def _offset_or_time(text: str) -> int | str:
     help="Connections at once of an address. Clients behind one proxy share them.",
 )
 @click.option(
-    "--max-memory",
-    type=int_from(1),
-    default=128,
+    "--memory",
+    type=size,
+    default="128MiB",
     show_default=True,
-    metavar="MIB",
-    help="What all requests and replies may take, in MiB.",
+    help="Memory for all requests and replies.",
 )
 def serve(
     paths: tuple[str, ...],
@@ -106,7 +100,7 @@ def serve(
     topics: tuple[str, ...],
     users: str | None,
     tls: tuple[str, str] | None,
-    max_memory: int,
+    memory: int,
     **options: Any,  # noqa: ANN401 - as given to `serve` of the library
 ) -> None:
     """Serve the log directories PATH to Kafka clients, until it is interrupted.
@@ -129,7 +123,7 @@ def serve(
         topics=topics or None,
         users=users,
         tls=tls or None,
-        max_memory=max_memory << 20,
+        memory=memory,
         **options,
     )
     with server as address:

@@ -43,7 +43,7 @@ def of_state(function: _Command) -> _Command:
     return function
 
 
-at_time = click.option("--at", type=moment(), help="As it was at this time, as far as the logs still say.")
+at_time = click.option("--as-of", type=moment(), help="As it was at this time, as far as the logs still say.")
 
 
 state_memory = click.option(
@@ -58,8 +58,8 @@ state_memory = click.option(
 class Point(NamedTuple):
     """A point in a log: a time in ms, or an offset."""
 
-    at: int | None = None
-    at_offset: int | None = None
+    as_of: int | None = None
+    as_of_offset: int | None = None
 
 
 def point_of(text: str) -> Point:
@@ -68,8 +68,8 @@ def point_of(text: str) -> Point:
     if word == "offset":
         if not number.isdecimal():
             raise click.BadParameter(f"{text!r} is no offset: give offset:N")
-        return Point(at_offset=int(number))
-    return Point(at=moment()(text))
+        return Point(as_of_offset=int(number))
+    return Point(as_of=moment()(text))
 
 
 def form_of(form: str, file_form: str | None, output: str | None) -> str:

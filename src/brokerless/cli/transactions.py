@@ -30,7 +30,7 @@ def transactions(
     file_form: str | None,
     output: str | None,
     chosen: str | None,
-    at: int | None,
+    as_of: int | None,
     memory: int,
     *,
     history: bool,
@@ -60,9 +60,9 @@ def transactions(
         raise click.UsageError("--history does not tell what hangs: leave out --hanging")
     with telling():
         batches = (
-            of_transactions.transaction_states(*paths, at=at, memory=memory)
+            of_transactions.transaction_states(*paths, as_of=as_of, memory=memory)
             if history
-            else of_transactions.transactions(*paths, at=at, memory=memory).to_batches(max_chunksize=_ROWS)
+            else of_transactions.transactions(*paths, as_of=as_of, memory=memory).to_batches(max_chunksize=_ROWS)
         )
         shown = batches if chosen is None else (_chosen(batch, chosen) for batch in batches)
         numbers = ("PRODUCER", "EPOCH", "PARTITIONS")

@@ -41,7 +41,7 @@ def truncate(
     brokerless truncate data --topic orders --timestamp 2024-05-01T12:00 --output as-of-noon
     brokerless truncate data --topic orders --offset 120000 --dry-run
     """
-    from brokerless.rewriting.truncate_to import TruncateTo
+    from brokerless.rewriting.truncate import Truncation
 
     if timestamp is None and offset is None:
         raise click.UsageError("--timestamp or --offset is needed")
@@ -49,6 +49,6 @@ def truncate(
         raise click.UsageError("--timestamp does not go with --offset: a second run cuts the copy further")
     if target.in_place:
         raise click.UsageError("truncate needs --output: what it leaves out are the newest records")
-    if not (target.to or target.dry_run):
+    if not (target.output or target.dry_run):
         raise click.UsageError("--output DIR or --dry-run is needed")
-    target.run(TruncateTo(timestamp=timestamp, offset=offset, open_transactions=open_transactions))
+    target.run(Truncation(timestamp=timestamp, offset=offset, open_transactions=open_transactions))

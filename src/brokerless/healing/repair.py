@@ -30,12 +30,12 @@ from brokerless.wording import option
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from brokerless.healing.report import Repair
+    from brokerless.healing.report import RepairReport
 
 
 def repair(
     path: str | os.PathLike[str],
-    to: str | os.PathLike[str] | None = None,
+    output: str | os.PathLike[str] | None = None,
     *,
     in_place: bool = False,
     sources: Iterable[str | os.PathLike[str]] = (),
@@ -45,7 +45,7 @@ def repair(
     lost_path: str | os.PathLike[str] | None = None,
     dry_run: bool = False,
     progress: Callable[[int], None] = lambda _: None,
-) -> Repair:
+) -> RepairReport:
     """Write a log directory, or a partition's directory, without its faults.
 
     Every sound batch is kept on both sides of damage, with its offsets. What is lost is taken from other replicas of
@@ -53,7 +53,7 @@ def repair(
 
     Args:
         path: the log directory of one broker, or a partition's directory. It must not be in use.
-        to: the new directory for the result; None: with `in_place` or `dry_run`.
+        output: the new directory for the result; None: with `in_place` or `dry_run`.
         in_place: put the result in the place of the damaged partitions.
         sources: directories with other replicas, the best first.
         topics: only these topics; None: all.
@@ -65,8 +65,8 @@ def repair(
         progress: called with the bytes that were checked, and with those that were written, from any thread.
 
     Raises:
-        FileExistsError: `to` or `lost_path` exists.
-        FileNotFoundError: `path`, or the parent of `to`, does not exist.
+        FileExistsError: `output` or `lost_path` exists.
+        FileNotFoundError: `path`, or the parent of `output`, does not exist.
         LogInUseError: a broker, or another writer, has the directory open.
         CorruptRecordError: the directory's ids cannot be read, so that it is not known whose it is; or a repaired
             partition has another fault, and nothing is changed.
@@ -76,10 +76,10 @@ def repair(
     others = [os.fspath(source) for source in sources]
     for local in (given, *others):
         disk.check_local(local, "repair")
-    for made in (to, lost_path):
+    for made in (output, lost_path):
         disk.check_local(os.fspath("" if made is None else made))
-    if not dry_run and (to is None) != in_place:
-        raise ValueError(f"give either a directory for the result ({option('to')}), or {option('in_place')}")
+    if not dry_run and (output is None) != in_place:
+        raise ValueError(f"give either a directory for the result ({option('output')}), or {option('in_place')}")
     check_several("topics", topics)
     if not storage.exists(given):
         raise FileNotFoundError(errno.ENOENT, "no such directory", given)
@@ -91,7 +91,7 @@ def repair(
             f"{option('indexes_only')} leaves damaged batches alone: it goes with neither {option('sources')} nor "
             f"{option('keep_suspect')}"
         )
-    target = os.path.abspath(given if to is None else os.fspath(to))
+    target = os.path.abspath(given if output is None else os.fspath(output))
     lost_to = "" if dry_run else lost_directory(target, lost_path)
     if lost_to == target:
         raise ValueError(f"what is lost needs a place of its own, not {target}")

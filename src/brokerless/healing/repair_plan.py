@@ -16,7 +16,7 @@ from brokerless.checking.logs import LogCheck
 from brokerless.errors import BrokerlessError, CorruptRecordError
 from brokerless.healing.log_repair import Step, known_start, salvage
 from brokerless.healing.lost_directory import lost_files
-from brokerless.healing.report import RECOVERED, Repair
+from brokerless.healing.report import RECOVERED, RepairReport
 from brokerless.healing.write_partition import write_partition
 from brokerless.io import disk, interrupts, storage
 from brokerless.io.runner import Threads
@@ -163,9 +163,9 @@ class RepairPlan:
     def __str__(self) -> str:
         return "\n".join(f"{name}: {step}" if name else str(step) for name, step in self.steps())
 
-    def report(self, to: str) -> Repair:
+    def report(self, to: str) -> RepairReport:
         """Return the report: what will have been done, and what is left of the findings."""
-        result = Repair(path=self.path, to=to, partitions=len(self.logs))
+        result = RepairReport(path=self.path, output=to, partitions=len(self.logs))
         for repair in self.logs:
             name = repair.log.name
             if repair.is_changed:
@@ -195,7 +195,7 @@ class RepairPlan:
     def _root_path(self) -> str:
         return os.path.abspath(self.root.path)
 
-    def copy(self, to: str, lost_to: str, *, is_partition: bool) -> Repair:
+    def copy(self, to: str, lost_to: str, *, is_partition: bool) -> RepairReport:
         """Write the repaired directory to a new place."""
         disk.check_local(to)
         self.at_rest.check()
@@ -217,7 +217,7 @@ class RepairPlan:
                 copy.publish()
         return result
 
-    def replace(self, lost_to: str) -> Repair:
+    def replace(self, lost_to: str) -> RepairReport:
         """Put the repaired partitions in the place of the damaged ones. The caller holds the lock."""
         root, changed = self._root_path, self._changed
         self.at_rest.check()
@@ -259,7 +259,7 @@ class RepairPlan:
                 disk.atomic_write(marker, _NO_EPOCH)
         return result
 
-    def foreseen(self, to: str) -> Repair:
+    def foreseen(self, to: str) -> RepairReport:
         """Return what would be done, with what a check of the result would still find around the logs."""
         self.at_rest.check()
         result = self.report(to)
@@ -271,7 +271,7 @@ class RepairPlan:
                         result.left.append(one)
         return result
 
-    def verified(self, result: Repair) -> Repair:
+    def verified(self, result: RepairReport) -> RepairReport:
         """Check what is in place now, and return the result."""
         self._verify(result, self._root_path, is_partition=False)
         return result
@@ -296,7 +296,7 @@ class RepairPlan:
                 raise CorruptRecordError(f"the repaired partition would have a fault: {what}; nothing is changed")
         return loaded
 
-    def _copy_root(self, result: Repair, to: str, ends: dict[tuple[str, int], Loaded]) -> None:
+    def _copy_root(self, result: RepairReport, to: str, ends: dict[tuple[str, int], Loaded]) -> None:
         """Copy the log directory's own files, and partitions that are being moved or have no topic."""
         names = set(storage.list_files(self._root_path))
         for name in _ROOT_FILES:
@@ -311,7 +311,7 @@ class RepairPlan:
                         if storage.is_file(f"{self._root_path}/{name}/{file}"):
                             copy_file(f"{self._root_path}/{name}/{file}", f"{to}/{name}/{file}")
                     disk.sync_directory(f"{to}/{name}")
-        for name, content in self._checkpoints(result.to, ends):
+        for name, content in self._checkpoints(result.output, ends):
             disk.atomic_write(f"{to}/{name}", content)
         marker = f"{self._root_path}/{checkpoints.CLEAN_SHUTDOWN}"
         if storage.is_file(marker) and not result.lost:
@@ -377,10 +377,12 @@ class RepairPlan:
                     damaged.append(path)
         return damaged
 
-    def _verify(self, result: Repair, built: str, *, is_partition: bool) -> None:
+    def _verify(self, result: RepairReport, built: str, *, is_partition: bool) -> None:
         """Check the result, and keep what is still found."""
         found = [
-            with_fields(one, path=one.path.replace(built, result.to, 1), message=one.message.replace(built, result.to))
+            with_fields(
+                one, path=one.path.replace(built, result.output, 1), message=one.message.replace(built, result.output)
+            )
             for one in check(built, topics=None if is_partition else self.topics)
         ]
         known = {(one.code, one.topic, one.partition) for one in found}
@@ -394,11 +396,11 @@ class RepairPlan:
         ]
 
     @contextlib.contextmanager
-    def _lost_files(self, result: Repair, to: str, staged: str) -> Iterator[None]:
+    def _lost_files(self, result: RepairReport, to: str, staged: str) -> Iterator[None]:
         """Write the bytes that are left out, and the report, before a block that publishes the result."""
         gone = [(step.to, ":" in step.name) for one in self._changed for step in one.gone if isinstance(step.to, Slice)]
         files = self._damaged_checkpoints()
-        if self._root_path == result.to:
+        if self._root_path == result.output:
             moving = [f"{self._root_path}/{name}" for name in self.moving]
             inside = [f"{path}/{name}" for path in moving for name in sorted(storage.list_directory(path))]
             files += [path for path in inside if storage.is_file(path)]

@@ -1,4 +1,4 @@
-"""`Repair` and `Rescue`: what a repair or a rescue did, or would do."""
+"""`RepairReport` and `RescueReport`: what a repair or a rescue did, or would do."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from brokerless.checking.finding import Finding
     from brokerless.healing.damaged_range import DamagedRange
-    from brokerless.rewriting.truncate_to import EndedTransaction
+    from brokerless.rewriting.truncate import EndedTransaction
 
 
 @dataclass(kw_only=True)
@@ -16,7 +16,7 @@ class HealingReport:
     """What a repair or a rescue did, or what it would do.
 
     Attributes:
-        to: the directory of the result.
+        output: the directory of the result.
         ranges: the damaged ranges of offsets, and what became of them.
         doubts: what else may be lost, and what is not known, a sentence each.
         left: the findings that are still true of the result.
@@ -24,7 +24,7 @@ class HealingReport:
         repaired: what was done to the files of each partition that was not sound, by its name.
     """
 
-    to: str
+    output: str
     ranges: list[DamagedRange] = field(default_factory=list)
     doubts: list[str] = field(default_factory=list)
     left: list[Finding] = field(default_factory=list)
@@ -68,12 +68,12 @@ RECOVERED = "recovered as by a broker that starts"
 
 
 @dataclass(kw_only=True)
-class Repair(HealingReport):
+class RepairReport(HealingReport):
     """What a repair did, or what it would do.
 
     Attributes:
         path: the damaged log directory or partition directory.
-        to: where the repaired one is: another directory, or the same.
+        output: where the repaired one is: another directory, or the same.
         ranges: the damaged ranges of offsets, and what became of them.
         doubts: what is not known of transactions, leader epochs and deleted records, a sentence each.
         left: the findings that are still true of the result.
@@ -120,11 +120,11 @@ class MissingPartition(NamedTuple):
 
 
 @dataclass(kw_only=True)
-class Rescue(HealingReport):
+class RescueReport(HealingReport):
     """What a rescue did, or what it would do.
 
     Attributes:
-        to: the directory of the result.
+        output: the directory of the result.
         ranges: the damaged ranges of offsets, and what became of them.
         doubts: what else may be lost, and what is not known, a sentence each: transactions that may have been
             committed, changes of the metadata, logs that cannot be checked.

@@ -34,9 +34,9 @@ from brokerless.log_dir.copying import StagedCopy
 from brokerless.metadata.voters import Voter, parse_voters, voters_snapshot
 from brokerless.notes import collected
 from brokerless.recovery.loader import load
-from brokerless.rewriting.convert import Convert
+from brokerless.rewriting.convert import Conversion
 from brokerless.rewriting.run import rewrite, rewrite_each
-from brokerless.rewriting.truncate_to import TruncateTo
+from brokerless.rewriting.truncate import Truncation
 from brokerless.state.internal_topic import TRANSACTIONS_TOPIC
 from brokerless.wording import option
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from brokerless.arguments import Time
-    from brokerless.healing.report import Rescue
+    from brokerless.healing.report import RescueReport
     from brokerless.healing.rescue_plan import KeptReplica, RescuedPartition
 
 _Place = tuple[str, int]
@@ -52,19 +52,19 @@ _Place = tuple[str, int]
 
 def rescue(
     *disks: str | os.PathLike[str],
-    to: str | os.PathLike[str] | None = None,
+    output: str | os.PathLike[str] | None = None,
     nodes: Sequence[int] | None = None,
     voters: str | None = None,
     cluster_id: str | None = None,
     release: str | None = None,
     topics: Iterable[str] | None = None,
     rename: Mapping[str, str] | None = None,
-    until: Time | None = None,
+    as_of: Time | None = None,
     convert: bool = False,
     lost_path: str | os.PathLike[str] | None = None,
     dry_run: bool = False,
     progress: Callable[[int], None] = lambda _: None,
-) -> Rescue:
+) -> RescueReport:
     """Make log directories that a new KRaft cluster starts on, from any disks of an old cluster.
 
     The disks are only read. Topics keep their ids, settings and records; consumer groups and transactions go on, for
@@ -73,7 +73,8 @@ def rescue(
 
     Args:
         disks: log directories of any brokers and controllers of one cluster, also with ZooKeeper.
-        to: the new directory: of the node, or with a directory `node-<id>` for each of several; None: with `dry_run`.
+        output: the new directory: of the node, or with a directory `node-<id>` for each of several; None: with
+            `dry_run`.
         nodes: the ids of the nodes that there will be; None: one, with the lowest id of a node on the disks.
         voters: the controllers among the nodes, as "1@host1:9093,2@host2:9093": the metadata log names them (KIP-853).
             None: the configuration of the nodes does, in `controller.quorum.voters`.
@@ -85,7 +86,7 @@ def rescue(
         topics: only these topics; None: all. Groups and open transactions go on only if `__consumer_offsets` and
             `__transaction_state` are among them.
         rename: new names of topics. They get new ids, and groups start anew on them.
-        until: cut the records as they were at this time, each transaction as a whole or not at all.
+        as_of: cut the records as they were at this time, each transaction as a whole or not at all.
         convert: write messages of formats 0 and 1, of brokers before 0.11, in format 2.
         lost_path: the new directory for the report; by default the name of the result with ".lost" behind it, and
             a number if that exists.
@@ -93,8 +94,8 @@ def rescue(
         progress: called with the bytes that were checked, and with those that were written, from any thread.
 
     Raises:
-        FileExistsError: `to` or `lost_path` exists.
-        FileNotFoundError: a disk, or the parent of `to`, does not exist.
+        FileExistsError: `output` or `lost_path` exists.
+        FileNotFoundError: a disk, or the parent of `output`, does not exist.
         LogInUseError: a broker, or another writer, has a disk open, or changed it meanwhile.
         UnsupportedFormatError: the metadata have records of a newer release, and `release` is not given.
         ValueError: a disk is no log directory, the disks are of several clusters, a topic has several ids, or the
@@ -105,16 +106,16 @@ def rescue(
     >>> found.lost, list(found.nodes)
     ([], [1])
     """
-    if (to is None) != dry_run:
-        raise ValueError(f"give a directory for the result ({option('to')}), or {option('dry_run')}")
+    if (output is None) != dry_run:
+        raise ValueError(f"give a directory for the result ({option('output')}), or {option('dry_run')}")
     if not disks:
         raise ValueError("give at least one disk")
     check_several("topics", topics)
     for one in disks:
         disk.check_local(os.fspath(one), "rescue")
-    for made in (to, lost_path):
+    for made in (output, lost_path):
         disk.check_local(os.fspath("" if made is None else made))
-    target = os.path.abspath(os.fspath(to if to is not None else f"{os.fspath(disks[0])}-rescued"))
+    target = os.path.abspath(os.fspath(output if output is not None else f"{os.fspath(disks[0])}-rescued"))
     report_to = ""
     if not dry_run:
         _check_free(target)
@@ -131,13 +132,13 @@ def rescue(
             release=None if release is None else Release.parse(release),
             topics=None if topics is None else set(topics),
             rename=rename,
-            until=None if until is None else to_ms("until", until),
+            until=None if as_of is None else to_ms("as_of", as_of),
             converts=convert,
             progress=progress,
         )
         if not dry_run:
             _NewNodes(plan).write(report_to)
-        elif until is None:
+        elif as_of is None:
             plan.report.left = list(plan.foreseen())
         else:
             plan.report.notes.append(
@@ -171,12 +172,12 @@ class _NewNodes:
 
     def _directory(self, to: str, node: int) -> str:
         """Return the directory of a node in the unfinished result."""
-        return self._plan.report.nodes[node].replace(self._plan.report.to, to, 1)
+        return self._plan.report.nodes[node].replace(self._plan.report.output, to, 1)
 
     def write(self, report_to: str) -> None:
         """Write the directories, check them, and publish them."""
         result = self._plan.report
-        with StagedCopy(result.to, is_partition=False) as copy:
+        with StagedCopy(result.output, is_partition=False) as copy:
             for node in self._plan.nodes:
                 directory = self._directory(copy.path, node)
                 if directory != copy.path:
@@ -200,8 +201,8 @@ class _NewNodes:
             result.left = [
                 with_fields(
                     one,
-                    path=one.path.replace(copy.path, result.to, 1),
-                    message=one.message.replace(copy.path, result.to),
+                    path=one.path.replace(copy.path, result.output, 1),
+                    message=one.message.replace(copy.path, result.output),
                 )
                 for node in self._plan.nodes
                 for one in check(self._directory(copy.path, node))
@@ -310,7 +311,7 @@ class _NewNodes:
             return
         ended: dict[bool, set[int]] = {True: set(), False: set()}
         for done in rewrite_each(
-            TruncateTo(timestamp=until, sole_replica=True),
+            Truncation(timestamp=until, sole_replica=True),
             [self._directory(to, node) for node in nodes],
             topics=sorted({topic for node in nodes for topic in self._topics_of(node)}),
         ):
@@ -351,7 +352,9 @@ class _NewNodes:
         topics = self._topics_of(node)
         if not topics & self._old_formats:
             return
-        for done in rewrite(Convert(magic=2, sole_replica=True), directory, topics=sorted(topics & self._old_formats)):
+        for done in rewrite(
+            Conversion(magic=2, sole_replica=True), directory, topics=sorted(topics & self._old_formats)
+        ):
             # Older formats have no leader epochs, so there is no file of them either.
             root = LogDirFiles(directory)
             loaded = load(

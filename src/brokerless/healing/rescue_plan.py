@@ -25,7 +25,7 @@ from brokerless.healing.found_topics import (
 from brokerless.healing.log_repair import Step, known_start, salvage
 from brokerless.healing.new_cluster import NewCluster, NewPartition
 from brokerless.healing.replica_ranking import last_epoch, ranked
-from brokerless.healing.report import MissingPartition, Rescue
+from brokerless.healing.report import MissingPartition, RescueReport
 from brokerless.healing.surviving_metadata import surviving_metadata
 from brokerless.io import storage
 from brokerless.io.runner import Threads
@@ -186,7 +186,7 @@ class RescuePlan:
         progress: called with the bytes that were checked, and with those that were written.
     """
 
-    report: Rescue
+    report: RescueReport
     roots: Sequence[LogDirFiles]
     at_rest: FilesAtRest
     nodes: Sequence[int]
@@ -219,7 +219,7 @@ class RescuePlan:
         """Read the disks, and plan the new cluster. The arguments are those of `rescue`."""
         roots, rename = open_disks(disks), dict(rename or {})
         at_rest = FilesAtRest(root.path for root in roots)
-        result = Rescue(to=to, doubts=damaged_checkpoints(roots))
+        result = RescueReport(output=to, doubts=damaged_checkpoints(roots))
         result.doubts += [
             f"{message}: one may be an older snapshot, and its partitions may lack records"
             for _, message in different_shutdowns(roots)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from brokerless.reporting.tables import Numbers
 
 
-class Report:
+class ClusterReport:
     """The numbers of log directories. In a notebook it shows as its page.
 
     Its tables are:
@@ -55,7 +55,7 @@ class Report:
         self._paths = numbers.paths
 
     def __repr__(self) -> str:
-        return f"<Report of {', '.join(map(repr, self._paths))}>"
+        return f"<ClusterReport of {', '.join(map(repr, self._paths))}>"
 
     def _repr_html_(self) -> str:
         # A frame of its own: the page's styles and script stay in it.
@@ -74,7 +74,7 @@ def report(
     *paths: str | os.PathLike[str],
     topics: Iterable[str] | None = None,
     progress: Callable[[str, int, int], None] = lambda _what, _done, _total: None,
-) -> Report:
+) -> ClusterReport:
     """Read log directories whole, and return what they hold as one page and as tables.
 
     It shows topics, sizes, formats and codecs; records and bytes by time; batch sizes, and what other codecs and batch
@@ -101,7 +101,7 @@ def report(
     check_installed()
     with Threads() as threads:
         numbers = compute(tuple(os.fspath(path) for path in paths), topics, threads, progress)
-    return Report(numbers)
+    return ClusterReport(numbers)
 
 
 def check_installed() -> None:

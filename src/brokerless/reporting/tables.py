@@ -123,7 +123,7 @@ SCHEMAS = {
     "findings": FINDINGS,
     "kinds": schema(topic=pa.string(), code=pa.string(), severity=pa.string(), findings=pa.int64()),
 }
-"""The tables of a report, by name. `Report` tells what they hold."""
+"""The tables of a report, by name. `ClusterReport` tells what they hold."""
 
 
 class _Steps(NamedTuple):

@@ -4,7 +4,7 @@ Modules:
     run.py, selection.py       an operation over the partitions named, in place or into a new directory
     task_steps.py, attempts.py a partition's work in several calls, scheduled; each call may be made twice
     progress_file.py           which partitions are done
-    retain.py, truncate_to.py  delete old segments; cut a log as it was at some moment
+    retain.py, truncate.py     delete old segments; cut a log as it was at some moment
     whole_transactions.py      what a cut of several logs does to transactions
     convert.py, estimate.py    other formats and codecs; the space that each would take
     erase.py                   take records out

@@ -36,7 +36,7 @@ _LEVELS = {codec: f"compression_{codec}_level" for codec in ("gzip", "lz4", "zst
 
 
 @dataclass(frozen=True, kw_only=True)
-class ConvertReport:
+class ConversionReport:
     """What a conversion did, or would do. Sizes in bytes.
 
     Attributes:
@@ -101,7 +101,7 @@ class ConvertReport:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Convert(PlainOperation):
+class Conversion(PlainOperation):
     """Convert a log's batches.
 
     Args:
@@ -122,7 +122,7 @@ class Convert(PlainOperation):
     Raises:
         ValueError: the arguments do not fit together.
 
-    >>> Convert(magic=1, compression="zstd")
+    >>> Conversion(magic=1, compression="zstd")
     Traceback (most recent call last):
     ValueError: magic 1 does not support zstd: use another codec
     """
@@ -162,18 +162,18 @@ class Convert(PlainOperation):
 
     def work(
         self, plan: LogState, *, dry_run: bool, progress: Progress, output: str | None = None
-    ) -> Outcome[ConvertReport]:
+    ) -> Outcome[ConversionReport]:
         """Convert segment by segment; see `RewriteOperation`."""
         aborted = aborted_in(plan.segments, plan.log_end_offset) if self._drops_producers else []
         part = self._part(plan, plan.segments, aborted, dry_run=dry_run, progress=progress, output=output)
         return self._outcome([part])
 
-    def steps(self, plan: LogState, share: int) -> Steps[ConvertReport] | None:
+    def steps(self, plan: LogState, share: int) -> Steps[ConversionReport] | None:
         """Convert some segments in each call, independently of the others; see `Divisible`."""
         shares = in_shares(plan.segments, lambda segment: segment.size, share)
         return self._steps(plan, shares) if len(shares) > 1 else None
 
-    def _steps(self, plan: LogState, shares: Sequence[tuple[Segment, ...]]) -> Steps[ConvertReport]:
+    def _steps(self, plan: LogState, shares: Sequence[tuple[Segment, ...]]) -> Steps[ConversionReport]:
         aborted: list[Aborted] = []
         if self._drops_producers:
             (aborted,) = yield [partial(_aborted, plan)]
@@ -189,7 +189,7 @@ class Convert(PlainOperation):
         dry_run: bool = False,
         progress: Progress,
         output: str | None,
-    ) -> Outcome[ConvertReport]:
+    ) -> Outcome[ConversionReport]:
         """Convert some segments."""
         rewriter = self._native(
             aborted, plan.last_stable_offset, plan.log_end_offset, self._level(plan.config), self._join_below(plan)
@@ -211,7 +211,7 @@ class Convert(PlainOperation):
             if rewriter.converted["apart"] and self._join_below(plan) == 0:
                 raise _unsafe_to_join(plan)
         counts = rewriter.converted
-        report = ConvertReport(
+        report = ConversionReport(
             segments=len(segments),
             replaced_segments=len(replacements),
             new_segments=sum(len(replacement.base_offsets) for replacement in replacements),
@@ -233,12 +233,12 @@ class Convert(PlainOperation):
         outputs = outputs_of(replacements, output)
         return Outcome(report=report, replacements=tuple(replacements), outputs=outputs)
 
-    def _outcome(self, parts: Sequence[Outcome[ConvertReport]]) -> Outcome[ConvertReport]:
+    def _outcome(self, parts: Sequence[Outcome[ConversionReport]]) -> Outcome[ConversionReport]:
         """Merge the outcomes of neighbouring segments, in order."""
         reports = [part.report for part in parts]
-        counts = [field.name for field in fields(ConvertReport) if field.name != "settings"]
+        counts = [field.name for field in fields(ConversionReport) if field.name != "settings"]
         return Outcome(
-            report=ConvertReport(
+            report=ConversionReport(
                 **{name: sum(getattr(report, name) for report in reports) for name in counts},
                 settings=reports[0].settings,
             ),

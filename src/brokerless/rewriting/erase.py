@@ -32,7 +32,7 @@ _LEFTOVERS = (f".log{file_names.DELETED}", f".log{file_names.SWAP}")
 
 
 @dataclass(frozen=True, kw_only=True)
-class EraseReport:
+class ErasureReport:
     """What was erased, or would be. Sizes in bytes.
 
     Attributes:
@@ -54,7 +54,7 @@ class EraseReport:
         leftovers: files and directories beside the log that may hold the same records, and that brokers do not read any
             more, or not yet.
         selection_digest: the SHA-256 over the keys, prefixes and headers, which shows what a report is about without
-            naming them (see `Erase.digest`).
+            naming them (see `Erasure.digest`).
     """
 
     examined_records: int
@@ -118,7 +118,7 @@ class SegmentMatches:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Erase(PlainOperation):
+class Erasure(PlainOperation):
     """Erase the records that match any of the keys, prefixes or headers. Null keys match nothing.
 
     Args:
@@ -134,7 +134,7 @@ class Erase(PlainOperation):
         ValueError: there is no key, prefix or header, or an empty prefix, which every key starts with.
         TypeError: a key, prefix or header is not of bytes.
 
-    >>> Erase(keys=(b"user-1",)).digest() == Erase(keys=(b"user-1", b"user-1")).digest()
+    >>> Erasure(keys=(b"user-1",)).digest() == Erasure(keys=(b"user-1", b"user-1")).digest()
     True
     """
 
@@ -184,7 +184,7 @@ class Erase(PlainOperation):
 
     def work(
         self, plan: LogState, *, dry_run: bool, progress: Progress, output: str | None = None
-    ) -> Outcome[EraseReport]:
+    ) -> Outcome[ErasureReport]:
         """Find the matching records, write new segments without them, and search these; see `RewriteOperation`."""
         found = find(self, plan.segments, progress)
         sizes = {segment.base_offset: batches_size(segment) for segment in plan.segments}
@@ -194,7 +194,7 @@ class Erase(PlainOperation):
         if len(ranges) > _MAX_RANGES:
             ranges = (*ranges[: _MAX_RANGES - 1], (ranges[_MAX_RANGES - 1][0], ranges[-1][1]))
         before = sum(sizes.values())
-        report = EraseReport(
+        report = ErasureReport(
             examined_records=sum(segment.examined for segment in found),
             erased_records=sum(segment.records for segment in found),
             erased_bytes=sum(segment.bytes for segment in found),
@@ -219,7 +219,7 @@ class Erase(PlainOperation):
         return Outcome(report=report, replacements=tuple(replacements), outputs=outputs)
 
 
-def find(erase: Erase, segments: Iterable[Segment], progress: Progress = lambda _: None) -> list[SegmentMatches]:
+def find(erase: Erasure, segments: Iterable[Segment], progress: Progress = lambda _: None) -> list[SegmentMatches]:
     """Find the records that go, segment by segment. Several processes may share the segments.
 
     Raises:
@@ -252,7 +252,7 @@ def find(erase: Erase, segments: Iterable[Segment], progress: Progress = lambda 
 
 
 def _rewrite(
-    erase: Erase, state: LogState, found: list[SegmentMatches], *, dry_run: bool, output: str | None
+    erase: Erasure, state: LogState, found: list[SegmentMatches], *, dry_run: bool, output: str | None
 ) -> tuple[list[Replacement], int]:
     """Write new segments for those with records that go. Return the replacements, and the size of their batches."""
     rewriter = _native.SegmentErasure(blank=erase.blank, max_batch_bytes=erase.max_batch_bytes)
@@ -268,7 +268,7 @@ def _rewrite(
     return replacements, size
 
 
-def _remaining(erase: Erase, output: str, replacements: list[Replacement]) -> int:
+def _remaining(erase: Erasure, output: str, replacements: list[Replacement]) -> int:
     """Return how many records match in the new segments, as they are on the disk."""
     new = [
         Segment(output, base, NO_END, name=file_names.segment_file(base, file_names.LOG, file_names.CLEANED))

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class RetainReport:
+class RetentionReport:
     """What retention does to one log.
 
     Attributes:
@@ -84,7 +84,7 @@ class RetainReport:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Retain:
+class Retention:
     """Delete the oldest segments of a log.
 
     Attributes:
@@ -101,7 +101,7 @@ class Retain:
         ValueError: a limit is negative, or the policy or the release does not exist.
 
     >>> import brokerless as bl
-    >>> [done.report.log_start_offset for done in bl.rewrite(Retain(retention_bytes=1), SAMPLE, dry_run=True)]
+    >>> [done.report.log_start_offset for done in bl.rewrite(Retention(retention_bytes=1), SAMPLE, dry_run=True)]
     [102]
     """
 
@@ -174,7 +174,7 @@ class Retain:
         dry_run: bool,  # noqa: ARG002
         progress: Progress,
         output: str | None = None,  # noqa: ARG002
-    ) -> Outcome[RetainReport]:
+    ) -> Outcome[RetentionReport]:
         """Find the segments to delete. Read only indexes, and the batches behind their last entries; write nothing."""
         state = plan
         wanted = state.high_watermark if self.before_offset == -1 else self.before_offset
@@ -195,7 +195,7 @@ class Retain:
             progress(size)
         # Without a deletion, the first segment does not count: remote storage may have records below it.
         first = start if not count else segments[count].base_offset if count < len(segments) else state.log_end_offset
-        report = RetainReport(
+        report = RetentionReport(
             segments=len(segments),
             size=sum(sizes),
             deleted_segments=count,

@@ -67,8 +67,8 @@ class RewriteResult(Generic[ReportT]):
     Attributes:
         topic: the topic.
         partition: the partition's number.
-        report: the operation's report: `CompactionReport`, `RetainReport`, `TruncateReport`, `ConvertReport` or
-            `EraseReport`.
+        report: the operation's report: `CompactionReport`, `RetentionReport`, `TruncationReport`, `ConversionReport` or
+            `ErasureReport`.
         recovery: what opening the log changed before the operation, one line per change.
         unkept_log_start_offset: the log start offset, if neither the files nor a checkpoint beside them keep it. That
             happens to a partition outside any log directory.
@@ -77,7 +77,7 @@ class RewriteResult(Generic[ReportT]):
         notes: what is not known of the directories, or may change meanwhile; a sentence each.
 
     >>> import brokerless as bl
-    >>> (done,) = bl.rewrite(bl.TruncateTo(offset=100), SAMPLE, dry_run=True)
+    >>> (done,) = bl.rewrite(bl.Truncation(offset=100), SAMPLE, dry_run=True)
     >>> done.name, done.report.cut_size
     ('preallocated-0', 8735)
     """
@@ -107,7 +107,7 @@ def rewrite(
     *,
     topics: Collection[str] = (),
     partitions: Collection[int] = (),
-    to: str | os.PathLike[str] | None = None,
+    output: str | os.PathLike[str] | None = None,
     dry_run: bool = False,
     jobs: int = 1,
     progress: Progress = lambda _name, _read: None,
@@ -117,14 +117,14 @@ def rewrite(
     """Run an operation on partitions, and return the result of each.
 
     Args:
-        operation: `Compact`, `Convert`, `Erase`, `Retain` or `TruncateTo`, with its options.
+        operation: `Compaction`, `Conversion`, `Erasure`, `Retention` or `Truncation`, with its options.
         path: a log directory, or one partition's directory.
         topics: the topics; a log directory needs at least one, so that only named topics are rewritten.
         partitions: the partitions of these topics; empty for all.
-        to: write the result to this new directory and leave `path` unchanged. The directory is of the same kind as
+        output: write the result to this new directory and leave `path` unchanged. The directory is of the same kind as
             `path`. It gets all named partitions, rewritten or not, and the files that a broker needs to start on it.
             None to rewrite in place.
-        dry_run: change nothing. It does not go with `to`.
+        dry_run: change nothing. It does not go with `output`.
         jobs: the number of partitions worked on at a time; with more than one, each has its own process. These
             processes import the calling script, so its work belongs under `if __name__ == "__main__"`.
         progress: called with a partition's name and the number of its bytes read since the last call.
@@ -134,14 +134,14 @@ def rewrite(
 
     Raises:
         LogInUseError: a broker or another writer uses the log directory.
-        FileExistsError: `to` exists.
+        FileExistsError: `output` exists.
         ValueError: no topic is named, or an unknown one; `path` is neither kind of directory; the operation refuses a
             log, perhaps because the settings that decide which records go are unknown; or `broker_config` or
             `metadata` does not fit.
         CorruptRecordError: a log is damaged. Some partitions may be finished, the others are unchanged.
 
     >>> import brokerless as bl
-    >>> [done.report.deleted_segments for done in rewrite(bl.Retain(retention_bytes=1 << 40), SAMPLE, dry_run=True)]
+    >>> [done.report.deleted_segments for done in rewrite(bl.Retention(retention_bytes=1 << 40), SAMPLE, dry_run=True)]
     [0]
     """
     return list(
@@ -150,7 +150,7 @@ def rewrite(
             path,
             topics=topics,
             partitions=partitions,
-            to=to,
+            output=output,
             dry_run=dry_run,
             jobs=jobs,
             progress=progress,
@@ -166,7 +166,7 @@ def rewrite_each(
     *,
     topics: Collection[str] = (),
     partitions: Collection[int] = (),
-    to: str | os.PathLike[str] | None = None,
+    output: str | os.PathLike[str] | None = None,
     dry_run: bool = False,
     jobs: int = 1,
     progress: Progress = lambda _name, _read: None,
@@ -183,7 +183,7 @@ def rewrite_each(
         path: one path; in place or for a dry run, several.
         topics: the topics, each in at least one of the log directories.
         partitions: see `rewrite`.
-        to: see `rewrite`.
+        output: see `rewrite`.
         dry_run: see `rewrite`.
         jobs: see `rewrite`.
         progress: see `rewrite`.
@@ -198,8 +198,8 @@ def rewrite_each(
         _Source(selection, broker_config, metadata or metadata_among(paths, selection.root.path))
         for selection in select_partitions(paths, topics, partitions)
     ]
-    if dry_run and to is not None:
-        raise ValueError(f"{option('dry_run')} writes nothing: it does not go with {option('to')}")
+    if dry_run and output is not None:
+        raise ValueError(f"{option('dry_run')} writes nothing: it does not go with {option('output')}")
     with collected(forwards=True) as notes:
         for source in sources:
             source.check(operation)
@@ -212,13 +212,13 @@ def rewrite_each(
     results: Iterable[RewriteResult[ReportT]]
     if dry_run:
         results = _run(operation, [_DryRunLogs(source) for source in sources], chosen_runner, None, progress)
-    elif to is None:
+    elif output is None:
         checks = runner is None
         opened = [_OpenLogs(source, operation, checks=checks) for source in sources]
         results = _run(operation, opened, chosen_runner, progress_file, progress, share)
     else:
         (source,) = sources
-        results = _rewrite_copy(operation, source, os.fspath(to), chosen_runner, progress)
+        results = _rewrite_copy(operation, source, os.fspath(output), chosen_runner, progress)
     for result in results:
         yield replace(result, notes=tuple(notes))
 

@@ -11,7 +11,7 @@ import time
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from brokerless.arguments import to_ms
+from brokerless.arguments import check_number, to_ms
 from brokerless.errors import CorruptRecordError
 from brokerless.io import storage
 from brokerless.io.remote import is_remote
@@ -24,7 +24,7 @@ from brokerless.log.offsets_for_times import answer, first_record_at
 from brokerless.log.partition_files import PartitionFiles
 from brokerless.log_dir.log_dirs import LogDirs
 from brokerless.notes import collected
-from brokerless.wording import printable
+from brokerless.wording import option, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -68,16 +68,17 @@ class ServedDirectory:
     Args:
         paths: log directories, partition directories or `.log` files, as for `LogDirs`.
         topics: only these topics; None: all.
-        until: the offset at which every partition ends, or a datetime or ISO 8601 text: records from the first one at
-            or after that time on do not exist. A batch that the end lies in does not exist either. None: there is no
-            such end.
+        end_offset: the offset at which every partition ends; None: its own end. A batch that the end lies in does not
+            exist either.
+        as_of: a time: records from the first one at or after it on do not exist, nor the batch that it lies in.
     """
 
     def __init__(
         self,
         *paths: str | os.PathLike[str],
         topics: Iterable[str] | None = None,
-        until: Time | None = None,
+        end_offset: int | None = None,
+        as_of: Time | None = None,
     ) -> None:
         self._paths = paths
         self._wanted = None if topics is None else list(topics)
@@ -90,8 +91,12 @@ class ServedDirectory:
         self._number = 0
         self._told: set[str] = set()
         self._lock, self._listing = threading.Lock(), threading.Lock()
-        self._until_offset = until if isinstance(until, int) else None
-        self._until_ms = None if until is None or isinstance(until, int) else to_ms("until", until)
+        if end_offset is not None:
+            check_number("end_offset", end_offset, 0)
+            if as_of is not None:
+                raise ValueError(f"{option('end_offset')} and {option('as_of')} are two ends: give one")
+        self._end_offset = end_offset
+        self._as_of = None if as_of is None else to_ms("as_of", as_of)
         self._has_commits = file_names.OFFSETS_TOPIC in found.topics()
         self._roots: dict[str, _Root] = {}
         # The last segment of each partition that was asked for.
@@ -225,7 +230,7 @@ class ServedDirectory:
     @property
     def _has_end(self) -> bool:
         """Whether the server was told an end."""
-        return self._until_offset is not None or self._until_ms is not None
+        return self._end_offset is not None or self._as_of is not None
 
     def _stable_end(self, log: Log, end: int) -> int:
         """Return where a log ends for readers of committed records. At an earlier end, transactions are open."""
@@ -237,10 +242,10 @@ class ServedDirectory:
     def _end(self, log: Log) -> int:
         """Return where the log ends for consumers."""
         end = visible_end(log.files)
-        if self._until_offset is not None:
-            end = min(end, self._until_offset)
-        elif self._until_ms is not None:
-            found = first_record_at(log.files, self._until_ms)
+        if self._end_offset is not None:
+            end = min(end, self._end_offset)
+        elif self._as_of is not None:
+            found = first_record_at(log.files, self._as_of)
             end = min(end, found.offset) if found.offset >= 0 else end
         if self._has_end:
             end = _start_of_batch(log, end)

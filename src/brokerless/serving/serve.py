@@ -32,7 +32,8 @@ def serve(
     listen: str = "127.0.0.1:0",
     advertised: str | None = None,
     topics: Iterable[str] | None = None,
-    until: Time | None = None,
+    end_offset: int | None = None,
+    as_of: Time | None = None,
     isolation_level: IsolationLevel = "read_uncommitted",
     message_format: Literal["v2"] | None = None,
     commits: _Path | None = None,
@@ -42,7 +43,7 @@ def serve(
     metrics: str | None = None,
     max_connections: int | None = None,
     max_connections_per_address: int | None = None,
-    max_memory: int | None = None,
+    memory: int | None = None,
 ) -> Iterator[str]:
     """Serve directories to Kafka clients as long as the `with` block runs.
 
@@ -53,9 +54,9 @@ def serve(
         listen: host and port to listen at; port 0: a free one.
         advertised: the server's host for clients, or its host and port; None: the address at which they connect.
         topics: only these topics; None: all.
-        until: an offset at which each partition ends, or a datetime or ISO 8601 text: nobody sees records from the
-            first one at or after that time on. A batch that the end lies in is left out as a whole, as `truncate` does.
-            None: partitions have their own ends.
+        end_offset: the offset at which each partition ends; None: its own end. A batch that the end lies in is left
+            out as a whole, as `truncate` does.
+        as_of: a time: nobody sees records from the first one at or after it on, nor the batch that it lies in.
         isolation_level: with "read_committed", clients that ask for all records get committed ones only, too.
         message_format: "v2": records of the formats v0 and v1 are sent as v2. None: records are sent as they lie.
         commits: a file for the offsets that groups commit; None: they are forgotten at the end. Groups begin where the
@@ -68,7 +69,7 @@ def serve(
         max_connections: connections at once; None: 2000. A further one takes the place of one that has asked nothing
             yet, or is closed at once.
         max_connections_per_address: connections at once of an address; None: 500. Clients behind one proxy share them.
-        max_memory: bytes that all requests and replies may take; None: 128 MiB. What does not fit has its connection
+        memory: bytes that all requests and replies may take; None: 128 MiB. What does not fit has its connection
             closed.
 
     Yields:
@@ -89,7 +90,7 @@ def serve(
     if message_format not in (None, "v2"):
         raise unknown("message format", message_format, ["v2"])
     known = None if users is None else read_users(users)
-    directory = ServedDirectory(*paths, topics=topics, until=until)
+    directory = ServedDirectory(*paths, topics=topics, end_offset=end_offset, as_of=as_of)
     for name, address in (("listen", listen), ("metrics", metrics)):
         if address is not None:
             host_and_port(name, address)
@@ -109,7 +110,7 @@ def serve(
         only_committed=isolation_level == "read_committed",
         max_connections=max_connections,
         max_connections_per_address=max_connections_per_address,
-        max_memory_bytes=max_memory,
+        max_memory_bytes=memory,
     )
     with ExitStack() as stack:
         stack.callback(server.stop)

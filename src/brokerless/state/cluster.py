@@ -198,7 +198,7 @@ _VALUES = {"configs": "value", "quotas": "value", "users": "iterations", "featur
 
 
 def cluster(
-    *paths: str | os.PathLike[str], at: Time | None = None, at_offset: int | None = None, secrets: bool = False
+    *paths: str | os.PathLike[str], as_of: Time | None = None, as_of_offset: int | None = None, secrets: bool = False
 ) -> ClusterState:
     """Return the metadata of a cluster: brokers, topics, settings, access rights, users, features and the quorum.
 
@@ -206,8 +206,8 @@ def cluster(
 
     Args:
         paths: log directories, of which one at least has the metadata log; or the metadata log's own directory.
-        at: the metadata as of this time; None: at the end.
-        at_offset: the metadata before this offset of the metadata log.
+        as_of: the metadata as of this time; None: at the end.
+        as_of_offset: the metadata before this offset of the metadata log.
         secrets: whether to show the salts and keys of users, and the values of sensitive settings.
 
     Raises:
@@ -221,19 +221,19 @@ def cluster(
     >>> bl.cluster(NEW).topics.select(["topic", "partitions"]).to_pylist()
     [{'topic': 'orders', 'partitions': 3}]
     """
-    if at is not None and at_offset is not None:
-        raise ValueError("at and at_offset are two points: give one")
-    until = None if at is None else to_ms("at", at)
+    if as_of is not None and as_of_offset is not None:
+        raise ValueError("as_of and as_of_offset are two points: give one")
+    until = None if as_of is None else to_ms("as_of", as_of)
     image = MetadataImage(secrets=secrets)
     with collected(forwards=True) as notes:
-        path = _replay_directories(LogDirs(*paths), image, until, at_offset)
+        path = _replay_directories(LogDirs(*paths), image, until, as_of_offset)
     return ClusterState(path, image, notes)
 
 
-def _replay_directories(directories: LogDirs, image: MetadataImage, until: int | None, at_offset: int | None) -> str:
+def _replay_directories(directories: LogDirs, image: MetadataImage, until: int | None, as_of_offset: int | None) -> str:
     log = next((log for log in logs_of(directories, METADATA_TOPIC) if has_metadata_log(log.root.path)), None)
     if log is not None:
-        _replay(log, image, until, at_offset)
+        _replay(log, image, until, as_of_offset)
         _tell_left_out(log.path, image)
         return log.path
     for root in directories.given_roots:
@@ -260,32 +260,32 @@ def _tell_left_out(path: str, image: MetadataImage) -> None:
         note(f"{path}: {count} records {name} of a preview release are left out")
 
 
-def _replay(log: Log, image: MetadataImage, at: int | None, at_offset: int | None) -> None:
+def _replay(log: Log, image: MetadataImage, as_of: int | None, as_of_offset: int | None) -> None:
     start, image.offset = log.local_log_start_offset, 0
-    snapshot = _snapshot_before(log, at, at_offset)
+    snapshot = _snapshot_before(log, as_of, as_of_offset)
     if snapshot is not None:
         start, path, content = snapshot
         with located(path):
             replay_snapshot(content, image)
         image.offset = start
     elif start > 0:
-        point = f"offset {at_offset}" if at is None else f"time {at}"
+        point = f"offset {as_of_offset}" if as_of is None else f"time {as_of}"
         raise ValueError(f"{log.path} begins at offset {start}, and has no snapshot up to {point}")
     # A broker cuts the log back to a snapshot that is beyond its end.
-    end = log.log_end_offset if at_offset is None else min(at_offset, log.log_end_offset)
-    damage = replay_log(log, image, start, end, at) if start < end else None
+    end = log.log_end_offset if as_of_offset is None else min(as_of_offset, log.log_end_offset)
+    damage = replay_log(log, image, start, end, as_of) if start < end else None
     if damage is not None:
         image.is_whole = False
         note(
             f"the cluster's metadata are known up to damage at {damage.path}:{damage.position} ({damage.args[0]}): a "
             "broker cuts them there"
         )
-    elif at is None and at_offset is None and (expected := log.files.expected_end) is not None:
+    elif as_of is None and as_of_offset is None and (expected := log.files.expected_end) is not None:
         image.is_whole = False
         note(f"the cluster's metadata are not whole: {expected}")
 
 
-def _snapshot_before(log: Log, at: int | None, at_offset: int | None) -> tuple[int, str, bytes] | None:
+def _snapshot_before(log: Log, as_of: int | None, as_of_offset: int | None) -> tuple[int, str, bytes] | None:
     """Return the newest snapshot that is not after the wanted point: the offset after it, its path, and its content.
 
     Raises:
@@ -293,11 +293,11 @@ def _snapshot_before(log: Log, at: int | None, at_offset: int | None) -> tuple[i
     """
     first = formatted_snapshot(log.root.path).rpartition("/")[2]
     for offset, _, path in snapshots(log):
-        if path.endswith(f"/{first}") or (at_offset is not None and offset > at_offset):
+        if path.endswith(f"/{first}") or (as_of_offset is not None and offset > as_of_offset):
             continue
         with located(path):
             content = storage.read_all(path)
-            if at is None or last_time(content) <= at:
+            if as_of is None or last_time(content) <= as_of:
                 return offset, path, content
     return None
 

@@ -75,7 +75,7 @@ _TASKS = ("activeTasks", "standbyTasks", "warmupTasks")
 
 
 def groups(
-    *paths: str | os.PathLike[str], at: Time | None = None, history: bool = False, memory: int = MEMORY
+    *paths: str | os.PathLike[str], as_of: Time | None = None, history: bool = False, memory: int = MEMORY
 ) -> pa.Table:
     """Return the groups of log directories, as their coordinators would describe them after a start.
 
@@ -96,7 +96,7 @@ def groups(
 
     Args:
         paths: log directories, or partition directories of `__consumer_offsets`.
-        at: the groups at this time, as far as compaction left records of it; None: at the end.
+        as_of: the groups at this time, as far as compaction left records of it; None: at the end.
         history: whether to return every change up to then that compaction left, or the groups as they are.
         memory: about how many bytes of memory the records may take, beside those of one batch. A warning names records
             and groups that take more: they are left out.
@@ -110,33 +110,33 @@ def groups(
     4
     """
     if history:
-        return pa.Table.from_batches(group_changes(*paths, at=at, memory=memory), SCHEMA)
-    return pa.Table.from_pylist(group_rows(*paths, at=at, memory=memory), SCHEMA)
+        return pa.Table.from_batches(group_changes(*paths, as_of=as_of, memory=memory), SCHEMA)
+    return pa.Table.from_pylist(group_rows(*paths, as_of=as_of, memory=memory), SCHEMA)
 
 
 def group_changes(
     *paths: str | os.PathLike[str],
-    at: Time | None = None,
+    as_of: Time | None = None,
     groups: Collection[str] | None = None,
     memory: int = MEMORY,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of `groups` with `history`; `groups` may choose some by name."""
     directories = LogDirs(*paths)
-    until = None if at is None else to_ms("at", at)
+    until = None if as_of is None else to_ms("as_of", as_of)
     names = TopicNames(directories)
     for log in needed_logs_of(directories, OFFSETS_TOPIC):
-        yield from changes_of(log, names, at=until, groups=groups, memory=memory)
+        yield from changes_of(log, names, as_of=until, groups=groups, memory=memory)
 
 
-def group_rows(*paths: str | os.PathLike[str], at: Time | None = None, memory: int = MEMORY) -> list[dict[str, Any]]:
+def group_rows(*paths: str | os.PathLike[str], as_of: Time | None = None, memory: int = MEMORY) -> list[dict[str, Any]]:
     """Return the rows of `groups`, with times in ms."""
     directories = LogDirs(*paths)
-    until = None if at is None else to_ms("at", at)
+    until = None if as_of is None else to_ms("as_of", as_of)
     names = TopicNames(directories)
     of_all = RowMemory(memory)
 
     def of_log(log: Log) -> list[dict[str, Any]]:
-        return list(groups_of(log, names, at=until, memory=memory, rows=of_all))
+        return list(groups_of(log, names, as_of=until, memory=memory, rows=of_all))
 
     with Threads(min(_AT_ONCE, cores())) as threads:
         found = threads.map(of_log, needed_logs_of(directories, OFFSETS_TOPIC))
@@ -148,7 +148,7 @@ def changes_of(
     log: Log,
     names: TopicNames,
     *,
-    at: int | None = None,
+    as_of: int | None = None,
     groups: Collection[str] | None = None,
     memory: int = MEMORY,
 ) -> Iterator[pa.RecordBatch]:
@@ -157,13 +157,13 @@ def changes_of(
     Args:
         log: the partition.
         names: the names of topics.
-        at: only changes up to this time in ms; None: all.
+        as_of: only changes up to this time in ms; None: all.
         groups: only these groups; None: all.
         memory: see `groups`.
     """
     rows: list[dict[str, Any]] = []
     size = 0
-    for row in _changes(log, names, at, memory):
+    for row in _changes(log, names, as_of, memory):
         if groups is None or row["group"] in groups:
             rows.append(row)
             size += 1 + len(row.get("members", ()))
@@ -174,11 +174,11 @@ def changes_of(
         yield pa.RecordBatch.from_pylist(rows, SCHEMA)
 
 
-def _changes(log: Log, names: TopicNames, at: int | None, memory: int) -> Iterator[dict[str, Any]]:
+def _changes(log: Log, names: TopicNames, as_of: int | None, memory: int) -> Iterator[dict[str, Any]]:
     known: dict[str, _Group] = {}
     changing: _Group | None = None
     taken = 0
-    for rows in committed_rows(log, at=at):
+    for rows in committed_rows(log, as_of=as_of):
         for record in state_records(log, _without_commits(rows), memory=memory):
             name = _group_of(record)
             group = known.get(name)
@@ -217,7 +217,7 @@ def groups_of(
     log: Log,
     names: TopicNames,
     *,
-    at: int | None = None,
+    as_of: int | None = None,
     memory: int = MEMORY,
     rows: RowMemory | None = None,
 ) -> Iterator[dict[str, Any]]:
@@ -226,13 +226,13 @@ def groups_of(
     Args:
         log: the partition. A group is in one only.
         names: the names of topics.
-        at: the time in ms; None: the end.
+        as_of: the time in ms; None: the end.
         memory: see `groups`.
         rows: the memory of the rows; None: that of this partition's alone.
     """
     rows = rows or RowMemory(memory)
     pending = _native.LatestRecords(memory // 2)
-    latest = latest_records(log, at=at, pending=pending, memory=memory)
+    latest = latest_records(log, as_of=as_of, pending=pending, memory=memory)
     committing = latest.take_commit_groups()
     for group, timestamp in pending.take_commit_groups().items():
         committing.setdefault(group, timestamp)

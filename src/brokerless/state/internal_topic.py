@@ -199,7 +199,7 @@ def known_logs(
 
 
 def committed_rows(
-    log: Log, *, at: int | None = None, pending: _native.LatestRecords | None = None
+    log: Log, *, as_of: int | None = None, pending: _native.LatestRecords | None = None
 ) -> Iterator[pa.RecordBatch]:
     """Yield the records that count: those outside of transactions, and those of committed ones.
 
@@ -208,19 +208,19 @@ def committed_rows(
 
     Args:
         log: a partition of the topic.
-        at: only records up to this time in ms, and the transactions that were committed by then; None: all.
+        as_of: only records up to this time in ms, and the transactions that were committed by then; None: all.
         pending: gets the records of open transactions.
 
     Yields:
         Rows with the columns `key value offset timestamp`, the last as int64 in ms.
     """
-    end = None if at is None else at + 1
+    end = None if as_of is None else as_of + 1
     reader = log.read(end_timestamp=end, on_corrupt="skip", columns=[*_ROW, "producerId", "isTransactional"])
     unsettled: _Unsettled | None = None
     for rows in reader:
         kept = rows
         if pc.any(rows["isTransactional"]).as_py() is True:
-            unsettled = unsettled or _Unsettled.of(log, at)
+            unsettled = unsettled or _Unsettled.of(log, as_of)
             is_open = _is_in(rows, unsettled.open)
             if pending is not None and pc.any(is_open).as_py():
                 _push(pending, _plain(rows.filter(is_open)))
@@ -243,11 +243,11 @@ class _Unsettled(NamedTuple):
     doubts: list[str]
 
     @classmethod
-    def of(cls, log: Log, at: int | None) -> _Unsettled:
+    def of(cls, log: Log, as_of: int | None) -> _Unsettled:
         end = log.log_end_offset
         # Where damage hides the end of then, what was committed later counts.
         with suppress(CorruptRecordError, UnsupportedFormatError):
-            end = end if at is None else end_offsets(log.files, pa.array([at], pa.int64()))[0].as_py()
+            end = end if as_of is None else end_offsets(log.files, pa.array([as_of], pa.int64()))[0].as_py()
         found = transactions(log.files, log.log_start_offset, end)
         doubtful = [
             (doubt.producer_id, doubt.first_offset, (doubt.end_offset or log.log_end_offset + 1) - 1)
@@ -282,7 +282,7 @@ def _push(latest: _native.LatestRecords, rows: pa.RecordBatch) -> None:
 
 
 def latest_records(
-    log: Log, *, at: int | None = None, pending: _native.LatestRecords | None = None, memory: int = MEMORY
+    log: Log, *, as_of: int | None = None, pending: _native.LatestRecords | None = None, memory: int = MEMORY
 ) -> _native.LatestRecords:
     """Return the latest record of each key that is not removed. See `committed_rows` for the arguments.
 
@@ -290,7 +290,7 @@ def latest_records(
     """
     latest = _native.LatestRecords(memory // 2)
     try:
-        for rows in committed_rows(log, at=at, pending=pending):
+        for rows in committed_rows(log, as_of=as_of, pending=pending):
             _push(latest, rows)
     except UnsupportedFormatError as error:
         note(f"what {log.name} says is left out: {error.args[0]}: {more_memory(2 * memory)}")

@@ -64,7 +64,7 @@ def commits(
     *paths: str | os.PathLike[str],
     groups: Iterable[str] | None = None,
     topics: Iterable[str] | None = None,
-    at: Time | None = None,
+    as_of: Time | None = None,
     history: bool = True,
     lag: bool = True,
     memory: int = MEMORY,
@@ -75,7 +75,7 @@ def commits(
     topic_id`; `is_removed`, whether the record removes the offset, which leaves the columns from `offset` on null;
     `previous_offset previous_commit_time`, the group's commit before, also if that was removed; `is_back`, whether the
     commit goes back behind it; `lag_then`, the records up to the end of the log at `commit_time`; `lag`, those up to
-    its end now, or at `at`; `log_start_offset log_end_offset` of the partition now; `is_out_of_range`, whether the
+    its end now, or at `as_of`; `log_start_offset log_end_offset` of the partition now; `is_out_of_range`, whether the
     offset is outside of these, so that a consumer that starts with it resets (`auto.offset.reset`);
     `coordinator_partition coordinator_offset coordinator_time`, the record's own place and time.
 
@@ -87,7 +87,7 @@ def commits(
         paths: log directories.
         groups: only these groups; None: all.
         topics: only commits for these topics; None: all.
-        at: only commits up to this time; None: all.
+        as_of: only commits up to this time; None: all.
         history: whether to return all commits, or the latest that are not removed.
         lag: whether to compute lags. It needs the logs' indexes, and batch headers at each commit's time.
         memory: about how many bytes of memory the records may take, beside those of one batch. A warning names
@@ -106,13 +106,13 @@ def commits(
     chosen = (("group", groups), ("topic", topics))
     wanted = [(name, pa.array(sorted(set(values)), pa.string())) for name, values in chosen if values is not None]
     directories = LogDirs(*paths)
-    until = None if at is None else to_ms("at", at)
+    until = None if as_of is None else to_ms("as_of", as_of)
     coordinators = needed_logs_of(directories, OFFSETS_TOPIC)
     lags = Lags(directories, until) if lag else None
 
     def batches() -> Iterator[pa.RecordBatch]:
         for log in coordinators:
-            for batch in commits_of(log, at=until, history=history, memory=memory):
+            for batch in commits_of(log, as_of=until, history=history, memory=memory):
                 kept = batch
                 for name, values in wanted:
                     kept = kept.filter(pc.is_in(kept[name], value_set=values))
@@ -123,19 +123,19 @@ def commits(
 
 
 def commits_of(
-    log: Log, *, at: int | None = None, history: bool = True, memory: int = MEMORY
+    log: Log, *, as_of: int | None = None, history: bool = True, memory: int = MEMORY
 ) -> Iterator[pa.RecordBatch]:
     """Yield the offset commits in one partition of `__consumer_offsets`, with the schema `SCHEMA` and null lags.
 
     Args:
         log: the partition.
-        at: only commits up to this time in ms; None: all.
+        as_of: only commits up to this time in ms; None: all.
         history: whether to return all commits, or the latest that are not removed.
         memory: see `commits`.
     """
     decoder = _native.OffsetCommits(memory // 2)
     first_failed: int | None = None
-    for rows in committed_rows(log, at=at) if history else latest_records(log, at=at, memory=memory).take():
+    for rows in committed_rows(log, as_of=as_of) if history else latest_records(log, as_of=as_of, memory=memory).take():
         try:
             found = decoder.decode(rows["key"], rows["value"])
         except UnsupportedFormatError as error:
@@ -178,11 +178,11 @@ class Lags:
 
     Args:
         directories: the log directories with the logs.
-        at: the time that counts as now, in ms; None: the end of the logs.
+        as_of: the time that counts as now, in ms; None: the end of the logs.
     """
 
-    def __init__(self, directories: LogDirs, at: int | None) -> None:
-        self._at = at
+    def __init__(self, directories: LogDirs, as_of: int | None) -> None:
+        self._at = as_of
         self._replicas: dict[tuple[str, int], list[Log]] = {}
         for log in directories.logs(all_replicas=True):
             if log.topic is not None and log.partition is not None:

@@ -45,8 +45,8 @@ def producers(
     *paths: str | os.PathLike[str],
     topics: Iterable[str] | None = None,
     partitions: Iterable[int] | None = None,
-    at: Time | None = None,
-    at_offset: int | None = None,
+    as_of: Time | None = None,
+    as_of_offset: int | None = None,
 ) -> pa.Table:
     """Return the producers of partitions, as `kafka-transactions.sh describe-producers` lists them.
 
@@ -65,8 +65,8 @@ def producers(
         paths: log directories, or partition directories.
         topics: only these topics; None: all.
         partitions: only these partitions; None: all.
-        at: the producers at this time; None: at the end.
-        at_offset: the producers before this offset of each partition.
+        as_of: the producers at this time; None: at the end.
+        as_of_offset: the producers before this offset of each partition.
 
     Raises:
         FileNotFoundError: a path does not exist.
@@ -76,23 +76,23 @@ def producers(
     >>> bl.producers(SAMPLE_DIR).num_rows
     0
     """
-    if at is not None and at_offset is not None:
-        raise ValueError("at and at_offset are two points: give one")
-    until = None if at is None else to_ms("at", at)
+    if as_of is not None and as_of_offset is not None:
+        raise ValueError("as_of and as_of_offset are two points: give one")
+    until = None if as_of is None else to_ms("as_of", as_of)
     logs = known_logs(LogDirs(*paths), topics, partitions)
-    return pa.Table.from_batches([producers_of(log, at=until, at_offset=at_offset) for log in logs], SCHEMA)
+    return pa.Table.from_batches([producers_of(log, as_of=until, as_of_offset=as_of_offset) for log in logs], SCHEMA)
 
 
-def producers_of(log: Log, *, at: int | None = None, at_offset: int | None = None) -> pa.RecordBatch:
+def producers_of(log: Log, *, as_of: int | None = None, as_of_offset: int | None = None) -> pa.RecordBatch:
     """Return the producers of one partition, with the schema `SCHEMA`. A warning tells what is not known.
 
     Args:
         log: the partition.
-        at: the time in ms; None: the end.
-        at_offset: the producers before this offset; None: at the end.
+        as_of: the time in ms; None: the end.
+        as_of_offset: the producers before this offset; None: at the end.
     """
     try:
-        end = at_offset if at is None else _end_at(log, at)
+        end = as_of_offset if as_of is None else _end_at(log, as_of)
         found = _state(log, log.log_end_offset if end is None else min(end, log.log_end_offset)).entries()
     except _UnknownError as error:
         note(f"the producers of {log.name} are not known: {error}")

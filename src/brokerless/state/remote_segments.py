@@ -61,7 +61,7 @@ _PARTITION_DELETED = 2
 def remote_segments(
     *paths: str | os.PathLike[str],
     topics: Iterable[str] | None = None,
-    at: Time | None = None,
+    as_of: Time | None = None,
     history: bool = False,
 ) -> pa.Table:
     """Return what remote storage holds for each partition of tiered topics, by `__remote_log_metadata`.
@@ -76,7 +76,7 @@ def remote_segments(
     Args:
         paths: log directories.
         topics: only these topics; None: all.
-        at: what was there at this time; None: at the end.
+        as_of: what was there at this time; None: at the end.
         history: whether to return segments too that were deleted.
 
     Raises:
@@ -89,27 +89,27 @@ def remote_segments(
     """
     check_several("topics", topics)
     directories = LogDirs(*paths)
-    until = None if at is None else to_ms("at", at)
+    until = None if as_of is None else to_ms("as_of", as_of)
     wanted = None if topics is None else set(topics)
     logs = needed_logs_of(directories, REMOTE_LOG_METADATA_TOPIC)
-    rows = [row for log in logs for row in segments_of(log, at=until, history=history)]
+    rows = [row for log in logs for row in segments_of(log, as_of=until, history=history)]
     chosen = [row for row in rows if wanted is None or row["topic"] in wanted]
     table = pa.Table.from_pylist(chosen, SCHEMA)
     return table.sort_by([(column, "ascending") for column in ("topic", "topic_id", "partition", "start_offset")])
 
 
-def segments_of(log: Log, *, at: int | None = None, history: bool = False) -> Iterable[dict[str, Any]]:
+def segments_of(log: Log, *, as_of: int | None = None, history: bool = False) -> Iterable[dict[str, Any]]:
     """Return the segments in one partition of `__remote_log_metadata`, as rows of `SCHEMA`.
 
     Args:
         log: the partition. All segments of a partition of a topic are in one.
-        at: the time in ms; None: the end.
+        as_of: the time in ms; None: the end.
         history: whether to return segments too that were deleted.
     """
     # By topic id and partition, then by segment id.
     of_all: dict[tuple[str, int], dict[str, dict[str, Any]]] = {}
     memory = RowMemory()
-    for rows in committed_rows(log, at=at):
+    for rows in committed_rows(log, as_of=as_of):
         for record in state_records(log, rows):
             value = record.value
             if record.name == "RemotePartitionDeleteMetadataRecord":

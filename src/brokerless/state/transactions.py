@@ -90,7 +90,7 @@ _VALUE = schema(
 
 
 def transactions(
-    *paths: str | os.PathLike[str], at: Time | None = None, history: bool = False, memory: int = MEMORY
+    *paths: str | os.PathLike[str], as_of: Time | None = None, history: bool = False, memory: int = MEMORY
 ) -> pa.Table:
     """Return the transactional ids of log directories, and the transactions that are open in the data partitions.
 
@@ -111,7 +111,7 @@ def transactions(
 
     Args:
         paths: log directories.
-        at: the coordinators' knowledge at this time, as far as compaction left records of it; `open` is then null.
+        as_of: the coordinators' knowledge at this time, as far as compaction left records of it; `open` is then null.
             None: at the end.
         history: whether to return every state up to then that compaction left, or only the latest of each id.
         memory: about how many bytes of memory the records may take, beside those of one batch. A warning names records
@@ -126,13 +126,13 @@ def transactions(
     20
     """
     if history:
-        return pa.Table.from_batches(transaction_states(*paths, at=at, memory=memory), SCHEMA)
+        return pa.Table.from_batches(transaction_states(*paths, as_of=as_of, memory=memory), SCHEMA)
     directories = LogDirs(*paths)
-    until = None if at is None else to_ms("at", at)
+    until = None if as_of is None else to_ms("as_of", as_of)
     logs = needed_logs_of(directories, TRANSACTIONS_TOPIC) if until is not None else known_logs(directories)
     coordinators = [log for log in logs if log.topic == TRANSACTIONS_TOPIC]
     if until is not None:
-        return _sorted(_known(coordinators, at=until, memory=memory).rows)
+        return _sorted(_known(coordinators, as_of=until, memory=memory).rows)
     tell_absent(directories, TRANSACTIONS_TOPIC, is_needed=True)
     table = current_transactions(coordinators, [one for log in logs for one in open_in(log)], memory=memory)
     _tell_unseen(table, {(log.topic, log.partition) for log in logs})
@@ -164,13 +164,13 @@ class _Known(NamedTuple):
     doubtful: set[int]
 
 
-def _known(coordinators: Iterable[Log], *, at: int | None = None, memory: int = MEMORY) -> _Known:
+def _known(coordinators: Iterable[Log], *, as_of: int | None = None, memory: int = MEMORY) -> _Known:
     of_all = RowMemory(memory)
     known = _Known([], set())
     for log in coordinators:
         # Each note is about records that are left out.
         with collected(forwards=True) as notes:
-            known.rows.extend(transactions_of(log, at=at, memory=memory, rows=of_all))
+            known.rows.extend(transactions_of(log, as_of=as_of, memory=memory, rows=of_all))
         if notes:
             known.doubtful.add(log.partition or 0)
     return known
@@ -197,13 +197,13 @@ def _sorted(rows: list[dict[str, Any]]) -> pa.Table:
 
 
 def transaction_states(
-    *paths: str | os.PathLike[str], at: Time | None = None, memory: int = MEMORY
+    *paths: str | os.PathLike[str], as_of: Time | None = None, memory: int = MEMORY
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of `transactions` with `history`."""
     directories = LogDirs(*paths)
-    until = None if at is None else to_ms("at", at)
+    until = None if as_of is None else to_ms("as_of", as_of)
     for log in needed_logs_of(directories, TRANSACTIONS_TOPIC):
-        yield from states_in(log, at=until, memory=memory)
+        yield from states_in(log, as_of=until, memory=memory)
 
 
 def timeouts(path: str, producers: Collection[int]) -> dict[int, int]:
@@ -219,9 +219,9 @@ def timeouts(path: str, producers: Collection[int]) -> dict[int, int]:
     return found
 
 
-def states_in(log: Log, *, at: int | None = None, memory: int = MEMORY) -> Iterator[pa.RecordBatch]:
+def states_in(log: Log, *, as_of: int | None = None, memory: int = MEMORY) -> Iterator[pa.RecordBatch]:
     """Yield the states that one partition of `__transaction_state` has, or one segment of it; up to a time in ms."""
-    for rows in committed_rows(log, at=at):
+    for rows in committed_rows(log, as_of=as_of):
         for part, decoded in understood_records(log, rows, memory=memory):
             if part.num_rows:
                 yield _states(log, part, decoded)
@@ -307,18 +307,18 @@ def _partitions(topics: pa.Array[Any], is_there: pa.Array[Any]) -> pa.Array[Any]
 
 
 def transactions_of(
-    log: Log, *, at: int | None = None, memory: int = MEMORY, rows: RowMemory | None = None
+    log: Log, *, as_of: int | None = None, memory: int = MEMORY, rows: RowMemory | None = None
 ) -> Iterator[dict[str, Any]]:
     """Yield the transactional ids of one partition of `__transaction_state`, as rows of `SCHEMA` without `open`.
 
     Args:
         log: the partition.
-        at: the time in ms; None: the end.
+        as_of: the time in ms; None: the end.
         memory: see `transactions`.
         rows: the memory of the rows; None: that of this partition's alone.
     """
     of_rows = rows or RowMemory(memory)
-    for batch in latest_records(log, at=at, memory=memory).take():
+    for batch in latest_records(log, as_of=as_of, memory=memory).take():
         for record in state_records(log, batch, memory=memory):
             # With the objects of its row, and those of the same row when it is printed.
             if not of_rows.take(log, _ROW_SIZE + record.memory):

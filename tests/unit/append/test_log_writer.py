@@ -123,10 +123,10 @@ def test_a_log_start_that_was_not_written_everywhere_breaks_the_log(path):
     log = directory.log("t", 0)
     log.append(batch(0, [b"a", b"b"]))
     with pytest.raises(bl.errors.OffsetOutOfRangeError, match="before offset 3"):
-        log.run(bl.Retain(before_offset=3))
+        log.run(bl.Retention(before_offset=3))
     assert not log.is_broken
     with mock.patch.object(disk, "atomic_write", side_effect=OSError(28, "full")), pytest.raises(OSError, match="full"):
-        log.run(bl.Retain(before_offset=1))
+        log.run(bl.Retention(before_offset=1))
     assert log.is_broken
 
 

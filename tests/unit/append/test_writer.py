@@ -71,11 +71,11 @@ def test_a_log_that_was_cut_inside_a_batch_ends_there_for_good(tmp_path, then):
         log.append(batch(0, values, timestamp=T, keys=[b"k"] * 10))
     log.truncate_to(15)
     if then == "delete_records":
-        log.run(bl.Retain(before_offset=12))
+        log.run(bl.Retention(before_offset=12))
     elif then == "compact":
-        log.run(bl.Compact())
+        log.run(bl.Compaction())
     elif then == "convert":
-        log.run(bl.Convert(compression="gzip"))
+        log.run(bl.Conversion(compression="gzip"))
     assert log.log_end_offset == 15
     log.close()
     directory, start = str(tmp_path / "t-0"), log.log_start_offset

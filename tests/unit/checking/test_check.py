@@ -246,7 +246,7 @@ def test_a_repair_cures_what_its_code_says(data, code, tmp_path):
     left = None
     # A directory that cannot be read as one is refused.
     with contextlib.suppress(bl.errors.CorruptRecordError, ValueError):
-        left = {found.code for found in bl.repair(data, to=tmp_path / "repaired").left}
+        left = {found.code for found in bl.repair(data, output=tmp_path / "repaired").left}
     if CODES[code].is_cured:
         assert left == set()
     # A magic that no release has written is damage; a directory of no partition is not copied; notes are not left.
@@ -304,7 +304,7 @@ def test_a_snapshot_that_lacks_an_open_transaction_is_found_and_made_anew(tmp_pa
         (data / "t-0/00000000000000000005.snapshot").write_bytes(sound["00000000000000000005.snapshot"])
     assert "snapshot-incomplete" in [one.code for one in bl.check(data) if one.severity == "error"]
     bl.repair(data, tmp_path / "to")
-    bl.rescue(data, to=tmp_path / "rescued")
+    bl.rescue(data, output=tmp_path / "rescued")
     for result in ("to", "rescued"):
         log = bl.Log(tmp_path / result / "t-0")
         assert log.last_stable_offset == 3
@@ -428,4 +428,4 @@ def test_what_is_no_file_does_not_hide_other_findings(data, tmp_path, name, make
     # No other verb fails on it but with an error of its own.
     for use in (bl.repair, bl.rescue):
         with contextlib.suppress(bl.errors.BrokerlessError):
-            use(data, to=tmp_path / use.__name__)
+            use(data, output=tmp_path / use.__name__)

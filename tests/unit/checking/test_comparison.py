@@ -92,7 +92,7 @@ def test_compacted_copies_have_equal_records(tmp_path):
         for at, key in enumerate(keys):
             appended.append(batch(0, [b"%d" % at], keys=[key]))
     shutil.copytree(tmp_path / "1", tmp_path / "2")
-    bl.rewrite(bl.Compact(roll=True), tmp_path / "2", topics=["t"])
+    bl.rewrite(bl.Compaction(roll=True), tmp_path / "2", topics=["t"])
     assert "diverged" in [found for found, _, _ in status(tmp_path / "1", tmp_path / "2")]
     (found,) = bl.compare(tmp_path / "1", tmp_path / "2", topics=["t"], records=True)
     assert found.status == "equal"

@@ -26,13 +26,13 @@ IN_A_STORE = "s3://bucket/logs"
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["rescue", IN_A_STORE, "--to", "new"],
-        ["rescue", "{}", "--to", IN_A_STORE],
-        ["rescue", "{}", "--to", "new", "--lost", IN_A_STORE],
-        ["repair", IN_A_STORE, "--to", "new"],
+        ["rescue", IN_A_STORE, "--output", "new"],
+        ["rescue", "{}", "--output", IN_A_STORE],
+        ["rescue", "{}", "--output", "new", "--lost", IN_A_STORE],
+        ["repair", IN_A_STORE, "--output", "new"],
         ["repair", IN_A_STORE, "--dry-run"],
-        ["repair", "{}", "--to", IN_A_STORE],
-        ["repair", "{}", "--from", IN_A_STORE, "--to", "new"],
+        ["repair", "{}", "--output", IN_A_STORE],
+        ["repair", "{}", "--from", IN_A_STORE, "--output", "new"],
         ["read", "{}", "--output", IN_A_STORE],
         ["recover", IN_A_STORE],
         ["report", "{}", "--output", IN_A_STORE],
@@ -253,7 +253,7 @@ def test_a_note_is_printed_once_and_agrees_with_the_cure(tmp_path, run):
     """Each object that reads the file has the doubt."""
     write_records(tmp_path, "__consumer_offsets", [(b"k", b"v")])
     (tmp_path / "meta.properties").write_text("version=1\nnode.id=x\n")
-    for verb in (["serve", "--until", "nonsense"], ["producers"], ["recover", "--dry-run"], ["ls"], ["transactions"]):
+    for verb in (["serve", "--as-of", "nonsense"], ["producers"], ["recover", "--dry-run"], ["ls"], ["transactions"]):
         result = run(verb[0], tmp_path, *verb[1:])
         assert result.err.count("read as if without ids") <= 1
         assert "move it aside" not in result.out + result.err
@@ -275,9 +275,9 @@ def test_one_note_is_printed_once(tmp_path, run, monkeypatch):
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["repair", IN_A_STORE, "--to", "new"],
-        ["repair", "{}", "--from", IN_A_STORE, "--to", "new"],
-        ["rescue", IN_A_STORE, "--to", "new"],
+        ["repair", IN_A_STORE, "--output", "new"],
+        ["repair", "{}", "--from", IN_A_STORE, "--output", "new"],
+        ["rescue", IN_A_STORE, "--output", "new"],
     ],
 )
 def test_what_is_in_a_store_is_to_be_copied(tmp_path, run, arguments):
@@ -287,13 +287,32 @@ def test_what_is_in_a_store_is_to_be_copied(tmp_path, run, arguments):
 
 
 @pytest.mark.parametrize(
-    "arguments", [["repair", "{}", "--to", IN_A_STORE], ["read", "{}", "--output", IN_A_STORE], ["recover", IN_A_STORE]]
+    "arguments",
+    [["repair", "{}", "--output", IN_A_STORE], ["read", "{}", "--output", IN_A_STORE], ["recover", IN_A_STORE]],
 )
 def test_what_goes_to_a_store_is_written_locally_first(golden, run, arguments):
     result = run(*[one.format(golden / "logs/kafka-4.1") for one in arguments])
     assert result.code == 2
     way = "copy it to a local directory" if arguments[0] == "recover" else "name a local place, and copy that there"
     assert f"{IN_A_STORE}: object stores are only read; {way}" in result.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "answer"),
+    [
+        (["repair", "{}", "--to", "new"], "--to is now --output"),
+        (["rescue", "{}", "--to=new"], "--to is now --output"),
+        (["groups", "{}", "--at", "2024-05-01"], "--at is now --as-of"),
+        (["rescue", "{}", "--until", "2024-05-01"], "--until is now --as-of for a time, --end-offset for an offset"),
+        (["serve", "{}", "--until", "4"], "--until is now --as-of for a time, --end-offset for an offset"),
+        (["serve", "{}", "--isolation", "read_committed"], "--isolation is now --isolation-level"),
+        (["serve", "{}", "--max-memory", "128"], "--max-memory is now --memory"),
+    ],
+)
+def test_an_option_that_was_renamed_names_the_new_one(golden, run, arguments, answer):
+    result = run(*[one.format(golden / "logs/kafka-4.1") for one in arguments])
+    assert result.code == 2
+    assert f"Error: {answer}\n" in result.err
 
 
 def test_a_directory_that_cannot_be_written_says_that_nothing_was_changed(tmp_path, run, copied):

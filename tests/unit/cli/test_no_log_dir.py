@@ -57,7 +57,7 @@ def test_a_rescue_of_any_folder_makes_no_cluster(tmp_path, run, names, is_dry):
         path = tmp_path / "junk" / name
         path.mkdir(parents=True) if name.endswith("/") else path.touch()
     healthy(tmp_path / "data")
-    to = ("--dry-run",) if is_dry else ("--to", tmp_path / "new")
+    to = ("--dry-run",) if is_dry else ("--output", tmp_path / "new")
     for disks in ((tmp_path / "junk",), (tmp_path / "data", tmp_path / "junk")):
         said = run("rescue", *disks, *to)
         assert said.code == 2
@@ -86,7 +86,7 @@ STATE = {
     "groups": (("groups",), "partition of __consumer_offsets"),
     "members": (("groups", "--members", "--history"), "partition of __consumer_offsets"),
     "offsets": (("groups", "--offsets"), "partition of __consumer_offsets"),
-    "past": (("transactions", "--at", "2024-05-01"), "partition of __transaction_state"),
+    "past": (("transactions", "--as-of", "2024-05-01"), "partition of __transaction_state"),
     "history": (("transactions", "--history"), "partition of __transaction_state"),
 }
 

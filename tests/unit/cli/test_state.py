@@ -92,7 +92,7 @@ def test_history_of_groups_and_transactions(broker, run):
 
 
 def test_members_at_a_time(broker, run):
-    heading, row = lines(run("groups", broker, "--members", "--at", "2026-11-20T21:27:50.1Z"))
+    heading, row = lines(run("groups", broker, "--members", "--as-of", "2026-11-20T21:27:50.1Z"))
     assert heading == ["GROUP", "MEMBER", "CLIENT", "HOST", "EPOCH", "TOPICS", "ASSIGNMENT"]
     assert row[2:] == [
         *("consumer-group-consumer-2", "/127.0.0.1", "1", "headers,multi-partition"),
@@ -115,9 +115,9 @@ def test_transactions(broker, run):
 def test_producers(broker, run, tmp_path):
     _, *rows = lines(run("producers", broker, "--topic", "txn-open"))
     assert [(row[0], row[-1]) for row in rows] == [("txn-open-0", offset) for offset in ("-", "-", "22", "32")]
-    _, *early = lines(run("producers", broker / "txn-open-0", "--at", "offset:30"))
+    _, *early = lines(run("producers", broker / "txn-open-0", "--as-of", "offset:30"))
     assert [row[-1] for row in early] == ["-", "-", "22"]
-    assert run("producers", broker, "--at", "offset:x").code == 2
+    assert run("producers", broker, "--as-of", "offset:x").code == 2
     to = tmp_path / "producers.parquet"
     assert lines(run("producers", broker, "--output", to)) == []
     assert pq.read_table(to).num_rows == 28

@@ -139,14 +139,14 @@ def test_the_architecture_is_a_page_that_is_read_at_once():
 RETURNED = {
     "rewriting.compact.report.CompactionReport",
     "rewriting.compact.report.SegmentReport",
-    "rewriting.convert.ConvertReport",
-    "rewriting.erase.EraseReport",
-    "rewriting.retain.RetainReport",
-    "rewriting.truncate_to.TruncateReport",
-    "spark.jobs.export.Exported",
+    "rewriting.convert.ConversionReport",
+    "rewriting.erase.ErasureReport",
+    "rewriting.retain.RetentionReport",
+    "rewriting.truncate.TruncationReport",
+    "spark.jobs.export.ExportReport",
     "state.cluster.ClusterState",
     "spark.jobs.export.PartitionReport",
-    "spark.jobs.restore.Restored",
+    "spark.jobs.restore.RestoreReport",
 }
 
 
@@ -156,7 +156,7 @@ def test_the_reference_lists_every_public_name_and_what_functions_return():
 
     listed = re.findall(r"^::: brokerless\.(\S+)", (ROOT / "docs/reference.md").read_text(), flags=re.MULTILINE)
     errors = {"errors", "BrokerlessError"}
-    public = {*brokerless.__all__, *(f"spark.{job}" for job in brokerless.spark.__all__)} - errors
+    public = {*brokerless.__all__, *brokerless._ALSO, *(f"spark.{job}" for job in brokerless.spark.__all__)} - errors
     assert sorted(listed) == sorted({"errors", "testing", *public, *RETURNED})
     for name in RETURNED:
         module, _, returned = f"brokerless.{name}".rpartition(".")

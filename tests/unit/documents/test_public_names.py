@@ -7,6 +7,7 @@ from importlib.metadata import version
 import pytest
 
 import brokerless as bl
+from brokerless import public
 
 
 @pytest.mark.parametrize("module", ["brokerless", "brokerless.spark"])
@@ -18,6 +19,13 @@ def test_completion_finds_names_that_are_not_imported_yet(module):
         "assert all(hasattr(found, name) for name in dir(found))\n"
     )
     subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_every_public_name_is_one_that_a_caller_types_or_one_of_a_result():
+    names = {name for name in vars(public) if not name.startswith("_")}
+    assert names == {*bl.__all__, *bl._ALSO}
+    assert not {*bl.__all__} & {*bl._ALSO}
+    assert all(getattr(bl, name) is getattr(public, name) for name in names)
 
 
 def test_the_version_is_that_of_the_package(run):

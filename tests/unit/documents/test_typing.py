@@ -16,7 +16,9 @@ pytest.importorskip("mypy")
 @pytest.mark.slow
 def test_a_strict_type_checker_knows_every_public_name(tmp_path):
     script = tmp_path / "script.py"
-    names = [f"bl.{name}" for name in ("__version__", *bl.__all__)] + [f"spark.{name}" for name in spark.__all__]
+    names = [f"bl.{name}" for name in ("__version__", *bl.__all__, *bl._ALSO)] + [
+        f"spark.{name}" for name in spark.__all__
+    ]
     script.write_text("\n".join(["import brokerless as bl", "from brokerless import spark", *names]) + "\n")
     checked = subprocess.run(
         [sys.executable, "-m", "mypy", "--strict", "--config-file=", "--cache-dir=.cache", script.name],

@@ -90,7 +90,7 @@ def case(seed, directory):
     for name, do, of in (
         ("alone", lambda to: bl.repair(disks[0], to), replicas[:1]),
         ("repaired", lambda to: bl.repair(disks[0], to, sources=disks[1:]), replicas),
-        ("rescued", lambda to: bl.rescue(*disks, to=to), replicas),
+        ("rescued", lambda to: bl.rescue(*disks, output=to), replicas),
     ):
         try:
             ranges = do(directory / name).ranges

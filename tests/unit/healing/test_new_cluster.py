@@ -57,7 +57,7 @@ def files(path):
 
 
 def test_a_setting_that_the_first_controller_would_replace_starts_in_the_metadata_log(old, tmp_path):
-    rescued = bl.rescue(old, to=tmp_path / "new")
+    rescued = bl.rescue(old, output=tmp_path / "new")
     assert files(tmp_path / "new") == {SNAPSHOT}
     assert settings(tmp_path / "new") == {("", IN_SYNC): "1", ("", "log.retention.ms"): "777"}
     assert (rescued.left, rescued.is_whole) == ([], True)
@@ -65,7 +65,7 @@ def test_a_setting_that_the_first_controller_would_replace_starts_in_the_metadat
     with bl.open_log_dir(tmp_path / "new", sole_replica=True) as log_dir:
         log_dir.log("orders", 0).append(batch(0, [b"w"], timestamp=NOW))
     assert [finding.code for finding in bl.check(tmp_path / "new")] == []
-    once_more = bl.rescue(tmp_path / "new", to=tmp_path / "again")
+    once_more = bl.rescue(tmp_path / "new", output=tmp_path / "again")
     assert once_more.metadata == str(tmp_path / "new/__cluster_metadata-0")
     assert once_more.is_whole
     assert settings(tmp_path / "again") == settings(tmp_path / "new")
@@ -83,7 +83,7 @@ def test_a_setting_that_the_first_controller_would_replace_starts_in_the_metadat
 )
 def test_a_cluster_whose_settings_nobody_replaces_can_still_get_topics(tmp_path, release, of_new, setting):
     old = formatted(tmp_path / "old", release, setting)
-    bl.rescue(old, to=tmp_path / "new", release=of_new)
+    bl.rescue(old, output=tmp_path / "new", release=of_new)
     assert files(tmp_path / "new") == {"bootstrap.checkpoint"}
     with bl.open_log_dir(tmp_path / "new") as log_dir:
         log_dir.create_topic("more")
@@ -91,7 +91,7 @@ def test_a_cluster_whose_settings_nobody_replaces_can_still_get_topics(tmp_path,
 
 
 def test_the_metadata_log_names_the_controllers_beside_the_settings(old, tmp_path):
-    rescued = bl.rescue(old, to=tmp_path / "new", nodes=[1, 2], voters="1@one:9093,2@two:9093")
+    rescued = bl.rescue(old, output=tmp_path / "new", nodes=[1, 2], voters="1@one:9093,2@two:9093")
     for path in rescued.nodes.values():
         assert [row["voter_id"] for row in bl.cluster(path).voters.to_pylist()] == [1, 2]
         assert settings(path)["", IN_SYNC] == "1"
@@ -111,7 +111,7 @@ def test_a_log_that_does_not_name_the_controllers_any_more_is_noted(old, tmp_pat
 def test_each_setting_that_fewer_nodes_cannot_have_is_noted(tmp_path, dry_run):
     absent = [("2", "log.cleaner.threads", "2"), ("2", "background.threads", "3")]
     old = formatted(tmp_path / "old", "4.1", ("", IN_SYNC, "2"), ("1", IN_SYNC, "3"), *absent)
-    rescued = bl.rescue(old, dry_run=True) if dry_run else bl.rescue(old, to=tmp_path / "new")
+    rescued = bl.rescue(old, dry_run=True) if dry_run else bl.rescue(old, output=tmp_path / "new")
     assert [note for note in rescued.notes if "keeps its id" not in note] == [
         f"{IN_SYNC} of the cluster is 1, not 2: there are no more nodes",
         f"{IN_SYNC} of broker 1 is 1, not 3: there are no more nodes",
@@ -142,7 +142,7 @@ def test_a_log_still_starts_at_a_first_segment_that_a_cleaner_has_emptied(old, t
     (old / ".kafka_cleanshutdown").unlink()
     if damaged:
         flip_bit(log, size * 2 + 66)
-    rescued = bl.rescue(old, to=tmp_path / "new")
+    rescued = bl.rescue(old, output=tmp_path / "new")
     repaired = bl.repair(old, tmp_path / "repaired")
     # Nothing tells that the topic was compacted.
     lost = [(0, 1114), (1116, 1117)] if damaged else [(0, 1114)]
@@ -170,7 +170,7 @@ def test_the_plan_tells_what_becomes_of_a_partition_behind_its_copy(old, tmp_pat
 
 def test_the_disks_are_not_touched(old, tmp_path):
     shutil.copytree(old, tmp_path / "before")
-    bl.rescue(old, to=tmp_path / "new")
+    bl.rescue(old, output=tmp_path / "new")
     for path in (tmp_path / "before").rglob("*"):
         if path.is_file():
             assert (old / path.relative_to(tmp_path / "before")).read_bytes() == path.read_bytes()

@@ -170,7 +170,7 @@ def test_a_rescue_is_planned_partition_by_partition(data, tmp_path):
         assert (f"{to}/t-0: write {LOG}: keep offsets 0 to 4, keep offsets 6 to 19" in printed) == (node == 1)
         assert f"{to}: write meta.properties: the new cluster starts with it" in printed
     assert content(tmp_path) == before
-    done = bl.rescue(data, to=tmp_path / "new", nodes=[1, 2])
+    done = bl.rescue(data, output=tmp_path / "new", nodes=[1, 2])
     assert (done.ranges, done.nodes) == (plan.report.ranges, plan.report.nodes)
     written = {str(path.parent) for path in (tmp_path / "new").glob("*/meta.properties")}
     assert written == set(done.nodes.values())
@@ -189,7 +189,7 @@ def left(report):
 def dry_run_and_run(tmp_path, *disks, **options):
     """A dry run and the run, which end with the same exit code."""
     would = bl.rescue(*disks, dry_run=True, **options)
-    done = bl.rescue(*disks, to=tmp_path / "new", **options)
+    done = bl.rescue(*disks, output=tmp_path / "new", **options)
     assert (would.is_clean, would.is_whole) == (done.is_clean, done.is_whole)
     return would, done
 

@@ -629,7 +629,7 @@ def test_a_directory_that_changes_meanwhile_is_not_copied(data, tmp_path, monkey
     assert sorted(path.name for path in tmp_path.iterdir()) == ["data"]
 
 
-@pytest.mark.parametrize("options", [{"to": "to"}, {"in_place": True}])
+@pytest.mark.parametrize("options", [{"output": "to"}, {"in_place": True}])
 def test_a_result_with_a_fault_is_not_published(data, tmp_path, monkeypatch, options):
     damage.flip_bit(first(data), SIZE * 5 + 100)
     load = write_partition.load
@@ -684,7 +684,7 @@ def test_what_a_recovery_set_aside_is_kept_and_a_file_that_stops_a_broker_is_in_
     (data / "t-0/99999999999999999999.log").write_bytes(b"somebody's")
     (data / "t-0/leader-epoch-checkpoint").write_text("x")
     to = data if in_place else tmp_path / "to"
-    bl.repair(data, **({"in_place": True} if in_place else {"to": to}))
+    bl.repair(data, **({"in_place": True} if in_place else {"output": to}))
     assert (to / "t-0/set-aside-00000000000000000000.log-from-100").read_bytes() == b"cut off"
     assert not (to / "t-0/99999999999999999999.log").exists()
     assert (tmp_path / f"{to.name}.lost/t-0/99999999999999999999.log").read_bytes() == b"somebody's"
@@ -773,7 +773,7 @@ def test_an_existing_result_or_lost_directory_is_refused(data, tmp_path):
     ("options", "message"),
     [
         ({}, "give either a directory"),
-        ({"to": "to", "in_place": True}, "give either a directory"),
+        ({"output": "to", "in_place": True}, "give either a directory"),
         ({"dry_run": True, "topics": ["nothing"]}, "nothing"),
         ({"dry_run": True, "indexes_only": True, "keep_suspect": True}, "neither sources nor keep_suspect"),
     ],
@@ -941,7 +941,7 @@ def test_a_segment_that_spans_more_offsets_than_an_index_holds_is_split_and_noth
     if verb == "repair":
         assert bl.repair(data, to).ranges == []
     elif verb == "rescue":
-        assert bl.rescue(data, to=to).is_whole
+        assert bl.rescue(data, output=to).is_whole
     else:
         list(recovered(str(data)))
     assert offsets(to) == wanted
@@ -1083,7 +1083,7 @@ def test_the_end_of_an_old_leader_is_not_taken_for_a_batch_of_the_next_one(data,
     repaired = bl.repair(data, tmp_path / "to", sources=[other])
     assert ranges(repaired) == [("lost", 20, 21)]
     assert epochs(tmp_path / "to") == [0] * 20 + [1] * 19
-    rescued = bl.rescue(data, other, to=tmp_path / "rescued")
+    rescued = bl.rescue(data, other, output=tmp_path / "rescued")
     assert ("lost", 20, 21) in ranges(rescued)
     assert epochs(tmp_path / "rescued") == [0] * 20 + [1] * 19
 
@@ -1106,7 +1106,7 @@ def test_in_a_compacted_log_a_gap_before_the_last_batch_is_a_cleaners(tmp_path, 
     repaired = bl.repair(roots[0], tmp_path / "to")
     assert repaired.ranges == []
     assert ["begins at offset 40" in doubt for doubt in repaired.doubts] == [True]
-    rescued = bl.rescue(roots[first], roots[1 - first], to=tmp_path / "new", nodes=[1])
+    rescued = bl.rescue(roots[first], roots[1 - first], output=tmp_path / "new", nodes=[1])
     assert rescued.chosen["t-0"] == str(roots[0] / "t-0")
     for root in ("to", "new"):
         assert offsets(tmp_path / root) == [0, 5, 24, 40]

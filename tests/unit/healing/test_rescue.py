@@ -123,7 +123,7 @@ def ids(directory):
 
 def test_topics_keep_their_ids_settings_and_records(disks, tmp_path):
     before = [content(one) for one in disks]
-    rescued = bl.rescue(*disks, to=tmp_path / "new")
+    rescued = bl.rescue(*disks, output=tmp_path / "new")
     assert [content(one) for one in disks] == before
     assert ids(tmp_path / "new") == ids(disks[0])
     assert offsets(tmp_path / "new") == list(range(10))
@@ -137,14 +137,14 @@ def test_topics_keep_their_ids_settings_and_records(disks, tmp_path):
 
 
 def test_records_can_be_added_to_the_result(disks, tmp_path):
-    bl.rescue(*disks, to=tmp_path / "new")
+    bl.rescue(*disks, output=tmp_path / "new")
     with bl.open_log_dir(tmp_path / "new", sole_replica=True) as log_dir:
         log_dir.log("orders", 0).append(batch(0, [VALUE], timestamp=NOW))
     assert offsets(tmp_path / "new") == list(range(11))
 
 
 def test_no_producer_gets_an_id_that_a_log_has(disks, tmp_path):
-    bl.rescue(*disks, to=tmp_path / "new")
+    bl.rescue(*disks, output=tmp_path / "new")
     with bl.open_log_dir(tmp_path / "new", sole_replica=True) as log_dir:
         assert log_dir._root.bootstrap.next_producer_id > 41
 
@@ -152,7 +152,7 @@ def test_no_producer_gets_an_id_that_a_log_has(disks, tmp_path):
 def test_the_best_replica_is_taken_and_mended_from_the_others(disks, tmp_path):
     appended(disks[1])
     damage.flip_bit(disks[1] / "orders-0/00000000000000000000.log", SIZE * 4 + 80)
-    rescued = bl.rescue(*disks, to=tmp_path / "new")
+    rescued = bl.rescue(*disks, output=tmp_path / "new")
     assert rescued.chosen["orders-0"] == str(disks[1] / "orders-0")
     assert [(one.state, one.start_offset) for one in rescued.ranges] == [("recovered", 4)]
     assert offsets(tmp_path / "new") == list(range(11))
@@ -162,7 +162,7 @@ def test_a_later_epoch_counts_more_than_a_later_end(disks, tmp_path):
     for _ in range(5):
         appended(disks[0])
     appended(disks[1], leader_epoch=7)
-    bl.rescue(*disks, to=tmp_path / "new")
+    bl.rescue(*disks, output=tmp_path / "new")
     assert offsets(tmp_path / "new") == list(range(11))
     rows = bl.cluster(tmp_path / "new").partitions.to_pylist()
     assert [row["leader_epoch"] for row in rows if (row["topic"], row["partition"]) == ("orders", 0)] == [8]
@@ -171,7 +171,7 @@ def test_a_later_epoch_counts_more_than_a_later_end(disks, tmp_path):
 def test_what_no_disk_has_is_said_and_starts_empty(disks, tmp_path):
     for one in disks:
         shutil.rmtree(one / "payments-0")
-    rescued = bl.rescue(*disks, to=tmp_path / "new")
+    rescued = bl.rescue(*disks, output=tmp_path / "new")
     assert [(one.topic, one.partition, one.is_gone) for one in rescued.missing] == [("payments", 0, True)]
     assert rescued.topics["payments"] == 1
 
@@ -180,7 +180,7 @@ def test_without_metadata_directories_tell_the_topics(disks, tmp_path):
     known = ids(disks[0])
     for one in disks:
         (one / "bootstrap.checkpoint").unlink()
-    rescued = bl.rescue(*disks, to=tmp_path / "new")
+    rescued = bl.rescue(*disks, output=tmp_path / "new")
     assert rescued.metadata is None
     assert any("no disk has the cluster's metadata" in doubt for doubt in rescued.doubts)
     assert ids(tmp_path / "new") == known
@@ -198,13 +198,13 @@ def test_no_topic_wants_more_replicas_in_sync_than_it_has(tmp_path):
         log_dir.create_topic("orders", retention_ms=-1)
         log_dir._root.bootstrap.topics["orders"].configs["min.insync.replicas"] = "2"
         log_dir._root.write_bootstrap()
-    rescued = bl.rescue(tmp_path / "one", to=tmp_path / "new")
+    rescued = bl.rescue(tmp_path / "one", output=tmp_path / "new")
     assert settings(tmp_path / "new")["orders", "min.insync.replicas"] == "1"
     assert any("min.insync.replicas of topic orders is 1, not 2" in note for note in rescued.notes)
 
 
 def test_several_nodes_get_a_directory_each(disks, tmp_path):
-    rescued = bl.rescue(*disks, to=tmp_path / "new", nodes=[1, 2, 3])
+    rescued = bl.rescue(*disks, output=tmp_path / "new", nodes=[1, 2, 3])
     rows = bl.cluster(rescued.nodes[2]).partitions.to_pylist()
     # Replicas stay on their node, and are as many as before.
     assert {tuple(row["replicas"]) for row in rows} == {(1,)}
@@ -215,7 +215,12 @@ def test_several_nodes_get_a_directory_each(disks, tmp_path):
 
 def test_a_topic_forked_under_another_name_gets_a_new_id_and_keeps_its_records(disks, tmp_path):
     rescued = bl.rescue(
-        disks[0], to=tmp_path / "new", topics=["orders"], rename={"orders": "copy"}, cluster_id="laptop", until=NOW + 6
+        disks[0],
+        output=tmp_path / "new",
+        topics=["orders"],
+        rename={"orders": "copy"},
+        cluster_id="laptop",
+        as_of=NOW + 6,
     )
     assert rescued.topics == {"copy": 2}
     assert offsets(tmp_path / "new", "copy") == list(range(6))
@@ -226,7 +231,7 @@ def test_a_topic_forked_under_another_name_gets_a_new_id_and_keeps_its_records(d
 def test_damaged_ids_do_not_keep_a_disk_out(disks, tmp_path):
     (disks[1] / "meta.properties").write_text("version=1\nnode.id=x\n")
     shutil.rmtree(disks[0] / "payments-0")
-    rescued = bl.rescue(*disks, to=tmp_path / "new")
+    rescued = bl.rescue(*disks, output=tmp_path / "new")
     assert rescued.chosen["payments-0"] == str(disks[1] / "payments-0")
 
 
@@ -234,7 +239,7 @@ def test_an_older_topic_of_the_same_name_is_not_used(disks, tmp_path):
     metadata = disks[1] / "orders-0/partition.metadata"
     metadata.write_bytes(checkpoints.format_partition_metadata("AAECAwQFBgcICQoLDA0ODw"))
     shutil.rmtree(disks[0] / "orders-0")
-    rescued = bl.rescue(*disks, to=tmp_path / "new")
+    rescued = bl.rescue(*disks, output=tmp_path / "new")
     assert [(one.topic, one.partition) for one in rescued.missing if one.is_gone] == [("orders", 0)]
     assert any("an older topic of the name 'orders'" in note for note in rescued.notes)
 
@@ -246,12 +251,12 @@ def test_a_topic_with_several_ids_is_refused_without_metadata(disks, tmp_path):
     for one in disks:
         (one / "bootstrap.checkpoint").unlink()
     with pytest.raises(ValueError, match="created several times"):
-        bl.rescue(*disks, to=tmp_path / "new")
+        bl.rescue(*disks, output=tmp_path / "new")
 
 
 def test_damaged_metadata_are_passed_over(disks, tmp_path):
     damage.cut(disks[0] / "bootstrap.checkpoint", 100)
-    rescued = bl.rescue(*disks, to=tmp_path / "new")
+    rescued = bl.rescue(*disks, output=tmp_path / "new")
     assert rescued.metadata == str(disks[1] / "bootstrap.checkpoint")
     assert any(f"the metadata in {disks[0]} cannot be read" in note for note in rescued.notes)
 
@@ -293,7 +298,7 @@ def test_a_damaged_cluster_id_does_not_stop_a_rescue(disks, tmp_path, found, tak
     (tmp_path / "last/meta.properties").write_text(
         (tmp_path / "last/meta.properties").read_text().replace("node.id=1", "node.id=3")
     )
-    rescued = bl.rescue(*every[:-1], tmp_path / "last", to=tmp_path / "new")
+    rescued = bl.rescue(*every[:-1], tmp_path / "last", output=tmp_path / "new")
     assert taken in (None, rescued.cluster_id)
     assert rescued.cluster_id
     assert any(note in one for one in rescued.notes)
@@ -304,7 +309,7 @@ def test_the_given_cluster_id_settles_which_one_is_right(disks, tmp_path):
     with_cluster_id(disks[0], "garbage")
     with pytest.raises(ValueError, match=r"an id is damaged, give the right one \(cluster_id\)"):
         bl.rescue(*disks, dry_run=True)
-    rescued = bl.rescue(*disks, to=tmp_path / "new", cluster_id=OLD)
+    rescued = bl.rescue(*disks, output=tmp_path / "new", cluster_id=OLD)
     assert f"{disks[0]}: the cluster.id garbage is taken for a damaged {OLD}, as given" in rescued.notes
     assert any(f"the cluster keeps its id, {OLD}" in note for note in rescued.notes)
 
@@ -312,12 +317,12 @@ def test_the_given_cluster_id_settles_which_one_is_right(disks, tmp_path):
 def test_disks_of_different_clusters_are_refused(disks, tmp_path):
     other = disk(tmp_path / "other", 3, "anotherClusterAAAAAAAA")
     with pytest.raises(ValueError, match="different clusters"):
-        bl.rescue(*disks, other, to=tmp_path / "new")
+        bl.rescue(*disks, other, output=tmp_path / "new")
 
 
 def test_a_disk_in_use_is_refused(disks, tmp_path):
     with bl.open_log_dir(disks[0], sole_replica=True), pytest.raises(LogInUseError):
-        bl.rescue(*disks, to=tmp_path / "new")
+        bl.rescue(*disks, output=tmp_path / "new")
 
 
 def test_a_dry_run_changes_nothing(disks, tmp_path):
@@ -331,7 +336,7 @@ def test_a_dry_run_changes_nothing(disks, tmp_path):
     ("options", "message"),
     [
         ({}, "give a directory"),
-        ({"to": "x", "dry_run": True}, "give a directory"),
+        ({"output": "x", "dry_run": True}, "give a directory"),
         ({"dry_run": True, "nodes": [1, 1]}, "not nodes"),
         ({"dry_run": True, "voters": "2@host:9093"}, "not among the nodes"),
         ({"dry_run": True, "voters": "1:9093"}, "not voters"),
@@ -353,12 +358,12 @@ def test_a_log_that_cannot_be_checked_gives_way_to_another_one_and_is_said(disks
     content[SIZE * 10 + 22] = 7
     struct.pack_into(">I", content, SIZE * 10 + 17, crc32c(content[SIZE * 10 + 21 :]))
     path.write_bytes(content)
-    rescued = bl.rescue(*disks, to=tmp_path / "new")
+    rescued = bl.rescue(*disks, output=tmp_path / "new")
     assert rescued.chosen["orders-0"] == str(disks[0] / "orders-0")
     assert any(str(disks[1] / "orders-0") in doubt and "cannot be used" in doubt for doubt in rescued.doubts)
     assert offsets(tmp_path / "new") == list(range(10))
     shutil.rmtree(disks[0] / "orders-0")
-    rescued = bl.rescue(*disks, to=tmp_path / "alone")
+    rescued = bl.rescue(*disks, output=tmp_path / "alone")
     assert any("orders-0 is copied as it is" in doubt for doubt in rescued.doubts)
     assert (tmp_path / "alone/orders-0/00000000000000000000.log").read_bytes() == bytes(content)
     assert not rescued.is_whole
@@ -366,7 +371,7 @@ def test_a_log_that_cannot_be_checked_gives_way_to_another_one_and_is_said(disks
 
 def test_directories_of_an_older_topic_do_not_count_as_partitions(disks, tmp_path):
     partition_of(disks[0], "orders-7", OTHER_ID, batch(0, [VALUE]))
-    rescued = bl.rescue(*disks, to=tmp_path / "new")
+    rescued = bl.rescue(*disks, output=tmp_path / "new")
     assert rescued.topics["orders"] == 2
     assert rescued.missing == []
     assert not (tmp_path / "new/orders-7").exists()
@@ -374,7 +379,7 @@ def test_directories_of_an_older_topic_do_not_count_as_partitions(disks, tmp_pat
 
 def test_a_directory_with_the_topics_id_was_made_after_the_metadata(disks, tmp_path):
     partition_of(disks[0], "orders-3", ids(disks[0])["orders"], batch(0, [VALUE]))
-    rescued = bl.rescue(*disks, to=tmp_path / "new")
+    rescued = bl.rescue(*disks, output=tmp_path / "new")
     assert rescued.topics["orders"] == 4
     assert offsets(tmp_path / "new", "orders", 3) == [0]
     assert [one.partition for one in rescued.missing] == [2]
@@ -384,7 +389,7 @@ def test_a_directory_with_the_topics_id_was_made_after_the_metadata(disks, tmp_p
 def test_a_topic_without_partitions_is_left_out(disks, tmp_path):
     for one in disks:
         with_records(one, topic_record("none", OTHER_ID))
-    rescued = bl.rescue(*disks, to=tmp_path / "new")
+    rescued = bl.rescue(*disks, output=tmp_path / "new")
     assert rescued.topics == {"orders": 2, "payments": 1}
     assert any("topic none is left out" in note for note in rescued.notes)
 
@@ -392,7 +397,7 @@ def test_a_topic_without_partitions_is_left_out(disks, tmp_path):
 def test_a_topic_whose_name_leads_elsewhere_is_left_out(disks, tmp_path):
     for one in disks:
         with_records(one, topic_record("../x", OTHER_ID), partition_record(0, OTHER_ID, [1], 0, [DIRECTORY_ID]))
-    rescued = bl.rescue(*disks, to=tmp_path / "deep")
+    rescued = bl.rescue(*disks, output=tmp_path / "deep")
     assert rescued.topics == {"orders": 2, "payments": 1}
     assert not (tmp_path / "x-0").exists()
 
@@ -420,7 +425,7 @@ def test_without_metadata_groups_tell_how_many_partitions_they_are_in(disks, tmp
     for one in disks:
         partition_of(one, f"__consumer_offsets-{partition}", OTHER_ID, *batches)
     without_metadata(*disks)
-    rescued = bl.rescue(*disks, to=tmp_path / "new")
+    rescued = bl.rescue(*disks, output=tmp_path / "new")
     assert rescued.topics["__consumer_offsets"] == count
     assert any(f"how many partitions __consumer_offsets has: {count}" in note for note in rescued.notes)
     assert any("there may have been more" in note for note in rescued.notes)
@@ -440,7 +445,7 @@ def snapshot_with(path, producer_id):
 def test_no_producer_gets_an_id_that_a_snapshot_has(disks, tmp_path):
     """Of a producer whose batches retention has deleted."""
     snapshot_with(disks[0] / "orders-0/00000000000000000010.snapshot", 7123)
-    bl.rescue(*disks, to=tmp_path / "new")
+    bl.rescue(*disks, output=tmp_path / "new")
     assert next_producer_id(tmp_path / "new") > 7123
 
 
@@ -448,7 +453,7 @@ def test_no_producer_gets_the_id_of_an_idle_transactional_id(disks, tmp_path):
     state = batch(0, [transaction_value(8123, 0)], keys=[transaction_key("idle")])
     for one in disks:
         partition_of(one, "__transaction_state-0", OTHER_ID, state)
-    bl.rescue(*disks, to=tmp_path / "new")
+    bl.rescue(*disks, output=tmp_path / "new")
     assert next_producer_id(tmp_path / "new") > 8123
 
 
@@ -458,7 +463,7 @@ def test_a_record_too_large_to_look_for_producer_ids_is_named(disks, tmp_path, m
     state = batch(0, [transaction_value(8123, 1, [("t", 0)] * 100)], keys=[transaction_key("large")])
     for one in disks:
         partition_of(one, "__transaction_state-0", OTHER_ID, state)
-    found = bl.rescue(*disks, to=tmp_path / "new")
+    found = bl.rescue(*disks, output=tmp_path / "new")
     assert any("__transaction_state-0: the record at offset 0 takes too much memory" in note for note in found.doubts)
 
 
@@ -469,14 +474,14 @@ def test_a_metadata_record_that_takes_too_much_memory_is_not_called_newer(disks,
     for one in disks:
         with_records(one, topic_record("t", OTHER_ID), large)
     with pytest.raises(UnsupportedFormatError, match="takes too much memory: decoded, about") as raised:
-        bl.rescue(*disks, to=tmp_path / "new")
+        bl.rescue(*disks, output=tmp_path / "new")
     assert "newer" not in str(raised.value)
 
 
 def test_without_metadata_a_block_of_producer_ids_is_left_out(disks, tmp_path):
     """A broker may have had the next block."""
     without_metadata(*disks)
-    bl.rescue(*disks, to=tmp_path / "new")
+    bl.rescue(*disks, output=tmp_path / "new")
     # The highest is 41: the brokers had the block from 0, and perhaps that from 1000 on.
     assert next_producer_id(tmp_path / "new") == 2000
 
@@ -496,10 +501,10 @@ def test_metadata_records_of_unknown_types_come_last(disks, tmp_path):
         metadata_of(
             one, b"\1\x63\0\0", topic_record("t", OTHER_ID), partition_record(0, OTHER_ID, [1], 0, [DIRECTORY_ID])
         )
-    rescued = bl.rescue(*disks, to=tmp_path / "new", topics=["t"])
+    rescued = bl.rescue(*disks, output=tmp_path / "new", topics=["t"])
     assert records_in(tmp_path / "new/bootstrap.checkpoint")[-1] == b"\1\x63\0\0"
     assert any("1 metadata record of an unknown type is kept" in note for note in rescued.notes)
-    rescued = bl.rescue(*disks, to=tmp_path / "other", topics=["t"], release="4.0")
+    rescued = bl.rescue(*disks, output=tmp_path / "other", topics=["t"], release="4.0")
     assert b"\1\x63\0\0" not in records_in(tmp_path / "other/bootstrap.checkpoint")
     assert any("1 metadata record of an unknown type is left out" in note for note in rescued.notes)
 
@@ -511,8 +516,8 @@ def test_metadata_records_in_a_newer_version_are_not_lost_silently(disks, tmp_pa
     for one in disks:
         with_records(one, topic_record("t", OTHER_ID), partition_record(0, OTHER_ID, [1], 0, [DIRECTORY_ID]), newer)
     with pytest.raises(UnsupportedFormatError, match=r"PartitionRecord.*version 9.*release"):
-        bl.rescue(*disks, to=tmp_path / "new")
-    rescued = bl.rescue(*disks, to=tmp_path / "new", release="4.0")
+        bl.rescue(*disks, output=tmp_path / "new")
+    rescued = bl.rescue(*disks, output=tmp_path / "new", release="4.0")
     assert rescued.topics["t"] == 1
     assert any("left out: PartitionRecord" in note and "version 9" in note for note in rescued.notes)
 
@@ -532,7 +537,7 @@ def test_a_partition_that_is_being_moved_does_not_get_twice_the_replicas(disks, 
         metadata_of(one, topic_record("orders", OTHER_ID), record)
         shutil.rmtree(one / "orders-0")
         partition_of(one, "orders-0", OTHER_ID, batch(0, [VALUE]))
-    rescued = bl.rescue(*disks, to=tmp_path / "new", nodes=[1, 2, 3, 4], topics=["orders"])
+    rescued = bl.rescue(*disks, output=tmp_path / "new", nodes=[1, 2, 3, 4], topics=["orders"])
     (row,) = bl.cluster(rescued.nodes[1]).partitions.to_pylist()
     assert row["replicas"] == expected
     assert any("orders-0: being moved to other nodes" in note for note in rescued.notes)
@@ -547,7 +552,7 @@ def test_a_setting_that_is_no_number_is_kept_as_it_is(disks, tmp_path, value):
             config_record(BROKER_RESOURCE, node, "min.insync.replicas", value) for node in ("", "1", "9" * 5000)
         ]
         with_records(one, *configs)
-    bl.rescue(*disks, to=tmp_path / "new")
+    bl.rescue(*disks, output=tmp_path / "new")
     found = settings(tmp_path / "new")
     is_number = value in ("2", "9" * 5000, " 3 ")
     assert found["orders", "min.insync.replicas"] == ("1" if is_number else value)
@@ -559,11 +564,11 @@ def test_a_replica_that_is_moved_to_another_disk_is_taken_if_no_other_is_left(di
     for one in disks:
         shutil.rmtree(one / "payments-0")
     shutil.move(disks[0] / "orders-0", disks[0] / f"orders-0.{UNIQUE}-future")
-    rescued = bl.rescue(*disks, to=tmp_path / "new")
+    rescued = bl.rescue(*disks, output=tmp_path / "new")
     # Of equal replicas the one in its place is taken.
     assert rescued.chosen["orders-0"] == str(disks[1] / "orders-0")
     shutil.rmtree(disks[1] / "orders-0")
-    rescued = bl.rescue(*disks, to=tmp_path / "alone")
+    rescued = bl.rescue(*disks, output=tmp_path / "alone")
     assert rescued.chosen["orders-0"] == str(disks[0] / f"orders-0.{UNIQUE}-future")
     assert offsets(tmp_path / "alone") == list(range(10))
     assert any("a replica that was moved to another disk" in note for note in rescued.notes)
@@ -573,12 +578,12 @@ def test_a_stray_replica_is_taken_if_no_other_is_left(disks, tmp_path):
     for one in disks:
         shutil.move(one / "orders-0", one / f"orders-0.{UNIQUE}-stray")
     partition_of(disks[0], f"gone-0.{UNIQUE}-stray", OTHER_ID, batch(0, [VALUE]))
-    rescued = bl.rescue(*disks, to=tmp_path / "new")
+    rescued = bl.rescue(*disks, output=tmp_path / "new")
     assert rescued.chosen["orders-0"] == str(disks[0] / f"orders-0.{UNIQUE}-stray")
     assert offsets(tmp_path / "new") == list(range(10))
     assert any("orders-0 comes from" in note and "had given it up" in note for note in rescued.notes)
     without_metadata(*disks)
-    without = bl.rescue(*disks, to=tmp_path / "without", topics=["orders"])
+    without = bl.rescue(*disks, output=tmp_path / "without", topics=["orders"])
     assert without.topics == {"orders": 2}
     assert "orders-0" in without.chosen
     assert offsets(tmp_path / "without") == list(range(10))
@@ -590,7 +595,7 @@ def test_a_topic_that_only_stray_replicas_tell_is_rescued_with_a_doubt(disks, tm
         for path in [path for path in one.iterdir() if path.name[-2:] in ("-0", "-1")]:
             shutil.move(path, path.with_name(f"{path.name}.{UNIQUE}-stray"))
     without_metadata(*disks)
-    rescued = bl.rescue(*disks, to=tmp_path / "new")
+    rescued = bl.rescue(*disks, output=tmp_path / "new")
     assert rescued.topics == {"orders": 2, "payments": 1}
     assert offsets(tmp_path / "new") == offsets(tmp_path / "new", "payments") == list(range(10))
     for topic in rescued.topics:
@@ -601,8 +606,8 @@ def test_a_stray_replica_of_another_topic_of_its_name_is_left_out_with_a_doubt(d
     partition_of(disks[0], f"orders-0.{UNIQUE}-stray", OTHER_ID, batch(0, [VALUE]))
     for change in (lambda *_: None, without_metadata):
         change(*disks)
-        rescued = bl.rescue(*disks, to=tmp_path / change.__name__)
-        assert offsets(rescued.to) == list(range(10))
+        rescued = bl.rescue(*disks, output=tmp_path / change.__name__)
+        assert offsets(rescued.output) == list(range(10))
         (doubt,) = (doubt for doubt in rescued.doubts if "gave up" in doubt)
         assert f"{disks[0]}/orders-0.{UNIQUE}-stray" in doubt
         assert OTHER_ID in doubt
@@ -617,14 +622,14 @@ def test_a_stray_replica_of_a_topic_with_a_long_name_is_known_by_its_id(tmp_path
     stray = file_names.leftover_directory_name(name, 0, "stray", UNIQUE)
     assert name not in stray
     shutil.move(tmp_path / f"d/{name}-0", tmp_path / "d" / stray)
-    bl.rescue(tmp_path / "d", to=tmp_path / "new")
+    bl.rescue(tmp_path / "d", output=tmp_path / "new")
     assert offsets(tmp_path / "new", name) == [0]
 
 
 def test_a_stray_replica_is_not_taken_if_there_is_another(disks, tmp_path):
     appended(disks[0])
     shutil.move(disks[0] / "orders-0", disks[0] / f"orders-0.{UNIQUE}-stray")
-    rescued = bl.rescue(*disks, to=tmp_path / "new")
+    rescued = bl.rescue(*disks, output=tmp_path / "new")
     assert rescued.chosen["orders-0"] == str(disks[1] / "orders-0")
     assert any(f"not used: {disks[0]}/orders-0" in note for note in rescued.notes)
 
@@ -638,7 +643,7 @@ def test_metadata_of_a_commit_that_is_in_force_but_not_moved_are_read(disks, tmp
     staging = f"brokerless-0.{UNIQUE}-delete"
     contents = {"version": 1, "staging": staging, "unique": UNIQUE, "gone": []}
     (journal / "contents.json").write_text(json.dumps(contents))
-    rescued = bl.rescue(disks[0], to=tmp_path / "new")
+    rescued = bl.rescue(disks[0], output=tmp_path / "new")
     assert rescued.metadata == str(journal / "bootstrap.checkpoint")
     assert offsets(tmp_path / "new") == list(range(10))
 
@@ -647,17 +652,17 @@ def test_a_report_that_cannot_be_written_is_refused_before_any_work(disks, tmp_p
     monkeypatch.setattr("brokerless.healing.rescue_plan.find_topics", lambda *_: pytest.fail("work before"))
     (tmp_path / "there").mkdir()
     with pytest.raises(FileExistsError, match="need a new path"):
-        bl.rescue(*disks, to=tmp_path / "new", lost_path=tmp_path / "there")
+        bl.rescue(*disks, output=tmp_path / "new", lost_path=tmp_path / "there")
     with pytest.raises(FileNotFoundError, match="parent directory"):
-        bl.rescue(*disks, to=tmp_path / "new", lost_path=tmp_path / "no/report")
+        bl.rescue(*disks, output=tmp_path / "new", lost_path=tmp_path / "no/report")
     with pytest.raises(FileExistsError, match="result needs a new path"):
-        bl.rescue(*disks, to=disks[0], lost_path=tmp_path / "report")
+        bl.rescue(*disks, output=disks[0], lost_path=tmp_path / "report")
     with pytest.raises(ValueError, match="a place of its own"):
-        bl.rescue(*disks, to=tmp_path / "new", lost_path=tmp_path / "new")
+        bl.rescue(*disks, output=tmp_path / "new", lost_path=tmp_path / "new")
 
 
 def test_lost_path_chooses_the_directory_of_the_report(disks, tmp_path):
-    rescued = bl.rescue(*disks, to=tmp_path / "new", lost_path=tmp_path / "report")
+    rescued = bl.rescue(*disks, output=tmp_path / "new", lost_path=tmp_path / "report")
     assert rescued.lost_path == str(tmp_path / "report")
     assert json.loads((tmp_path / "report/report.json").read_text())["doubts"] == []
     assert not (tmp_path / "new.lost").exists()
@@ -665,7 +670,7 @@ def test_lost_path_chooses_the_directory_of_the_report(disks, tmp_path):
 
 def test_a_second_rescue_does_not_write_over_the_report_of_the_first(disks, tmp_path):
     (tmp_path / "new.lost").mkdir()
-    rescued = bl.rescue(*disks, to=tmp_path / "new")
+    rescued = bl.rescue(*disks, output=tmp_path / "new")
     assert rescued.lost_path == str(tmp_path / "new.lost-2")
     assert list((tmp_path / "new.lost").iterdir()) == []
 
@@ -687,7 +692,7 @@ def test_a_copy_of_some_topics_says_that_groups_and_transactions_stay_behind(dis
     assert said() == []
     assert said(topics=["orders"]) == ["groups start anew", "open transactions"]
     # A cut aborts them.
-    assert said(topics=["orders"], until=NOW) == ["groups start anew"]
+    assert said(topics=["orders"], as_of=NOW) == ["groups start anew"]
     assert said(topics=["orders", "__consumer_offsets", "__transaction_state"]) == []
     assert said(rename={"orders": "copy"}) == ["groups start anew", "open transactions"]
 
@@ -718,7 +723,7 @@ def epochs_of(path):
 def test_a_cluster_in_the_place_of_the_old_one_keeps_its_remote_segments(tiered, tmp_path, is_clean):
     if not is_clean:
         (tiered / ".kafka_cleanshutdown").unlink()
-    rescued = bl.rescue(tiered, to=tmp_path / "new")
+    rescued = bl.rescue(tiered, output=tmp_path / "new")
     assert settings(tmp_path / "new")["t", "remote.storage.enable"] == "true"
     assert bl.Log(tmp_path / "new/t-0").missing_offsets == (0, 4)
     assert any("Configure the new brokers with the same one" in note for note in rescued.notes)
@@ -736,7 +741,7 @@ def test_a_cluster_in_the_place_of_the_old_one_keeps_its_remote_segments(tiered,
 def test_a_copy_does_not_use_the_remote_segments_of_the_old_cluster(tiered, tmp_path, options, name, said, is_clean):
     if not is_clean:
         (tiered / ".kafka_cleanshutdown").unlink()
-    rescued = bl.rescue(tiered, to=tmp_path / "new", **options)
+    rescued = bl.rescue(tiered, output=tmp_path / "new", **options)
     assert not [one for of, one in settings(tmp_path / "new") if one.startswith(("remote.", "local.")) and of == name]
     log = bl.Log(tmp_path / f"new/{name}-0")
     assert (log.log_start_offset, log.missing_offsets, log.log_end_offset) == (4, None, 10)
@@ -746,7 +751,7 @@ def test_a_copy_does_not_use_the_remote_segments_of_the_old_cluster(tiered, tmp_
 
 
 def test_a_cut_of_a_forked_tiered_topic_is_not_refused(tiered, tmp_path):
-    bl.rescue(tiered, to=tmp_path / "new", cluster_id="laptop", until=NOW + 6)
+    bl.rescue(tiered, output=tmp_path / "new", cluster_id="laptop", as_of=NOW + 6)
     assert offsets(tmp_path / "new", "t") == [4, 5]
 
 
@@ -755,7 +760,7 @@ def test_without_metadata_remote_segments_are_seen_by_the_start_of_the_log(tiere
     (tiered / "bootstrap.checkpoint").unlink()
     if has_storage:
         partition_of(tiered, "__remote_log_metadata-0", OTHER_ID)
-    rescued = bl.rescue(tiered, to=tmp_path / "new")
+    rescued = bl.rescue(tiered, output=tmp_path / "new")
     expected = "it gets remote.storage.enable=true" if has_storage else "set remote.storage.enable=true"
     assert any(expected in note for note in rescued.notes)
     assert settings(tmp_path / "new").get(("t", "remote.storage.enable")) == ("true" if has_storage else None)
@@ -778,10 +783,10 @@ def legacy(path, magic):
 @pytest.mark.parametrize("magic", [0, 1])
 def test_messages_of_old_formats_are_converted_if_that_is_wanted(tmp_path, magic):
     source = legacy(tmp_path / "data", magic)
-    kept = bl.rescue(source, to=tmp_path / "kept")
+    kept = bl.rescue(source, output=tmp_path / "kept")
     assert {row["magic"] for row in table(tmp_path / "kept")} == {magic}
     assert any("messages of formats 0 and 1" in note and "old" in note for note in kept.notes)
-    rescued = bl.rescue(source, to=tmp_path / "new", convert=True)
+    rescued = bl.rescue(source, output=tmp_path / "new", convert=True)
     assert {row["magic"] for row in table(tmp_path / "new")} == {2}
     before, after = (bl.Log(path / "old-0").to_table() for path in (tmp_path / "kept", tmp_path / "new"))
     assert before.select(["offset", "key", "value"]) == after.select(["offset", "key", "value"])
@@ -798,7 +803,7 @@ def test_a_cut_at_a_time_is_the_same_on_all_nodes(disks, tmp_path):
     for one in disks:
         metadata_of(one, topic_record("orders", OTHER_ID), partition_record(0, OTHER_ID, [1, 2], 0, [DIRECTORY_ID] * 2))
         (one / "orders-0/partition.metadata").write_bytes(checkpoints.format_partition_metadata(OTHER_ID))
-    rescued = bl.rescue(*disks, to=tmp_path / "new", nodes=[1, 2], topics=["orders"], until=NOW + 6)
+    rescued = bl.rescue(*disks, output=tmp_path / "new", nodes=[1, 2], topics=["orders"], as_of=NOW + 6)
     for path in rescued.nodes.values():
         assert offsets(path) == list(range(6))
         assert bl.LogDirFiles(path).is_clean
@@ -813,7 +818,7 @@ def test_the_epoch_of_a_log_whose_last_segment_is_empty_is_that_of_the_one_befor
     (disks[1] / "orders-0/00000000000000000011.log").touch()
     for _ in range(5):
         appended(disks[0])
-    rescued = bl.rescue(*disks, to=tmp_path / "new")
+    rescued = bl.rescue(*disks, output=tmp_path / "new")
     assert rescued.chosen["orders-0"] == str(disks[1] / "orders-0")
 
 
@@ -825,7 +830,7 @@ def test_the_epoch_of_a_log_is_that_of_its_last_sound_batch_also_behind_damage(d
     damage.overwrite(path, SIZE * 10 + 8, b"\x7f\xff")
     for _ in range(5):
         appended(disks[0])
-    rescued = bl.rescue(*disks, to=tmp_path / "new")
+    rescued = bl.rescue(*disks, output=tmp_path / "new")
     assert rescued.chosen["orders-0"] == str(disks[1] / "orders-0")
     assert [(one.start_offset, one.end_offset, one.state) for one in rescued.ranges] == [(10, 11, "lost")]
     assert offsets(tmp_path / "new") == [*range(10), 11, 12]
@@ -839,7 +844,7 @@ def test_checkpoints_do_not_describe_a_stray_replica(disks, tmp_path):
         (one / "log-start-offset-checkpoint").write_bytes(checkpoint)
         # Not shut down cleanly: its files are written again.
         (one / ".kafka_cleanshutdown").unlink()
-    bl.rescue(*disks, to=tmp_path / "new")
+    bl.rescue(*disks, output=tmp_path / "new")
     assert offsets(tmp_path / "new") == list(range(10))
 
 
@@ -860,7 +865,7 @@ def test_notes_alone_do_not_change_the_exit_code(disks, run):
 
 def test_a_doubt_leads_to_exit_code_3(disks, run, tmp_path):
     metadata_log_of(disks[0], [1, 2, 3])
-    result = run("rescue", disks[0], "--to", tmp_path / "new", "--lost", tmp_path / "report")
+    result = run("rescue", disks[0], "--output", tmp_path / "new", "--lost", tmp_path / "report")
     assert result.code == 3
     assert "doubt: the metadata are those of" in result.out
     assert json.loads((tmp_path / "report/report.json").read_text())["doubts"]
@@ -950,7 +955,7 @@ def test_a_flipped_bit_in_an_epoch_makes_no_replica_the_best(disks, has_file):
 
 def test_a_flipped_bit_in_an_epoch_does_not_raise_that_of_the_cluster(disks, tmp_path):
     damage.flip_bit(disks[0] / LOG, SIZE * 9 + 12, 5)
-    bl.rescue(disks[0], to=tmp_path / "new")
+    bl.rescue(disks[0], output=tmp_path / "new")
     rows = bl.cluster(tmp_path / "new").partitions.to_pylist()
     assert {row["leader_epoch"] for row in rows} == {1}
 
@@ -987,7 +992,7 @@ def unreadable(path):
 
 def test_a_replica_that_cannot_be_read_gives_way_and_is_said(disks, tmp_path):
     unreadable(disks[0] / LOG)
-    rescued = bl.rescue(*disks, to=tmp_path / "new")
+    rescued = bl.rescue(*disks, output=tmp_path / "new")
     assert rescued.chosen["orders-0"] == str(disks[1] / "orders-0")
     assert any(str(disks[0] / "orders-0") in doubt and "cannot be read" in doubt for doubt in rescued.doubts)
     assert any("in sync" in why for why in reasons(rescued))
@@ -1021,7 +1026,7 @@ def test_a_replica_that_fails_amid_its_bytes_mends_no_other(disks, monkeypatch):
 def test_a_partition_that_no_disk_can_read_starts_empty_and_is_said(disks, tmp_path):
     for one in disks:
         unreadable(one / LOG)
-    rescued = bl.rescue(*disks, to=tmp_path / "new")
+    rescued = bl.rescue(*disks, output=tmp_path / "new")
     missing = [one for one in rescued.missing if one.is_gone]
     assert [(one.topic, one.partition) for one in missing] == [("orders", 0)]
     assert all(str(one / "orders-0") in missing[0].reason for one in disks)
@@ -1031,7 +1036,7 @@ def test_a_partition_that_no_disk_can_read_starts_empty_and_is_said(disks, tmp_p
 def test_what_an_earlier_repair_lost_is_said_again_unless_another_replica_has_it(disks, tmp_path):
     damage.flip_bit(disks[0] / LOG, SIZE * 4 + 80)
     bl.repair(disks[0], tmp_path / "repaired")
-    rescued = bl.rescue(tmp_path / "repaired", to=tmp_path / "new")
+    rescued = bl.rescue(tmp_path / "repaired", output=tmp_path / "new")
     assert [(one.start_offset, one.end_offset, one.state) for one in rescued.ranges] == [(4, 5, "lost")]
     assert "earlier repair" in rescued.ranges[0].message
     assert not rescued.is_whole
@@ -1046,7 +1051,7 @@ def test_what_an_earlier_repair_lost_is_said_again_unless_another_replica_has_it
 def test_what_a_repair_lost_at_the_start_does_not_hide_that_another_replica_has_it(disks, tmp_path):
     damage.flip_bit(disks[0] / LOG, 80)
     bl.repair(disks[0], tmp_path / "repaired")
-    rescued = bl.rescue(tmp_path / "repaired", disks[1], to=tmp_path / "new")
+    rescued = bl.rescue(tmp_path / "repaired", disks[1], output=tmp_path / "new")
     assert offsets(tmp_path / "new") == list(range(10))
     assert rescued.is_whole
 
@@ -1062,7 +1067,7 @@ def test_what_a_repair_lost_and_retention_removed_is_not_said(disks, tmp_path):
 def test_a_file_at_which_a_broker_stops_is_left_out_and_noted(disks, tmp_path):
     name = "99999999999999999999.log"
     (disks[0] / "orders-0" / name).write_bytes(b"")
-    rescued = bl.rescue(disks[0], to=tmp_path / "new")
+    rescued = bl.rescue(disks[0], output=tmp_path / "new")
     assert not (tmp_path / "new/orders-0" / name).exists()
     assert any(name in note for note in rescued.notes)
     assert offsets(tmp_path / "new") == list(range(10))
@@ -1075,7 +1080,7 @@ def test_an_error_of_the_copy_names_its_source(disks, tmp_path, monkeypatch):
     monkeypatch.setattr("brokerless.healing.rescue.write_partition", failing)
     (disks[0] / ".kafka_cleanshutdown").unlink()
     with pytest.raises(CorruptRecordError) as raised:
-        bl.rescue(disks[0], to=tmp_path / "new")
+        bl.rescue(disks[0], output=tmp_path / "new")
     assert raised.value.path == str(disks[0] / "orders-0")
     assert str(raised.value).count(str(disks[0] / "orders-0")) >= 1
     assert "-delete" not in str(raised.value)
@@ -1087,7 +1092,7 @@ def test_an_error_of_the_copy_names_its_source(disks, tmp_path, monkeypatch):
 def test_a_small_file_of_a_disk_that_cannot_be_read_hides_no_record(disks, tmp_path, name):
     (disks[0] / name).unlink()
     (disks[0] / name).mkdir()
-    rescued = bl.rescue(disks[0], to=tmp_path / "new")
+    rescued = bl.rescue(disks[0], output=tmp_path / "new")
     assert offsets(tmp_path / "new") == list(range(10))
     if name != "meta.properties":
         assert any(name in doubt for doubt in rescued.doubts)
@@ -1108,7 +1113,7 @@ def test_a_disk_that_changes_meanwhile_is_refused(disks, tmp_path, monkeypatch):
 
     monkeypatch.setattr("brokerless.healing.rescue.check", changing)
     with pytest.raises(LogInUseError, match="changed meanwhile"):
-        bl.rescue(*disks, to=tmp_path / "new")
+        bl.rescue(*disks, output=tmp_path / "new")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["one", "two"]
 
 
@@ -1139,7 +1144,7 @@ def test_a_replica_in_sync_whose_records_retention_deleted_is_the_best(disks, tm
     in_sync(disks[1], 1)
     for order in (disks, disks[::-1]):
         assert bl.rescue(*order, dry_run=True).chosen["orders-0"] == str(disks[0] / "orders-0")
-    bl.rescue(*disks, to=tmp_path / "new")
+    bl.rescue(*disks, output=tmp_path / "new")
     log = bl.LogDirs(tmp_path / "new").log("orders", 0)
     assert (log.log_start_offset, log.log_end_offset) == (25, 25)
 
@@ -1161,11 +1166,11 @@ def test_the_highest_log_start_that_is_proven_wins_in_any_order(disks, tmp_path)
     known = checkpoints.format_offset_checkpoint({("orders", 0): 4})
     (disks[0] / "log-start-offset-checkpoint").write_bytes(known)
     for number, order in enumerate((disks, disks[::-1])):
-        bl.rescue(*order, to=tmp_path / f"new-{number}")
+        bl.rescue(*order, output=tmp_path / f"new-{number}")
         assert offsets(tmp_path / f"new-{number}") == list(range(4, 10))
     known = checkpoints.format_offset_checkpoint({("orders", 0): 400})
     (disks[0] / "log-start-offset-checkpoint").write_bytes(known)
-    bl.rescue(*disks, to=tmp_path / "unproven")
+    bl.rescue(*disks, output=tmp_path / "unproven")
     assert offsets(tmp_path / "unproven") == list(range(10))
 
 
@@ -1178,7 +1183,7 @@ def test_a_flipped_bit_in_the_last_base_offset_makes_no_replica_the_best(disks, 
         (one / "orders-0/00000000000000000010.snapshot").unlink()
     damage.flip_bit(disks[0] / LOG, SIZE * 9 + 7 - bit // 8, bit % 8)
     for number, order in enumerate((disks, disks[::-1])):
-        rescued = bl.rescue(*order, to=tmp_path / str(number))
+        rescued = bl.rescue(*order, output=tmp_path / str(number))
         assert rescued.chosen["orders-0"] == str(disks[1] / "orders-0")
         assert offsets(tmp_path / str(number)) == list(range(10))
 
@@ -1186,7 +1191,7 @@ def test_a_flipped_bit_in_the_last_base_offset_makes_no_replica_the_best(disks, 
 def test_a_disk_that_the_metadata_do_not_name_as_a_replica_gives_batches_and_is_said(disks, tmp_path):
     assert not any("batches come from" in note for note in bl.rescue(*disks, dry_run=True).notes)
     damage.flip_bit(disks[0] / LOG, SIZE * 4 + 80)
-    rescued = bl.rescue(*disks, to=tmp_path / "new")
+    rescued = bl.rescue(*disks, output=tmp_path / "new")
     assert offsets(tmp_path / "new") == list(range(10))
     (note,) = [note for note in rescued.notes if "batches come from" in note]
     assert note == f"batches come from {disks[1]}, of node 2, for orders-0: the metadata name other nodes"
@@ -1201,12 +1206,12 @@ def test_the_records_before_a_segment_that_one_disk_lost_come_from_another(disks
     for name in ("recovery-point-offset-checkpoint", "replication-offset-checkpoint"):
         (disks[0] / name).write_bytes(ends)
     for number, order in enumerate((disks, disks[::-1])):
-        bl.rescue(*order, to=tmp_path / str(number), topics=["orders"])
+        bl.rescue(*order, output=tmp_path / str(number), topics=["orders"])
         # The disk of the leader tells where the log starts; without metadata, that with the most records.
         assert offsets(tmp_path / str(number)) == list(range(4, 10))
     without_metadata(*disks)
     for number, order in enumerate((disks, disks[::-1])):
-        bl.rescue(*order, to=tmp_path / f"bare-{number}", topics=["orders"])
+        bl.rescue(*order, output=tmp_path / f"bare-{number}", topics=["orders"])
         assert offsets(tmp_path / f"bare-{number}") == list(range(10))
 
 
@@ -1231,7 +1236,7 @@ def test_disks_of_different_shutdowns_of_a_node_are_in_doubt(tmp_path):
         (tmp_path / name / ".kafka_cleanshutdown").write_bytes(checkpoints.format_clean_shutdown(epoch))
     shutil.rmtree(tmp_path / "two/orders-0")
     said = f"node 1 was shut down at different broker epochs: 7 in {tmp_path}/one, 9 in {tmp_path}/two"
-    rescued = bl.rescue(tmp_path / "one", tmp_path / "two", to=tmp_path / "new", topics=["orders"])
+    rescued = bl.rescue(tmp_path / "one", tmp_path / "two", output=tmp_path / "new", topics=["orders"])
     assert any(doubt.startswith(said) for doubt in rescued.doubts)
     (found,) = (one for one in check(tmp_path / "one", tmp_path / "two") if one.code == "shutdowns-differ")
     assert (found.severity, found.message) == ("warning", said)
@@ -1242,5 +1247,5 @@ def test_a_segment_behind_a_link_that_leads_nowhere_is_missing(disks, tmp_path):
     for one in disks:
         (one / LOG).unlink()
         (one / LOG).symlink_to(tmp_path / "unmounted")
-    rescued = bl.rescue(*disks, to=tmp_path / "new")
+    rescued = bl.rescue(*disks, output=tmp_path / "new")
     assert [(one.code, one.start_offset, one.end_offset) for one in rescued.ranges] == [("segment-missing", 0, 10)]

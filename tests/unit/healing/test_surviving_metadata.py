@@ -117,7 +117,7 @@ def test_damage_ends_a_copy_and_another_one_is_read(broker, tmp_path):
     # The damage, and that its only controller may have had more
     assert any("known up to offset" in doubt and "checksum" in doubt for doubt in alone.doubts)
     assert any("0 of the 1 controllers" in doubt for doubt in alone.doubts)
-    assert alone.image.table("topics") == bl.cluster(broker, at_offset=alone.offset).topics
+    assert alone.image.table("topics") == bl.cluster(broker, as_of_offset=alone.offset).topics
     both = surviving(tmp_path / "1", tmp_path / "2")
     assert (both.offset, both.doubts) == (666, [])
     assert [note for note in both.notes if "is damaged" in note] == both.notes
@@ -136,7 +136,7 @@ def test_metadata_cut_or_flipped_anywhere_raise_no_error(broker, copied, seed):
     else:
         flip_bit(file, chosen.randrange(size), chosen.randrange(8))
     found = surviving(directory.parent)
-    expected = bl.cluster(broker, at_offset=found.offset)
+    expected = bl.cluster(broker, as_of_offset=found.offset)
     for subject in ("topics", "partitions", "configs", "features"):
         assert found.image.table(subject) == expected.table(subject)
 

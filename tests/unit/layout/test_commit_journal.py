@@ -25,7 +25,7 @@ def pending(tmp_path, monkeypatch):
             log_dir.create_topic(topic, partitions=2)
             with bl.Producer(log_dir, topic) as producer:
                 producer.send([{"value": b"old", "partition": number % 2} for number in range(6)])
-        log_dir.log("a", 0).run(bl.Retain(before_offset=2))
+        log_dir.log("a", 0).run(bl.Retention(before_offset=2))
     write = AtomicWrite(path=str(path), topics={"a": NewTopic(partitions=1)}, overwrite=True)
     task = write.begin().writer()
     task.send(pa.RecordBatch.from_pylist([{"value": b"new"}]))

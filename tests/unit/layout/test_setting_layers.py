@@ -208,7 +208,9 @@ def test_a_record_that_a_default_of_the_cluster_keeps_is_kept(data, metadata, wh
     """With the topic's own settings alone it went."""
     reports = [
         done.report
-        for done in bl.rewrite(bl.Compact(), data, topics=["own", "plain"], dry_run=dry_run, metadata=metadata / where)
+        for done in bl.rewrite(
+            bl.Compaction(), data, topics=["own", "plain"], dry_run=dry_run, metadata=metadata / where
+        )
     ]
     assert [report.total("kept") for report in reports] == [1, 0]
     assert reports[1].skip_reason == "nothing to compact below offset 0: records are younger than min_compaction_lag_ms"
@@ -238,13 +240,13 @@ def test_no_record_goes_by_settings_that_are_not_known(data):
     words = r"min_compaction_lag_ms and delete_retention_ms of its topic are not known.*directory that has it .metadata"
     due = "cleanup_policy and min_cleanable_dirty_ratio and max_compaction_lag_ms"
     for verb, message in (
-        (bl.Compact(), words),
-        (bl.Compact(min_compaction_lag_ms=0), "delete_retention_ms of its topic is not known"),
-        (bl.Compact(only_due=True, **EXPLICIT), due),
-        (bl.Retain(retention_ms=1), "cleanup_policy of its topic is not known"),
-        (bl.Retain(retention_bytes=1), "cleanup_policy of its topic is not known"),
+        (bl.Compaction(), words),
+        (bl.Compaction(min_compaction_lag_ms=0), "delete_retention_ms of its topic is not known"),
+        (bl.Compaction(only_due=True, **EXPLICIT), due),
+        (bl.Retention(retention_ms=1), "cleanup_policy of its topic is not known"),
+        (bl.Retention(retention_bytes=1), "cleanup_policy of its topic is not known"),
     ):
-        for options in ({"dry_run": True}, {"to": data.parent / "new"}, {}):
+        for options in ({"dry_run": True}, {"output": data.parent / "new"}, {}):
             with pytest.raises(ValueError, match=message):
                 bl.rewrite(verb, data, topics=["plain"], **options)
             with pytest.raises(ValueError, match=message):
@@ -253,11 +255,11 @@ def test_no_record_goes_by_settings_that_are_not_known(data):
         log_dir = bl.open_log_dir(data, sole_replica=True)
     with log_dir:
         with pytest.raises(ValueError, match=words):
-            log_dir.log("plain", 0).run(bl.Compact(roll=True))
+            log_dir.log("plain", 0).run(bl.Compaction(roll=True))
         assert log_dir.log("plain", 0).log_end_offset == 2
     assert offsets(data) == [0, 1]
     with pytest.warns(UserWarning, match=UNKNOWN):
-        (done,) = bl.rewrite(bl.Compact(**EXPLICIT), data, topics=["plain"])
+        (done,) = bl.rewrite(bl.Compaction(**EXPLICIT), data, topics=["plain"])
     assert offsets(data) == [1]
     unknown = done.report.settings["segment_bytes"]
     assert (unknown.value, unknown.source) == (1 << 30, "assumed")
@@ -268,12 +270,12 @@ def test_no_record_goes_by_the_settings_of_a_topic_that_the_metadata_do_not_name
     shutil.move(metadata / METADATA, data / METADATA)
     (data / "plain-0").rename(data / "other-0")
     with pytest.raises(ValueError, match="min_compaction_lag_ms and delete_retention_ms of its topic are not known"):
-        bl.rewrite(bl.Compact(), data, topics=["other"])
+        bl.rewrite(bl.Compaction(), data, topics=["other"])
     assert offsets(data, "other") == [0, 1]
 
 
 @pytest.mark.parametrize(
-    "verb", [bl.Convert(compression="zstd"), bl.Erase(keys=(b"a",)), bl.Retain(before_offset=1)], ids=str
+    "verb", [bl.Conversion(compression="zstd"), bl.Erasure(keys=(b"a",)), bl.Retention(before_offset=1)], ids=str
 )
 def test_verbs_that_settings_do_not_decide_warn(data, verb):
     with pytest.warns(
@@ -286,7 +288,7 @@ def test_a_brokers_file_is_a_cure_that_leaves_a_warning(data, tmp_path):
     file = tmp_path / "server.properties"
     file.write_text("log.cleaner.min.compaction.lag.ms=86400000\n")
     with pytest.warns(UserWarning, match="the topics' own settings, and those set at runtime, are not known"):
-        (done,) = bl.rewrite(bl.Compact(), data, topics=["plain"], broker_config=file)
+        (done,) = bl.rewrite(bl.Compaction(), data, topics=["plain"], broker_config=file)
     setting = done.report.settings["min_compaction_lag_ms"]
     assert (setting.value, setting.source) == (86_400_000, str(file))
     assert done.report.settings["delete_retention_ms"].source == "assumed"
@@ -295,7 +297,7 @@ def test_a_brokers_file_is_a_cure_that_leaves_a_warning(data, tmp_path):
 
 def test_the_metadata_log_is_found_among_the_paths(data, metadata):
     """As a job over all disks of a broker names them."""
-    (done,) = rewrite_each(bl.Compact(), [metadata, data], topics=["plain"])
+    (done,) = rewrite_each(bl.Compaction(), [metadata, data], topics=["plain"])
     assert done.report.settings["min_compaction_lag_ms"].source == "cluster default"
 
 
@@ -331,7 +333,9 @@ def rows(partition):
     return [offset for rows in bl.Log(partition).read() for offset in rows["offset"].to_pylist()]
 
 
-@pytest.mark.parametrize("verb", [bl.Compact(), bl.Retain(retention_bytes=1), bl.Retain(retention_ms=1)], ids=str)
+@pytest.mark.parametrize(
+    "verb", [bl.Compaction(), bl.Retention(retention_bytes=1), bl.Retention(retention_ms=1)], ids=str
+)
 @pytest.mark.parametrize("dry_run", [True, False])
 def test_no_record_goes_by_defaults_where_there_never_was_a_metadata_log(without_metadata, verb, dry_run):
     """Those of a topic with a lag of its own went."""
@@ -341,10 +345,10 @@ def test_no_record_goes_by_defaults_where_there_never_was_a_metadata_log(without
 
 
 def test_what_is_given_is_enough_where_there_never_was_a_metadata_log(without_metadata):
-    (done,) = bl.rewrite(bl.Retain(retention_bytes=1, cleanup_policy="compact"), without_metadata)
+    (done,) = bl.rewrite(bl.Retention(retention_bytes=1, cleanup_policy="compact"), without_metadata)
     assert done.report.deleted_segments == 0
     assert done.report.settings["cleanup_policy"].source == "option"
-    (done,) = bl.rewrite(bl.Compact(**EXPLICIT), without_metadata)
+    (done,) = bl.rewrite(bl.Compaction(**EXPLICIT), without_metadata)
     assert done.report.total("kept") == 1
     assert {name: setting.source for name, setting in done.report.settings.items()} == {
         "min_compaction_lag_ms": "option",
@@ -360,7 +364,7 @@ def test_a_brokers_file_is_a_cure_there_too(without_metadata, tmp_path):
     file = tmp_path / "server.properties"
     file.write_text("log.cleaner.min.compaction.lag.ms=0\n")
     with pytest.warns(UserWarning, match="the topic's own settings of t are not known, .*: there is no metadata log"):
-        (done,) = bl.rewrite(bl.Compact(), without_metadata, broker_config=file)
+        (done,) = bl.rewrite(bl.Compaction(), without_metadata, broker_config=file)
     found = [done.report.settings[name].source for name in ("min_compaction_lag_ms", "delete_retention_ms")]
     assert found == [str(file), "assumed"]
 
@@ -373,7 +377,7 @@ def test_a_brokers_file_does_not_make_a_topic_known_that_the_metadata_do_not_nam
     file.write_text("node.id=1\n")
     words = f"own settings of renamed are not known, .*: the metadata log in {metadata} has"
     with pytest.warns(UserWarning, match=words):
-        (done,) = bl.rewrite(bl.Compact(), data, topics=["renamed"], broker_config=file, metadata=metadata)
+        (done,) = bl.rewrite(bl.Compaction(), data, topics=["renamed"], broker_config=file, metadata=metadata)
     assert done.report.settings["min_compaction_lag_ms"].source == "cluster default"
     assert done.report.settings["max_compaction_lag_ms"].source == "assumed"
 
@@ -386,10 +390,10 @@ def test_the_metadata_that_are_named_count_for_a_partition_that_stands_alone(dat
     set_replicas(image, "own", 0, replicas)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("brokerless.metadata.log.cluster_image", lambda _: image)
-        (done,) = bl.rewrite(bl.Compact(), alone, metadata=metadata)
+        (done,) = bl.rewrite(bl.Compaction(), alone, metadata=metadata)
         assert (done.report.skip_reason, done.report.total("kept")) == ("", 1)
         assert done.report.settings["min_compaction_lag_ms"].source == "topic"
-        (erased,) = bl.rewrite(bl.Erase(keys=(b"x",)), alone, metadata=metadata)
+        (erased,) = bl.rewrite(bl.Erasure(keys=(b"x",)), alone, metadata=metadata)
         assert erased.report.may_have_replicas == (len(replicas) > 1)
 
 
@@ -397,7 +401,7 @@ def test_the_brokers_file_says_whose_runtime_settings_count_for_a_partition_that
     alone = shutil.copytree(data / "own-0", tmp_path / "elsewhere/own-0")
     file = tmp_path / "server.properties"
     file.write_text("node.id=1\n")
-    (done,) = bl.rewrite(bl.Compact(), alone, metadata=metadata, broker_config=file, dry_run=True)
+    (done,) = bl.rewrite(bl.Compaction(), alone, metadata=metadata, broker_config=file, dry_run=True)
     assert done.report.settings["delete_retention_ms"] == Setting(5, "broker 1")
 
 
@@ -407,7 +411,7 @@ def test_the_high_watermark_is_named_where_it_limits_a_compaction(data, metadata
     set_replicas(image, "own", 0, (1, 2))
     monkeypatch.setattr("brokerless.metadata.log.cluster_image", lambda _: image)
     (data / checkpoints.HIGH_WATERMARKS).write_text("0\n1\nown 0 0\n")
-    (done,) = bl.rewrite(bl.Compact(), data, topics=["own"], dry_run=True, metadata=metadata)
+    (done,) = bl.rewrite(bl.Compaction(), data, topics=["own"], dry_run=True, metadata=metadata)
     words = "records from the high watermark on may not be on other brokers yet"
     assert done.report.skip_reason == f"nothing to compact below offset 0: {words}"
 
@@ -416,7 +420,7 @@ def test_a_conversion_names_the_settings_that_it_uses(data, metadata, tmp_path):
     file = tmp_path / "server.properties"
     file.write_text("compression.zstd.level=7\n")
     where = {"topics": ["plain"], "dry_run": True, "metadata": metadata, "broker_config": file}
-    (done,) = bl.rewrite(bl.Convert(compression="zstd"), data, **where)
+    (done,) = bl.rewrite(bl.Conversion(compression="zstd"), data, **where)
     assert done.report.to_dict()["settings"] == {
         "segment_bytes": {"value": 1 << 30, "source": "default"},
         "compression_zstd_level": {"value": 7, "source": str(file)},
@@ -424,9 +428,9 @@ def test_a_conversion_names_the_settings_that_it_uses(data, metadata, tmp_path):
     assert done.report.lines()[-1] == (
         f"settings: segment_bytes=1073741824 (default); compression_zstd_level=7 ({file})"
     )
-    (done,) = bl.rewrite(bl.Convert(compression="zstd", compression_level=2), data, **where)
+    (done,) = bl.rewrite(bl.Conversion(compression="zstd", compression_level=2), data, **where)
     assert done.report.settings["compression_zstd_level"] == Setting(2, "option")
-    (done,) = bl.rewrite(bl.Convert(compression="snappy"), data, **where)
+    (done,) = bl.rewrite(bl.Conversion(compression="snappy"), data, **where)
     assert list(done.report.settings) == ["segment_bytes"]
 
 

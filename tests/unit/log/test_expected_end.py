@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import brokerless as bl
-from brokerless import Compact, Convert, Erase, Retain, TruncateTo, rewrite
+from brokerless import Compaction, Conversion, Erasure, Retention, Truncation, rewrite
 from brokerless.inspection.findings import findings
 from brokerless.layout import checkpoints
 from brokerless.log_dir.recover import recovered
@@ -19,11 +19,11 @@ from support.damage import cut, overwrite, remove
 from support.log_files import batch
 
 VERBS = [
-    Compact(roll=True),
-    Convert(compression="gzip"),
-    Erase(keys=(b"k",)),
-    Retain(retention_bytes=1),
-    TruncateTo(offset=3),
+    Compaction(roll=True),
+    Conversion(compression="gzip"),
+    Erasure(keys=(b"k",)),
+    Retention(retention_bytes=1),
+    Truncation(offset=3),
 ]
 CUT = "t-0 ends at 8; recovery-point-offset-checkpoint says 9, replication-offset-checkpoint says 9, .*: offsets 8 to 8"
 REMOVED = "offsets 3 to 5 are lost: 0+3.log is missing, but its indexes are here"
@@ -93,7 +93,7 @@ def test_no_verb_goes_on_without_them_and_the_evidence_stays(data, tmp_path, los
     """Done, exit 0, and the checkpoints written anew: nobody could tell any more that there had been others."""
     missing = lose(data)
     before = contents(data)
-    where = {"in place": {}, "copy": {"to": tmp_path / "new"}, "dry run": {"dry_run": True}}[how]
+    where = {"in place": {}, "copy": {"output": tmp_path / "new"}, "dry run": {"dry_run": True}}[how]
     with pytest.raises(bl.errors.CorruptRecordError, match=f"records are missing at .*: {missing}"):
         rewrite(verb, data, topics=["t"], **where)
     assert contents(data) == before
@@ -281,14 +281,14 @@ DAMAGE = {
 
 
 @pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
-@pytest.mark.parametrize("verb", [Retain(before_offset=3), TruncateTo(offset=9), Compact()])
+@pytest.mark.parametrize("verb", [Retention(before_offset=3), Truncation(offset=9), Compaction()])
 def test_a_copy_says_which_damage_it_has(data, tmp_path, damage, verb):
     """Done, exit 0, and the damage of the old directory is in the new one."""
     newest = data / "t-0" / f"{6:020d}.log"
     damage(newest, newest.stat().st_size // 3)
     with pytest.raises(bl.errors.CorruptRecordError):
         values(data / "t-0")
-    (done,) = rewrite(verb, data, topics=["t"], to=tmp_path / "new")
+    (done,) = rewrite(verb, data, topics=["t"], output=tmp_path / "new")
     (lost, *_) = done.damage
     assert lost.path == str(tmp_path / "new" / "t-0" / newest.name)
     assert 6 <= lost.start_offset <= lost.end_offset <= 9
@@ -317,10 +317,10 @@ def test_what_a_copy_leaves_out_is_told_by_offsets_that_rise(data, tmp_path):
     newest = data / "t-0" / f"{6:020d}.log"
     DAMAGE["batches in another order"](newest, newest.stat().st_size // 3)
     with pytest.raises(bl.errors.CorruptRecordError, match="offset 6 is below 8"):
-        rewrite(TruncateTo(offset=8), data, topics=["t"], to=tmp_path / "new")
+        rewrite(Truncation(offset=8), data, topics=["t"], output=tmp_path / "new")
 
 
-@pytest.mark.parametrize("verb", [Erase(keys=(b"x",)), Convert(magic=2)])
+@pytest.mark.parametrize("verb", [Erasure(keys=(b"x",)), Conversion(magic=2)])
 @pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
 @pytest.mark.parametrize("base", [0, 6])
 def test_a_verb_that_reads_everything_refuses_damage_where_nothing_is_to_change(data, verb, damage, base):
@@ -347,7 +347,7 @@ def test_no_cut_is_made_by_a_header_that_is_damaged(data, tmp_path):
     with pytest.raises(
         bl.errors.CorruptRecordError, match=r"crc mismatch .* the batch with last offset \d+ may or may not be behind"
     ):
-        rewrite(TruncateTo(offset=8), data, topics=["t"], to=tmp_path / "new")
+        rewrite(Truncation(offset=8), data, topics=["t"], output=tmp_path / "new")
 
 
 @pytest.mark.parametrize("level", ["read_uncommitted", "read_committed"])

@@ -108,7 +108,7 @@ def test_a_repair_makes_the_batch_anew(tmp_path):
     BROKEN["offset-overlap"](data)
     before = read(bl.Log(data / "t-0"))
     assert [row[0] for row in before] == list(range(25))
-    repaired = bl.repair(data, to=tmp_path / "new")
+    repaired = bl.repair(data, output=tmp_path / "new")
     assert repaired.ranges == []
     assert list(bl.check(tmp_path / "new")) == []
     after = bl.Log(tmp_path / "new/t-0")
@@ -168,7 +168,7 @@ def test_all_fields_of_the_batch_stay(tmp_path, compression, timestamp_type):
         "leaderEpoch",
     ]
     before = bl.Log(data / "t-0").read(columns=columns).read_all()
-    bl.repair(data, to=tmp_path / "new")
+    bl.repair(data, output=tmp_path / "new")
     assert bl.Log(tmp_path / "new/t-0").read(columns=columns).read_all() == before
     scanned = [
         [row for part in bl.Log(one / "t-0").scan() for row in part.to_pylist()] for one in (data, tmp_path / "new")

@@ -173,7 +173,7 @@ def test_a_segment_that_a_conversion_made_larger_is_read_whole_or_not_at_all(tmp
         [split] = log.plan(end_offset=200)
         log_dir.log("t", 0).append(batch(0, [b"more"]))
         log_dir.log("t", 0).roll()
-        log_dir.log("t", 0).run(bl.Convert(compression="none"))
+        log_dir.log("t", 0).run(bl.Conversion(compression="none"))
     if segment_bytes < 1 << 20:
         with pytest.raises(FileNotFoundError, match="read again"):
             list(bl.read_split(split))

@@ -87,11 +87,11 @@ def test_what_is_appended_does_not_move_the_start(data):
 @pytest.mark.parametrize(
     "verb",
     [
-        bl.Convert(compression="gzip"),
-        bl.Convert(compression="none"),
-        bl.Erase(keys=(b"nobody",), local_only=True),
-        bl.Retain(before_offset=0),
-        bl.TruncateTo(offset=1 << 40),
+        bl.Conversion(compression="gzip"),
+        bl.Conversion(compression="none"),
+        bl.Erasure(keys=(b"nobody",), local_only=True),
+        bl.Retention(before_offset=0),
+        bl.Truncation(offset=1 << 40),
     ],
     ids=["gzip", "none", "erase", "retain", "until"],
 )
@@ -101,7 +101,9 @@ def test_the_remote_part_is_known_after_a_rewrite(data, verb):
     assert starts(data) == before
 
 
-@pytest.mark.parametrize("verb", [bl.Convert(compression="none"), bl.Convert(sole_replica=True, batch_size=1 << 20)])
+@pytest.mark.parametrize(
+    "verb", [bl.Conversion(compression="none"), bl.Conversion(sole_replica=True, batch_size=1 << 20)]
+)
 def test_segments_of_a_tiered_log_are_not_divided(data, verb):
     """A broker uploads no segment behind which no producer snapshot is."""
     (result,) = rewrite(verb, data, topics=["tiered-zstd"])
@@ -109,13 +111,13 @@ def test_segments_of_a_tiered_log_are_not_divided(data, verb):
 
 
 def test_a_copy_knows_the_remote_part(data, tmp_path):
-    rewrite(bl.Convert(compression="gzip"), data, topics=list(LOCAL_START), to=tmp_path / "copy")
+    rewrite(bl.Conversion(compression="gzip"), data, topics=list(LOCAL_START), output=tmp_path / "copy")
     assert starts(tmp_path / "copy") == starts(data)
 
 
 def test_the_start_moves_in_the_remote_part(data):
     """DeleteRecords: what is here stays, and a broker deletes the remote segments below."""
-    (result,) = rewrite(bl.Retain(before_offset=100), data, topics=["tiered-plain"])
+    (result,) = rewrite(bl.Retention(before_offset=100), data, topics=["tiered-plain"])
     assert (result.report.deleted_segments, result.report.log_start_offset) == (0, 100)
     checkpointed, epochs, _ = starts(data)["tiered-plain"]
     assert (checkpointed, epochs) == (100, [(0, 100)])
@@ -123,7 +125,7 @@ def test_the_start_moves_in_the_remote_part(data):
 
 def test_the_start_moves_to_where_the_files_begin_and_is_still_told(data):
     """Without an entry a broker with remote storage takes 0 for the start: what was deleted is back."""
-    rewrite(bl.Retain(before_offset=290), data, topics=["tiered-plain"])
+    rewrite(bl.Retention(before_offset=290), data, topics=["tiered-plain"])
     assert starts(data)["tiered-plain"][0] == 290
     next(open_all(data))
     assert starts(data)["tiered-plain"][0] == 290
@@ -132,12 +134,12 @@ def test_the_start_moves_to_where_the_files_begin_and_is_still_told(data):
 @pytest.mark.parametrize(
     ("verb", "words"),
     [
-        (bl.Erase(keys=(b"k",)), "its offsets 0 to 289 are in remote storage.*local_only"),
-        (bl.Retain(retention_bytes=1), "is tiered"),
-        (bl.Retain(retention_ms=1), "is tiered"),
-        (bl.TruncateTo(offset=100), "is tiered"),
-        (bl.Compact(roll=True), "brokers do not compact tiered topics"),
-        (bl.Convert(magic=1, drop={"producers", "headers"}), "leader epochs"),
+        (bl.Erasure(keys=(b"k",)), "its offsets 0 to 289 are in remote storage.*local_only"),
+        (bl.Retention(retention_bytes=1), "is tiered"),
+        (bl.Retention(retention_ms=1), "is tiered"),
+        (bl.Truncation(offset=100), "is tiered"),
+        (bl.Compaction(roll=True), "brokers do not compact tiered topics"),
+        (bl.Conversion(magic=1, drop={"producers", "headers"}), "leader epochs"),
     ],
 )
 def test_what_would_leave_remote_records_behind_is_refused(data, verb, words):
@@ -151,7 +153,7 @@ def test_what_would_leave_remote_records_behind_is_refused(data, verb, words):
 
 
 def test_erasing_here_alone_says_what_stays(data):
-    (result,) = rewrite(bl.Erase(key_prefixes=(b"k",), local_only=True), data, topics=["tiered-plain"])
+    (result,) = rewrite(bl.Erasure(key_prefixes=(b"k",), local_only=True), data, topics=["tiered-plain"])
     active = bl.Log(data / "tiered-plain-0").segments[-1].base_offset
     assert result.report.remote_offsets == (0, active)
     said = f"not searched: remote storage, which may have offsets 0 to {active - 1} and keeps them"
@@ -166,7 +168,7 @@ def test_erasing_says_that_what_is_here_may_be_in_remote_storage_too(tmp_path):
         for number in range(3):
             log.append(batch(0, [b"%d" % number]))
             log.roll()
-    erase = bl.Erase(key_prefixes=(b"k",), local_only=True)
+    erase = bl.Erasure(key_prefixes=(b"k",), local_only=True)
     for dry_run in (True, False):
         (result,) = rewrite(erase, tmp_path / "data", topics=["t"], dry_run=dry_run)
         assert result.report.remote_offsets == (0, 3)
@@ -192,9 +194,9 @@ def test_the_epochs_alone_tell_of_the_remote_part(untold):
     log = bl.Log(untold)
     assert (log.log_start_offset, log.local_log_start_offset) == (0, 290)
     with pytest.raises(ValueError, match="its offsets 0 to 289 are in remote storage"):
-        rewrite(bl.Erase(keys=(b"k",)), untold)
-    rewrite(bl.Convert(compression="gzip"), untold)
-    rewrite(bl.Erase(key_prefixes=(b"k",), local_only=True), untold)
+        rewrite(bl.Erasure(keys=(b"k",)), untold)
+    rewrite(bl.Conversion(compression="gzip"), untold)
+    rewrite(bl.Erasure(key_prefixes=(b"k",), local_only=True), untold)
     assert told() == before
     assert bl.Log(untold).log_start_offset == 0
 

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 import brokerless as bl
 from brokerless import _native
 from brokerless.log.offset_range import end_at, start_at
-from brokerless.rewriting.retain import Retain
+from brokerless.rewriting.retain import Retention
 from brokerless.rewriting.run import rewrite
-from brokerless.rewriting.truncate_to import TruncateTo
+from brokerless.rewriting.truncate import Truncation
 from brokerless.serving.directory import ServedDirectory
 from support.log_files import NOW
 
@@ -178,7 +178,7 @@ def check(path, segments, timestamp, form=FORMATS[0], log_start_offset=0):
         assert of_spark(log.files, timestamp, "read_uncommitted", skips=False) == (None if first is None else first[0])
     cut = split if first is None else max(one for one in of_batches.starts if one <= split)
     until = datetime.fromtimestamp(timestamp / 1000, UTC)
-    (*_, (_, high_watermark, _), _, _) = ServedDirectory(path, until=until).partition("t", 0, None)[3]
+    (*_, (_, high_watermark, _), _, _) = ServedDirectory(path, as_of=until).partition("t", 0, None)[3]
     assert high_watermark == max(cut, start)
     if any(index == "lying" for _, index, _ in segments):
         # A broker may not see all of such a log: writers refuse it.
@@ -187,9 +187,9 @@ def check(path, segments, timestamp, form=FORMATS[0], log_start_offset=0):
     # A batch is cut off as a whole: from the first one with a record of that time, also below the start of the log.
     whole = first_since(of_batches.segments, timestamp)
     cut = every[-1] + 1 if whole is None else max(one for one in of_batches.starts if one <= whole[0])
-    (truncated,) = run(TruncateTo(timestamp=timestamp))
+    (truncated,) = run(Truncation(timestamp=timestamp))
     assert truncated.report.log_end_offset == max(cut, start)
     # A segment whose newest record is younger stays, and so do those behind it.
     old = [max(when for _, when in of_segment) < timestamp for of_segment in of_batches.segments]
-    (retained,) = run(Retain(retention_ms=int(time.time() * 1000) - timestamp + APART // 2, cleanup_policy="delete"))
+    (retained,) = run(Retention(retention_ms=int(time.time() * 1000) - timestamp + APART // 2, cleanup_policy="delete"))
     assert retained.report.deleted_segments == [*old, False].index(False)

@@ -259,7 +259,7 @@ def test_a_string_is_not_taken_for_its_letters(golden, tmp_path):
         lambda: log.read(columns="offset"),
         lambda: directory.logs(topics="orders"),
         lambda: directory.logs(partitions="0"),
-        lambda: bl.rewrite(bl.Compact(), tmp_path, topics="orders"),
+        lambda: bl.rewrite(bl.Compaction(), tmp_path, topics="orders"),
         lambda: profile(None, tmp_path, topics="orders"),
         lambda: profile(None, tmp_path, by="topic"),
         lambda: check(None, tmp_path, topics="orders"),

@@ -204,7 +204,7 @@ def test_a_topic_of_which_old_checkpoints_are_here_begins_at_0(tmp_path):
         with bl.create_log_dir(path, kraft=kraft) as log_dir:
             log_dir.create_topic("t")
             log_dir.log("t", 0).append(batch(0, [b"v"] * 9, timestamp=NOW))
-            assert log_dir.log("t", 0).run(bl.Retain(before_offset=5)).log_start_offset == 5
+            assert log_dir.log("t", 0).run(bl.Retention(before_offset=5)).log_start_offset == 5
         shutil.rmtree(path / "t-0")
         with bl.open_log_dir(path) as log_dir:
             if not kraft:

@@ -61,7 +61,7 @@ def test_opening_a_log_that_would_lose_sound_batches_is_refused(data):
     words = r"loses 92 sound records behind it, offsets 8 to 99 .* nothing was changed. `brokerless recover`"
     with bl.open_log_dir(data) as log_dir, pytest.raises(bl.errors.CorruptRecordError, match=words):
         log_dir.log("t", 0)
-    for verb in (bl.Convert(compression="zstd"), bl.Retain(retention_bytes=1), bl.Compact(roll=True)):
+    for verb in (bl.Conversion(compression="zstd"), bl.Retention(retention_bytes=1), bl.Compaction(roll=True)):
         for dry_run in (True, False):
             with pytest.raises(bl.errors.CorruptRecordError, match="brokerless recover"):
                 rewrite(verb, data, topics=["t"], dry_run=dry_run)
@@ -85,9 +85,9 @@ def test_what_recovery_cuts_off_is_counted_and_set_aside(data):
     # Nobody takes it for a part of the log.
     assert bl.Log(data / "t-0").log_end_offset == 7
     assert list(recovered(str(data))) == [("t-0", [])]
-    (result,) = rewrite(bl.Erase(keys=(b"k",)), data, topics=["t"], dry_run=True)
+    (result,) = rewrite(bl.Erasure(keys=(b"k",)), data, topics=["t"], dry_run=True)
     assert {f"{data}/t-0/{name}" for name in names} <= set(result.report.leftovers)
-    rewrite(bl.Convert(compression="zstd"), data, topics=["t"], to=data.parent / "copy")
+    rewrite(bl.Conversion(compression="zstd"), data, topics=["t"], output=data.parent / "copy")
     assert set_aside(data.parent / "copy") == ([], b"")
 
 
@@ -151,7 +151,7 @@ def test_a_refused_conversion_has_changed_nothing(tmp_path):
     (tmp_path / "data" / checkpoints.CLEAN_SHUTDOWN).unlink()
     before = contents(tmp_path / "data")
     with pytest.raises((ValueError, bl.errors.CorruptRecordError)):
-        rewrite(bl.Convert(compression="zstd"), tmp_path / "data", topics=["t"])
+        rewrite(bl.Conversion(compression="zstd"), tmp_path / "data", topics=["t"])
     assert contents(tmp_path / "data") == before
 
 

@@ -64,7 +64,7 @@ def test_a_topic_made_meanwhile_with_other_settings_is_refused(tmp_path):
 def test_overwriting_forgets_what_was_known_of_the_old_topic(tmp_path):
     written(tmp_path / "d", *range(100))
     with bl.open_log_dir(tmp_path / "d") as log_dir:
-        log_dir.log("t", 0).run(bl.Retain(before_offset=60))
+        log_dir.log("t", 0).run(bl.Retention(before_offset=60))
     written(tmp_path / "d", 1, 2, overwrite=True)
     assert values(tmp_path / "d") == [1, 2]
     assert bl.LogDirFiles(str(tmp_path / "d")).log_start_offsets == {}
@@ -266,7 +266,7 @@ def test_a_new_topic_begins_at_0_whatever_checkpoints_say_of_an_old_one(tmp_path
     with bl.create_log_dir(tmp_path / "d", kraft=False) as log_dir:
         log_dir.create_topic("t")
         log_dir.log("t", 0).append(batch(0, [b"v"] * 9, timestamp=NOW))
-        log_dir.log("t", 0).run(bl.Retain(before_offset=5))
+        log_dir.log("t", 0).run(bl.Retention(before_offset=5))
     shutil.rmtree(tmp_path / "d/t-0")
     written(tmp_path / "d", 1, 2, sole_replica=True)
     assert values(tmp_path / "d") == [1, 2]
@@ -287,7 +287,7 @@ def test_what_is_no_file_in_a_partition_is_passed_over(tmp_path):
     (tmp_path / "d/t-0/gone.txt").symlink_to("nowhere")
     os.mkfifo(tmp_path / "d/t-0/pipe")
     written(tmp_path / "d", 2)
-    bl.rewrite(bl.Retain(retention_ms=1 << 60), tmp_path / "d", topics=["t"], to=tmp_path / "copy")
+    bl.rewrite(bl.Retention(retention_ms=1 << 60), tmp_path / "d", topics=["t"], output=tmp_path / "copy")
     assert values(tmp_path / "d") == values(tmp_path / "copy") == [1, 2]
 
 

@@ -91,13 +91,13 @@ def test_an_index_goes_on_behind_its_last_whole_entry(tmp_path, kind, entry, str
 def test_what_records_are_deleted_up_to_the_end_of_needs_no_snapshot(tmp_path):
     with open_log(tmp_path / "t-0") as log:
         log.append(batch(0, [b"v"], timestamp=NOW, producer_id=1, base_sequence=0))
-        log.run(bl.Retain(before_offset=1))
+        log.run(bl.Retention(before_offset=1))
     assert not list((tmp_path / "t-0").glob("*.snapshot"))
     with open_log(tmp_path / "u-0") as log:
         log.append(batch(0, [b"v"], timestamp=NOW, producer_id=1, base_sequence=0))
         log.roll()
         log.append(batch(0, [b"v"], timestamp=NOW, producer_id=1, base_sequence=1))
-        log.run(bl.Retain(before_offset=1))
+        log.run(bl.Retention(before_offset=1))
     assert (tmp_path / "u-0" / file_names.segment_file(2, file_names.SNAPSHOT)).exists()
 
 
@@ -129,8 +129,8 @@ def test_the_cleaner_does_not_follow_transactions_that_were_aborted_below_the_lo
             log.append(batch(0, [value], keys=[b"b"], timestamp=NOW))
         log.roll()
         log.append(batch(0, [b"4"], keys=[b"c"], timestamp=NOW))
-        log.run(bl.Retain(before_offset=2))
-        log.run(bl.Compact())
+        log.run(bl.Retention(before_offset=2))
+        log.run(bl.Compaction())
     found = _native.scan((directory / file_names.segment_file(0, file_names.LOG)).read_bytes())[0].to_pylist()
     assert [(row["base_offset"], row["records_count"], row["is_control"]) for row in found] == [
         (0, 1, False),

@@ -14,7 +14,7 @@ from brokerless.errors import CorruptRecordError
 from brokerless.layout.replication import SOLE, Replication
 from brokerless.layout.topic_config import TopicConfig
 from brokerless.metadata.topic_settings import Cluster
-from brokerless.rewriting.convert import Convert
+from brokerless.rewriting.convert import Conversion
 from brokerless.rewriting.run import rewrite
 from support.drop_batches import headers, written
 from support.kafka_answers import CONSUMED_COLUMNS, as_consumed, consumed, partitions
@@ -53,7 +53,7 @@ def test_what_the_consumer_returned_is_there_in_format_2(golden, copied, log_dir
     for partition in partitions(golden, log_dir):
         path = copied(log_dir, partition)
         end = bl.Log(path).log_end_offset
-        report = convert(path, Convert(magic=2, compression=codec))
+        report = convert(path, Conversion(magic=2, compression=codec))
         assert report.dropped_timestamps == report.dropped_producers == report.dropped_control_batches == 0
         for isolation_level in ("read_uncommitted", "read_committed"):
             found = as_consumed(bl.Log(path).read(isolation_level=isolation_level, columns=CONSUMED_COLUMNS))
@@ -73,7 +73,7 @@ def test_what_a_read_committed_consumer_returned_is_there_in_old_formats(golden,
     for partition in partitions(golden, log_dir):
         path = copied(log_dir, partition)
         end = bl.Log(path).log_end_offset
-        convert(path, Convert(magic=magic, compression="gzip", drop=DROPPING))
+        convert(path, Conversion(magic=magic, compression="gzip", drop=DROPPING))
         expected = consumed(golden, log_dir, partition, "read_committed")
         found = as_consumed(bl.Log(path).read(columns=CONSUMED_COLUMNS))
         assert [as_old(row, magic) for row in expected] == [as_old(row, magic) for row in found], partition
@@ -99,7 +99,7 @@ def test_what_old_formats_lack_is_refused_unless_asked_for(copied, partition):
     path = copied("kafka-4.1", partition)
     before = {p.name: p.read_bytes() for p in path.glob("*.log")}
     with pytest.raises(ValueError, match=r"\.log: .*which magic 1 cannot store: drop (headers|producers)"):
-        convert(path, Convert(magic=1, compression="none"))
+        convert(path, Conversion(magic=1, compression="none"))
     assert {p.name: p.read_bytes() for p in path.glob("*.log")} == before
     assert not list(path.glob("*.cleaned"))
 
@@ -110,8 +110,8 @@ def test_there_and_back_gives_the_same_bytes(golden, copied):
         if all(b["compression"] == "none" for b in headers(golden / "logs" / "kafka-4.1" / partition)):
             path = copied("kafka-4.1", partition)
             before = {p.name: p.read_bytes() for p in path.glob("*.log")}
-            convert(path, Convert(compression="lz4"))
-            convert(path, Convert(compression="none"))
+            convert(path, Conversion(compression="lz4"))
+            convert(path, Conversion(compression="none"))
             assert {p.name: p.read_bytes() for p in path.glob("*.log")} == before, partition
 
 
@@ -122,8 +122,8 @@ def test_up_and_back_down_gives_the_same_rows(golden, copied, log_dir):
         path = copied(log_dir, partition)
         before = rows(path)
         if {b["magic"] for b in headers(path)} == {magic}:
-            convert(path, Convert(magic=2))
-            convert(path, Convert(magic=magic))
+            convert(path, Conversion(magic=2))
+            convert(path, Conversion(magic=magic))
             assert rows(path) == before, partition
 
 
@@ -133,7 +133,7 @@ def test_joined_batches_hold_the_rows_sequences_and_transactions_that_they_held(
     for partition in partitions(golden, "kafka-4.1"):
         path = copied("kafka-4.1", partition)
         before, committed, batches = rows(path), rows(path, "read_committed"), len(headers(path))
-        convert(path, Convert(batch_size=1 << 20))
+        convert(path, Conversion(batch_size=1 << 20))
         assert rows(path) == before, partition
         assert rows(path, "read_committed") == committed, partition
         fewer += batches - len(headers(path))
@@ -149,7 +149,7 @@ def test_the_log_ends_where_it_did_though_markers_and_undecided_records_went(tmp
         batch(4, [b"open"], producer_id=2, base_sequence=0, transactional=True),
         batch(5, [b"behind"]),
     )
-    report = convert(path, Convert(magic=1, drop=DROPPING))
+    report = convert(path, Conversion(magic=1, drop=DROPPING))
     assert (report.dropped_producers, report.dropped_control_batches, report.dropped_undecided_records) == (1, 1, 2)
     assert [row["value"] for row in rows(path)] == [b"a", b"b", b"committed"]
     log = bl.Log(path)
@@ -168,9 +168,9 @@ def message(value):
 def test_a_segment_that_outgrows_its_size_is_split(tmp_path):
     batches = [batch(10 * i, [b"x" * 500] * 10) for i in range(20)]
     path = written(tmp_path / "t-0", *batches)
-    convert(path, Convert(compression="zstd"))
+    convert(path, Conversion(compression="zstd"))
     before = rows(path)
-    report = convert(path, Convert(compression="none"), segment_bytes=20_000)
+    report = convert(path, Conversion(compression="none"), segment_bytes=20_000)
     assert (report.replaced_segments, report.new_segments) == (1, 7)
     assert rows(path) == before
     segments = bl.Log(path).segments
@@ -181,7 +181,7 @@ def test_a_segment_that_outgrows_its_size_is_split(tmp_path):
 def test_nothing_is_replaced_where_nothing_changes(tmp_path):
     path = written(tmp_path / "t-0", batch(0, [b"a"]))
     inode = (path / f"{0:020d}.log").stat().st_ino
-    report = convert(path, Convert(magic=2, compression="none"))
+    report = convert(path, Conversion(magic=2, compression="none"))
     assert (report.replaced_segments, report.changed_batches, report.bytes_before) == (0, 0, report.bytes_after)
     assert (path / f"{0:020d}.log").stat().st_ino == inode
 
@@ -189,9 +189,9 @@ def test_nothing_is_replaced_where_nothing_changes(tmp_path):
 def test_a_dry_run_says_the_same_and_changes_nothing(copied):
     path = copied("kafka-4.1", "multi-partition-0", "__cluster_metadata-0") / "multi-partition-0"
     before = {p.name: p.read_bytes() for p in path.iterdir()}
-    (planned,) = rewrite(Convert(compression="zstd"), path, dry_run=True)
+    (planned,) = rewrite(Conversion(compression="zstd"), path, dry_run=True)
     assert {p.name: p.read_bytes() for p in path.iterdir()} == before
-    (done,) = rewrite(Convert(compression="zstd"), path)
+    (done,) = rewrite(Conversion(compression="zstd"), path)
     assert planned.report == done.report
     assert json.loads(json.dumps(done.report.to_dict()))["changed_batches"] == done.report.changed_batches > 0
 
@@ -201,7 +201,7 @@ def test_modification_times_move_along(tmp_path):
     path = written(tmp_path / "t-0", batch(0, [b"a"]))
     log = path / f"{0:020d}.log"
     os.utime(log, ns=(NOW * 1_000_000,) * 2)
-    convert(path, Convert(magic=0))
+    convert(path, Conversion(magic=0))
     assert log.stat().st_mtime_ns == NOW * 1_000_000
 
 
@@ -212,7 +212,7 @@ def test_damage_is_met_and_the_log_stays(tmp_path):
     content[-1] ^= 1
     log.write_bytes(content)
     with pytest.raises(CorruptRecordError, match="crc mismatch") as error:
-        convert(path, Convert(compression="zstd"))
+        convert(path, Conversion(compression="zstd"))
     assert (error.value.base_offset, error.value.path) == (1, str(log))
     assert log.read_bytes() == content
     assert not list(path.glob("*.cleaned"))
@@ -230,7 +230,7 @@ def test_a_damaged_offset_costs_no_record(tmp_path, offset, at, message):
     content[size : size + 8] = offset.to_bytes(8, "big")
     log.write_bytes(content)
     with pytest.raises(CorruptRecordError, match=message) as error:
-        convert(path, Convert(magic=1, drop=frozenset({"producers"})))
+        convert(path, Conversion(magic=1, drop=frozenset({"producers"})))
     assert (error.value.path, error.value.position) == (str(log), at * size)
     assert log.read_bytes() == content
 
@@ -241,7 +241,7 @@ def test_a_preallocated_tail_is_no_damage(tmp_path):
     settings = TopicConfig(preallocate=True, segment_bytes=1 << 20)
     with LogWriter.open(str(path), config=settings, is_clean=True) as log:
         log.append(batch(0, [b"a"], timestamp=log.state().now))
-        log.run(Convert(compression="gzip"))
+        log.run(Conversion(compression="gzip"))
         log.append(batch(0, [b"b"], timestamp=log.state().now))
     assert [row["value"] for row in rows(path)] == [b"a", b"b"]
 
@@ -260,14 +260,14 @@ def test_a_preallocated_tail_is_no_damage(tmp_path):
 )
 def test_a_conversion_that_cannot_be_is_refused_at_once(options, message):
     with pytest.raises(ValueError, match=message):
-        Convert(**options)
+        Conversion(**options)
 
 
 def test_a_log_without_its_producers_goes_to_any_cluster(copied, tmp_path):
     """Its records stay in format 2, with headers and leader epochs; aborted ones and markers go."""
     path = copied("kafka-4.1", "txn-commit-abort-0")
     before, epochs = rows(path, "read_committed", CONSUMED_COLUMNS), bl.Log(path).leader_epochs
-    convert(path, Convert(drop=frozenset({"producers"})))
+    convert(path, Conversion(drop=frozenset({"producers"})))
     for level in ("read_uncommitted", "read_committed"):
         assert rows(path, level, CONSUMED_COLUMNS) == before
     # As at each load, one that no batch has is forgotten.
@@ -307,11 +307,11 @@ def test_a_high_watermark_never_moves_over_what_other_replicas_may_not_have(copi
     with LogWriter.open(str(path), config=TopicConfig(), is_clean=True, replication=Replication(end, end)) as log:
         assert log.replicated_end == (log.log_end_offset if end is None else end)
         assert log.state().high_watermark == log.replicated_end
-        verb = Convert(batch_size=1 << 16)
+        verb = Conversion(batch_size=1 << 16)
         if end == 0:
             with pytest.raises(ValueError, match=r"may end inside a joined batch.*give sole_replica"):
                 log.run(verb)
-            assert log.run(Convert(batch_size=1 << 16, sole_replica=True)).apart_batches == 0
+            assert log.run(Conversion(batch_size=1 << 16, sole_replica=True)).apart_batches == 0
         else:
             assert log.run(verb).apart_batches == sum(start >= end for start in starts if end is not None)
     left = [row["base_offset"] for batches in bl.Log(path).scan() for row in batches.to_pylist()]
@@ -327,5 +327,5 @@ def test_messages_of_old_formats_are_not_made_a_batch_each(copied):
         LogWriter.open(str(path), config=TopicConfig(), is_clean=True, replication=Replication(0, None)) as log,
         pytest.raises(ValueError, match=r"messages outside any wrapper"),
     ):
-        log.run(Convert(magic=2))
+        log.run(Conversion(magic=2))
     assert {row["magic"] for rows in bl.Log(path).scan() for row in rows.to_pylist()} == {1}

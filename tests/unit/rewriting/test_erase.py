@@ -14,7 +14,7 @@ from brokerless import _native
 from brokerless.append.writer import LogWriter
 from brokerless.errors import CorruptRecordError, UnsupportedFormatError
 from brokerless.layout.topic_config import TopicConfig
-from brokerless.rewriting.erase import Erase, find
+from brokerless.rewriting.erase import Erasure, find
 from brokerless.rewriting.run import rewrite, rewrite_each
 from support.drop_batches import Repeating, headers, written
 from support.log_files import NOW, batch, marker
@@ -54,7 +54,7 @@ def log(tmp_path):
 
 def test_all_records_of_a_key_are_gone_and_no_other(log):
     before = rows(log)
-    report = erase(log, Erase(keys=(b"anna",)))
+    report = erase(log, Erasure(keys=(b"anna",)))
     assert rows(log) == [row for row in before if row["key"] != b"anna"]
     assert (report.erased_records, report.examined_records) == (5, 9)
     assert report.offset_ranges == ((1, 1), (3, 4), (8, 8), (9, 9))
@@ -67,7 +67,7 @@ def test_offsets_markers_and_producers_stay(log):
     kept = [p.read_bytes() for p in sorted(log.glob("*.snapshot"))]
     aborted = [p.read_bytes() for p in log.glob("*.txnindex")]
     end = bl.Log(log).log_end_offset
-    erase(log, Erase(keys=(b"anna",)))
+    erase(log, Erasure(keys=(b"anna",)))
     after = headers(log)
     names = [
         "base_offset",
@@ -94,25 +94,25 @@ def test_a_damaged_transaction_index_is_named_and_the_log_stays(log, version, ti
     index.write_bytes(times * (version.to_bytes(2) + index.read_bytes()[2:]))
     before = {p: p.read_bytes() for p in log.glob("*.log")}
     with pytest.raises((CorruptRecordError, UnsupportedFormatError), match=index.name):
-        erase(log, Erase(keys=(b"anna",)))
+        erase(log, Erasure(keys=(b"anna",)))
     assert {p: p.read_bytes() for p in log.glob("*.log")} == before
 
 
 def test_blank_leaves_keys_and_tombstones(log):
     before = rows(log)
-    report = erase(log, Erase(keys=(b"anna",), blank=True))
+    report = erase(log, Erasure(keys=(b"anna",), blank=True))
     blanked = [{**row, "value": b"" if row["key"] == b"anna" and row["value"] else row["value"]} for row in before]
     assert rows(log) == blanked
     assert (report.erased_records, report.erased_bytes) == (4, 4 * len(SECRET))
     # Nothing is left to be done.
-    assert erase(log, Erase(keys=(b"anna",), blank=True)).replaced_segments == 0
+    assert erase(log, Erasure(keys=(b"anna",), blank=True)).replaced_segments == 0
 
 
 def test_prefixes_and_headers_match_too(tmp_path, log):
-    assert [row["key"] for row in _after(log, Erase(key_prefixes=(b"anna",)))] == [b"bert", b"carl", None]
+    assert [row["key"] for row in _after(log, Erasure(key_prefixes=(b"anna",)))] == [b"bert", b"carl", None]
     encoded = _with_headers([("user", None), ("user", b"anna")], [("user", b"bert")], [("User", b"anna")], [])
     path = written(tmp_path / "h-0", encoded)
-    assert [row["offset"] for row in _after(path, Erase(headers=((b"user", b"anna"),)))] == [1, 2, 3]
+    assert [row["offset"] for row in _after(path, Erasure(headers=((b"user", b"anna"),)))] == [1, 2, 3]
 
 
 def _after(path, verb):
@@ -131,7 +131,7 @@ def _with_headers(*records):
 
 def test_only_segments_that_hold_any_are_replaced(log):
     inodes = {p.name: p.stat().st_ino for p in log.glob("*.log")}
-    report = erase(log, Erase(keys=(b"bert",)))
+    report = erase(log, Erasure(keys=(b"bert",)))
     changed = {p.name for p in log.glob("*.log") if p.stat().st_ino != inodes[p.name]}
     assert changed == {f"{0:020d}.log"}
     assert (report.segments, report.replaced_segments) == (3, 1)
@@ -142,17 +142,17 @@ def test_older_states_beside_the_log_are_named(log):
     gone = log.parent / f"t-0.{'ab' * 16}-delete"
     (log.parent / f"t-1.{'ab' * 16}-delete").mkdir()
     gone.mkdir()
-    report = erase(log, Erase(keys=(b"anna",)))
+    report = erase(log, Erasure(keys=(b"anna",)))
     assert report.leftovers == (str(gone),)
     # Work that may be repeated has a directory of its own beside the log, which is removed at the end.
-    (done,) = rewrite_each(Erase(keys=(b"carl",)), log, runner=Repeating())
+    (done,) = rewrite_each(Erasure(keys=(b"carl",)), log, runner=Repeating())
     assert (done.report.erased_records > 0, done.report.leftovers) == (True, (str(gone),))
     assert f"not searched: {gone}" in report.lines()
 
 
 def test_nothing_found_changes_nothing(log):
     before = {p.name: p.read_bytes() for p in log.iterdir()}
-    report = erase(log, Erase(keys=(b"nobody",)))
+    report = erase(log, Erasure(keys=(b"nobody",)))
     assert (report.erased_records, report.replaced_segments, report.offset_ranges) == (0, 0, ())
     assert {p.name: p.read_bytes() for p in log.glob("*.log")} == {
         name: content for name, content in before.items() if name.endswith(".log")
@@ -161,16 +161,16 @@ def test_nothing_found_changes_nothing(log):
 
 def test_a_dry_run_says_the_same_and_changes_nothing(log):
     before = {p.name: p.read_bytes() for p in log.iterdir()}
-    (planned,) = rewrite(Erase(keys=(b"anna",)), log, dry_run=True)
+    (planned,) = rewrite(Erasure(keys=(b"anna",)), log, dry_run=True)
     assert {p.name: p.read_bytes() for p in log.iterdir()} == before
-    (done,) = rewrite(Erase(keys=(b"anna",)), log)
+    (done,) = rewrite(Erasure(keys=(b"anna",)), log)
     assert replace(planned.report, remaining_records=0) == done.report
     assert planned.report.remaining_records is None
     assert json.loads(json.dumps(done.report.to_dict()))["erased_records"] == 5
 
 
 def test_what_goes_is_plain_and_can_be_found_elsewhere(log):
-    verb = pickle.loads(pickle.dumps(Erase(keys=(b"anna",))))
+    verb = pickle.loads(pickle.dumps(Erasure(keys=(b"anna",))))
     found = pickle.loads(pickle.dumps(find(verb, bl.Log(log).segments)))
     assert [(segment.records, segment.bits) for segment in found] == [(3, b"\x1a"), (1, b"\x08"), (1, b"\x01")]
 
@@ -184,7 +184,7 @@ def test_logs_of_real_brokers_lose_one_key(golden, copied, log_dir):
             continue
         path = copied(log_dir, source.name)
         before, end = rows(path), bl.Log(path).log_end_offset
-        report = erase(path, Erase(keys=(keys[-1],)))
+        report = erase(path, Erasure(keys=(keys[-1],)))
         # messages beside one that goes become a batch, with a leader epoch
         found = [{**row, "leaderEpoch": row["leaderEpoch"] or 0} for row in rows(path)]
         assert found == [{**row, "leaderEpoch": row["leaderEpoch"] or 0} for row in before if row["key"] != keys[-1]]
@@ -201,7 +201,7 @@ def test_damage_is_met_and_the_log_stays(log):
     content[-1] ^= 1
     path.write_bytes(content)
     with pytest.raises(CorruptRecordError, match="crc mismatch"):
-        erase(log, Erase(keys=(b"anna",)))
+        erase(log, Erasure(keys=(b"anna",)))
     assert path.read_bytes() == content
     assert not list(log.glob("*.cleaned"))
 
@@ -211,7 +211,7 @@ def test_damage_is_met_and_the_log_stays(log):
 )
 def test_a_selection_that_cannot_be_meant_is_refused(selection, message):
     with pytest.raises(ValueError, match=message):
-        Erase(**selection)
+        Erasure(**selection)
 
 
 @pytest.mark.parametrize(
@@ -220,16 +220,16 @@ def test_a_selection_that_cannot_be_meant_is_refused(selection, message):
 def test_what_is_to_be_erased_is_named_in_bytes(selection):
     (option,) = selection
     with pytest.raises(TypeError, match=f"{option}: a tuple of bytes is expected, .* not (str|bytes)"):
-        Erase(**selection)
+        Erasure(**selection)
 
 
 def test_a_selection_comes_in_any_collection():
     """A list, a set or what is read from a file."""
-    assert Erase(keys={b"a"}, key_prefixes=iter([b"p"]), headers=[[b"h", b"v"]]) == Erase(
+    assert Erasure(keys={b"a"}, key_prefixes=iter([b"p"]), headers=[[b"h", b"v"]]) == Erasure(
         keys=(b"a",), key_prefixes=(b"p",), headers=((b"h", b"v"),)
     )
     with pytest.raises(TypeError, match="a name and a value"):
-        Erase(headers=((b"h",),))
+        Erasure(headers=((b"h",),))
 
 
 def test_digests_tell_selections_apart():
@@ -240,7 +240,7 @@ def test_digests_tell_selections_apart():
         {"headers": ((b"a", b"b"),)},
         {"headers": ((b"ab", b""),)},
     ]
-    assert len({Erase(**selection).digest() for selection in selections}) == len(selections)
+    assert len({Erasure(**selection).digest() for selection in selections}) == len(selections)
 
 
 @given(

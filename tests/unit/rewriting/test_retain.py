@@ -8,9 +8,9 @@ import pytest
 
 import brokerless as bl
 from brokerless.io import storage
-from brokerless.rewriting.compact.compact import Compact
-from brokerless.rewriting.retain import Retain
-from brokerless.rewriting.truncate_to import TruncateTo
+from brokerless.rewriting.compact.compact import Compaction
+from brokerless.rewriting.retain import Retention
+from brokerless.rewriting.truncate import Truncation
 from support.kafka_answers import broker_cases
 from support.log_files import batch, marker
 from support.memory_log import from_kafka
@@ -55,7 +55,7 @@ def test_retention(case, make):
     limits = {name: config.pop(name) for name in ("retention_ms", "retention_bytes") if name in config}
     log = make(**config)
     assert [segment.size for segment in log.state().segments] == [70, 70, 70]
-    verb = Retain(**{name: value for name, value in limits.items() if value >= 0})
+    verb = Retention(**{name: value for name, value in limits.items() if value >= 0})
     state = replace(log.state(), now=case["now"], high_watermark=case["highWatermark"])
     outcome = verb.work(verb.plan(state), dry_run=False, progress=lambda _: None)
     assert outcome.report.deleted_segments == case["deleted"]
@@ -74,7 +74,7 @@ def test_retention(case, make):
 
 def test_without_a_limit_nothing_goes(make):
     log = make()
-    report = log.run(bl.Retain())
+    report = log.run(bl.Retention())
     assert (report.deleted_segments, report.deleted_size, bases(log)) == (0, 0, [0, 1, 2])
 
 
@@ -84,7 +84,7 @@ def test_segments_without_timestamps_are_as_old_as_their_files(tmp_path):
     for i, timestamp in enumerate((T - 5000, -1, T - 5000, T)):
         log.append_as_follower(batch(i, [b"%02d" % i], timestamp=timestamp))
     # the file is of today, the clock of the log years behind
-    assert log.run(Retain(retention_ms=1000)).deleted_segments == 1
+    assert log.run(Retention(retention_ms=1000)).deleted_segments == 1
     assert bases(log) == [1, 2, 3]
 
 
@@ -99,7 +99,7 @@ def test_deleting_records(tmp_path, before, start, left):
         log = log_dir.log("t", 0)
         for i in range(12):
             log.append(batch(0, [b"%d" % i], timestamp=T + i))
-        report = log.run(Retain(before_offset=before))
+        report = log.run(Retention(before_offset=before))
         assert (log.log_start_offset, report.log_start_offset) == (start, start)
     found = bl.LogDirs(tmp_path / "data")
     assert [segment.base_offset for segment in found.log("t", 0).segments] == left
@@ -108,43 +108,43 @@ def test_deleting_records(tmp_path, before, start, left):
     with bl.open_log_dir(tmp_path / "data", sole_replica=True) as log_dir:
         assert log_dir.log("t", 0).log_start_offset == start
         # it does not move back
-        assert log_dir.log("t", 0).run(Retain(before_offset=0)).log_start_offset == start
+        assert log_dir.log("t", 0).run(Retention(before_offset=0)).log_start_offset == start
 
 
 def test_records_are_deleted_up_to_the_high_watermark(make):
     """DeleteRecords takes -1 for that, and no other negative number."""
     log = make()
     with pytest.raises(ValueError, match="before_offset=-2: -1 or more needed"):
-        log.run(bl.Retain(before_offset=-2))
-    assert (log.run(bl.Retain(before_offset=-1)).log_start_offset, bases(log)) == (3, [2])
+        log.run(bl.Retention(before_offset=-2))
+    assert (log.run(bl.Retention(before_offset=-1)).log_start_offset, bases(log)) == (3, [2])
 
 
 def test_without_a_policy_records_are_deleted_as_by_brokers_since_42(make):
     log = make(cleanup_policy="")
     with pytest.raises(ValueError, match=r"its cleanup.policy is empty, and brokers of 4\.1 refuse that"):
-        log.run(bl.Retain(before_offset=1, release="4.1"))
+        log.run(bl.Retention(before_offset=1, release="4.1"))
     assert log.log_start_offset == 0
-    assert log.run(bl.Retain(before_offset=1)).log_start_offset == 1
+    assert log.run(bl.Retention(before_offset=1)).log_start_offset == 1
     with pytest.raises(ValueError, match="not a release of Kafka: '4'"):
-        log.run(bl.Retain(before_offset=2, release="4"))
+        log.run(bl.Retention(before_offset=2, release="4"))
 
 
 def test_what_is_refused(make):
     log = make(cleanup_policy="compact")
     with pytest.raises(ValueError, match=r"cannot be deleted: its cleanup.policy is compact"):
-        log.run(Retain(before_offset=1))
+        log.run(Retention(before_offset=1))
     with pytest.raises(ValueError, match=r"cannot be deleted: its cleanup.policy is compact"):
-        log.run(bl.Retain(before_offset=1))
+        log.run(bl.Retention(before_offset=1))
     assert log.log_start_offset == 0
     log.close()
     with opened(Path(log.directory)) as log, pytest.raises(bl.errors.OffsetOutOfRangeError, match="before offset 4"):
-        log.run(Retain(before_offset=4))
+        log.run(Retention(before_offset=4))
     for limits in ({"retention_ms": -1}, {"retention_bytes": -1}, {"before_offset": -2}):
         with pytest.raises(ValueError, match="or more needed"):
-            Retain(**limits)
+            Retention(**limits)
     for moment in ({}, {"timestamp": 1, "offset": 1}, {"timestamp": -1}, {"offset": -1}):
         with pytest.raises(ValueError, match=r"give either a timestamp or an offset|=-1: 0 or more needed"):
-            TruncateTo(**moment)
+            Truncation(**moment)
 
 
 @pytest.fixture
@@ -178,7 +178,7 @@ def four(tmp_path):
 )
 def test_a_cut_keeps_whole_batches_below_the_moment_and_nothing_else(four, moment, end):
     """A batch came as a whole: with one record too late, none of it was there."""
-    verb = TruncateTo(**moment)
+    verb = Truncation(**moment)
     dry = verb.work(verb.plan(four.state()), dry_run=True, progress=lambda _: None).report
     assert four.run(verb) == dry
     assert (dry.end_before, dry.log_end_offset, dry.cut_size) == (12, end, (12 - end) // 3 * dry.size // 4)
@@ -192,28 +192,28 @@ def test_without_timestamps_a_moment_is_known_only_before_the_last_write(tmp_pat
     log = opened(tmp_path / "t-0")
     log.append_as_follower(batch(0, [b"00"], timestamp=-1))
     with pytest.raises(ValueError, match="give an offset instead"):
-        log.run(TruncateTo(timestamp=T))
-    assert log.run(TruncateTo(timestamp=1 << 50)).log_end_offset == 1
+        log.run(Truncation(timestamp=T))
+    assert log.run(Truncation(timestamp=1 << 50)).log_end_offset == 1
     # an empty segment was not written to
-    assert opened(tmp_path / "t-1").run(TruncateTo(timestamp=T)).log_end_offset == 0
+    assert opened(tmp_path / "t-1").run(Truncation(timestamp=T)).log_end_offset == 0
 
 
 def test_a_cut_below_the_log_start_leaves_it_where_it_is(tmp_path):
     log = opened(tmp_path / "t-0")
     for _ in range(5):
         log.append(batch(0, [b"x"], timestamp=T))
-    log.run(bl.Retain(before_offset=3))
-    log.run(TruncateTo(offset=1))
+    log.run(bl.Retention(before_offset=3))
+    log.run(Truncation(offset=1))
     assert (log.log_start_offset, log.log_end_offset) == (3, 3)
 
 
 @pytest.mark.parametrize(
     "verb",
     [
-        lambda: Retain(retention_ms="1"),
-        lambda: TruncateTo(offset="1"),
-        lambda: Compact(memory="512MiB"),
-        lambda: Compact(delete_retention_ms=1.5),
+        lambda: Retention(retention_ms="1"),
+        lambda: Truncation(offset="1"),
+        lambda: Compaction(memory="512MiB"),
+        lambda: Compaction(delete_retention_ms=1.5),
     ],
     ids=["retain", "until-offset", "compact", "compact-retention"],
 )
@@ -224,9 +224,9 @@ def test_what_is_no_number_is_refused_before_a_log_is_opened(verb):
 
 def test_the_time_of_a_truncation_takes_the_forms_of_every_time():
     for time in ("2023-11-26T12:01:40", datetime(2023, 11, 26, 12, 1, 40, tzinfo=UTC), "1701000100000"):
-        assert TruncateTo(timestamp=time) == TruncateTo(timestamp=1_701_000_100_000)
+        assert Truncation(timestamp=time) == Truncation(timestamp=1_701_000_100_000)
     with pytest.raises(TypeError, match="ms since 1970, a datetime or ISO 8601 text is expected"):
-        TruncateTo(timestamp=1.5)
+        Truncation(timestamp=1.5)
 
 
 @pytest.mark.parametrize(
@@ -234,7 +234,7 @@ def test_the_time_of_a_truncation_takes_the_forms_of_every_time():
 )
 def test_limits_of_a_compaction_are_not_negative(option, value):
     with pytest.raises(ValueError, match="or more needed"):
-        Compact(**{option: value})
+        Compaction(**{option: value})
 
 
 @pytest.fixture
@@ -277,7 +277,7 @@ def test_no_transaction_of_then_stays_open_for_ever(undecided, is_forgotten, off
             path.unlink()
         log = opened(Path(log.directory))
         assert log._appender.producers.is_empty
-    verb = TruncateTo(offset=offset, open_transactions=how)
+    verb = Truncation(offset=offset, open_transactions=how)
     dry = verb.work(verb.plan(log.state()), dry_run=True, progress=lambda _: None).report
     assert log.run(verb) == dry
     assert (dry.open_transactions, dry.are_aborted) == (open_ones, how == "abort" and open_ones > 0)
@@ -304,7 +304,7 @@ def test_wherever_a_log_of_expired_producers_is_cut_all_of_it_is_decided(golden,
     for offset in range(0, whole.log_end_offset + 1, 9):
         to = tmp_path / how / str(offset) / topic
         to.parent.mkdir(parents=True)
-        (result,) = bl.rewrite(TruncateTo(offset=offset, open_transactions=how), source, to=to)
+        (result,) = bl.rewrite(Truncation(offset=offset, open_transactions=how), source, output=to)
         cut = bl.Log(to)
         assert cut.last_stable_offset == cut.log_end_offset
         end = result.report.log_end_offset

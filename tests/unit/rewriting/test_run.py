@@ -8,7 +8,7 @@ import pytest
 
 import brokerless as bl
 from brokerless.log_dir.recover import recovered
-from brokerless.rewriting.convert import Convert
+from brokerless.rewriting.convert import Conversion
 from brokerless.rewriting.progress_file import ProgressFile
 from brokerless.rewriting.run import rewrite, rewrite_each
 from support.damage import flip_bit
@@ -82,7 +82,7 @@ def test_in_place_only_what_was_named_changes(data):
 
 def test_into_a_new_directory_the_old_one_stays_as_it_was(data, tmp_path):
     before = contents(data)
-    assert names(rewrite(VERB, data, topics=["t"], to=tmp_path / "new")) == ["t-0", "t-1"]
+    assert names(rewrite(VERB, data, topics=["t"], output=tmp_path / "new")) == ["t-0", "t-1"]
     assert contents(data) == before
     new, old = bl.LogDirs(tmp_path / "new"), bl.LogDirs(data)
     assert [log.name for log in new.logs()] == ["t-0", "t-1"]
@@ -104,25 +104,25 @@ def test_a_log_with_other_replicas_is_not_cut_below_its_high_watermark(is_alone,
     (data / "bootstrap.checkpoint").unlink()
     path = shutil.copytree(data / "t-0", tmp_path / "alone/t-0") if is_alone else data / "t-0"
     high_watermark = 9 if is_alone else 6
-    assert names(rewrite(bl.TruncateTo(offset=2), path, dry_run=True)) == ["t-0"]
+    assert names(rewrite(bl.Truncation(offset=2), path, dry_run=True)) == ["t-0"]
     with pytest.raises(
         ValueError, match=rf"t-0 at 5: other brokers may have .* below {high_watermark}; .* sole_replica"
     ):
-        rewrite(bl.TruncateTo(offset=5), path)
+        rewrite(bl.Truncation(offset=5), path)
     assert values(path) == list(range(9))
-    rewrite(bl.TruncateTo(offset=2), path, to=tmp_path / "t-0")
+    rewrite(bl.Truncation(offset=2), path, output=tmp_path / "t-0")
     assert values(tmp_path, "t-0") == [0, 1]
     if not is_alone:
-        rewrite(bl.TruncateTo(offset=7), path)
+        rewrite(bl.Truncation(offset=7), path)
         assert values(path) == list(range(7))
-    rewrite(bl.TruncateTo(offset=2, sole_replica=True), path)
+    rewrite(bl.Truncation(offset=2, sole_replica=True), path)
     assert values(path) == [0, 1]
 
 
 def test_a_partition_of_a_log_directory_is_opened_through_it(data, tmp_path):
     with bl.open_log_dir(data, sole_replica=True), pytest.raises(bl.errors.LogInUseError):
         rewrite(VERB, data / "t-0")
-    assert names(rewrite(VERB, data / "t-0", to=tmp_path / "t-7")) == ["t-0"]
+    assert names(rewrite(VERB, data / "t-0", output=tmp_path / "t-7")) == ["t-0"]
     assert values(data, "t-0") == list(range(9))
     assert values(tmp_path, "t-7") == LEFT
     assert names(rewrite(VERB, data / "t-0")) == ["t-0"]
@@ -183,7 +183,7 @@ def test_a_partition_that_was_copied_elsewhere(data, tmp_path):
     copy = shutil.copytree(data / "t-0", tmp_path / "elsewhere" / "t-0")
     before = contents(copy)
     assert names(rewrite(VERB, copy, dry_run=True)) == ["t-0"]
-    assert names(rewrite(VERB, copy, to=tmp_path / "elsewhere" / "new")) == ["t-0"]
+    assert names(rewrite(VERB, copy, output=tmp_path / "elsewhere" / "new")) == ["t-0"]
     assert contents(copy) == before
     assert names(rewrite(VERB, copy)) == ["t-0"]
     assert values(copy) == values(tmp_path, "elsewhere", "new") == LEFT
@@ -196,16 +196,16 @@ def test_a_copy_takes_an_interrupted_swap_for_what_it_is(data, tmp_path):
     for kind in ("log", "index", "timeindex"):
         (data / "t-0" / f"{3:020d}.{kind}.cleaned").touch()
         (data / "t-0" / f"{6:020d}.{kind}.swap").write_bytes(b"")
-    rewrite(VERB, data, topics=["t"], to=tmp_path / "new")
+    rewrite(VERB, data, topics=["t"], output=tmp_path / "new")
     assert values(tmp_path, "new", "t-0") == LEFT
 
 
 def test_a_start_offset_that_no_file_holds_is_told(data, tmp_path):
     with bl.open_log_dir(data, sole_replica=True) as log_dir:
-        log_dir.log("t", 0).run(bl.Retain(before_offset=4))
-    (result,) = rewrite(VERB, data / "t-0", to=tmp_path / "copy")
+        log_dir.log("t", 0).run(bl.Retention(before_offset=4))
+    (result,) = rewrite(VERB, data / "t-0", output=tmp_path / "copy")
     assert result.unkept_log_start_offset == 4
-    (result,) = rewrite(VERB, data, topics=["t"], partitions=[0], to=tmp_path / "new")
+    (result,) = rewrite(VERB, data, topics=["t"], partitions=[0], output=tmp_path / "new")
     assert result.unkept_log_start_offset is None
     assert bl.LogDirFiles(str(tmp_path / "new")).log_start_offsets == {("t", 0): 4}
 
@@ -251,15 +251,15 @@ def test_a_copy_of_one_partition_goes_by_its_topics_settings(tmp_path):
         log_dir.create_topic("t", segment_bytes=250, cleanup_policy="compact")
         for i in range(9):
             log_dir.log("t", 0).append(batch(0, [b"%d" % i], keys=[b"k"]))
-    verb = bl.Retain(retention_bytes=0)
+    verb = bl.Retention(retention_bytes=0)
     (dry,) = rewrite(verb, tmp_path / "data" / "t-0", dry_run=True)
-    (done,) = rewrite(verb, tmp_path / "data" / "t-0", to=tmp_path / "copy")
+    (done,) = rewrite(verb, tmp_path / "data" / "t-0", output=tmp_path / "copy")
     assert done.report == dry.report
     assert values(tmp_path, "copy") == list(range(9))
 
 
 @pytest.mark.parametrize(
-    "verb", [bl.Compact(roll=True, drop_null_keys=True), bl.TruncateTo(offset=3), bl.TruncateTo(timestamp=NOW + 3)]
+    "verb", [bl.Compaction(roll=True, drop_null_keys=True), bl.Truncation(offset=3), bl.Truncation(timestamp=NOW + 3)]
 )
 def test_a_dry_run_reports_the_same_of_a_preallocated_segment(tmp_path, verb):
     with bl.create_log_dir(tmp_path / "data") as log_dir:
@@ -267,11 +267,13 @@ def test_a_dry_run_reports_the_same_of_a_preallocated_segment(tmp_path, verb):
         log_dir.log("t", 0).append(batch(0, [b"x"], timestamp=NOW))
         log_dir.log("t", 0).roll()
     (dry,) = rewrite(verb, tmp_path / "data", topics=["t"], dry_run=True)
-    (done,) = rewrite(verb, tmp_path / "data", topics=["t"], to=tmp_path / "copy")
+    (done,) = rewrite(verb, tmp_path / "data", topics=["t"], output=tmp_path / "copy")
     assert done.report == dry.report
 
 
-@pytest.mark.parametrize("verb", [bl.Retain(retention_bytes=200), bl.Convert(magic=1, drop=frozenset({"producers"}))])
+@pytest.mark.parametrize(
+    "verb", [bl.Retention(retention_bytes=200), bl.Conversion(magic=1, drop=frozenset({"producers"}))]
+)
 def test_what_is_preallocated_counts_for_nothing(tmp_path, verb):
     """Else its zeros are more than what is to be kept, and all that is kept goes; or they are taken for damage."""
     with bl.create_log_dir(tmp_path / "data") as log_dir:
@@ -282,7 +284,7 @@ def test_what_is_preallocated_counts_for_nothing(tmp_path, verb):
     (dry,) = rewrite(verb, tmp_path / "data", topics=["t"], dry_run=True)
     (done,) = rewrite(verb, tmp_path / "data", topics=["t"])
     assert done.report == dry.report
-    assert values(tmp_path, "data", "t-0") == list(range(5))[2 if isinstance(verb, bl.Retain) else 0 :]
+    assert values(tmp_path, "data", "t-0") == list(range(5))[2 if isinstance(verb, bl.Retention) else 0 :]
 
 
 def test_a_dry_run_makes_no_directory_for_a_partition_that_was_only_created(tmp_path):
@@ -382,7 +384,7 @@ def test_a_ledger_whose_last_line_was_cut(data, tmp_path):
 def test_what_fails_leaves_the_logs_as_they_were(data, tmp_path, jobs, to):
     before = contents(data)
     with pytest.raises(ValueError, match=r"refused: .*/t-1"):
-        rewrite(Refusing((1, 4), (2,)), data, topics=["t"], jobs=jobs, to=to and tmp_path / to)
+        rewrite(Refusing((1, 4), (2,)), data, topics=["t"], jobs=jobs, output=to and tmp_path / to)
     assert [path.name for path in tmp_path.iterdir()] == ["data"]
     assert not list(data.rglob("*.cleaned"))
     assert values(data, "t-1") == list(range(9))
@@ -419,13 +421,13 @@ def test_topics_and_partitions_that_cannot_be_rewritten_are_refused(data, topics
 def test_a_copy_never_overwrites_nor_lands_in_a_partition(data, tmp_path):
     (tmp_path / "new").mkdir()
     with pytest.raises(FileExistsError):
-        rewrite(VERB, data, topics=["t"], to=tmp_path / "new")
+        rewrite(VERB, data, topics=["t"], output=tmp_path / "new")
     with pytest.raises(FileNotFoundError, match=r"create it first: .*missing'$"):
-        rewrite(VERB, data, topics=["t"], to=tmp_path / "missing" / "new")
+        rewrite(VERB, data, topics=["t"], output=tmp_path / "missing" / "new")
     with pytest.raises(ValueError, match="neither a log directory nor a partition"):
         rewrite(VERB, tmp_path / "new")
     with bl.open_log_dir(data, sole_replica=True), pytest.raises(bl.errors.LogInUseError):
-        rewrite(VERB, data, topics=["t"], to=tmp_path / "newer")
+        rewrite(VERB, data, topics=["t"], output=tmp_path / "newer")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["data", "new"]
 
 
@@ -434,7 +436,7 @@ def test_an_error_of_a_copy_names_what_was_copied(data, tmp_path, named, topics)
     log = min((data / "t-0").glob("*.log"))
     flip_bit(log, -1)
     with pytest.raises(bl.errors.CorruptRecordError) as raised:
-        rewrite(Convert(compression="zstd"), data / named, topics=topics, to=tmp_path / "new")
+        rewrite(Conversion(compression="zstd"), data / named, topics=topics, output=tmp_path / "new")
     assert os.path.samefile(raised.value.path, log)
     assert "-delete" not in str(raised.value)
 
@@ -443,11 +445,11 @@ def test_an_error_of_a_copy_names_what_was_copied(data, tmp_path, named, topics)
 @pytest.mark.parametrize(
     "operation",
     [
-        bl.Convert(compression="zstd"),
-        bl.Compact(),
-        bl.Retain(before_offset=1),
-        bl.Erase(keys=(b"a",)),
-        bl.TruncateTo(offset=1),
+        bl.Conversion(compression="zstd"),
+        bl.Compaction(),
+        bl.Retention(before_offset=1),
+        bl.Erasure(keys=(b"a",)),
+        bl.Truncation(offset=1),
     ],
     ids=lambda operation: type(operation).__name__,
 )
@@ -479,6 +481,6 @@ def test_a_time_index_with_garbage_does_not_stop_a_truncation(tmp_path):
     path = tmp_path / "data/t-0/00000000000000000000.timeindex"
     entries = path.read_bytes()
     path.write_bytes(b"".join(b"\x39" * 8 + entries[at + 8 : at + 12] for at in range(0, len(entries), 12)))
-    list(bl.rewrite(bl.TruncateTo(offset=6), tmp_path / "data", topics=["t"], to=tmp_path / "to"))
+    list(bl.rewrite(bl.Truncation(offset=6), tmp_path / "data", topics=["t"], output=tmp_path / "to"))
     assert [one for one in bl.check(tmp_path / "to", level="deep") if one.severity != "note"] == []
     assert bl.Log(tmp_path / "to/t-0").log_end_offset == 6

@@ -3,11 +3,11 @@
 import pytest
 
 import brokerless as bl
-from brokerless import Retain, rewrite
+from brokerless import Retention, rewrite
 from brokerless.rewriting.selection import select_partitions
 from support.log_files import NOW, batch
 
-VERB = Retain(retention_bytes=0)
+VERB = Retention(retention_bytes=0)
 
 
 @pytest.fixture
@@ -40,12 +40,12 @@ def test_a_partition_that_is_a_string_is_not_unknown(data):
 def test_a_copy_of_a_log_directory_is_not_made_in_one(data, name):
     """A broker would stop at it, or take it for a partition."""
     with pytest.raises(ValueError, match="data is a log directory: a broker loads directories in it as partitions"):
-        rewrite(VERB, data, topics=["t"], to=data / name)
+        rewrite(VERB, data, topics=["t"], output=data / name)
     assert sorted(path.name for path in data.glob("t-*")) == ["t-0", "t-1", "t-2"]
 
 
 def test_a_copy_of_a_partition_in_a_log_directory_has_the_name_of_one(data):
     with pytest.raises(ValueError, match="a broker stops at that name"):
-        rewrite(VERB, data / "t-0", to=data / "new")
-    rewrite(VERB, data / "t-0", to=data / "t-3")
+        rewrite(VERB, data / "t-0", output=data / "new")
+    rewrite(VERB, data / "t-0", output=data / "t-3")
     assert bl.LogDirs(data).log("t", 3).log_end_offset == 1

@@ -13,8 +13,8 @@ import pytest
 import brokerless as bl
 from brokerless.rewriting import attempts
 from brokerless.rewriting.compact import distributed
-from brokerless.rewriting.compact.compact import Compact
-from brokerless.rewriting.convert import Convert
+from brokerless.rewriting.compact.compact import Compaction
+from brokerless.rewriting.convert import Conversion
 from brokerless.rewriting.run import rewrite_each
 from brokerless.rewriting.task_steps import PartitionWork, Scheduler
 from support.drop_batches import Repeating
@@ -77,10 +77,10 @@ def both_ways(verb, data, tmp_path, **options):
 @pytest.mark.parametrize(
     "verb",
     [
-        Convert(compression="zstd"),
-        Convert(compression="gzip", batch_size=1000),
-        Convert(magic=1, drop=frozenset({"producers"})),
-        Compact(roll=True),
+        Conversion(compression="zstd"),
+        Conversion(compression="gzip", batch_size=1000),
+        Conversion(magic=1, drop=frozenset({"producers"})),
+        Compaction(roll=True),
     ],
     ids=["codec", "batches", "format", "compact"],
 )
@@ -100,7 +100,7 @@ def test_a_compaction_whose_keys_do_not_fit(data, tmp_path, monkeypatch):
         return found
 
     monkeypatch.setattr(distributed, "decide_all", little)
-    one, parts = both_ways(Compact(roll=True), data, tmp_path)
+    one, parts = both_ways(Compaction(roll=True), data, tmp_path)
     assert [report.segments for report in parts] == [report.segments for report in one]
     assert [report.keys for report in parts] == [report.keys for report in one]
     firsts = [left for hash_range, _, left in made if hash_range == (0, 0)]
@@ -126,7 +126,7 @@ def test_records_without_a_key_are_refused(data):
         log_dir.log("t", 1, cleanup_policy="delete").append(batch(0, [b"no key"], timestamp=NOW))
     before = rows(bl.LogDirs(data).log("t", 1))
     with pytest.raises(ValueError, match="1 records without a key would go"):
-        list(rewrite_each(Compact(roll=True), data, topics=["t"], partitions=[1], runner=Repeating(), share=1000))
+        list(rewrite_each(Compaction(roll=True), data, topics=["t"], partitions=[1], runner=Repeating(), share=1000))
     assert rows(bl.LogDirs(data).log("t", 1)) == before
     assert not list(data.glob("*-delete"))
 

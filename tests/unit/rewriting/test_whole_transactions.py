@@ -174,9 +174,9 @@ def cut(cluster, tmp_path, timestamp, *, coordinator=True, how="abort"):
     """Cut all logs at a time. Return the rows that are left of each transaction, and the reports."""
     source, to = cluster.write(tmp_path / "data", coordinator=coordinator), tmp_path / "new"
     topics = {topic for topic, _ in cluster.batches if coordinator or topic != COORDINATOR[0]}
-    verb = bl.TruncateTo(timestamp=timestamp, open_transactions=how)
+    verb = bl.Truncation(timestamp=timestamp, open_transactions=how)
     dry = bl.rewrite(verb, source, topics=topics, dry_run=True)
-    done = bl.rewrite(verb, source, topics=topics, to=to)
+    done = bl.rewrite(verb, source, topics=topics, output=to)
     assert [one.report for one in done] == [one.report for one in dry]
     return whole(cluster, [to]), {one.name: one.report for one in done}
 
@@ -228,8 +228,8 @@ def test_a_cut_by_offset_beside_a_compacted_coordinator(tmp_path_factory, seed, 
     """Compaction took the decisions, and left of each producer that its last transaction is complete."""
     cluster = Cluster(seed, bumps_epochs=bumps_epochs).run(120).compact()
     source, to = (tmp_path_factory.mktemp("compacted") / name for name in ("data", "new"))
-    verb = bl.TruncateTo(offset=cluster.chance.randint(1, max(cluster.ends.values())), open_transactions=how)
-    bl.rewrite(verb, cluster.write(source), topics={topic for topic, _ in cluster.batches}, to=to)
+    verb = bl.Truncation(offset=cluster.chance.randint(1, max(cluster.ends.values())), open_transactions=how)
+    bl.rewrite(verb, cluster.write(source), topics={topic for topic, _ in cluster.batches}, output=to)
     whole(cluster, [to])
 
 
@@ -254,7 +254,7 @@ def test_a_rescue_of_several_nodes_keeps_them_whole(tmp_path_factory, seed, bump
     for path in [path for path in disks[0].glob("*-0") if path.name != "b-0"]:
         shutil.rmtree(disks[cluster.chance.randrange(2)] / path.name)
     until = cluster.chance.randint(NOW, cluster.clock + 1)
-    rescued = bl.rescue(*disks, to=tmp_path / "new", nodes=[1, 2], until=until)
+    rescued = bl.rescue(*disks, output=tmp_path / "new", nodes=[1, 2], as_of=until)
     assert rescued.left == []
     nodes = [Path(path) for path in rescued.nodes.values()]
     found = whole(cluster, nodes)
@@ -305,7 +305,7 @@ def test_old_times_do_not_make_an_open_transaction_a_committed_one(tmp_path, pla
     partitions[place].append(data(OLD, epoch=epoch, sequence=0 if epoch else 1))
     source = written(tmp_path / "data", partitions)
     topics = sorted({topic for topic, _ in partitions})
-    done = bl.rewrite(bl.TruncateTo(timestamp=NOW + 30_000), source, topics=topics, to=tmp_path / "new")
+    done = bl.rewrite(bl.Truncation(timestamp=NOW + 30_000), source, topics=topics, output=tmp_path / "new")
     ended = [one for result in done for one in result.report.ended]
     assert [(one.producer_id, one.is_committed) for one in ended] == [(7, False)]
 
@@ -325,7 +325,7 @@ def test_a_transaction_that_its_coordinator_aborts_is_not_committed(tmp_path):
     ]
     source = written(tmp_path / "data", partitions, states)
     topics = ["a", "b", "__transaction_state"]
-    done = bl.rewrite(bl.TruncateTo(timestamp=NOW + 2 * hour + 1_000), source, topics=topics, to=tmp_path / "new")
+    done = bl.rewrite(bl.Truncation(timestamp=NOW + 2 * hour + 1_000), source, topics=topics, output=tmp_path / "new")
     assert {one.is_committed for result in done for one in result.report.ended} == {False}
 
 
@@ -343,7 +343,7 @@ def test_a_marker_may_be_late(tmp_path, late, is_compacted):
     ]
     source = written(tmp_path / "data", partitions, states[is_compacted:])
     topics = ["a", "b", "__transaction_state"]
-    bl.rewrite(bl.TruncateTo(timestamp=NOW + 1_000 + late // 2), source, topics=topics, to=tmp_path / "new")
+    bl.rewrite(bl.Truncation(timestamp=NOW + 1_000 + late // 2), source, topics=topics, output=tmp_path / "new")
     found = [len(committed([tmp_path / "new"], (topic, 0))) for topic in ("a", "b")]
     assert found == ([0, 0] if is_compacted else [1, 1])
 
@@ -354,5 +354,5 @@ def test_a_cut_by_offset_does_not_keep_what_was_decided_behind_it(tmp_path):
     states = [(NOW + at, 7, ONGOING, [("a", 0)], 0) for at in range(11)]
     states += [(NOW + 900, 7, PREPARE_COMMIT, [("a", 0)], 0), (NOW + 1_100, 7, COMPLETE_COMMIT, [], 0)]
     source = written(tmp_path / "data", partitions, states)
-    bl.rewrite(bl.TruncateTo(offset=11), source, topics=["a", "__transaction_state"], to=tmp_path / "new")
+    bl.rewrite(bl.Truncation(offset=11), source, topics=["a", "__transaction_state"], output=tmp_path / "new")
     assert committed([tmp_path / "new"], ("a", 0)) == []

@@ -35,7 +35,7 @@ def timed(tmp_path):
 
 
 def test_nobody_sees_records_from_an_offset_on(timed):
-    with bl.serve(timed, until=4) as address:
+    with bl.serve(timed, end_offset=4) as address:
         assert consume(address, "t") == rows(timed, "t", end=4)
 
 
@@ -47,7 +47,7 @@ def test_a_batch_that_the_end_lies_in_is_left_out(tmp_path, until):
         log = log_dir.log("t", 0)
         for _ in range(3):
             log.append(batch(0, [b"v" * 50] * 4, timestamp=NOW))
-    with bl.serve(tmp_path / "data", until=until) as address:
+    with bl.serve(tmp_path / "data", end_offset=until) as address:
         assert consume(address, "t") == rows(tmp_path / "data", "t", end=until - until % 4)
 
 
@@ -58,7 +58,7 @@ def test_an_old_batch_that_the_end_lies_in_is_left_out(golden, name):
     (log, *_) = bl.LogDirs(path).logs([topic])
     everything = rows(path, topic)
     for until in range(log.log_start_offset, log.log_start_offset + 30, 3):
-        with bl.serve(path, until=until) as address:
+        with bl.serve(path, end_offset=until) as address:
             found = consume(address, topic)
         assert found == [row for row in everything if row in found]
         assert all(offset < until for _, offset, _ in found)
@@ -68,11 +68,11 @@ def test_an_old_batch_that_the_end_lies_in_is_left_out(golden, name):
 def test_nobody_sees_records_from_a_time_on(timed):
     from datetime import UTC, datetime
 
-    with bl.serve(timed, until=datetime.fromtimestamp((NOW + 6000) / 1000, UTC)) as address:
+    with bl.serve(timed, as_of=datetime.fromtimestamp((NOW + 6000) / 1000, UTC)) as address:
         assert consume(address, "t") == rows(timed, "t", end=6)
-    with bl.serve(timed, until="2100-01-01") as address:
+    with bl.serve(timed, as_of="2100-01-01") as address:
         assert consume(address, "t") == rows(timed, "t")
-    with bl.serve(timed, until="1999-01-01") as address:
+    with bl.serve(timed, as_of="1999-01-01") as address:
         assert consume(address, "t") == []
 
 
@@ -158,7 +158,7 @@ def test_an_earlier_end_shows_no_later_leader(golden):
     first, *_, last = log.leader_epochs
     assert last.epoch > first.epoch
     for until in range(log.log_start_offset, log.log_end_offset + 1):
-        directory = ServedDirectory(path, until=until)
+        directory = ServedDirectory(path, end_offset=until)
         found = directory.partition("leader-epochs", 0, None)[3]
         (_, end, _), epochs = found[4], found[5]
         assert all(offset < end <= until for _, offset in epochs)
@@ -173,7 +173,7 @@ def test_a_transaction_that_is_open_at_an_earlier_end_is_open(golden):
     (log, *_) = bl.LogDirs(path).logs(topics[:1])
     opened = False
     for until in range(log.log_start_offset, log.log_end_offset + 1):
-        offsets = ServedDirectory(path, until=until).partition(topics[0], log.partition, None)[3][4]
+        offsets = ServedDirectory(path, end_offset=until).partition(topics[0], log.partition, None)[3][4]
         start, end, stable = offsets
         assert start <= stable <= end
         opened |= stable < end
@@ -188,7 +188,7 @@ def test_the_end_is_never_below_the_start(tmp_path):
         log.append(batch(0, [b"v"] * 4, producer_id=7, producer_epoch=0, base_sequence=0, transactional=True))
         log.append(batch(0, [b"v"] * 4))
     (tmp_path / "data" / "log-start-offset-checkpoint").write_text("0\n1\nt 0 6\n")
-    for options in ({}, {"until": 2}, {"until": 7}):
+    for options in ({}, {"end_offset": 2}, {"end_offset": 7}):
         start, end, stable = ServedDirectory(tmp_path / "data", **options).partition("t", 0, None)[3][4]
         assert start == 6
         assert start <= stable <= end

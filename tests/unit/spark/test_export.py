@@ -218,7 +218,7 @@ def test_an_export_of_logs_that_were_rewritten_does_not_go_on(tmp_path, options,
     with pytest.raises(FailedError):
         export(Here(failing_at(1)), str(tmp_path / "d"), str(tmp_path / "e"), options=options)
     with bl.open_log_dir(tmp_path / "d", sole_replica=True) as log_dir:
-        log_dir.log("t", partition).run(bl.Erase(keys=[b"33"]))
+        log_dir.log("t", partition).run(bl.Erasure(keys=[b"33"]))
     with pytest.raises(ValueError, match="or the logs have changed"):
         export(Here(), str(tmp_path / "d"), str(tmp_path / "e"), options=options)
 

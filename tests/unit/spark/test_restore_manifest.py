@@ -182,7 +182,7 @@ def test_an_export_that_lost_records_is_not_restored_silently(source, tmp_path, 
     given = {"topics": (), "topic_ids": (), "compression": "none", "batch_size": 16384, "sole_replica": False}
     with pytest.raises(SystemExit) as ended, pytest.warns(UserWarning, match="lacks the damaged ranges of its logs"):
         inspect.unwrap(command.restore.callback)(
-            Here(), exported=str(tmp_path / "e"), to=str(tmp_path / "d"), form="text", **given
+            Here(), exported=str(tmp_path / "e"), output=str(tmp_path / "d"), form="text", **given
         )
     assert ended.value.code == 1
     assert f"lost: offsets 0 to 49 at {damaged}:0: " in capsys.readouterr().err

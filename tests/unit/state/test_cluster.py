@@ -63,12 +63,12 @@ def test_each_offset_and_time_gives_what_was_there(broker):
     """The topics grow one by one, and a time gives what its last offset gives."""
     seen = 0
     for offset in range(0, 667, 37):
-        state = bl.cluster(broker, at_offset=offset)
+        state = bl.cluster(broker, as_of_offset=offset)
         assert state.offset <= offset
         assert state.topics.num_rows >= seen
         seen = state.topics.num_rows
         if state.time is not None:
-            same = bl.cluster(broker, at=state.time)
+            same = bl.cluster(broker, as_of=state.time)
             assert same.offset >= state.offset
             assert same.time == state.time
     assert seen == 39
@@ -89,7 +89,7 @@ def test_a_snapshot_gives_what_the_log_gives(broker, tmp_path):
     assert snapshot_records(snapshot.read_bytes()) == values
     again = bl.cluster(copy)
     assert again.diff(whole).num_rows == 0
-    assert bl.cluster(copy, at_offset=300).diff(bl.cluster(broker, at_offset=300)).num_rows == 0
+    assert bl.cluster(copy, as_of_offset=300).diff(bl.cluster(broker, as_of_offset=300)).num_rows == 0
 
 
 def with_header(content, time):
@@ -144,13 +144,13 @@ def test_a_point_before_the_start_of_the_log_is_refused(broker, tmp_path):
     )
     cut = with_log_from(broker, tmp_path, base)
     assert bl.cluster(cut).diff(bl.cluster(broker)).num_rows == 0
-    assert bl.cluster(cut, at_offset=base + 50).diff(bl.cluster(broker, at_offset=base + 50)).num_rows == 0
+    assert bl.cluster(cut, as_of_offset=base + 50).diff(bl.cluster(broker, as_of_offset=base + 50)).num_rows == 0
     with pytest.raises(ValueError, match=f"begins at offset {base}, and has no snapshot up to offset 100"):
-        bl.cluster(cut, at_offset=100)
+        bl.cluster(cut, as_of_offset=100)
     # A snapshot beyond the end of the log counts: a broker cuts the log back to it.
     for path in (cut / "__cluster_metadata-0").glob("*.log"):
         path.unlink()
-    assert bl.cluster(cut).diff(bl.cluster(broker, at_offset=base)).num_rows <= 1
+    assert bl.cluster(cut).diff(bl.cluster(broker, as_of_offset=base)).num_rows <= 1
 
 
 @pytest.mark.parametrize("place", [8, 16, 70])
@@ -160,10 +160,10 @@ def test_damage_leaves_what_comes_before_it(broker, copied, place):
     headers = next(bl.Log(directory).scan())
     position, offset = (headers[name][40].as_py() for name in ("position", "base_offset"))
     overwrite(directory / f"{0:020d}.log", position + place, b"\xff\xff")
-    expected = bl.cluster(broker, at_offset=offset)
+    expected = bl.cluster(broker, as_of_offset=offset)
     for at in (None, expected.time + 1):
         with pytest.warns(UserWarning, match="known up to damage"):
-            state = bl.cluster(directory.parent, at=at)
+            state = bl.cluster(directory.parent, as_of=at)
         assert (state.offset, state.diff(expected).num_rows) == (expected.offset, 0)
 
 
@@ -171,7 +171,7 @@ def test_a_directory_without_metadata_is_refused(tmp_path, golden):
     with pytest.raises(ValueError, match=r"no __cluster_metadata-0 in .*ZooKeeper has none"):
         bl.cluster(golden / "logs/kafka-2.8-mixed")
     with pytest.raises(ValueError, match="two points: give one"):
-        bl.cluster(tmp_path, at=0, at_offset=0)
+        bl.cluster(tmp_path, as_of=0, as_of_offset=0)
 
 
 def test_a_cluster_that_has_not_started(tmp_path):
@@ -391,12 +391,12 @@ def test_odd_records_do_not_break_a_table():
 
 
 def test_what_changed_between_two_points(broker):
-    changes = bl.cluster(broker, at_offset=30).diff(bl.cluster(broker)).to_pylist()
+    changes = bl.cluster(broker, as_of_offset=30).diff(bl.cluster(broker)).to_pylist()
     added = [row["key"] for row in changes if (row["subject"], row["change"]) == ("topics", "added")]
     assert "retention-all" in added
     epochs = [row for row in changes if (row["subject"], row["column"]) == ("brokers", "epoch")]
     assert [row["after"] for row in epochs] == ["544"]
-    back = bl.cluster(broker).diff(bl.cluster(broker, at_offset=30)).to_pylist()
+    back = bl.cluster(broker).diff(bl.cluster(broker, as_of_offset=30)).to_pylist()
     assert added == [row["key"] for row in back if (row["subject"], row["change"]) == ("topics", "removed")]
     assert bl.cluster(broker).diff(bl.cluster(broker)).num_rows == 0
 

@@ -29,7 +29,7 @@ def test_groups_of_a_broker(golden):
 def test_a_group_of_the_new_protocol_while_it_had_a_member(golden):
     """Before its member left; the partitions of the topic come by topic id."""
     (_, before, _) = [time for _, time in _times(golden, "group-consumer")][-3:]
-    row = by_name(golden / "logs/kafka-4.1", at=before)["group-consumer"]
+    row = by_name(golden / "logs/kafka-4.1", as_of=before)["group-consumer"]
     assert (row["state"], row["epoch"], row["assignment_epoch"]) == ("Stable", 1, 1)
     (member,) = row["members"]
     assert member["topics"] == ["headers", "multi-partition"]
@@ -73,7 +73,7 @@ def test_the_latest_record_counts_and_a_removed_group_is_gone(tmp_path):
         "kept": ("Empty", 2),
         "only-commits": ("Empty", None),
     }
-    early = by_name(tmp_path, at=NOW + 4 - 1)
+    early = by_name(tmp_path, as_of=NOW + 4 - 1)
     assert {name: row["epoch"] for name, row in early.items()} == {
         "kept": 1,
         "removed": 1,
@@ -101,9 +101,9 @@ def test_a_commit_counts_from_the_time_of_its_marker(tmp_path):
     batches = in_transaction(0, 5, records, commit=None)
     batches.append(marker(1, 5, commit=True, timestamp=NOW + 100))
     write_segment(tmp_path / "__consumer_offsets-0", 0, batches)
-    found = [bl.commits(tmp_path, at=NOW + ms).read_all().num_rows for ms in (-1, 0, 99, 100)]
+    found = [bl.commits(tmp_path, as_of=NOW + ms).read_all().num_rows for ms in (-1, 0, 99, 100)]
     assert found == [0, 0, 0, 1]
-    assert [len(by_name(tmp_path, at=NOW + ms)) for ms in (-1, 0, 100)] == [0, 1, 1]
+    assert [len(by_name(tmp_path, as_of=NOW + ms)) for ms in (-1, 0, 100)] == [0, 1, 1]
 
 
 def test_types_that_are_not_known_are_said_and_the_others_are_there(tmp_path):
@@ -172,7 +172,7 @@ def test_the_history_has_every_generation_and_the_removal(tmp_path):
         ("never-there", None, None, True, 6),
     ]
     assert [row["coordinator_time"].timestamp() * 1000 for row in found] == [NOW + at for at in (0, 2, 3, 4, 5, 6)]
-    assert [row["coordinator_offset"] for row in changes(tmp_path, at=NOW + 3)] == [0, 2, 3]
+    assert [row["coordinator_offset"] for row in changes(tmp_path, as_of=NOW + 3)] == [0, 2, 3]
 
 
 def test_the_history_ends_with_what_is(golden):

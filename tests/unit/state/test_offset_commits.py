@@ -59,7 +59,7 @@ def test_lag_is_what_was_behind_the_commit(tmp_path):
 def test_lag_at_a_time_counts_the_records_of_then(tmp_path):
     log_of(tmp_path)
     write_records(tmp_path, "__consumer_offsets", [(commit_key("g", "t", 0), commit_value(1, NOW + 1500))], time=NOW)
-    (row,) = rows(tmp_path, at=NOW + 3000)
+    (row,) = rows(tmp_path, as_of=NOW + 3000)
     assert (row["lag_then"], row["lag"]) == (1, 3)
 
 

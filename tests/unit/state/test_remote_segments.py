@@ -41,7 +41,7 @@ def test_segments_at_a_time_and_of_a_topic(golden):
     broker = golden / "logs/kafka-4.1-tiered"
     whole = bl.remote_segments(broker)
     times = sorted(row["updated"] for row in whole.to_pylist())
-    early = bl.remote_segments(broker, at=times[len(times) // 2])
+    early = bl.remote_segments(broker, as_of=times[len(times) // 2])
     assert 0 < early.num_rows < whole.num_rows
     chosen = bl.remote_segments(broker, topics=["tiered-zstd"])
     assert set(chosen["topic"].to_pylist()) == {"tiered-zstd"}

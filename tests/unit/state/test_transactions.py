@@ -87,7 +87,7 @@ def test_states_at_a_time(tmp_path):
     states = [(ONGOING, [("t", 0)]), (PREPARE_COMMIT, [("t", 0)]), (COMPLETE_COMMIT, [])]
     records = [(transaction_key("x"), transaction_value(9, *state)) for state in states]
     write_records(tmp_path, "__transaction_state", [*records, (transaction_key("x"), None)])
-    found = [by_id(tmp_path, at=NOW + ms) for ms in range(-1, 4)]
+    found = [by_id(tmp_path, as_of=NOW + ms) for ms in range(-1, 4)]
     assert [row.get("x", {}).get("state") for row in found] == [
         None,
         "Ongoing",
@@ -112,7 +112,7 @@ def test_the_history_has_every_state_and_the_removal(tmp_path):
         ("x", None, True, 3),
     ]
     assert [row["coordinator_time"].timestamp() * 1000 for row in found] == [NOW, NOW + 1, NOW + 2, NOW + 3]
-    assert bl.transactions(tmp_path, history=True, at=NOW + 1).num_rows == 2
+    assert bl.transactions(tmp_path, history=True, as_of=NOW + 1).num_rows == 2
 
 
 def test_producers_are_those_of_the_snapshot(golden):
@@ -164,25 +164,25 @@ def test_producers_before_each_offset_are_those_of_a_log_cut_there(golden, tmp_p
                 shutil.copy(earlier.path, cut)
             (cut / Path(segment.path).name).write_bytes(Path(segment.path).read_bytes()[:position])
             expected = bl.producers(cut.parent).to_pylist()
-            assert bl.producers(log.path, at_offset=offset).to_pylist() == expected
-            assert bl.producers(without, at_offset=offset).to_pylist() == expected
+            assert bl.producers(log.path, as_of_offset=offset).to_pylist() == expected
+            assert bl.producers(without, as_of_offset=offset).to_pylist() == expected
 
 
 def test_producers_at_a_time_that_the_log_has_not_are_not_known(tmp_path):
     batches = [*in_transaction(10, 8, [(b"k", b"v")], commit=True), *in_transaction(12, 9, [(b"k", b"v")], commit=None)]
     write_segment(tmp_path / "t-0", 10, batches)
     with pytest.warns(UserWarning, match="the producers of t-0 are not known: it begins at offset 10"):
-        assert bl.producers(tmp_path, at_offset=9).num_rows == 0
+        assert bl.producers(tmp_path, as_of_offset=9).num_rows == 0
     with pytest.warns(UserWarning, match="the producers of t-0 are not known: its first record here, at offset 10"):
-        assert bl.producers(tmp_path, at=NOW).num_rows == 0
+        assert bl.producers(tmp_path, as_of=NOW).num_rows == 0
     with pytest.warns(UserWarning, match="the producers of t-0 may not be all: its log begins at offset 10"):
-        (row,) = bl.producers(tmp_path, at=NOW + 11).to_pylist()
+        (row,) = bl.producers(tmp_path, as_of=NOW + 11).to_pylist()
     assert (row["producer_id"], row["transaction_start_offset"]) == (8, None)
     write_snapshot(tmp_path / "t-0", 10, [(7, 4)])
-    found = bl.producers(tmp_path, at_offset=11).to_pylist()
+    found = bl.producers(tmp_path, as_of_offset=11).to_pylist()
     assert [(row["producer_id"], row["transaction_start_offset"]) for row in found] == [(7, 4), (8, 10)]
-    with pytest.raises(ValueError, match="at and at_offset are two points"):
-        bl.producers(tmp_path, at=1, at_offset=1)
+    with pytest.raises(ValueError, match="as_of and as_of_offset are two points"):
+        bl.producers(tmp_path, as_of=1, as_of_offset=1)
 
 
 def test_a_damaged_checkpoint_of_a_replica_leaves_the_other_partitions(tmp_path):

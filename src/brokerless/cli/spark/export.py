@@ -27,9 +27,7 @@ _OPTIONS = {
 
 @click.command(short_help="Export records to Parquet or JSON files.")
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=existing_path)
-@click.option(
-    "--output", "to", required=True, help="A directory, or its URL; with iceberg a table. New, or begun before."
-)
+@click.option("--output", required=True, help="A directory, or its URL; with iceberg a table. New, or begun before.")
 @click.option("--topic", "topics", multiple=True, help="Only this topic. Repeatable.  [default: all but internal ones]")
 @click.option(
     "--format",
@@ -63,7 +61,7 @@ _OPTIONS = {
 def export(
     spark: SparkSession,
     paths: tuple[str, ...],
-    to: str,
+    output: str,
     topics: tuple[str, ...],
     format: str,  # noqa: A002 - the option's name
     compression: str | None,
@@ -87,7 +85,7 @@ def export(
     options = {_OPTIONS[name]: str(value) for name, value in chosen.items() if value is not None}
     with task_progress(spark, "export"):
         exported = job(
-            spark, paths, to, format=format, compression=compression, topics=topics, options=options | dict(others)
+            spark, paths, output, format=format, compression=compression, topics=topics, options=options | dict(others)
         )
     print_report(exported.partitions, form)
     terminal.say(tasks_in_words(exported.tasks, exported.skipped), err=True)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-@click.command(short_help=verb.repair.short_help, params=shared(verb.repair, "path", "to", "sources", "lost_path"))
+@click.command(short_help=verb.repair.short_help, params=shared(verb.repair, "path", "output", "sources", "lost_path"))
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=existing_path)
 @click.option(
     "--suffix",

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 @click.argument("exported", metavar="EXPORT", type=existing_path)
 @click.option(
     "--output",
-    "to",
     required=True,
     type=LocalPath(file_okay=False),
     help="A log directory, created if it does not exist.",
@@ -49,7 +48,7 @@ if TYPE_CHECKING:
 def restore(
     spark: SparkSession,
     exported: str,
-    to: str,
+    output: str,
     topics: tuple[str, ...],
     topic_ids: tuple[tuple[str, str], ...],
     compression: str,
@@ -72,7 +71,7 @@ def restore(
         restored = job(
             spark,
             exported,
-            to,
+            output,
             topics=topics,
             topic_ids=dict(topic_ids),
             compression=compression,

@@ -86,7 +86,7 @@ class SparkRewriteTarget(RewriteTarget):
         print_table(_HEADINGS, rows, numbers=_HEADINGS[1:], err=True)
 
 
-def _bytes(report: Any) -> tuple[int, int]:  # noqa: ANN401 - those of `Compact`, `Convert` and `Erase`
+def _bytes(report: Any) -> tuple[int, int]:  # noqa: ANN401 - those of `Compaction`, `Conversion` and `Erasure`
     return report.bytes_before, report.bytes_after
 
 
@@ -119,7 +119,7 @@ def _on_spark(
     does, _, _ = str(verb.help).partition("\n")
     run = f"brokerless spark {verb.name} /kafka/data1 /kafka/data2 {example}"
     text = _HELP.format(does=does, verb=verb.name, more=", a large one several" if is_divisible else "", run=run)
-    params = shared(verb, "path", "to", "jobs", *left_out)
+    params = shared(verb, "path", "output", "jobs", *left_out)
     return click.command(verb.name, params=params, short_help=verb.short_help, help=text)(command)
 
 

@@ -36,7 +36,7 @@ SETTINGS = (*_OF_RECORDS, *_OF_DUE_LOGS, "segment_bytes")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Compact:
+class Compaction:
     """Compact a log as a broker's cleaner does: the last record of each key stays.
 
     Args:
@@ -56,7 +56,7 @@ class Compact:
     >>> import brokerless as bl
     >>> with bl.Producer(NEW, "users") as producer:
     ...     producer.send([{"key": b"a", "value": b"1"}, {"key": b"a", "value": b"2"}])
-    >>> [done.report.total("kept") for done in bl.rewrite(Compact(roll=True), NEW, topics=["users"])]
+    >>> [done.report.total("kept") for done in bl.rewrite(Compaction(roll=True), NEW, topics=["users"])]
     [1]
     """
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 from brokerless.append.operation import Outcome
 from brokerless.layout.topic_config import settings_line
 from brokerless.log.log import Log
-from brokerless.rewriting.compact.compact import SETTINGS, Compact
+from brokerless.rewriting.compact.compact import SETTINGS, Compaction
 from brokerless.rewriting.compact.passes import legacy_horizon
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class Explain:
     state_name: ClassVar[str] = "Explain"
 
     key: bytes
-    compact: Compact = field(default_factory=Compact)
+    compact: Compaction = field(default_factory=Compaction)
 
     @property
     def decided_by(self) -> tuple[str, ...]:

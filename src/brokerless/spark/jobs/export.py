@@ -57,7 +57,7 @@ class PartitionReport:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Exported:
+class ExportReport:
     """The result of an export.
 
     Attributes:
@@ -80,13 +80,13 @@ class Exported:
 def export(
     spark: SparkSession,
     path: Path | Sequence[Path],
-    to: Path,
+    output: Path,
     *,
     format: str = "parquet",  # noqa: A002 - Spark's word for it
     compression: str | None = None,
     topics: Collection[str] = (),
     options: Mapping[str, str] | None = None,
-) -> Exported:
+) -> ExportReport:
     """Export records to a directory of Parquet or JSON files. The tasks write the files themselves.
 
     The files are named `topic=<topic>/partition=<number>/<offset>-<task>.parquet`. A file appears when it is complete,
@@ -95,10 +95,10 @@ def export(
     Args:
         spark: a session, not one of Spark Connect.
         path: one or more log directories or partition directories; local paths or URLs.
-        to: a directory that the driver and the executors share, or a URL. It must be new, empty, or hold an export
+        output: a directory that the driver and the executors share, or a URL. It must be new, empty, or hold an export
             that the same call began.
-        format: "parquet" or "json". "delta" (`to` is a path) and "iceberg" (`to` is a table) need their Spark packages,
-            and use Spark's own writers.
+        format: "parquet" or "json". "delta" (`output` is a path) and "iceberg" (`output` is a table) need their Spark
+            packages, and use Spark's own writers.
         compression: the codec of the files. For parquet "zstd" (default), "none", "snappy", "gzip" or "lz4"; for json
             "none" (default) or "gzip".
         topics: the topics to export; empty: by the options, or all but Kafka's internal ones.
@@ -117,12 +117,12 @@ def export(
     if format in PACKAGES:
         if compression is not None:
             raise ValueError(f"compression is of parquet and json: {format} has settings of its own")
-        return _counted(write_table(spark, given, format, os.fspath(to)))
+        return _counted(write_table(spark, given, format, os.fspath(output)))
     known = COMPRESSIONS[format]
     if compression is not None and compression not in known:
         raise unknown("compression", compression, known)
     writer = FileWriter(
-        directory=ExportDirectory(storage.absolute(local(to))),
+        directory=ExportDirectory(storage.absolute(local(output))),
         form=format,
         columns=_columns(read, format),
         compression=compression or known[0],
@@ -133,7 +133,7 @@ def export(
     return replace(exported, notes=tuple(notes))
 
 
-def _export(spark: SparkSession, writer: FileWriter, options: Options) -> Exported:
+def _export(spark: SparkSession, writer: FileWriter, options: Options) -> ExportReport:
     directory = writer.directory
     before = _found(directory)
     target = None if before is None else before.target_bytes
@@ -246,11 +246,11 @@ def _receipts(directory: ExportDirectory) -> dict[int, Receipt]:
     return found
 
 
-def _report(manifest: Manifest, *, tasks: int) -> Exported:
+def _report(manifest: Manifest, *, tasks: int) -> ExportReport:
     by_partition = defaultdict(list)
     for file in manifest.files:
         by_partition[file.topic, file.partition].append(file)
-    return Exported(
+    return ExportReport(
         partitions=tuple(
             PartitionReport(
                 topic=topic,
@@ -269,7 +269,7 @@ def _report(manifest: Manifest, *, tasks: int) -> Exported:
     )
 
 
-def _counted(table: DataFrame) -> Exported:
+def _counted(table: DataFrame) -> ExportReport:
     counts = table.groupBy("topic", "partition").count().orderBy("topic", "partition").collect()
     partitions = tuple(PartitionReport(topic=topic, partition=number, rows=rows) for topic, number, rows in counts)
-    return Exported(partitions=partitions, tasks=0, skipped=0, lost=(), replaced_keys=0)
+    return ExportReport(partitions=partitions, tasks=0, skipped=0, lost=(), replaced_keys=0)

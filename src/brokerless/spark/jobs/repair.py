@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from brokerless.healing.report import Repair
+    from brokerless.healing.report import RepairReport
 
 
 def repair(
@@ -27,7 +27,7 @@ def repair(
     keep_suspect: bool = False,
     indexes_only: bool = False,
     dry_run: bool = False,
-) -> list[Repair]:
+) -> list[RepairReport]:
     """Repair log directories with Spark tasks, one for each, as `brokerless.repair` does.
 
     Each directory takes what it lost from the others, where these have the same history.
@@ -58,7 +58,7 @@ def repair(
     given = [path if is_remote(path) else os.path.abspath(path) for path in given]
     beside = not (in_place or dry_run)
 
-    def repaired(path: str) -> Repair:
+    def repaired(path: str) -> RepairReport:
         return of_directory(
             path,
             f"{path.rstrip('/')}{suffix}" if beside else None,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from brokerless.arguments import check_several
 from brokerless.io import storage
-from brokerless.reporting.report import Report, check_installed
+from brokerless.reporting.report import ClusterReport, check_installed
 from brokerless.reporting.tables import compute
 from brokerless.spark.jobs.spark_tasks import SparkTasks
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def report(spark: SparkSession, *paths: str | os.PathLike[str], topics: Collection[str] = ()) -> Report:
+def report(spark: SparkSession, *paths: str | os.PathLike[str], topics: Collection[str] = ()) -> ClusterReport:
     """Read log directories whole with Spark tasks, and return what they hold as one page and as tables.
 
     The numbers are those of `brokerless.report`. Executors read the segments. The driver lists the directories, and
@@ -38,4 +38,4 @@ def report(spark: SparkSession, *paths: str | os.PathLike[str], topics: Collecti
 
     # Executors may have another working directory.
     absolute = tuple(storage.absolute(os.fspath(path)) for path in paths)
-    return Report(compute(absolute, topics or None, SparkTasks(spark)))
+    return ClusterReport(compute(absolute, topics or None, SparkTasks(spark)))

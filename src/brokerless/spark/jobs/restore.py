@@ -56,7 +56,7 @@ _TARGET = 64 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
-class Restored:
+class RestoreReport:
     """The result of a restore.
 
     Attributes:
@@ -77,14 +77,14 @@ class Restored:
 def restore(
     spark: SparkSession,
     exported: str | os.PathLike[str],
-    path: str | os.PathLike[str],
+    output: str | os.PathLike[str],
     *,
     topics: Collection[str] = (),
     topic_ids: Mapping[str, str] | None = None,
     compression: str = "none",
     batch_size: int = 16384,
     sole_replica: bool = False,
-) -> Restored:
+) -> RestoreReport:
     """Restore logs from an export, offset by offset.
 
     Rows keep their offsets, timestamps and leader epochs, and each log keeps its start and end offsets. All topics
@@ -93,7 +93,8 @@ def restore(
     Args:
         spark: a session, not one of Spark Connect.
         exported: the directory of a finished export, or its URL.
-        path: a log directory that the driver and the executors share and no broker uses; created if it does not exist.
+        output: a log directory that the driver and the executors share and no broker uses; created if it does not
+            exist.
         topics: the topics to restore; empty: all. An existing topic must be empty, or restored from this export.
         topic_ids: the ids of topics in the cluster that was started on the directory; other topics keep the exported
             ids.
@@ -110,7 +111,7 @@ def restore(
     """
     check_several("topics", topics)
     directory = ExportDirectory(storage.absolute(local(exported)))
-    plan = _plan(directory, local(path), tuple(topics), dict(topic_ids or {}))
+    plan = _plan(directory, local(output), tuple(topics), dict(topic_ids or {}))
     with collected(forwards=True) as notes:
         restored = _restore(spark, directory, plan, compression, batch_size, sole_replica=sole_replica)
     return replace(restored, notes=tuple(notes))
@@ -124,7 +125,7 @@ def _restore(
     batch_size: int,
     *,
     sole_replica: bool,
-) -> Restored:
+) -> RestoreReport:
     if places := len(plan.manifest.lost):
         note(
             f"{directory.path} lacks the damaged ranges of its logs, in {places} place{'s'[: places != 1]}; so "
@@ -137,7 +138,7 @@ def _restore(
         made, tasks = _run(spark, directory, plan, encoding, sole_replica=sole_replica)
     else:
         _roll_forward(plan.path, sole_replica=sole_replica)
-    return Restored(
+    return RestoreReport(
         partitions=_reports(plan.path, plan.manifest, plan.topics, _seconds(made)),
         tasks=tasks,
         skipped=len(made) - tasks,

@@ -14,7 +14,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from brokerless.io import storage
-from brokerless.rewriting.erase import Erase
+from brokerless.rewriting.erase import Erasure
 from brokerless.rewriting.progress_file import ProgressFile
 from brokerless.rewriting.run import SHARE, rewrite_each
 from brokerless.spark.jobs.spark_tasks import SparkTasks
@@ -47,14 +47,14 @@ def rewrite(
 
     Args:
         spark: a session, not one of Spark Connect.
-        operation: `Compact`, `Convert`, `Erase`, `Retain` or `TruncateTo`, with its options.
+        operation: `Compaction`, `Conversion`, `Erasure`, `Retention` or `Truncation`, with its options.
         paths: one or more log directories or partition directories.
         topics: one or more topics of the log directories; logs that are not named stay unchanged.
         partitions: the partition numbers to rewrite; empty: all partitions of the topics.
         dry_run: report the result, and change nothing.
         jobs: the number of tasks at a time; None: as many as Spark has cores.
         task_bytes: divide a larger partition among tasks of about this many bytes, if the operation can be divided:
-            `Compact` and `Convert`.
+            `Compaction` and `Conversion`.
         resume_file: a local file of the driver that records finished partitions. After a failure, the same call
             resumes and skips them.
         progress: called on the driver with a partition's name and the bytes that a task has read, when it has finished.
@@ -67,7 +67,7 @@ def rewrite(
             an executor.
         CorruptRecordError: a log is damaged. Some partitions may be finished, the others are unchanged.
 
-        rewrite(spark, Compact(roll=True), "/kafka/data1", "/kafka/data2", topics=["users"], resume_file="done.jsonl")
+        rewrite(spark, Compaction(roll=True), "/data1", "/data2", topics=["users"], resume_file="done.jsonl")
     """
     return list(
         rewrite_each(
@@ -89,7 +89,7 @@ def rewrite(
 def progress_file_of(operation: RewriteOperation[Any, Any], resume_file: Path) -> ProgressFile:
     """Return the progress file of an operation."""
     options = {field.name: getattr(operation, field.name) for field in fields(operation)}  # type: ignore[arg-type] # a dataclass
-    if isinstance(operation, Erase):
+    if isinstance(operation, Erasure):
         # Keys may be many, and personal data.
         options |= dict.fromkeys(("keys", "key_prefixes", "headers"), operation.digest())
     # Sets have no order.

@@ -98,28 +98,30 @@ class StateView:
         return batch.filter(pc.is_in(batch["topic"], value_set=topics)).select(wanted.names)
 
     def _batches(self, task: Task[str], options: Options) -> Iterable[pa.RecordBatch]:
-        at = options.as_of
+        as_of = options.as_of
         if self.name == "transactions":
             if options.history:
-                return transactions.transaction_states(*task.work, at=at)
-            return transactions.transactions(*task.work, at=at).to_batches()
+                return transactions.transaction_states(*task.work, as_of=as_of)
+            return transactions.transactions(*task.work, as_of=as_of).to_batches()
         if self.name.startswith(_CLUSTER):
-            return cluster(*task.work, at=at).table(self.name.removeprefix(_CLUSTER)).to_batches()
+            return cluster(*task.work, as_of=as_of).table(self.name.removeprefix(_CLUSTER)).to_batches()
         logs = [Log(path) for path in task.work]
         if self.name == "producers":
-            return (producers.producers_of(log, at=at) for log in logs)
+            return (producers.producers_of(log, as_of=as_of) for log in logs)
         directories = LogDirs(*options.paths)
         if self.name == "commits":
-            lags = offset_commits.Lags(directories, at)
-            found = (batch for log in logs for batch in offset_commits.commits_of(log, at=at, history=options.history))
+            lags = offset_commits.Lags(directories, as_of)
+            found = (
+                batch for log in logs for batch in offset_commits.commits_of(log, as_of=as_of, history=options.history)
+            )
             return lags.each(found)
         if self.name == "groups":
             names = TopicNames(directories)
             if options.history:
-                return (batch for log in logs for batch in groups.changes_of(log, names, at=at))
-            rows = [row for log in logs for row in groups.groups_of(log, names, at=at)]
+                return (batch for log in logs for batch in groups.changes_of(log, names, as_of=as_of))
+            rows = [row for log in logs for row in groups.groups_of(log, names, as_of=as_of)]
             return pa.Table.from_pylist(rows, groups.SCHEMA).to_batches()
-        rows = [row for log in logs for row in remote_segments.segments_of(log, at=at, history=options.history)]
+        rows = [row for log in logs for row in remote_segments.segments_of(log, as_of=as_of, history=options.history)]
         return pa.Table.from_pylist(rows, remote_segments.SCHEMA).to_batches()
 
 

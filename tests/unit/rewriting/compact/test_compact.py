@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import brokerless as bl
 from brokerless.io import storage
 from brokerless.log.segment import segments_in
-from brokerless.rewriting.compact.compact import Compact
+from brokerless.rewriting.compact.compact import Compaction
 from support.kafka_answers import CONSUMED_COLUMNS, as_consumed
 from support.log_files import NOW, batch, marker
 
@@ -109,7 +109,7 @@ def test_compaction_is_a_dictionary_and_the_marker_rules(tmp_path_factory, made)
     written = write(tmp_path_factory.mktemp("any") / "t-0", *made)
     log = written.log
     before, committed = rows(log), values(rows(log, "read_committed"))
-    report = log.run(Compact())
+    report = log.run(Compaction())
     end = report.first_uncleanable_offset
     expected = kept(before, written, end)
     assert rows(log) == expected
@@ -119,17 +119,17 @@ def test_compaction_is_a_dictionary_and_the_marker_rules(tmp_path_factory, made)
         parts = ("superseded", "expired", "aborted", "unkeyed", "discarded_markers")
         assert segment.records - segment.kept == sum(getattr(segment, part) for part in parts)
     # once more, at the same time: the same rows
-    log.run(Compact(ignore_checkpoint=True))
+    log.run(Compaction(ignore_checkpoint=True))
     assert rows(log) == expected
     # when their time has come, tombstones go, and markers of what is gone
     for _ in range(4):
         written.clock.now += RETENTION
-        log.run(Compact(ignore_checkpoint=True))
+        log.run(Compaction(ignore_checkpoint=True))
     assert rows(log) == [row for row in expected if row[0] >= end or row[2] is not None]
     assert values(rows(log, "read_committed")) == committed
     fixed = contents(log)
     written.clock.now += RETENTION
-    log.run(Compact(ignore_checkpoint=True))
+    log.run(Compaction(ignore_checkpoint=True))
     assert contents(log) == fixed
     # a marker stays as long as a batch of its transaction does, be it empty
     producers = set()
@@ -147,7 +147,7 @@ def test_compaction_is_a_dictionary_and_the_marker_rules(tmp_path_factory, made)
 def test_little_memory_costs_passes_and_nothing_else(tmp_path_factory, made, memory):
     one = write(tmp_path_factory.mktemp("much") / "t-0", *made).log
     many = write(tmp_path_factory.mktemp("little") / "t-0", *made).log
-    expected, report = one.run(Compact()), many.run(Compact(memory=memory))
+    expected, report = one.run(Compaction()), many.run(Compaction(memory=memory))
     assert contents(one) == contents(many)
     assert replace(report, passes=expected.passes) == expected
 
@@ -158,7 +158,7 @@ def test_a_newer_record_supersedes_one_from_the_cleaned_part(tmp_path_factory, m
     log = written.log
     log.first_dirty_offset = min(first_dirty, log.log_end_offset)
     before, dirty = rows(log), log.first_dirty_offset
-    end = log.run(Compact()).first_uncleanable_offset
+    end = log.run(Compaction()).first_uncleanable_offset
     if dirty >= end:
         assert rows(log) == before
         return
@@ -169,14 +169,14 @@ def test_a_newer_record_supersedes_one_from_the_cleaned_part(tmp_path_factory, m
 
 def test_a_second_pass_has_nothing_to_do_until_something_is_written(tmp_path):
     log = write(tmp_path / "t-0", [("data", None, [("a", "1")])] * 3 + [("roll", None, None)]).log
-    first = log.run(Compact())
+    first = log.run(Compaction())
     assert (first.passes, first.is_due, first.keys, first.total("superseded")) == (1, True, 1, 2)
     assert log.first_dirty_offset == 3
-    assert log.run(Compact()).passes == 0
-    assert log.run(Compact(roll=True)).passes == 0
+    assert log.run(Compaction()).passes == 0
+    assert log.run(Compaction(roll=True)).passes == 0
     log.append(batch(0, [b"2"], keys=[b"a"]))
-    assert log.run(Compact()).passes == 0
-    rolled = log.run(Compact(roll=True))
+    assert log.run(Compaction()).passes == 0
+    rolled = log.run(Compaction(roll=True))
     assert (rolled.passes, rolled.is_rolled, rolled.active_bytes) == (1, False, 0)
     # the newest is the last of the range: the batch before it is gone
     assert [row[0] for row in rows(log)] == [3]
@@ -189,7 +189,7 @@ def test_a_last_batch_without_records_is_kept_as_by_the_cleaner_of_the_release(t
     tombstone = ("data", None, [("a", None)])
     steps = [("data", None, [("b", "x")]), tombstone, ("roll", None, None), *[tombstone] * (not is_at_end)]
     written = write(tmp_path / "t-0", steps)
-    verb = Compact(release=release, ignore_checkpoint=True)
+    verb = Compaction(release=release, ignore_checkpoint=True)
     written.log.run(verb)
     written.clock.now += RETENTION
     written.log.run(verb)
@@ -203,7 +203,7 @@ def test_a_dry_run_changes_nothing_and_tells_what_a_roll_would_add(tmp_path):
     log = write(tmp_path / "t-0", steps).log
     before, state = contents(log), log.state()
     for roll, expected in ((False, (2, 0)), (True, (3, 1))):
-        verb = Compact(roll=roll)
+        verb = Compaction(roll=roll)
         outcome = verb.work(verb.plan(state), dry_run=True, progress=lambda _: None)
         assert outcome.replacements == ()
         assert outcome.first_dirty_offset is None
@@ -212,7 +212,7 @@ def test_a_dry_run_changes_nothing_and_tells_what_a_roll_would_add(tmp_path):
         assert report.is_rolled is roll
         assert ("which roll would add" in report.lines()[-2]) is not roll
     assert contents(log) == before
-    assert log.run(Compact(roll=True)).segments == report.segments
+    assert log.run(Compaction(roll=True)).segments == report.segments
 
 
 def test_records_without_a_key_are_not_dropped_unasked(tmp_path):
@@ -221,9 +221,9 @@ def test_records_without_a_key_are_not_dropped_unasked(tmp_path):
     log.roll()
     before = contents(log)
     with pytest.raises(ValueError, match="2 records without a key would go, the first at offset 1;"):
-        log.run(Compact())
+        log.run(Compaction())
     assert contents(log) == before
-    assert log.run(Compact(drop_null_keys=True)).total("unkeyed") == 2
+    assert log.run(Compaction(drop_null_keys=True)).total("unkeyed") == 2
     assert [row[0] for row in rows(log)] == [0]
 
 
@@ -233,29 +233,29 @@ def size(log):
 
 def test_what_is_too_young_stays(tmp_path):
     log = write(tmp_path / "t-0", [("data", None, [("a", "x")])] * 2 + [("roll", None, None)]).log
-    report = log.run(Compact(min_compaction_lag_ms=1))
+    report = log.run(Compaction(min_compaction_lag_ms=1))
     assert (report.passes, report.limit) == (0, "records are younger than min_compaction_lag_ms")
-    assert log.run(Compact()).total("superseded") == 1
+    assert log.run(Compaction()).total("superseded") == 1
 
 
 def test_a_log_that_no_cleaner_would_take_up_is_left_alone_if_asked(tmp_path):
     steps = [("data", None, [("a", "x"), ("b", "x"), ("c", "x")]), ("roll", None, None)]
     log = write(tmp_path / "t-0", [*steps, ("data", None, [("a", "x")]), ("roll", None, None)]).log
     log.first_dirty_offset = 3
-    report = log.run(Compact(only_due=True))
+    report = log.run(Compaction(only_due=True))
     assert (report.passes, report.is_due) == (0, False)
     assert report.skip_reason == "not due: 0.44 of its bytes are dirty, a broker compacts above 0.5"
     assert report.bytes_before == report.bytes_after == size(log)
-    assert log.run(Compact()).total("superseded") == 1
+    assert log.run(Compaction()).total("superseded") == 1
 
 
 def test_a_topic_that_no_cleaner_looks_at_is_not_due(tmp_path):
     """Its older records with a key are records like the others."""
     steps = [("data", None, [("a", "x")])] * 2 + [("roll", None, None)]
     log = write(tmp_path / "t-0", steps, cleanup_policy="delete").log
-    report = log.run(Compact(only_due=True))
+    report = log.run(Compaction(only_due=True))
     assert (report.passes, report.is_due, report.skip_reason[:8]) == (0, False, "not due:")
-    done = log.run(Compact())
+    done = log.run(Compaction())
     assert (done.is_due, done.bytes_before, done.bytes_after) == (False, report.bytes_before, size(log))
     assert done.bytes_after < done.bytes_before
 
@@ -270,7 +270,7 @@ def test_damage_is_met_before_anything_is_changed(tmp_path, position):
         file.write(content)
     before = contents(log)
     with pytest.raises((bl.errors.CorruptRecordError, bl.errors.UnsupportedFormatError)) as error:
-        log.run(Compact())
+        log.run(Compaction())
     assert (error.value.path, error.value.position) == (path, len(content) // 3)
     assert contents(log) == before
 
@@ -284,12 +284,12 @@ def test_a_segment_cut_at_any_byte_is_refused(tmp_path):
             with open(path, "wb") as file:
                 file.write(content[:cut])
             with pytest.raises(bl.errors.CorruptRecordError, match="is cut"):
-                log.run(Compact())
+                log.run(Compaction())
 
 
 def test_plans_and_what_comes_of_them_can_be_sent_elsewhere(tmp_path):
     log = write(tmp_path / "t-0", [("data", None, [("a", "x")])] * 3 + [("roll", None, None)]).log
-    verb = pickle.loads(pickle.dumps(Compact()))
+    verb = pickle.loads(pickle.dumps(Compaction()))
     plan = pickle.loads(pickle.dumps(verb.plan(pickle.loads(pickle.dumps(log.state())))))
     outcome = pickle.loads(pickle.dumps(verb.work(plan, dry_run=False, progress=lambda _: None)))
     log.enforce(outcome)
@@ -307,8 +307,8 @@ def test_a_new_segment_without_a_slot_left_in_an_index_goes_on_in_another(tmp_pa
     tiny = replace(log.config, segment_index_bytes=24, index_interval_bytes=0)
     log.close()
     with bl.LogWriter.open(log.directory, config=tiny, is_clean=True, now=written.clock) as log:
-        dry = rewritten_by(Compact(), log, dry_run=True)
-        report = log.run(Compact())
+        dry = rewritten_by(Compaction(), log, dry_run=True)
+        report = log.run(Compaction())
         assert (dry.total("cleaned_bytes"), dry.total("kept")) == (report.total("cleaned_bytes"), report.total("kept"))
         expected = kept(before, written, report.first_uncleanable_offset)
         assert rows(log) == expected
@@ -342,7 +342,7 @@ def test_offsets_that_do_not_rise_are_damage(tmp_path):
     with pytest.raises(
         bl.errors.CorruptRecordError, match="offset 1001 is not below 5, where the segment has to end"
     ) as error:
-        log.run(Compact())
+        log.run(Compaction())
     assert (error.value.path, error.value.position, error.value.base_offset) == (path, size, 1001)
     assert contents(log) == before
 
@@ -373,7 +373,7 @@ def test_markers_say_which_records_were_aborted_whatever_the_transaction_index_s
             producer.abort()
     (index,) = (tmp_path / "data" / "t-0").glob("*.txnindex")
     harm(index)
-    compact = Compact(roll=True, release="4.1", min_compaction_lag_ms=0)
+    compact = Compaction(roll=True, release="4.1", min_compaction_lag_ms=0)
     (done,) = bl.rewrite(compact, tmp_path / "data", topics=["t"], dry_run=dry_run)
     assert (done.report.total("aborted"), done.report.total("kept")) == (5, 12)
     rows = bl.Log(tmp_path / "data" / "t-0").read(isolation_level="read_committed", columns=["value"])

@@ -10,7 +10,7 @@ from brokerless.append.operation import LogState
 from brokerless.append.swap import swap
 from brokerless.io import storage
 from brokerless.log.segment import segments_in, transaction_index
-from brokerless.rewriting.compact.compact import Compact
+from brokerless.rewriting.compact.compact import Compaction
 from brokerless.rewriting.compact.plan import cleanable
 from support.kafka_answers import CONSUMED_COLUMNS, as_consumed, broker_cases
 from support.log_files import NOW, batch
@@ -70,7 +70,7 @@ def log_state(directory, config, **fields):
 def compacted(directory, state, **options):
     """Compact, swap, and return the plan and the outcome."""
     # the cases were recorded from it
-    verb = Compact(drop_null_keys=True, release="4.1", **options)
+    verb = Compaction(drop_null_keys=True, release="4.1", **options)
     plan = verb.plan(state)
     outcome = verb.work(plan, dry_run=False, progress=lambda _: None)
     for replacement in outcome.replacements:

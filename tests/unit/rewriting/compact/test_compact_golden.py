@@ -7,7 +7,7 @@ import pytest
 import brokerless as bl
 from brokerless.io import storage
 from brokerless.log.segment import segments_in, transaction_index
-from brokerless.rewriting.compact.compact import Compact
+from brokerless.rewriting.compact.compact import Compaction
 from support.kafka_answers import CONSUMED_COLUMNS, as_consumed
 
 HOUR = 3_600_000
@@ -31,7 +31,7 @@ def compacted(golden, tmp_path, log_dir, partition, **settings):
     now = settings.pop("now")
     topic = bl.TopicConfig(cleanup_policy="compact", **settings)
     with bl.LogWriter.open(str(directory), config=topic, is_clean=True, now=lambda: now) as log:
-        return directory, log.run(Compact(release="4.1"))
+        return directory, log.run(Compaction(release="4.1"))
 
 
 def headers(segment, *gone):

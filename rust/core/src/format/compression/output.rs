@@ -113,7 +113,7 @@ impl OutputBuffer {
     #[cold]
     fn too_large(&self) -> Error {
         Error::unsupported(format!(
-            "batch decompresses to more than max_batch_bytes ({}): Convert(compression=\"none\") in Python, \
+            "batch decompresses to more than max_batch_bytes ({}): Conversion(compression=\"none\") in Python, \
              with a larger max_batch_bytes, makes the log readable",
             self.max
         ))

@@ -46,7 +46,7 @@ class EndedTransaction:
 
 
 @dataclass(frozen=True)
-class TruncateReport:
+class TruncationReport:
     """What truncation does to one log.
 
     Attributes:
@@ -114,7 +114,7 @@ def _by_producer(transaction: EndedTransaction) -> tuple[int, int]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TruncateTo(PlainOperation):
+class Truncation(PlainOperation):
     """Delete everything that was appended to a log since a time or an offset. Meant for a copy.
 
     Over several logs, each transaction is kept as a whole, or not at all: one that was decided before the cut, and of
@@ -135,7 +135,7 @@ class TruncateTo(PlainOperation):
         TypeError: `timestamp` is no time, or `offset` is not an integer.
 
     >>> import brokerless as bl
-    >>> [done.report.log_end_offset for done in bl.rewrite(TruncateTo(offset=100), SAMPLE, dry_run=True)]
+    >>> [done.report.log_end_offset for done in bl.rewrite(Truncation(offset=100), SAMPLE, dry_run=True)]
     [99]
     """
 
@@ -163,7 +163,7 @@ class TruncateTo(PlainOperation):
 
     def work(
         self, plan: LogState, *, dry_run: bool, progress: Progress, output: str | None = None
-    ) -> Outcome[TruncateReport]:
+    ) -> Outcome[TruncationReport]:
         """Find where to cut the log; write nothing. Other logs do not count.
 
         Raises:
@@ -219,7 +219,7 @@ class _LogToCut:
         end: where to cut the log: the new log end offset.
         open: the transactions that are open there: producer id and first offset.
         commits: those of them that were committed.
-        whole_from: see `TruncateReport`.
+        whole_from: see `TruncationReport`.
     """
 
     def __init__(self, name: tuple[str, int], state: LogState, directory: str) -> None:
@@ -229,7 +229,7 @@ class _LogToCut:
         self._seen: set[tuple[int, int]] = set()
         self._sizes = [segment.extent().end_position for segment in state.segments]
 
-    def begin(self, options: TruncateTo, progress: Callable[[str, int], None]) -> None:
+    def begin(self, options: Truncation, progress: Callable[[str, int], None]) -> None:
         """Find the cut at the time or offset of the options."""
         found = _find_cut(
             self.state,
@@ -250,7 +250,7 @@ class _LogToCut:
         self.open = _open_transactions(self.state, self.end)
         self._seen.update(self.open)
 
-    def decided(self, options: TruncateTo, now: int) -> DecidedTruncation:
+    def decided(self, options: Truncation, now: int) -> DecidedTruncation:
         """Return what is done to the log."""
         state, end = self.state, self.end
         committed = {one.producer_id for one in self.commits}
@@ -261,7 +261,7 @@ class _LogToCut:
             if first >= end
         )
         cut_size = sum(self._sizes[self._number :]) - self._position
-        report = TruncateReport(
+        report = TruncationReport(
             state.log_end_offset,
             end,
             sum(self._sizes),
@@ -277,19 +277,19 @@ class _LogToCut:
 
 @dataclass(frozen=True)
 class DecidedTruncation(PlainOperation):
-    """What `TruncateTo` does to one log.
+    """What `Truncation` does to one log.
 
     Attributes:
         report: the report.
         number: the number of the segment with the cut.
         commits: the open transactions that are committed.
         now: the time of the markers, ms.
-        sole_replica: see `TruncateTo`.
+        sole_replica: see `Truncation`.
     """
 
-    state_name: ClassVar[str] = TruncateTo.state_name
+    state_name: ClassVar[str] = Truncation.state_name
 
-    report: TruncateReport
+    report: TruncationReport
     number: int
     commits: tuple[Commit, ...]
     now: int
@@ -306,7 +306,7 @@ class DecidedTruncation(PlainOperation):
         dry_run: bool,
         progress: Progress,  # noqa: ARG002
         output: str | None = None,  # noqa: ARG002
-    ) -> Outcome[TruncateReport]:
+    ) -> Outcome[TruncationReport]:
         """Check that the log may be cut there; write nothing."""
         state, report = plan, self.report
         end = report.log_end_offset
