@@ -290,6 +290,9 @@ CHANGES |= {
     "txnindex: an entry of another version": lambda data: (data / f"t-0/{SEGMENT}.txnindex").write_bytes(
         struct.pack(">hqqqq", 7, 1, 0, 1, 1)
     ),
+    "txnindex: an entry of version 256": lambda data: (data / f"t-0/{SEGMENT}.txnindex").write_bytes(
+        struct.pack(">hqqqq", 256, 1, 0, 1, 1)
+    ),
     "quorum: no votedDirectoryId": partial(of_quorum, change=lambda state: state.pop("votedDirectoryId", None)),
     "quorum: a bad votedDirectoryId": partial(of_quorum, change=lambda state: state.update(votedDirectoryId="zzz")),
     "quorum: version 1, no votedDirectoryId": partial(

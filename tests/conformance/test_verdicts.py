@@ -49,6 +49,8 @@ OF_LATER = {
     "groups: a key of a negative version",
     "directory: t-0 gone",
 }
+# Releases up to 4.1 read only the first byte of a version: docs/findings.md says so of `transaction-version`.
+OF_NEWEST = {"txnindex: an entry of another version"}
 # One of each kind; `make conformance` tries all.
 OF_EACH = (
     "meta: empty",
@@ -228,8 +230,8 @@ def nothing(*_):
 def of_release(release):
     if release == OLDEST_KRAFT:
         # The tool that describes all topics fails at this one, and none of them is missing.
-        return [name for name in CHANGES if name != "metadata: a topic of a bad name"]
-    return [name for name in CHANGES if release != OLDEST or not (OF_KRAFT.match(name) or name in OF_LATER)]
+        return [name for name in CHANGES if name not in {"metadata: a topic of a bad name", *OF_NEWEST}]
+    return [name for name in CHANGES if release != OLDEST or not (OF_KRAFT.match(name) or name in OF_LATER | OF_NEWEST)]
 
 
 def test_one_verdict_on_each_kind_of_change(tmp_path):
