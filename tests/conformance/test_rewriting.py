@@ -369,7 +369,7 @@ def test_attempts_that_a_killed_owner_left(client, tmp_path):
 
     data = cut_short(
         tmp_path,
-        lambda path: list(rewrite_each(Compaction(), path, topics=["t"], partitions=[0], runner=Repeating())),
+        lambda path: list(rewrite_each(Compaction(), [path], topics=["t"], partitions=[0], runner=Repeating())),
         before=r"rename \S+/\d+\.index\.cleaned",
     )
     assert len([path for path in data.glob("t-0.*-delete/*") if path.is_dir()]) == 2

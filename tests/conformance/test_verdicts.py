@@ -251,6 +251,7 @@ def test_one_verdict_on_changes_together(tmp_path, release):
     """Two or three changes, which may hide one another."""
     drawn = random.Random(f"{os.environ['BROKERLESS_HUNT_FROM']} {release}")
     changes = {}
+    (tmp_path / "scratch").mkdir()
     template(tmp_path / "scratch/whole", release)
     while len(changes) < 40:
         names = drawn.sample(of_release(release), drawn.choice([2, 2, 3]))

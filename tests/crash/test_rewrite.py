@@ -102,7 +102,7 @@ def test_segments_written_beside_are_swapped_in_whole_or_not_at_all(start, tmp_p
     allowed = [old, [i for i in old if i != 1], [i for i in old if i not in (1, 4)]]
 
     def work(path):
-        list(rewrite_each(verb, path, topics=["t"], runner=Repeating()))
+        list(rewrite_each(verb, [path], topics=["t"], runner=Repeating()))
 
     found, moved = set(), 0
     for crash in each_crash(work, start, tmp_path, falls=("names", "power")):

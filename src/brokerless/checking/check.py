@@ -93,9 +93,28 @@ class Plan(NamedTuple):
     logs: list[LogToCheck]
 
 
+class Chosen(NamedTuple):
+    """The topics and the partitions to check; None: all."""
+
+    topics: list[str] | None
+    partitions: list[int] | None
+
+    @property
+    def is_all(self) -> bool:
+        """Whether all are chosen, and the directories are checked too."""
+        return self.topics is None and self.partitions is None
+
+    def logs(self, directories: LogDirs) -> list[Log]:
+        """Return the logs, those that are being moved too."""
+        moving = directories.moving(self.topics)
+        present = directories.logs(self.topics, self.partitions, all_replicas=True)
+        return [*present, *(log for log in moving if self.partitions is None or log.partition in self.partitions)]
+
+
 def check(
     *paths: str | os.PathLike[str],
     topics: Iterable[str] | None = None,
+    partitions: Iterable[int] | None = None,
     level: Level = "default",
     progress: Callable[[int], None] = lambda _: None,
 ) -> Iterator[Finding]:
@@ -106,7 +125,8 @@ def check(
 
     Args:
         paths: log directories of one broker or several, partition directories, or `.log` files.
-        topics: only these topics, and nothing about directories; None: all.
+        topics: only these topics, by name or glob (`orders-*`), and nothing about directories; None: all.
+        partitions: only these partitions, and nothing about directories; None: all.
         level: "quick": names, small files and the headers of batches; "default": also checksums, indexes and
             snapshots against batches; "deep": also every record.
         progress: called with the bytes of each segment that was checked, from any thread.
@@ -122,10 +142,12 @@ def check(
     if level not in LEVELS:
         raise unknown("level", level, LEVELS)
     check_several("topics", topics)
-    found, groups = _groups(paths, checks_ids=topics is None)
+    check_several("partitions", partitions)
+    chosen = Chosen(None if topics is None else list(topics), None if partitions is None else list(partitions))
+    found, groups = _groups(paths, checks_ids=chosen.is_all)
     yield from found
     for names, directories in groups:
-        yield from _check(names, directories, topics, level, progress)
+        yield from _check(names, directories, chosen, level, progress)
 
 
 def _groups(
@@ -196,20 +218,20 @@ def plan(
 def _check(
     paths: Sequence[str],
     directories: LogDirs,
-    topics: Iterable[str] | None,
+    chosen: Chosen,
     level: Level,
     progress: Callable[[int], None],
 ) -> Iterator[Finding]:
     """Check directories that can be read as one."""
     with collected():
-        logs = [*directories.logs(topics, all_replicas=True), *directories.moving(topics)]
+        logs = chosen.logs(directories)
         roots = _roots(paths, directories)
         shares = [*_shares(logs, cores())] or [[]]
     with Threads() as threads:
 
         def around() -> tuple[list[Finding], dict[str, TopicConfig]]:
             known = known_cluster([root.path for root in directories.roots])
-            of_directories = topics is None and bool(roots)
+            of_directories = chosen.is_all and bool(roots)
             configs = topic_configs(known, directories.roots)
             return list(_of_directories(roots, directories, known)) if of_directories else [], configs
 

@@ -341,8 +341,8 @@ CODES: dict[str, Code] = {
     "transaction-version": Code(
         "error",
         "a transaction index has an entry of another version",
-        "It does not start (`TransactionIndex.sanityCheck`). Releases up to 4.1 read only the first byte of the version, "
-        "and start if that is 0.",
+        "It does not start (`TransactionIndex.sanityCheck`). Releases up to 4.1 read only the first byte of the "
+        "version, and start if it is 0.",
         "None. Reads of brokerless use the markers.",
         _REBUILD,
         subject="index",

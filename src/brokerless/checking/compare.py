@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Self
 
 from brokerless import _native
+from brokerless.arguments import is_chosen
 from brokerless.checking.comparison import Comparison, Difference, Place
 from brokerless.errors import located
 from brokerless.io.runner import Threads
@@ -56,13 +57,18 @@ def compare(
     [('equal', None)]
     """
     here, there = ({(log.topic, log.partition): log for log in _logs(LogDirs(path))} for path in (first, second))
-    wanted = None if topics is None else set(topics)
+    names = None if topics is None else list(topics)
     places = sorted({*here, *there}, key=lambda place: (str(place[0]), place[1] or 0))
-    if wanted is not None and (unknown := wanted - {topic for topic, _ in places}):
-        raise ValueError(f"topic {min(unknown)!r} is in neither directory")
+    for name in names or ():
+        if not any(is_chosen(topic, [name]) for topic, _ in places):
+            raise ValueError(f"topic {name!r} is in neither directory")
     # The latest records of several partitions would take their memory at the same time.
     with Threads(1 if records else None) as threads:
-        pairs = ((place, here.get(place), there.get(place)) for place in places if wanted is None or place[0] in wanted)
+        pairs = (
+            (place, here.get(place), there.get(place))
+            for place in places
+            if names is None or is_chosen(place[0], names)
+        )
         yield from threads.map(partial(_compared, memory=memory if records else None), pairs, ahead=2 * threads.jobs)
 
 

@@ -12,12 +12,13 @@ import click
 from brokerless.cli import terminal
 from brokerless.cli.exit_codes import DAMAGE, WARNINGS
 from brokerless.cli.findings import Printer, levels
-from brokerless.cli.options import BytesProgress, Progress, as_json, existing_path
+from brokerless.cli.options import BytesProgress, Progress, as_json, chosen_partitions, chosen_topics, existing_path
 
 
 @click.command(short_help="Find every fault, with its effect and its cure.")
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=existing_path)
-@click.option("--topic", "topics", multiple=True, help="Only this topic. Repeatable.  [default: all, and directories]")
+@chosen_topics
+@chosen_partitions
 @levels
 @click.option("--all", "shows_notes", is_flag=True, help="Also show notes.")
 @click.option("--against", type=existing_path, help="Compare PATH with this directory; --all also shows what is equal.")
@@ -26,6 +27,7 @@ from brokerless.cli.options import BytesProgress, Progress, as_json, existing_pa
 def check(
     paths: tuple[str, ...],
     topics: tuple[str, ...],
+    partitions: tuple[int, ...],
     level: str | None,
     shows_notes: bool,
     against: str | None,
@@ -54,6 +56,8 @@ def check(
     # Arrow imports NumPy, which would start threads for its algebra: as slow as the check of some 100 MB.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if against is not None:
+        if partitions:
+            raise click.UsageError("--against compares all partitions of a topic: name partition directories instead")
         _compare(paths, against, topics, level, form, records=records, shows_all=shows_notes)
         return
     if records:
@@ -63,9 +67,11 @@ def check(
     printer = Printer(form, shows_notes=shows_notes)
     wanted: Any = level or "default"
     with BytesProgress("checked") as progress:
-        for finding in of_logs(*paths, topics=topics or None, level=wanted, progress=progress.add):
+        for finding in of_logs(
+            *paths, topics=topics or None, partitions=partitions or None, level=wanted, progress=progress.add
+        ):
             printer.add(finding)
-    printer.end()
+    printer.end(paths)
 
 
 def _compare(

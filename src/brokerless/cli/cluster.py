@@ -45,7 +45,7 @@ as_of = click.option(
 )
 
 
-@click.group(short_help="Show brokers, topics, settings, access rights, users, ...; and what changed.")
+@click.group(short_help="Show brokers, topics, settings, access rights, and what changed.")
 def cluster() -> None:
     """Show the metadata of a cluster, from the snapshots and the log of its controllers (__cluster_metadata).
 

@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
 _STDERR = 2
+# What a shell sets to ask for completions, as click's scripts for shells do.
+_COMPLETION = "_BROKERLESS_COMPLETE"
 # Options that had other names: nobody has to look for the new one.
 _NOW = {
     "--to": "--output",
@@ -53,57 +55,63 @@ _NOW = {
     "--until": "--as-of for a time, --end-offset for an offset",
     "--isolation": "--isolation-level",
     "--max-memory": "--memory",
+    "--verbose": "--all",
 }
 _MOST_REMEMBERED = 1000
 # The signals of Ctrl-C, of timeout, systemd, docker and Kubernetes, and of a closed terminal.
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+_JOBS = {
+    "Look": (ls, read, offsets, dump, groups, transactions, producers, cluster, report),
+    "Check and heal": (check, finding, recover, repair, rescue),
+    "Change": (compact, explain, retain, convert, erase, truncate),
+    "Write, serve, and run on Spark": (produce, serve, spark),
+}
+
+
+class _Verbs(click.Group):
+    """The verbs, which `--help` lists by job."""
+
+    def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        width = max(map(len, self.commands))
+        for job, verbs in _JOBS.items():
+            with formatter.section(job):
+                formatter.write_dl([(str(verb.name).ljust(width), verb.get_short_help_str(80)) for verb in verbs])
+
+
+@click.group(
+    cls=_Verbs,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    commands=[verb for verbs in _JOBS.values() for verb in verbs],
+)
 @click.version_option(package_name="brokerless")
 def cli() -> None:
-    """Read and write Kafka log directories with no broker running.
+    """Read, check, repair, change and serve Kafka's log directories, with no broker running.
 
-    PATH is, throughout, the data directory of a broker (its log.dirs, or a copy or snapshot of it), one
-    topic-partition directory in it, or one .log file.
+    PATH is the data directory of a broker (its log.dirs, or a copy or snapshot of it), one partition's directory in it,
+    or one .log file. `brokerless VERB --help` explains a verb.
 
     \b
-    brokerless ls /var/lib/kafka/data                    topics, partitions, offsets, times
-    brokerless read /var/lib/kafka/data/orders-0         its records, as JSON lines
-    brokerless offsets orders-0 --timestamp 2024-05-01   where a day begins
-    brokerless dump orders-0/00000000000000000000.log    batch by batch, in kafka-dump-log's words
-    brokerless check /var/lib/kafka/data                 every fault, its effect and its cure
-    brokerless groups data --offsets                     consumer groups, what they committed, lag
-    brokerless transactions data --open                  transactions under way, and hanging ones
-    brokerless producers data --topic orders             who writes to a topic
-    brokerless cluster topics data                       topics, settings, access rights, ...; what changed
-    brokerless report data --output report.html          all of it on one page
-    brokerless serve data                                any Kafka client reads it
-    brokerless produce data --topic orders --input F     records into a topic
-    brokerless recover data                              after a crash: what a broker does when it starts
-    brokerless repair data --to DIR                      keep every sound batch around damage
-    brokerless rescue DISK... --to DIR                   a cluster that starts, from any disks left
-    brokerless retain data --topic T --retention-ms N    delete old segments
-    brokerless truncate data --topic T --timestamp TIME  copy logs as they were then
-    brokerless compact data --topic T                    the last record of each key stays
-    brokerless explain data KEY --topic T                why a record is still there
-    brokerless convert data --topic T --compression C    another codec or message format
-    brokerless erase data --topic T --key K              records of a key, or their values
-    brokerless spark ...                                 verbs as Spark jobs, for a whole cluster's logs
+    brokerless ls /var/lib/kafka/data
+    brokerless check /var/lib/kafka/data
+    brokerless read /var/lib/kafka/data --topic orders --limit 10
 
-    Exit codes: 0 done, 1 damage was met, 2 could not run, 130 interrupted, 143 terminated, 129 hung up.
+    \b
+    Exit codes:
+      0  done, and nothing was found
+      1  damage or errors
+      2  could not run
+      3  warnings, or something is or may be lost (check, repair, rescue, report)
     """
-
-
-for command in (
-    *(ls, read, offsets, dump, check, finding, groups, transactions, producers, cluster, report, serve),
-    *(produce, recover, repair, rescue, retain, truncate, compact, explain, convert, erase, spark),
-):
-    cli.add_command(command)
 
 
 def _run(arguments: Sequence[str] | None) -> int:
     # Not cli.main: it exits with 1 after a broken pipe, which here means damage.
+    if instruction := os.environ.get(_COMPLETION):
+        from click.shell_completion import shell_complete
+
+        return shell_complete(cli, {}, "brokerless", _COMPLETION, instruction)
     try:
         with cli.make_context("brokerless", list(sys.argv[1:] if arguments is None else arguments)) as context:
             cli.invoke(context)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @click.command(short_help="Change message format, codec or batch size.")
 @rewriting
 @click.option("--magic", type=click.IntRange(0, 2), help="Message format: 2 since Kafka 0.11, 1 since 0.10, 0 before.")
-@click.option("--compression", type=click.Choice(_native.CODECS))
+@click.option("--compression", type=click.Choice(_native.CODECS), help="Codec of the batches.  [default: theirs]")
 @click.option(
     "--compression-level",
     type=click.IntRange(-INT_MAX, INT_MAX),

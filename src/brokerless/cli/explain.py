@@ -8,21 +8,29 @@ from typing import Any
 import click
 
 from brokerless.cli.compact import compaction
-from brokerless.cli.options import LocalPath, as_json, broker_settings, bytes_option, int_from, parse_bytes
+from brokerless.cli.options import (
+    LocalPath,
+    as_json,
+    broker_settings,
+    bytes_option,
+    chosen_partitions,
+    chosen_topics,
+    parse_bytes,
+)
 from brokerless.cli.rewriting import RewriteTarget
 
 
 @click.command(short_help="Why the records with a key are still there.")
-@click.argument("path", type=LocalPath(exists=True, file_okay=False))
+@click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=LocalPath(exists=True, file_okay=False))
 @click.argument("key")
-@click.option("--topic", "topics", multiple=True, help="A topic of the log directory PATH. Repeatable.")
-@click.option("--partition", "partitions", type=int_from(0), multiple=True, help="Only this partition. Repeatable.")
+@chosen_topics
+@chosen_partitions
 @bytes_option("How KEY is given.")
 @as_json
 @broker_settings
 @compaction
 def explain(
-    path: str,
+    paths: tuple[str, ...],
     key: str,
     topics: tuple[str, ...],
     partitions: tuple[int, ...],
@@ -41,7 +49,7 @@ def explain(
     from brokerless.rewriting.compact.explain import Explain
 
     target = RewriteTarget(
-        paths=(path,),
+        paths=paths,
         topics=topics,
         partitions=partitions,
         in_place=False,

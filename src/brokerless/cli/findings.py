@@ -12,7 +12,7 @@ from brokerless.cli import terminal
 from brokerless.cli.exit_codes import DAMAGE, WARNINGS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from brokerless.checking.finding import Finding
 
@@ -29,6 +29,10 @@ def levels(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
+# A repair does what a recovery does too. A rescue makes a new cluster: the last resort.
+_HEALING = ("repair", "recover", "rescue")
+
+
 class Printer:
     """Prints findings as they come.
 
@@ -40,19 +44,24 @@ class Printer:
     def __init__(self, form: str, *, shows_notes: bool) -> None:
         self._form, self._shows_notes = form, shows_notes
         self._counts: Counter[str] = Counter()
+        self._cures: set[str] = set()
 
     def add(self, finding: Finding) -> None:
         """Print a finding."""
         self._counts[finding.severity] += 1
+        if finding.severity != "note":
+            self._cures |= {verb for verb in _HEALING if f"`brokerless {verb}`" in finding.kind.cure}
         if self._form == "json":
             click.echo(json.dumps(finding.to_dict(), separators=(",", ":")))
         elif finding.severity != "note" or self._shows_notes:
             terminal.say(finding_line(finding))
 
-    def end(self) -> None:
-        """Print the sums on stderr, and exit."""
+    def end(self, paths: Sequence[str] = ()) -> None:
+        """Print on stderr the sums, and the command for these paths that heals most; and exit."""
         if self._form != "json":
             terminal.say(self._summary(), err=True)
+            if paths and self._cures:
+                terminal.say_next(next(verb for verb in _HEALING if verb in self._cures), paths, "--dry-run")
         exit_for(self._counts)
 
     def _summary(self) -> str:

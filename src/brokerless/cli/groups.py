@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from brokerless.cli.options import chosen_topics
 from brokerless.cli.state import TableForm, at_time, dicts, form_of, large, of_state, state_memory, telling
 from brokerless.cli.table import in_words, print_table
 from brokerless.wording import moment
@@ -27,7 +28,7 @@ _COMMITS = ("GROUP", "PARTITION", "OFFSET", "LAG THEN", "LAG", "COMMITTED", "NOT
 @click.command(short_help="List consumer groups, members, offsets and lag.")
 @of_state
 @click.option("--group", "names", multiple=True, help="Only this group. Repeatable.")
-@click.option("--topic", "topics", multiple=True, help="Only commits for this topic. Repeatable.")
+@chosen_topics
 @click.option("--members", "shown", flag_value="members", help="Show the members, with what they are assigned.")
 @click.option("--offsets", "shown", flag_value="offsets", help="Show the latest committed offsets, with their lag.")
 @click.option("--history", is_flag=True, help="Show every change that the log still has; with --offsets, every commit.")

@@ -17,23 +17,45 @@ if TYPE_CHECKING:
     from brokerless.healing.report import HealingReport
 
 
-def print_reports(reports: Sequence[HealingReport], form: str, show: Callable[[Any], None]) -> None:
-    """Print reports as JSON, or with `show`. Exit with the code of the worst; return if nothing is lost or left."""
+def print_reports(
+    reports: Sequence[HealingReport],
+    form: str,
+    show: Callable[[Any], None],
+    *,
+    following: Callable[[], None] = lambda: None,
+) -> None:
+    """Print reports as JSON, or with `show`. Exit with the code of the worst; return if nothing is lost or left.
+
+    Args:
+        reports: the reports.
+        form: "json" for JSON lines.
+        show: prints a report.
+        following: prints the command that comes next.
+    """
     for report in reports:
         if form == "json":
             click.echo(json.dumps(report.to_dict(), separators=(",", ":")))
         else:
             show(report)
+    if form != "json":
+        following()
     if any(finding.severity == "error" for report in reports for finding in report.left):
         raise SystemExit(DAMAGE)
     if not all(report.is_whole for report in reports):
         raise SystemExit(WARNINGS)
 
 
-def print_repaired(report: HealingReport) -> None:
-    """Print the damaged ranges, the doubts, and what was done to each partition, each once."""
-    for damaged in report.ranges:
+def print_lost(report: HealingReport) -> None:
+    """Print the lost ranges of offsets."""
+    for damaged in report.lost:
         terminal.say(str(damaged))
+
+
+def print_repaired(report: HealingReport) -> None:
+    """Print the other damaged ranges, the doubts, and what was done to each partition, each once."""
+    for damaged in report.ranges:
+        if damaged.state != "lost":
+            terminal.say(str(damaged))
     for doubt in report.doubts:
         terminal.say(f"doubt: {doubt}")
     recovered = set(getattr(report, "recovered", ()))

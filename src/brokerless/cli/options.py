@@ -15,6 +15,7 @@ import click
 
 from brokerless.arguments import to_ms
 from brokerless.cli import terminal
+from brokerless.io.clock import now_ms
 from brokerless.layout.release import NEWEST, Release
 from brokerless.log.unlikely_times import other_unit
 
@@ -27,6 +28,7 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 _PROGRESS_SECONDS = 0.2
 # The largest Kafka int and long; a log has no larger numbers.
 INT_MAX, LONG_MAX = 2**31 - 1, 2**63 - 1
+_TIMES = "ms since 1970, ISO 8601 (2024-05-01T12:00), or a time before now (-1h, -2d, yesterday)"
 
 
 def int_from(least: int) -> click.IntRange:
@@ -39,19 +41,42 @@ def long_from(least: int) -> click.IntRange:
     return click.IntRange(least, LONG_MAX)
 
 
+_UNITS_OF_TIME = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
+_DAYS_AGO = {"today": 0, "yesterday": 1}
+
+
+def relative_time(text: str, now: int) -> int | None:
+    """Parse a time before now (-1h, -30m, -2d), or the start of a day in UTC; None: the text is of another form.
+
+    >>> relative_time("-1h", 7_200_000), relative_time("yesterday", 200_000_000), relative_time("2024-05-01", 0)
+    (3600000, 86400000, None)
+    """
+    if text == "now":
+        return now
+    if text in _DAYS_AGO:
+        return now // 86_400_000 * 86_400_000 - 86_400_000 * _DAYS_AGO[text]
+    found = re.fullmatch(r"-(\d{1,15})(ms|[smhdw])", text)
+    return None if found is None else now - int(found[1]) * _UNITS_OF_TIME[found[2]]
+
+
 def moment(**words: int) -> Callable[[str], int]:
-    """Return an option type: ms since the epoch, ISO 8601 (UTC by default), or one of `words`."""
+    """Return an option type: ms since the epoch, ISO 8601 (UTC by default), a time before now, or one of `words`."""
     known = {word.replace("_", "-"): number for word, number in words.items()}
 
     def time(text: str) -> int:
         if text in known:
             return known[text]
+        before_now = relative_time(text, now_ms())
+        if before_now is not None:
+            if before_now < 0:
+                raise click.BadParameter(f"{text} is before 1970: no record has such a time")
+            return before_now
         try:
-            ms = to_ms("", text, ", ".join(["ms since 1970 or ISO 8601 (2024-05-01T12:00)", *known]))
+            ms = to_ms("", text, ", ".join([_TIMES, *known]))
         except ValueError as error:
             raise click.BadParameter(str(error)) from None
         if text.isdecimal() and ms < LONG_MAX and (unit := other_unit(ms)):
-            raise click.BadParameter(f"{text} looks like {unit}: give ms since 1970, or ISO 8601 (2024-05-01T12:00)")
+            raise click.BadParameter(f"{text} looks like {unit}: give {_TIMES}")
         return ms
 
     return time
@@ -135,13 +160,24 @@ class LocalPath(click.Path):
 existing_path, existing_file = _PathOrUrl(exists=True), _PathOrUrl(exists=True, dir_okay=False)
 
 
+chosen_topics = click.option(
+    "--topic",
+    "topics",
+    metavar="TOPIC",
+    multiple=True,
+    help="Only this topic, or those of a glob ('orders-*'). Repeatable.",
+)
+chosen_partitions = click.option(
+    "--partition", "partitions", type=int_from(0), metavar="N", multiple=True, help="Only this partition. Repeatable."
+)
+dry_run_option = click.option("--dry-run", is_flag=True, help="Report what would be done, and change nothing.")
+
+
 def paths(function: _Command) -> _Command:
     """Add PATH... with --topic and --partition."""
     for decorate in (
-        click.option(
-            "--partition", "partitions", type=int_from(0), multiple=True, help="Only this partition. Repeatable."
-        ),
-        click.option("--topic", "topics", multiple=True, help="Only this topic of the directory. Repeatable."),
+        chosen_partitions,
+        chosen_topics,
         click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=existing_path),
     ):
         function = decorate(function)

@@ -54,7 +54,13 @@ if TYPE_CHECKING:
 @bytes_option(
     'How JSON lines have keys, values and header values. With utf8, {"base64": ...} stands for any bytes, too.'
 )
-@click.option("--compression", type=click.Choice(_native.CODECS), default="none", show_default=True)
+@click.option(
+    "--compression",
+    type=click.Choice(_native.CODECS),
+    default="none",
+    show_default=True,
+    help="Codec of the batches.",
+)
 @click.option("--compression-level", type=int_from(-(1 << 31)), help="Kafka's default unless given.")
 @click.option("--batch-size", type=int_from(1), default=16384, show_default=True, help="Bytes.")
 @click.option("--magic", type=click.IntRange(0, 2), default=2, show_default=True, help="Message format.")

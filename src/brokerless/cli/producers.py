@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from brokerless.cli.options import int_from
+from brokerless.cli.options import chosen_partitions, chosen_topics
 from brokerless.cli.state import TableForm, form_of, of_state, point_of, telling
 from brokerless.wording import moment
 
@@ -30,8 +30,8 @@ _NUMBERS = (*_HEADINGS[1:5], *_HEADINGS[6:])
 
 @click.command(short_help="List the producers of partitions.")
 @of_state
-@click.option("--topic", "topics", multiple=True, help="Only this topic of the directory. Repeatable.")
-@click.option("--partition", "partitions", type=int_from(0), multiple=True, help="Only this partition. Repeatable.")
+@chosen_topics
+@chosen_partitions
 @click.option(
     "--as-of",
     "point",

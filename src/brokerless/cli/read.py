@@ -75,6 +75,7 @@ def _file(_context: click.Context, _option: click.Parameter, value: str | None) 
     type=click.Choice(["json", "arrow", "parquet"]),
     help="Format of the output.  [default: by its name, else json]",
 )
+@click.option("--json", "is_json", is_flag=True, help="Print JSON lines, as --format json.")
 @click.option(
     "--output",
     callback=_file,
@@ -97,6 +98,7 @@ def read(
     no_check_crcs: bool,
     bytes_as: str,
     form: str | None,
+    is_json: bool,
     output: str | None,
     metadata: str | None,
 ) -> None:
@@ -120,7 +122,9 @@ def read(
     from brokerless.log.reader import Reader
     from brokerless.metadata.uncommitted import Uncommitted
 
-    form = _format(output, form)
+    if is_json and form not in (None, "json"):
+        raise click.UsageError(f"--json and --format {form} contradict each other")
+    form = _format(output, "json" if is_json else form)
     shown = columns or _COLUMNS
     schema = Reader([], shown).schema
     logs = named_logs(paths, topics, partitions, internal=False)

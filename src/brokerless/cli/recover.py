@@ -2,37 +2,43 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from brokerless.cli import terminal
 from brokerless.cli.exit_codes import DAMAGE
-from brokerless.cli.options import LocalPath, Progress, broker_settings
+from brokerless.cli.options import LocalPath, Progress, as_json, broker_settings, chosen_topics, dry_run_option
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from brokerless.log_dir.recover import Forecast
     from brokerless.recovery.lost_batches import Cut
 
 
 @click.command(short_help="Recover the logs of a directory after a crash.")
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=LocalPath(exists=True, file_okay=False))
-@click.option("--topic", "topics", multiple=True, help="Only this topic. Repeatable.")
-@click.option("--dry-run", is_flag=True, help="Report what would be done, and change nothing.")
+@chosen_topics
+@dry_run_option
 @click.option(
     "--force",
     is_flag=True,
     help="Recover even if a clean directory loses records, or records are already missing.",
 )
-@click.option("--verbose", is_flag=True, help="Print every change.")
+@click.option("--all", "shows_all", is_flag=True, help="Print every change.")
+@click.option("--in-place", is_flag=True, help="The default: logs are recovered where they are.")
+@as_json
 @broker_settings
 def recover(
     paths: tuple[str, ...],
     topics: tuple[str, ...],
     dry_run: bool,
     force: bool,
-    verbose: bool,
+    shows_all: bool,
+    in_place: bool,
+    form: str,
     broker_config: str | None,
     metadata: str | None,
 ) -> None:
@@ -44,7 +50,7 @@ def recover(
     the marker is written, so that the broker starts at once.
 
     The first line says how many records are lost, how much is changed, and whether a broker will start. Then one line
-    per log says how many changes it needs, and one more per cut at damage what is lost; --verbose prints each change.
+    per log says how many changes it needs, and one more per cut at damage what is lost; --all prints each change.
     What is cut off at damage stays in the log's
     directory, in files named set-aside-*, which brokers pass over. A broker recovers nothing in a directory that was
     shut down cleanly: there, cutting needs --force. If other files show that a log lacks records, recovery needs
@@ -59,67 +65,87 @@ def recover(
     brokerless recover data
     brokerless recover /disk1/kafka /disk2/kafka
     """
-    from brokerless.errors import CorruptRecordError
-    from brokerless.log_dir.recover import Forecast, forecast, recovered
-    from brokerless.log_dir.start_faults import OfflineError
+    from brokerless.log_dir.recover import Forecast, recovered
     from brokerless.metadata.directory import metadata_among
-    from brokerless.recovery.load_result import SilentLossError
 
-    try:
-        forecasts = {
-            path: forecast(
-                path,
-                topics,
-                broker_config=broker_config,
-                metadata=metadata or metadata_among(paths, path),
-                beside=paths,
-            )
-            for path in paths
-        }
-    except SilentLossError:
-        terminal.say("a broker will start and lose records")
-        raise
-    except CorruptRecordError as error:
-        starts = isinstance(error, OfflineError) and len(paths) > 1
-        terminal.say("a broker will start, without one of its log directories" if starts else "a broker will not start")
-        raise
+    if in_place and dry_run:
+        raise click.UsageError("--in-place and --dry-run contradict each other")
+    settings: dict[str, dict[str, Any]] = {
+        path: {"broker_config": broker_config, "metadata": metadata or metadata_among(paths, path)} for path in paths
+    }
+    forecasts = _forecasts(settings, topics, err=form == "json")
     found = Forecast.of_all(forecasts.values())
-    terminal.say(found.summary())
-    for line in (*found.faults, *found.dropping, *found.missing, *found.ends_early, *found.notes):
-        terminal.say(str(line))
+    _print_forecast(found, form)
     with Progress(prints=True) as progress:
         for path in paths:
             changes = 0
-            steps_of_all = (
-                forecasts[path].steps
-                if dry_run
-                else recovered(
-                    path,
-                    topics,
-                    force=force,
-                    broker_config=broker_config,
-                    metadata=metadata or metadata_among(paths, path),
-                )
-            )
-            for name, steps in steps_of_all:
+            logs = forecasts[path].steps if dry_run else recovered(path, topics, force=force, **settings[path])
+            for name, steps in logs:
                 progress(name)
                 cuts = [cut for log, cut in forecasts[path].cuts if log == name]
-                _print_steps(name, steps, cuts, verbose=verbose)
+                if form == "json":
+                    _print_json(path, name, steps, cuts)
+                else:
+                    _print_steps(name, steps, cuts, shows_all=shows_all)
                 changes += len(steps)
             done = f"{changes} change{'s'[: changes != 1]} {'would be made' if dry_run else 'made'} in {path}"
-            if changes and dry_run and not verbose:
-                done += "; --verbose prints them"
+            if changes and dry_run and not shows_all:
+                done += "; --all prints them"
             if not changes and found.is_good:
                 done += f": a broker takes {'those of these topics' if topics else 'its logs'} as they are"
             terminal.say(done, err=True)
-    if dry_run and found.missing and not force:
+    _end(found, paths, force=force, dry_run=dry_run)
+
+
+def _forecasts(settings: dict[str, dict[str, Any]], topics: tuple[str, ...], *, err: bool) -> dict[str, Forecast]:
+    """Return the forecast for each directory. Print what a broker does where there is none."""
+    from brokerless.errors import CorruptRecordError
+    from brokerless.log_dir.recover import forecast
+    from brokerless.log_dir.start_faults import OfflineError
+    from brokerless.recovery.load_result import SilentLossError
+
+    try:
+        return {path: forecast(path, topics, beside=tuple(settings), **of_path) for path, of_path in settings.items()}
+    except SilentLossError:
+        terminal.say("a broker will start and lose records", err=err)
+        raise
+    except CorruptRecordError as error:
+        starts = isinstance(error, OfflineError) and len(settings) > 1
+        said = "a broker will start, without one of its log directories" if starts else "a broker will not start"
+        terminal.say(said, err=err)
+        raise
+
+
+def _print_forecast(found: Forecast, form: str) -> None:
+    if form == "json":
+        click.echo(json.dumps(found.to_dict(), separators=(",", ":")))
+        return
+    terminal.say(found.summary())
+    for line in (*found.faults, *found.dropping, *found.missing, *found.ends_early, *found.notes):
+        terminal.say(str(line))
+
+
+def _end(found: Forecast, paths: tuple[str, ...], *, force: bool, dry_run: bool) -> None:
+    """Say what comes next, and exit with 1 if a broker does not serve all."""
+    is_refused = bool(found.missing) and not force
+    if dry_run and is_refused:
         terminal.say("recovery would be refused: put back what was removed or cut, or use --force", err=True)
-    if not found.is_good or (found.missing and not force):
+    if not found.is_good or is_refused:
+        terminal.say_next("check", paths)
         raise SystemExit(DAMAGE)
+    if found.changes:
+        terminal.say_next("recover" if dry_run else "check", paths)
 
 
-def _print_steps(name: str, steps: Sequence[str], cuts: Sequence[Cut], *, verbose: bool) -> None:
-    if verbose:
+def _print_json(path: str, name: str, steps: Sequence[str], cuts: Sequence[Cut]) -> None:
+    """Print an object for a log that needs changes."""
+    if steps:
+        row = {"path": f"{path}/{name}", "changes": steps, "set_aside": [str(cut) for cut in cuts]}
+        click.echo(json.dumps(row, separators=(",", ":")))
+
+
+def _print_steps(name: str, steps: Sequence[str], cuts: Sequence[Cut], *, shows_all: bool) -> None:
+    if shows_all:
         for step in steps:
             terminal.say(f"{name}: {step}")
     elif steps:

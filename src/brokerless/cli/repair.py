@@ -7,15 +7,17 @@ from typing import TYPE_CHECKING
 import click
 
 from brokerless.cli import terminal
-from brokerless.cli.healing_report import print_left, print_repaired, print_reports
-from brokerless.cli.options import BytesProgress, as_json, existing_path
+from brokerless.cli.healing_report import print_left, print_lost, print_repaired, print_reports
+from brokerless.cli.options import BytesProgress, as_json, chosen_topics, dry_run_option, existing_path
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from brokerless.healing.report import RepairReport
 
 
 @click.command(short_help="Keep every sound batch, on both sides of damage.")
-@click.argument("path", metavar="PATH", type=existing_path)
+@click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=existing_path)
 @click.option("--output", metavar="DIR", help="Write the result to this new directory.")
 @click.option("--in-place", is_flag=True, help="Put the result in the place of the damaged partitions.")
 @click.option(
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     type=existing_path,
     help="Take what is lost from this other replica, where it has the same history. Repeatable.",
 )
-@click.option("--topic", "topics", multiple=True, help="Only this topic. Repeatable.")
+@chosen_topics
 @click.option(
     "--keep-suspect",
     is_flag=True,
@@ -39,10 +41,10 @@ if TYPE_CHECKING:
     metavar="DIR",
     help="Where to put the bytes that are left out, and the report.  [default: the result's name with .lost]",
 )
-@click.option("--dry-run", is_flag=True, help="Report what would be done, and change nothing.")
+@dry_run_option
 @as_json
 def repair(
-    path: str,
+    paths: tuple[str, ...],
     output: str | None,
     in_place: bool,
     sources: tuple[str, ...],
@@ -87,28 +89,47 @@ def repair(
     """
     if sum((output is not None, in_place, dry_run)) != 1 and not (dry_run and output is None):
         raise click.UsageError("give --output with a new directory, or --in-place, or --dry-run")
+    if len(paths) > 1 and (output or lost_path):
+        raise click.UsageError("--output and --lost take one PATH: several would go to one place")
     from brokerless.healing.repair import repair as of_path
 
     with BytesProgress("checked and wrote") as progress:
-        found = of_path(
-            path,
-            output,
-            in_place=in_place and not dry_run,
-            sources=sources,
-            topics=topics or None,
-            keep_suspect=keep_suspect,
-            indexes_only=indexes_only,
-            lost_path=lost_path,
-            dry_run=dry_run,
-            progress=progress.add,
-        )
-    print_reports([found], form, lambda report: show(report, is_dry=dry_run))
+        reports = [
+            of_path(
+                path,
+                output,
+                in_place=in_place and not dry_run,
+                sources=sources,
+                topics=topics or None,
+                keep_suspect=keep_suspect,
+                indexes_only=indexes_only,
+                lost_path=lost_path,
+                dry_run=dry_run,
+                progress=progress.add,
+            )
+            for path in paths
+        ]
+    print_reports(
+        reports,
+        form,
+        lambda report: show(report, is_dry=dry_run),
+        following=lambda: _say_next(reports, paths, in_place=in_place, dry_run=dry_run),
+    )
+
+
+def _say_next(reports: Sequence[RepairReport], paths: Sequence[str], *, in_place: bool, dry_run: bool) -> None:
+    if not dry_run:
+        terminal.say_next("check", [report.output for report in reports])
+    elif any(report.repaired or report.checkpoints for report in reports):
+        into = [] if in_place or len(paths) > 1 else ["--output", f"{paths[0].rstrip('/')}.repaired"]
+        terminal.say_next("repair", paths, *(into or ["--in-place"]))
 
 
 def show(found: RepairReport, *, is_dry: bool) -> None:
     """Print what a repair did, or would do."""
     from brokerless.healing.report import RECOVERED
 
+    print_lost(found)
     print_repaired(found)
     for name in found.checkpoints:
         terminal.say(f"write {name}: it cannot be read")

@@ -12,7 +12,7 @@ import click
 from brokerless.cli import terminal
 from brokerless.cli.exit_codes import DAMAGE
 from brokerless.cli.findings import exit_for, in_words
-from brokerless.cli.options import LocalPath, Progress, existing_path
+from brokerless.cli.options import LocalPath, Progress, chosen_topics, existing_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     required=True,
     help="Write the page to this file, which appears when it is finished; - for stdout.",
 )
-@click.option("--topic", "topics", multiple=True, help="Only this topic. Repeatable.  [default: all]")
+@chosen_topics
 def report(paths: tuple[str, ...], output: str, topics: tuple[str, ...]) -> None:
     """Read log directories whole, and write what they hold as one page of HTML that opens offline.
 

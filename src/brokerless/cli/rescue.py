@@ -8,11 +8,11 @@ import click
 
 from brokerless.arguments import listed_few
 from brokerless.cli import terminal
-from brokerless.cli.healing_report import print_left, print_repaired, print_reports
-from brokerless.cli.options import BytesProgress, as_json, existing_path, int_from, known_release, moment
+from brokerless.cli.healing_report import print_left, print_lost, print_repaired, print_reports
+from brokerless.cli.options import BytesProgress, as_json, chosen_topics, existing_path, int_from, known_release, moment
 
 if TYPE_CHECKING:
-    from brokerless.healing.report import RescueReport
+    from brokerless.healing.report import MissingPartition, RescueReport
 
 
 @click.command(short_help="Make a cluster that starts, from any disks that are left.")
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     metavar="RELEASE",
     help="Start with the features of this release of Kafka.  [default: those of before]",
 )
-@click.option("--topic", "topics", multiple=True, help="Only this topic. Repeatable.  [default: all]")
+@chosen_topics
 @click.option("--rename", "renames", metavar="OLD=NEW", multiple=True, help="Give a topic a new name. Repeatable.")
 @click.option(
     "--as-of",
@@ -129,18 +129,20 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def _show(found: RescueReport, *, is_dry: bool) -> None:
+    print_lost(found)
+    for is_gone, kind in ((True, "lost"), (False, "perhaps lost")):
+        # A disk that is not there is the same cause for thousands of partitions.
+        by_cause: dict[str, list[MissingPartition]] = {}
+        for missing in found.missing:
+            if missing.is_gone == is_gone:
+                by_cause.setdefault(missing.reason, []).append(missing)
+        for reason, partitions in by_cause.items():
+            names = [_with_end(one) for one in partitions]
+            many = f"{len(names)} partitions: " if len(names) > 1 else ""
+            terminal.say(f"{kind}: {many}{listed_few(names)}: {reason}")
+    print_repaired(found)
     for note in found.notes:
         terminal.say(f"note: {note}")
-    # Partitions of a topic that miss the same for the same reason share a line.
-    alike: dict[tuple[bool, str, str], list[int]] = {}
-    for missing in found.missing:
-        alike.setdefault((missing.is_gone, missing.topic, missing.reason), []).append(missing.partition)
-    for (is_gone, topic, reason), partitions in alike.items():
-        which = f"{topic}-{partitions[0]}"
-        if len(partitions) > 1:
-            which = f"{len(partitions)} partitions of {topic} ({listed_few(map(str, partitions))})"
-        terminal.say(f"{'lost' if is_gone else 'perhaps lost'}: {which}: {reason}")
-    print_repaired(found)
     print_left(found, is_dry=is_dry)
     count = sum(found.topics.values())
     what = "there will be" if is_dry else "there are"
@@ -151,3 +153,8 @@ def _show(found: RescueReport, *, is_dry: bool) -> None:
     if not is_dry:
         said += f"; start brokers on {', '.join(found.nodes.values())}; the report is in {found.lost_path}"
     terminal.say(said, err=True)
+
+
+def _with_end(missing: MissingPartition) -> str:
+    name = f"{missing.topic}-{missing.partition}"
+    return name if missing.offset is None else f"{name} (from offset {missing.offset} on)"

@@ -12,7 +12,17 @@ import click
 
 from brokerless.cli import terminal
 from brokerless.cli.exit_codes import DAMAGE
-from brokerless.cli.options import LocalPath, Progress, as_json, broker_settings, int_from, new_directory
+from brokerless.cli.options import (
+    LocalPath,
+    Progress,
+    as_json,
+    broker_settings,
+    chosen_partitions,
+    chosen_topics,
+    dry_run_option,
+    int_from,
+    new_directory,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -52,6 +62,8 @@ class RewriteTarget:
             raise click.UsageError(
                 "exactly one of --output DIR, --in-place and --dry-run is needed: nothing is changed unasked"
             )
+        if self.output and len(self.paths) > 1:
+            raise click.UsageError("--output takes one PATH: a copy has one source")
         results, _ = self._rewrite(operation)
         what = (
             "looked at, nothing changed"
@@ -148,16 +160,15 @@ def target_of(kind: type[_TargetT], options: dict[str, Any]) -> _TargetT:
 
 
 def rewriting(function: _Command, *, in_place: bool = True) -> _Command:
-    """Add PATH and the options of `RewriteTarget`; the command receives them as its argument `target`.
+    """Add PATH... and the options of `RewriteTarget`; the command receives them as its argument `target`.
 
     Without `in_place`, the help leaves that option out: the command refuses it with its own reason. A caller that has a
     `target` already gives it in place of these options.
     """
 
     @wraps(function)
-    def command(path: str = "", target: RewriteTarget | None = None, **options: Any) -> Any:  # noqa: ANN401 - a command's
+    def command(target: RewriteTarget | None = None, **options: Any) -> Any:  # noqa: ANN401 - a command's
         if target is None:
-            options["paths"] = (path,)
             target = target_of(RewriteTarget, options)
         return function(target=target, **options)
 
@@ -171,14 +182,14 @@ def rewriting(function: _Command, *, in_place: bool = True) -> _Command:
             show_default=True,
             help="Work on this many partitions at a time, a process each.",
         ),
-        click.option("--dry-run", is_flag=True, help="Report what would be done, and change nothing."),
+        dry_run_option,
         click.option("--in-place", is_flag=True, hidden=not in_place, help="Change the logs themselves."),
         new_directory,
-        click.option(
-            "--partition", "partitions", type=int_from(0), multiple=True, help="Only this partition. Repeatable."
+        chosen_partitions,
+        chosen_topics,
+        click.argument(
+            "paths", metavar="PATH...", nargs=-1, required=True, type=LocalPath(exists=True, file_okay=False)
         ),
-        click.option("--topic", "topics", multiple=True, help="A topic of the log directory PATH. Repeatable."),
-        click.argument("path", type=LocalPath(exists=True, file_okay=False)),
     ):
         command = decorate(command)
     return command  # type: ignore[return-value] # with other arguments, which click passes

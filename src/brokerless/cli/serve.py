@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from brokerless.cli import terminal
-from brokerless.cli.options import LocalPath, existing_path, int_from, long_from, moment, size
+from brokerless.cli.options import LocalPath, chosen_topics, existing_path, int_from, long_from, moment, size
 
 
 @click.command(short_help="Let any Kafka client read directories, with no broker.")
@@ -22,7 +22,7 @@ from brokerless.cli.options import LocalPath, existing_path, int_from, long_from
     metavar="HOST[:PORT]",
     help="The address of the server for clients.  [default: the one at which they connect]",
 )
-@click.option("--topic", "topics", multiple=True, help="Only this topic. Repeatable.")
+@chosen_topics
 @click.option(
     "--end-offset",
     type=long_from(0),

@@ -1,4 +1,4 @@
-"""Output with control characters escaped: of lines of text everywhere, of data on a terminal.
+"""Output with control characters escaped: of lines of text everywhere, of data on a terminal. Colour on a terminal.
 
 Names, keys and values are foreign data: see `wording.printable`, which all lines of text go through. Pipes and files
 get the data of records unchanged.
@@ -7,7 +7,9 @@ get the data of records unchanged.
 from __future__ import annotations
 
 import io
+import os
 import re
+import shlex
 import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TextIO
@@ -17,7 +19,7 @@ import click
 from brokerless.wording import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from _typeshed import ReadableBuffer
 
@@ -29,6 +31,13 @@ _UNSAFE = re.compile(
     r"\U0001d173-\U0001d17a\U000e0001\U000e0020-\U000e007f]"
 )
 _HINT = "\nhint: "
+_COLOURS = {
+    **dict.fromkeys(("error", "lost", "damaged", "brokerless"), "red"),
+    **dict.fromkeys(("warning", "perhaps lost", "doubt", "suspect"), "yellow"),
+    **dict.fromkeys(("note", "hint"), "cyan"),
+    "next": "green",
+}
+_FIRST_WORD = re.compile(rf"(?:{'|'.join(_COLOURS)})(?=[ :])")
 
 
 def escaped(text: str) -> str:
@@ -50,8 +59,28 @@ def _written_out(found: re.Match[str]) -> str:
 
 def say(line: object, *, err: bool = False) -> None:
     """Print a line of text on stdout or stderr, and the hint of an error on a line of its own."""
-    parts = str(line).split(_HINT, 1)
-    click.echo(_HINT.join(map(printable, parts)), err=err)
+    text = _HINT.join(map(printable, str(line).split(_HINT, 1)))
+    stream = sys.stderr if err else sys.stdout
+    behind = _terminal_behind(stream)
+    first = _FIRST_WORD.match(text)
+    if behind is None or first is None or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        click.echo(text, err=err)
+        return
+    stream.flush()
+    behind.write(click.style(first[0], fg=_COLOURS[first[0]]) + text[first.end() :] + "\n")
+    behind.flush()
+
+
+def _terminal_behind(stream: TextIO) -> TextIO | None:
+    """Return the terminal that a stream escapes for; None: it is a pipe or a file."""
+    is_terminal = isinstance(stream, io.TextIOWrapper) and isinstance(stream.buffer, _Escaping)
+    return stream.buffer.terminal if is_terminal else None  # type: ignore[attr-defined] # an `_Escaping`
+
+
+def say_next(verb: str, paths: Iterable[str], *options: str) -> None:
+    """Print on stderr the command that comes next."""
+    words = ["brokerless", verb, *paths, *options]
+    say(f"next: {shlex.join(words)}", err=True)
 
 
 class _Escaping(io.BufferedIOBase):
@@ -105,8 +134,6 @@ def _stream(stream: TextIO) -> TextIO:
 
 def overwrite(text: str, width: int) -> None:
     """Overwrite a line of this width on stderr, and leave the cursor in it."""
-    stream = sys.stderr
-    if isinstance(stream, io.TextIOWrapper) and isinstance(stream.buffer, _Escaping):
-        stream = stream.buffer.terminal
+    stream = _terminal_behind(sys.stderr) or sys.stderr
     stream.write(f"\r{printable(text):<{width}}\r")
     stream.flush()

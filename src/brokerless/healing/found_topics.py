@@ -20,7 +20,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from brokerless.arguments import listed_few, unknown
+from brokerless.arguments import chosen_topics, listed_few
 from brokerless.errors import CorruptRecordError
 from brokerless.healing.partition_counts import likely_count
 from brokerless.healing.replica_ranking import Replica, node_id_of, ranked
@@ -149,11 +149,8 @@ def find_topics(
     names = {topic_id: name for name, topic_id in by_metadata.items()}
     _move_lone_strays(strays, here, {*by_metadata, *here}, names)
     known = {*by_metadata, *here}
-    for name in wanted or ():
-        if name not in known:
-            raise unknown("topic", name, known)
     topics = {}
-    for name in sorted(known if wanted is None else wanted):
+    for name in sorted(known) if wanted is None else chosen_topics(wanted, known):
         topic_id = _topic_id(name, here.get(name, {}), by_metadata, has_metadata=image is not None, notes=notes)
         topic = topics[name] = FoundTopic(name, topic_id, name in by_metadata)
         topic.has_id = topic.is_known or any(

@@ -111,12 +111,14 @@ class MissingPartition(NamedTuple):
         partition: the partition.
         reason: what is missing, and how that is known.
         is_gone: whether no disk has any of it that can be used: it starts empty.
+        offset: the offset from which on records may be missing; None: it is not known.
     """
 
     topic: str
     partition: int
     reason: str
     is_gone: bool
+    offset: int | None = None
 
 
 @dataclass(kw_only=True)

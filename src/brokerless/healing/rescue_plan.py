@@ -553,15 +553,15 @@ class RescuePlan:
         if in_sync and not in_sync & live:
             reason = (
                 f"none of the disks has a whole replica that was in sync ({sorted(in_sync)}): records that were "
-                f"committed may be missing behind offset {found.end_offset}"
+                "committed may be missing at its end"
             )
         elif leader >= 0 and leader not in live:
             reason = (
                 f"no disk has the whole replica of its leader, node {leader}: what was not replicated yet is missing "
-                f"behind offset {found.end_offset}"
+                "at its end"
             )
         if reason:
-            result.missing.append(MissingPartition(one.topic.name, one.number, reason, False))
+            result.missing.append(MissingPartition(one.topic.name, one.number, reason, False, found.end_offset))
 
     def _gone(self, one: RescuedPartition) -> MissingPartition:
         """Return what is said of a partition of which nothing is kept."""

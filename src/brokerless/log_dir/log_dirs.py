@@ -7,7 +7,7 @@ from collections import Counter
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from brokerless.arguments import check_partition, check_several, listed_few, unknown, unknown_partition
+from brokerless.arguments import check_partition, check_several, chosen_topics, is_chosen, listed_few, unknown_partition
 from brokerless.io import storage
 from brokerless.layout import commit_journal, file_names
 from brokerless.layout.log_dir_files import LogDirFiles, hint_at_log_dirs, partitions_in
@@ -123,7 +123,8 @@ class LogDirs:
         """Return one log per partition, sorted by topic and partition.
 
         Args:
-            topics: the topics to return; None: all.
+            topics: the topics to return, by name or glob (`orders-*`); None: all. A glob chooses internal topics only
+                if it begins with `_`.
             partitions: the partition numbers to return; None: all.
             all_replicas: return every replica of a partition, in the order of the paths, without comparing them.
 
@@ -139,11 +140,11 @@ class LogDirs:
         # Compare the replicas of the chosen partitions only: comparing opens files, and damage elsewhere must not fail.
         chosen = self._by_partition
         if topics is not None:
-            wanted = set(topics)
-            for topic in sorted(wanted - set(self.topics())):
-                if strays := self._strays(topic):
+            named, present = list(topics), self.topics()
+            for topic in named:
+                if topic not in present and (strays := self._strays(topic)):
                     raise ValueError(f"topic {topic!r} has only directories that {_GIVEN_UP}: {listed_few(strays)}")
-                raise unknown("topic", topic, self.topics())
+            wanted = set(chosen_topics(named, present))
             chosen = [replicas for replicas in chosen if replicas[0].topic in wanted]
         if partitions is not None:
             numbers = set(partitions)
@@ -261,13 +262,13 @@ class LogDirs:
         A replica takes the place of the present one when it has caught up. Reads skip it.
 
         Args:
-            topics: only those of these topics; None: all.
+            topics: only those of these topics, by name or glob; None: all.
         """
-        wanted = None if topics is None else set(topics)
+        names = None if topics is None else list(topics)
         return [
             Log(one.path, root=self._root(os.path.dirname(one.path)))
             for one in self.leftovers()
-            if one.kind == "future" and (wanted is None or one.topic in wanted)
+            if one.kind == "future" and (names is None or is_chosen(one.topic, names))
         ]
 
     def _strays(self, topic: str | None = None) -> list[str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from brokerless.arguments import listed_few, unknown
+from brokerless.arguments import chosen_topics, is_chosen, listed_few
 from brokerless.errors import CorruptRecordError, UnsupportedFormatError
 from brokerless.io import storage
 from brokerless.io.clock import now_ms
@@ -141,6 +141,23 @@ class Forecast:
             ends_early=[end for one in found for end in one.ends_early],
         )
 
+    def to_dict(self) -> dict[str, object]:
+        """Return the sums and sentences as a dict for JSON. `start` is "no", "yes", "partly" or "serves_nothing"."""
+        starts = "serves_nothing" if self.missing_metadata else "partly"
+        return {
+            "start": "no" if self.faults else "yes" if self.is_good else starts,
+            "lost_records": self.lost_records,
+            "missing_offsets": sum(one.offset - one.end_offset for one in self.ends_early),
+            "changes": self.changes,
+            "partitions": self.partitions,
+            "unserved": sorted(self.unserved),
+            "lost_partitions": [f"{one.topic}-{one.partition}" for one in self.lost],
+            "faults": self.faults,
+            "reasons": self.dropping,
+            "missing": self.missing,
+            "notes": [*map(str, self.ends_early), *self.notes],
+        }
+
     def summary(self) -> str:
         """Return the forecast in one line."""
         ends = len({name for name, _ in self.cuts})
@@ -181,7 +198,7 @@ def recovered(
 
     Args:
         path: the log directory.
-        topics: the topics to recover; empty: all.
+        topics: the topics to recover, by name or glob; empty: all.
         force: recover even if the directory was shut down cleanly and a broker would serve the data that is cut off,
             and even if records are missing.
         broker_config: the broker's configuration file; see `LogDirWriter`.
@@ -237,7 +254,7 @@ def _check_missing(root: RootWriter, topics: Collection[str]) -> None:
     there = LogDirFiles(root.path)
     missing = []
     names = [root.partitions[key] for key in _chosen(sorted(root.partitions), topics)]
-    names += [name for name, (topic, _) in root.leftovers.items() if not topics or topic in topics]
+    names += [name for name, (topic, _) in root.leftovers.items() if not topics or is_chosen(topic, topics)]
     for name in names:
         # Recovery reports damage itself.
         with contextlib.suppress(CorruptRecordError, UnsupportedFormatError, FileNotFoundError):
@@ -328,7 +345,7 @@ def forecast(
         found.missing += [f"{_name(key)}: {said}" for said in left.missing]
         _foresee_end(found, left if root.had_marker else loaded, is_clean=root.had_marker)
     for name, (topic, _) in root.leftovers.items():
-        if not topics or topic in topics:
+        if not topics or is_chosen(topic, topics):
             offsets = root.leftover_offsets(name)
             loaded = _loaded(root, name, _config(root, topic), *offsets)
             _foresee(found, name, loaded)
@@ -402,7 +419,7 @@ def _foresee_partitions(root: RootWriter, found: Forecast, topics: Collection[st
     if root.cluster.image is not None:
         roots = [LogDirFiles(one) for one in dict.fromkeys([root.path, *beside])]
         absent = absent_partitions(root.cluster.image.rows, roots)
-        mine = [one for one in absent if one.path == root.path and (not topics or one.topic in topics)]
+        mine = [one for one in absent if one.path == root.path and (not topics or is_chosen(one.topic, topics))]
         found.lost += [one for one in mine if one.is_lost]
         found.notes += named_by_reason(one for one in mine if not one.is_lost)
         if strays := [stray for one in mine for stray in one.strays]:
@@ -464,9 +481,7 @@ def _checked(
             raise fault.error()
     root = RootWriter(path, pending, broker_config=broker_config, metadata=metadata)
     known = {topic for topic, _ in (*root.partitions, *root.leftovers.values())}
-    for topic in topics:
-        if topic not in known:
-            raise unknown("topic", topic, known)
+    chosen_topics(topics, known)
     for name in storage.list_subdirectories(path):
         if not file_names.is_utf8(name):
             note(f"passed over: {path}/{name}: the name is not UTF-8, and a broker does not see it")
@@ -518,4 +533,4 @@ def _name(key: tuple[str, int]) -> str:
 
 
 def _chosen(keys: list[tuple[str, int]], topics: Collection[str]) -> list[tuple[str, int]]:
-    return [key for key in keys if not topics or key[0] in topics]
+    return [key for key in keys if not topics or is_chosen(key[0], topics)]

@@ -11,7 +11,7 @@ import contextlib
 import os
 from typing import TYPE_CHECKING, TypeVar
 
-from brokerless.arguments import check_partition, unknown, unknown_partition
+from brokerless.arguments import check_partition, is_chosen, unknown, unknown_partition
 from brokerless.errors import CorruptRecordError, located
 from brokerless.io import disk, storage
 from brokerless.io.clock import now_ms
@@ -188,7 +188,7 @@ class RootWriter:
         """Return why a broker will not serve existing partitions of these topics (empty: all); see `Cluster`."""
         found = {}
         for key, name in self.partitions.items():
-            if (not topics or key[0] in topics) and storage.exists(self._file(name)):
+            if (not topics or is_chosen(key[0], topics)) and storage.exists(self._file(name)):
                 try:
                     file = f"{name}/{checkpoints.PARTITION_METADATA}"
                     # To a broker, what a link leads to nowhere does not exist.

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Never, Self
 
 from brokerless import _native
 from brokerless.append.writer import LogWriter
-from brokerless.arguments import check_number
+from brokerless.arguments import check_number, is_chosen
 from brokerless.errors import CorruptRecordError, UnsupportedFormatError
 from brokerless.io import disk, interrupts, storage
 from brokerless.io.clock import now_ms
@@ -518,7 +518,7 @@ class LogDirWriter:
         """
         self._check_open()
         for name, (topic, _) in self._root.leftovers.items():
-            if name not in self._recovered and (not topics or topic in topics):
+            if name not in self._recovered and (not topics or is_chosen(topic, topics)):
                 recovery_point, log_start_offset = self._root.leftover_offsets(name)
                 with LogWriter.open(
                     self._file(name),

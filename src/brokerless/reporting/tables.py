@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from brokerless import _native
-from brokerless.arguments import check_several
+from brokerless.arguments import check_several, chosen_topics
 from brokerless.checking import check
 from brokerless.checking.codes import CODES
 from brokerless.checking.finding import SCHEMA as FINDINGS
@@ -186,10 +186,11 @@ def compute(
         ValueError: a path is no log directory, or a topic does not exist.
     """
     check_several("topics", topics)
-    wanted = None if topics is None else sorted(set(topics))
+    names = None if topics is None else list(topics)
     steps = _Steps(runner, progress)
     with collected() as notes:
         directories = LogDirs(*paths)
+        wanted = None if names is None else chosen_topics(names, directories.topics())
         replicas = directories.logs(wanted, all_replicas=True)
         logs = directories.logs(wanted)
         planned = check.plan(paths, None if wanted is None else lambda _: replicas, directories)

@@ -41,7 +41,7 @@ from brokerless.rewriting.task_steps import Scheduler, in_place, staged
 from brokerless.wording import option
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from types import TracebackType
 
     from brokerless.append.operation import Outcome, RewriteOperation
@@ -103,10 +103,9 @@ class RewriteResult(Generic[ReportT]):
 
 def rewrite(
     operation: RewriteOperation[PlanT, ReportT],
-    path: str | os.PathLike[str],
-    *,
-    topics: Collection[str] = (),
-    partitions: Collection[int] = (),
+    *paths: str | os.PathLike[str],
+    topics: Iterable[str] | None = None,
+    partitions: Iterable[int] | None = None,
     output: str | os.PathLike[str] | None = None,
     dry_run: bool = False,
     jobs: int = 1,
@@ -118,11 +117,12 @@ def rewrite(
 
     Args:
         operation: `Compaction`, `Conversion`, `Erasure`, `Retention` or `Truncation`, with its options.
-        path: a log directory, or one partition's directory.
-        topics: the topics; a log directory needs at least one, so that only named topics are rewritten.
-        partitions: the partitions of these topics; empty for all.
-        output: write the result to this new directory and leave `path` unchanged. The directory is of the same kind as
-            `path`. It gets all named partitions, rewritten or not, and the files that a broker needs to start on it.
+        paths: log directories, or partitions' directories; with `output`, one.
+        topics: the topics, by name or glob (`orders-*`); a log directory needs at least one, so that only named topics
+            are rewritten.
+        partitions: the partitions of these topics; None: all.
+        output: write the result to this new directory and leave the path unchanged. The directory is of the same kind
+            as the path. It gets all named partitions, rewritten or not, and the files that a broker needs to start.
             None to rewrite in place.
         dry_run: change nothing. It does not go with `output`.
         jobs: the number of partitions worked on at a time; with more than one, each has its own process. These
@@ -135,7 +135,7 @@ def rewrite(
     Raises:
         LogInUseError: a broker or another writer uses the log directory.
         FileExistsError: `output` exists.
-        ValueError: no topic is named, or an unknown one; `path` is neither kind of directory; the operation refuses a
+        ValueError: no topic is named, or an unknown one; a path is neither kind of directory; the operation refuses a
             log, perhaps because the settings that decide which records go are unknown; or `broker_config` or
             `metadata` does not fit.
         CorruptRecordError: a log is damaged. Some partitions may be finished, the others are unchanged.
@@ -147,7 +147,7 @@ def rewrite(
     return list(
         rewrite_each(
             operation,
-            path,
+            paths,
             topics=topics,
             partitions=partitions,
             output=output,
@@ -162,10 +162,10 @@ def rewrite(
 
 def rewrite_each(
     operation: RewriteOperation[PlanT, ReportT],
-    path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    paths: Sequence[str | os.PathLike[str]],
     *,
-    topics: Collection[str] = (),
-    partitions: Collection[int] = (),
+    topics: Iterable[str] | None = None,
+    partitions: Iterable[int] | None = None,
     output: str | os.PathLike[str] | None = None,
     dry_run: bool = False,
     jobs: int = 1,
@@ -180,8 +180,8 @@ def rewrite_each(
 
     Args:
         operation: see `rewrite`.
-        path: one path; in place or for a dry run, several.
-        topics: the topics, each in at least one of the log directories.
+        paths: see `rewrite`.
+        topics: see `rewrite`; each is in at least one of the log directories.
         partitions: see `rewrite`.
         output: see `rewrite`.
         dry_run: see `rewrite`.
@@ -193,11 +193,13 @@ def rewrite_each(
         broker_config: see `rewrite`.
         metadata: see `rewrite`; None for the one of the paths that has a metadata log.
     """
-    paths = [os.fspath(part) for part in ([path] if isinstance(path, str | os.PathLike) else path)]
+    places = [os.fspath(path) for path in paths]
     sources = [
-        _Source(selection, broker_config, metadata or metadata_among(paths, selection.root.path))
-        for selection in select_partitions(paths, topics, partitions)
+        _Source(selection, broker_config, metadata or metadata_among(places, selection.root.path))
+        for selection in select_partitions(places, topics, partitions)
     ]
+    if output is not None and len(places) > 1:
+        raise ValueError(f"{option('output')} takes one path, not {len(places)}: a copy has one source")
     if dry_run and output is not None:
         raise ValueError(f"{option('dry_run')} writes nothing: it does not go with {option('output')}")
     with collected(forwards=True) as notes:

@@ -7,7 +7,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from brokerless.arguments import check_partition, check_several, unknown, unknown_partition
+from brokerless.arguments import check_partition, check_several, chosen_topics, is_chosen, unknown_partition
 from brokerless.io import disk, storage
 from brokerless.layout import file_names
 from brokerless.layout.log_dir_files import LogDirFiles, hint_at_log_dirs
@@ -35,13 +35,15 @@ class Selection:
     is_alone: bool = False
 
 
-def select_partitions(paths: Iterable[str], topics: Collection[str], partitions: Collection[int]) -> list[Selection]:
+def select_partitions(
+    paths: Iterable[str], topics: Iterable[str] | None, partitions: Iterable[int] | None
+) -> list[Selection]:
     """Find the named partitions. Skip log directories that have none of them.
 
     Args:
         paths: log directories, and directories of partitions.
-        topics: the topics. Log directories need at least one.
-        partitions: the partitions of these topics; empty for all.
+        topics: the topics, by name or glob. Log directories need at least one.
+        partitions: the partitions of these topics; None or empty: all.
 
     Raises:
         ValueError: there is no path; a topic or partition is in no directory; a log directory is given without a topic;
@@ -51,22 +53,20 @@ def select_partitions(paths: Iterable[str], topics: Collection[str], partitions:
     check_several("topics", topics)
     check_several("partitions", partitions)
     # An iterator would be exhausted the second time.
-    topics, partitions = tuple(topics), tuple(partitions)
+    topics, partitions = tuple(topics or ()), tuple(partitions or ())
     for number in partitions:
         check_partition(number)
     found = [_at(path, topics) for path in paths]
     if not found:
         raise ValueError("no path: a log directory or a partition directory is needed")
     for topic, number in (key for selection in found if selection.is_partition for key in selection.directories):
-        if (topics and topic not in topics) or (partitions and number not in partitions):
+        if (topics and not is_chosen(topic, topics)) or (partitions and number not in partitions):
             raise ValueError(
                 f"{topic}-{number} is none of the named topics and partitions: name neither with its directory"
             )
     known = {key for selection in found for key in selection.directories}
-    for topic in topics:
-        if topic not in {name for name, _ in known}:
-            raise unknown("topic", topic, (name for name, _ in known))
-    named = {key for key in known if not topics or key[0] in topics}
+    wanted = set(chosen_topics(topics, (name for name, _ in known)))
+    named = {key for key in known if not topics or key[0] in wanted}
     for number in partitions:
         if number not in {partition for _, partition in named}:
             raise unknown_partition(number, {partition for _, partition in named})

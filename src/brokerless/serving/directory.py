@@ -11,7 +11,7 @@ import time
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from brokerless.arguments import check_number, to_ms
+from brokerless.arguments import check_number, is_chosen, to_ms
 from brokerless.errors import CorruptRecordError
 from brokerless.io import storage
 from brokerless.io.remote import is_remote
@@ -144,7 +144,9 @@ class ServedDirectory:
                     except FileNotFoundError:
                         # A directory is away, such as while a disk is mounted again: the next look may find it.
                         return
-                    wanted = None if self._wanted is None else set(self._wanted).intersection(found.topics())
+                    wanted = self._wanted
+                    if wanted is not None:
+                        wanted = [topic for topic in found.topics() if is_chosen(topic, wanted)]
                     self._logs = _by_partition(found.logs(wanted))
                     self._numbers = _by_topic(self._logs)
                     self._epochs = {}

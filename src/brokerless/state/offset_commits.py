@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from brokerless import _native
-from brokerless.arguments import check_several, to_ms
+from brokerless.arguments import check_several, is_chosen, to_ms
 from brokerless.errors import BrokerlessError, UnsupportedFormatError
 from brokerless.log.end_offsets import end_offsets
 from brokerless.log_dir.log_dirs import LogDirs, sorted_replicas
@@ -103,8 +103,8 @@ def commits(
     """
     check_several("groups", groups)
     check_several("topics", topics)
-    chosen = (("group", groups), ("topic", topics))
-    wanted = [(name, pa.array(sorted(set(values)), pa.string())) for name, values in chosen if values is not None]
+    of_groups = None if groups is None else pa.array(sorted(set(groups)), pa.string())
+    of_topics = None if topics is None else list(topics)
     directories = LogDirs(*paths)
     until = None if as_of is None else to_ms("as_of", as_of)
     coordinators = needed_logs_of(directories, OFFSETS_TOPIC)
@@ -113,9 +113,10 @@ def commits(
     def batches() -> Iterator[pa.RecordBatch]:
         for log in coordinators:
             for batch in commits_of(log, as_of=until, history=history, memory=memory):
-                kept = batch
-                for name, values in wanted:
-                    kept = kept.filter(pc.is_in(kept[name], value_set=values))
+                kept = batch if of_groups is None else batch.filter(pc.is_in(batch["group"], value_set=of_groups))
+                if of_topics is not None:
+                    names = [name for name in pc.unique(kept["topic"]).to_pylist() if is_chosen(name, of_topics)]
+                    kept = kept.filter(pc.is_in(kept["topic"], value_set=pa.array(names, pa.string())))
                 if kept.num_rows:
                     yield kept
 

@@ -9,6 +9,9 @@ import pytest
 from brokerless.cli import options
 from brokerless.cli.options import Progress, moment
 
+NOON = 1_700_049_600_000
+"""2023-11-15T12:00Z."""
+
 
 @pytest.mark.parametrize(
     ("text", "milliseconds"),
@@ -30,7 +33,41 @@ def test_times(text, milliseconds):
     assert moment(latest=-1)(text) == milliseconds
 
 
-@pytest.mark.parametrize("text", ["", "now", "14.11.2023", "2023-11-14T25:00", "1e3"])
+@pytest.mark.parametrize(
+    ("text", "ago"),
+    [
+        ("now", 0),
+        ("-0s", 0),
+        ("-250ms", 250),
+        ("-90s", 90_000),
+        ("-30m", 1_800_000),
+        ("-1h", 3_600_000),
+        ("-2d", 172_800_000),
+        ("-1w", 604_800_000),
+    ],
+)
+def test_times_before_now(monkeypatch, text, ago):
+    monkeypatch.setattr(options, "now_ms", lambda: NOON)
+    assert moment()(text) == NOON - ago
+
+
+@pytest.mark.parametrize(("text", "start"), [("today", 1_700_006_400_000), ("yesterday", 1_699_920_000_000)])
+def test_days_begin_at_midnight_in_utc(monkeypatch, text, start):
+    monkeypatch.setattr(options, "now_ms", lambda: NOON)
+    assert moment()(text) == start
+
+
+@pytest.mark.parametrize("text", ["-1", "-1y", "--1h", "- 1h", "-99999w"])
+def test_what_is_no_time_before_now(text):
+    if text == "-1":
+        # Kafka gives negative numbers a meaning of their own.
+        assert moment()(text) == -1
+    else:
+        with pytest.raises(click.BadParameter, match=r"ISO 8601|before 1970"):
+            moment()(text)
+
+
+@pytest.mark.parametrize("text", ["", "noon", "14.11.2023", "2023-11-14T25:00", "1e3"])
 def test_what_is_no_time(text):
     with pytest.raises(click.BadParameter, match="ISO 8601"):
         moment()(text)

@@ -201,8 +201,8 @@ def test_recover_says_what_it_does_and_a_dry_run_does_nothing(golden, run, copie
         r"crash-zstd-0: sets aside 0+282\.log from \d+ on \(\d+ bytes: .*crc mismatch.* \d+ records of", cut
     )
     assert "would be made" in planned.err
-    assert "--verbose prints them" in planned.err
-    verbose = run("recover", path, "--dry-run", "--verbose")
+    assert "--all prints them" in planned.err
+    verbose = run("recover", path, "--dry-run", "--all")
     assert verbose.out.splitlines()[0] == planned.out.splitlines()[0]
     steps = [step for step in verbose.out.splitlines() if step.startswith("crash-zstd-0: ")]
     assert line == f"crash-zstd-0: {len(steps)} changes"

@@ -26,11 +26,14 @@ def data(tmp_path):
     return tmp_path / "data"
 
 
-def on_a_terminal(*arguments):
-    """Return what the command writes to a terminal, stdout and stderr."""
+def on_a_terminal(*arguments, **environment):
+    """Return what the command writes to a terminal, stdout and stderr; without colour, unless `NO_COLOR` is empty."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
-        [sys.executable, "-m", "brokerless", *map(os.fspath, arguments)], stdout=theirs, stderr=theirs
+        [sys.executable, "-m", "brokerless", *map(os.fspath, arguments)],
+        stdout=theirs,
+        stderr=theirs,
+        env=os.environ | {"TERM": "xterm", "NO_COLOR": "1"} | environment,
     )
     os.close(theirs)
     shown = b""
@@ -46,6 +49,17 @@ def on_a_terminal(*arguments):
     # The terminal makes \r\n of each line end. If the machine is slow, progress comes and is wiped out again.
     shown = shown.replace(b"\r\n", b"\n")
     return re.sub(rb"(\r[^\x00-\x1f]*)+\r", b"", shown).decode(errors="surrogateescape")
+
+
+def test_the_first_word_has_a_colour_on_a_terminal_only(data):
+    log = next(data.glob("t-0/*.log"))
+    log.write_bytes(log.read_bytes()[:-1])
+    coloured = on_a_terminal("check", data, NO_COLOR="")
+    assert re.search(r"^\x1b\[31merror\x1b\[0m batch-cut ", coloured, re.MULTILINE)
+    assert "\x1b[32mnext\x1b[0m: brokerless " in coloured
+    plain = re.sub(r"\x1b\[[0-9]+m", "", coloured)
+    assert on_a_terminal("check", data) == on_a_terminal("check", data, NO_COLOR="", TERM="dumb") == plain
+    assert b"\x1b" not in b"".join([in_a_pipe("check", data).stdout, in_a_pipe("check", data).stderr])
 
 
 def in_a_pipe(*arguments):

@@ -4,7 +4,6 @@ import random
 import struct
 import time
 from datetime import UTC, datetime
-from functools import partial
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -183,7 +182,10 @@ def check(path, segments, timestamp, form=FORMATS[0], log_start_offset=0):
     if any(index == "lying" for _, index, _ in segments):
         # A broker may not see all of such a log: writers refuse it.
         return
-    run = partial(rewrite, path=path, topics=["t"], dry_run=True)
+
+    def run(operation):
+        return rewrite(operation, path, topics=["t"], dry_run=True)
+
     # A batch is cut off as a whole: from the first one with a record of that time, also below the start of the log.
     whole = first_since(of_batches.segments, timestamp)
     cut = every[-1] + 1 if whole is None else max(one for one in of_batches.starts if one <= whole[0])

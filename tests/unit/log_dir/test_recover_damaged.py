@@ -226,11 +226,11 @@ def test_a_checkpoint_with_a_wrong_number_is_written_again(cluster, run):
     file = cluster / checkpoints.HIGH_WATERMARKS
     entries = checkpoints.parse_offset_checkpoint(file.read_bytes())
     file.write_text("0\n1\nheaders 0 x\n")
-    planned = run("recover", cluster, "--dry-run", "--verbose")
+    planned = run("recover", cluster, "--dry-run", "--all")
     assert (planned.code, planned.out.splitlines()[0].endswith("; a broker will start")) == (0, True)
     assert f"{file.name}: write it again: checkpoint is malformed: not an int64: 'x'; until then" in planned.out
     assert planned.err.count("read as if without entries") == 1
-    assert run("recover", cluster, "--verbose").out == planned.out
+    assert run("recover", cluster, "--all").out == planned.out
     assert checkpoints.parse_offset_checkpoint(file.read_bytes()).keys() == entries.keys()
 
 

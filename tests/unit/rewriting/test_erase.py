@@ -145,7 +145,7 @@ def test_older_states_beside_the_log_are_named(log):
     report = erase(log, Erasure(keys=(b"anna",)))
     assert report.leftovers == (str(gone),)
     # Work that may be repeated has a directory of its own beside the log, which is removed at the end.
-    (done,) = rewrite_each(Erasure(keys=(b"carl",)), log, runner=Repeating())
+    (done,) = rewrite_each(Erasure(keys=(b"carl",)), [log], runner=Repeating())
     assert (done.report.erased_records > 0, done.report.leftovers) == (True, (str(gone),))
     assert f"not searched: {gone}" in report.lines()
 

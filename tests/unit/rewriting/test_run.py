@@ -316,7 +316,7 @@ def test_processes_give_the_same_result_as_one(data, tmp_path):
 def test_work_that_is_done_twice_counts_once(data, tmp_path, fails):
     shutil.copytree(data, tmp_path / "other")
     rewrite(VERB, data, topics=["t"])
-    list(rewrite_each(VERB, tmp_path / "other", topics=["t"], runner=Repeating(fails=fails)))
+    list(rewrite_each(VERB, [tmp_path / "other"], topics=["t"], runner=Repeating(fails=fails)))
     for name in ("t-0", "t-1"):
         assert contents(tmp_path / "other" / name) == contents(data / name)
     assert sorted(path.name for path in (tmp_path / "other").iterdir()) == sorted(path.name for path in data.iterdir())
@@ -325,7 +325,7 @@ def test_work_that_is_done_twice_counts_once(data, tmp_path, fails):
 def test_attempts_at_what_is_refused_are_removed(data):
     before = contents(data)
     with pytest.raises(ValueError, match=r"refused: .*/t-1"):
-        list(rewrite_each(Refusing((1, 4), (2,)), data, topics=["t"], partitions=[1], runner=Repeating()))
+        list(rewrite_each(Refusing((1, 4), (2,)), [data], topics=["t"], partitions=[1], runner=Repeating()))
     assert contents(data / "t-1") == {name[4:]: content for name, content in before.items() if name.startswith("t-1/")}
     assert not list(data.glob("t-1.*"))
 
@@ -333,7 +333,7 @@ def test_attempts_at_what_is_refused_are_removed(data):
 def test_a_partition_alone_has_its_attempts_beside_it(data, tmp_path):
     (tmp_path / "elsewhere").mkdir()
     copy = shutil.copytree(data / "t-0", tmp_path / "elsewhere" / "t-0")
-    list(rewrite_each(VERB, copy, runner=Repeating()))
+    list(rewrite_each(VERB, [copy], runner=Repeating()))
     assert values(copy) == LEFT
     assert [path.name for path in copy.parent.iterdir()] == ["t-0"]
 
@@ -354,26 +354,26 @@ def test_a_resumed_rewrite_does_not_repeat_finished_partitions(data, tmp_path):
     """Unless something has been written to it since."""
     state = str(tmp_path / "done.jsonl")
     with pytest.raises(ValueError, match="refused"):
-        list(rewrite_each(Refusing((1, 4), (2,)), data, topics=["t"], progress_file=ProgressFile(state, "drop")))
+        list(rewrite_each(Refusing((1, 4), (2,)), [data], topics=["t"], progress_file=ProgressFile(state, "drop")))
     assert values(data, "t-0") == LEFT
     again = ProgressFile(state, "drop")
-    assert names(rewrite_each(VERB, data, topics=["t"], progress_file=again)) == ["t-1"]
+    assert names(rewrite_each(VERB, [data], topics=["t"], progress_file=again)) == ["t-1"]
     assert again.skipped == 1
-    assert names(rewrite_each(VERB, data, topics=["t"], progress_file=ProgressFile(state, "other work"))) == [
+    assert names(rewrite_each(VERB, [data], topics=["t"], progress_file=ProgressFile(state, "other work"))) == [
         "t-0",
         "t-1",
     ]
     with bl.open_log_dir(data, sole_replica=True) as log_dir:
         log_dir.log("t", 0).append(batch(0, [b"9"], timestamp=NOW))
-    assert names(rewrite_each(VERB, data, topics=["t"], progress_file=ProgressFile(state, "other work"))) == ["t-0"]
+    assert names(rewrite_each(VERB, [data], topics=["t"], progress_file=ProgressFile(state, "other work"))) == ["t-0"]
 
 
 def test_a_ledger_whose_last_line_was_cut(data, tmp_path):
     state = tmp_path / "done.jsonl"
-    list(rewrite_each(VERB, data, topics=["t"], progress_file=ProgressFile(str(state), "drop")))
+    list(rewrite_each(VERB, [data], topics=["t"], progress_file=ProgressFile(str(state), "drop")))
     state.write_bytes(state.read_bytes()[:-20])
-    assert names(rewrite_each(VERB, data, topics=["t"], progress_file=ProgressFile(str(state), "drop"))) == ["t-1"]
-    assert names(rewrite_each(VERB, data, topics=["t"], progress_file=ProgressFile(str(state), "drop"))) == []
+    assert names(rewrite_each(VERB, [data], topics=["t"], progress_file=ProgressFile(str(state), "drop"))) == ["t-1"]
+    assert names(rewrite_each(VERB, [data], topics=["t"], progress_file=ProgressFile(str(state), "drop"))) == []
     state.write_text("something else\n")
     with pytest.raises(bl.errors.CorruptRecordError, match=r"line 1 is no line of a resume file.* at .*done\.jsonl"):
         ProgressFile(str(state), "drop")

@@ -61,8 +61,8 @@ def rows(log):
 def both_ways(verb, data, tmp_path, **options):
     """Rewrite as one call, and divided; check that the logs are the same, and return both reports."""
     whole = shutil.copytree(data, tmp_path / "whole")
-    one = list(rewrite_each(verb, whole, topics=["t"]))
-    parts = list(rewrite_each(verb, data, topics=["t"], runner=Repeating(**options), share=1000))
+    one = list(rewrite_each(verb, [whole], topics=["t"]))
+    parts = list(rewrite_each(verb, [data], topics=["t"], runner=Repeating(**options), share=1000))
     for log in bl.LogDirs(data).logs():
         twin = bl.LogDirs(whole).log("t", log.partition)
         assert [(s.base_offset, s.size) for s in log.segments] == [(s.base_offset, s.size) for s in twin.segments]
@@ -126,7 +126,7 @@ def test_records_without_a_key_are_refused(data):
         log_dir.log("t", 1, cleanup_policy="delete").append(batch(0, [b"no key"], timestamp=NOW))
     before = rows(bl.LogDirs(data).log("t", 1))
     with pytest.raises(ValueError, match="1 records without a key would go"):
-        list(rewrite_each(Compaction(roll=True), data, topics=["t"], partitions=[1], runner=Repeating(), share=1000))
+        list(rewrite_each(Compaction(roll=True), [data], topics=["t"], partitions=[1], runner=Repeating(), share=1000))
     assert rows(bl.LogDirs(data).log("t", 1)) == before
     assert not list(data.glob("*-delete"))
 

@@ -17,7 +17,7 @@ from brokerless.cli.spark.restore import restore
 from brokerless.cli.spark.rewriting import COMMANDS
 
 
-@click.group(short_help="Verbs as Spark jobs: for a whole cluster's logs.")
+@click.group(short_help="Run verbs as Spark jobs, for logs of a whole cluster.")
 def spark() -> None:
     """Run verbs as Spark jobs: for logs that are too large for one machine.
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-@click.command(short_help=verb.check.short_help, params=shared(verb.check, "against", "records"))
+@click.command(short_help=verb.check.short_help, params=shared(verb.check, "partitions", "against", "records"))
 @on_spark
 def check(
     spark: SparkSession,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from brokerless.cli import terminal
-from brokerless.cli.options import as_json, existing_path, isolation_level, moment
+from brokerless.cli.options import as_json, chosen_topics, existing_path, isolation_level, moment
 from brokerless.cli.spark.pairs import pair
 from brokerless.cli.spark.reports import print_lost, print_report, tasks_in_words
 from brokerless.cli.spark.session import on_spark, task_progress
@@ -28,7 +28,7 @@ _OPTIONS = {
 @click.command(short_help="Export records to Parquet or JSON files.")
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=existing_path)
 @click.option("--output", required=True, help="A directory, or its URL; with iceberg a table. New, or begun before.")
-@click.option("--topic", "topics", multiple=True, help="Only this topic. Repeatable.  [default: all but internal ones]")
+@chosen_topics
 @click.option(
     "--format",
     type=click.Choice(["parquet", "json", "delta", "iceberg"]),

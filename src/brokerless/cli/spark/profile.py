@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from brokerless.cli.options import as_json, existing_path
+from brokerless.cli.options import as_json, chosen_topics, existing_path
 from brokerless.cli.spark.session import on_spark, task_progress
 from brokerless.cli.table import print_table
 
@@ -35,7 +35,7 @@ _OTHERS = ("MAGIC", "CODECS", "FIRST TIME", "LAST TIME")
 
 @click.command(short_help="Count what logs hold.")
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=existing_path)
-@click.option("--topic", "topics", multiple=True, help="Only this topic. Repeatable.  [default: all but internal ones]")
+@chosen_topics
 @click.option(
     "--by",
     type=click.Choice(_GROUPS),

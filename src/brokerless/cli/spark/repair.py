@@ -8,15 +8,13 @@ import click
 
 from brokerless.cli import repair as verb
 from brokerless.cli.healing_report import print_reports
-from brokerless.cli.options import existing_path
 from brokerless.cli.spark.session import on_spark, shared, task_progress
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-@click.command(short_help=verb.repair.short_help, params=shared(verb.repair, "path", "output", "sources", "lost_path"))
-@click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=existing_path)
+@click.command(short_help=verb.repair.short_help, params=shared(verb.repair, "output", "sources", "lost_path"))
 @click.option(
     "--suffix",
     default=".repaired",

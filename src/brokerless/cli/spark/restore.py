@@ -8,7 +8,7 @@ import click
 
 from brokerless import _native
 from brokerless.cli import terminal
-from brokerless.cli.options import LocalPath, as_json, existing_path, int_from
+from brokerless.cli.options import LocalPath, as_json, chosen_topics, existing_path, int_from
 from brokerless.cli.spark.pairs import pair
 from brokerless.cli.spark.reports import print_lost, print_report, tasks_in_words
 from brokerless.cli.spark.session import on_spark, task_progress
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     type=LocalPath(file_okay=False),
     help="A log directory, created if it does not exist.",
 )
-@click.option("--topic", "topics", multiple=True, help="Only this topic. Repeatable.")
+@chosen_topics
 @click.option(
     "--topic-id",
     "topic_ids",

@@ -119,7 +119,7 @@ def _on_spark(
     does, _, _ = str(verb.help).partition("\n")
     run = f"brokerless spark {verb.name} /kafka/data1 /kafka/data2 {example}"
     text = _HELP.format(does=does, verb=verb.name, more=", a large one several" if is_divisible else "", run=run)
-    params = shared(verb, "path", "output", "jobs", *left_out)
+    params = shared(verb, "output", "jobs", *left_out)
     return click.command(verb.name, params=params, short_help=verb.short_help, help=text)(command)
 
 
@@ -148,7 +148,6 @@ _OPTIONS = (
         help="Record finished partitions in this file, and resume from it after a failure.",
     ),
     click.option("--jobs", "tasks", type=int_from(1), help="Tasks at a time.  [default: as many as Spark has cores]"),
-    click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=LocalPath(exists=True, file_okay=False)),
 )
 
 COMMANDS = (

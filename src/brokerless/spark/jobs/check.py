@@ -10,7 +10,7 @@ from brokerless.spark.jobs.reading import read
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Collection
+    from collections.abc import Iterable
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def check(
     spark: SparkSession,
     *paths: str | os.PathLike[str],
-    topics: Collection[str] = (),
+    topics: Iterable[str] | None = None,
     level: Level = "default",
 ) -> DataFrame:
     """Check log directories with Spark tasks. The findings are those of `brokerless.check`. Nothing is changed.
@@ -32,7 +32,7 @@ def check(
         spark: a session.
         paths: log directories of one broker or several, partition directories, or `.log` files. Every replica in them
             is checked.
-        topics: only these topics, and nothing about directories; empty: all, and Kafka's internal ones too.
+        topics: only these topics, and nothing about directories; None: all, and Kafka's internal ones too.
         level: "quick": names, small files and the headers of batches; "default": also checksums, indexes and
             snapshots against batches; "deep": also every record.
 

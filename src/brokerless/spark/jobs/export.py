@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from brokerless import _native
-from brokerless.arguments import check_several, unknown
+from brokerless.arguments import unknown
 from brokerless.io import storage
 from brokerless.layout.log_dir_files import check_outside
 from brokerless.notes import collected
@@ -19,6 +19,7 @@ from brokerless.spark.jobs.export_files import FileWriter
 from brokerless.spark.jobs.export_plan import plan
 from brokerless.spark.jobs.formats import COMPRESSIONS, EXACT_TIME, JSON_COLUMNS, PARQUET_COLUMNS, PATH
 from brokerless.spark.jobs.manifest import MANIFEST, RECEIPTS, Manifest, Receipt
+from brokerless.spark.jobs.reading import subscription
 from brokerless.spark.jobs.spark_tasks import SparkTasks
 from brokerless.spark.jobs.tables import PACKAGES, write_table
 from brokerless.spark.source.option_values import local
@@ -26,7 +27,7 @@ from brokerless.spark.source.options import Options
 from brokerless.spark.source.tasks import plan_consistently
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -84,7 +85,7 @@ def export(
     *,
     format: str = "parquet",  # noqa: A002 - Spark's word for it
     compression: str | None = None,
-    topics: Collection[str] = (),
+    topics: Iterable[str] | None = None,
     options: Mapping[str, str] | None = None,
 ) -> ExportReport:
     """Export records to a directory of Parquet or JSON files. The tasks write the files themselves.
@@ -101,7 +102,7 @@ def export(
             packages, and use Spark's own writers.
         compression: the codec of the files. For parquet "zstd" (default), "none", "snappy", "gzip" or "lz4"; for json
             "none" (default) or "gzip".
-        topics: the topics to export; empty: by the options, or all but Kafka's internal ones.
+        topics: the topics to export, by name or glob; None: by the options, or all but Kafka's internal ones.
         options: options of `spark.read.format("brokerless")`: ranges, isolation, columns, task sizes.
 
     Raises:
@@ -176,9 +177,8 @@ def _export(spark: SparkSession, writer: FileWriter, options: Options) -> Export
     return _report(manifest, tasks=len(missing))
 
 
-def _given(path: Path | Sequence[Path], topics: Collection[str], options: Mapping[str, str]) -> dict[str, str]:
+def _given(path: Path | Sequence[Path], topics: Iterable[str] | None, options: Mapping[str, str]) -> dict[str, str]:
     """Return the options of the read."""
-    check_several("topics", topics)
     for name in options:
         if name.lower() in ("path", "paths", "view", "includeheaders"):
             raise ValueError(
@@ -187,9 +187,7 @@ def _given(path: Path | Sequence[Path], topics: Collection[str], options: Mappin
     paths = [path] if isinstance(path, str | os.PathLike) else path
     # Spark plans in a process that may have another working directory.
     given = {**options, "path": json.dumps([storage.absolute(local(one)) for one in paths])}
-    if topics:
-        given["subscribe"] = ",".join(topics)
-    return given
+    return given | subscription(topics, paths)
 
 
 def _columns(options: Options, form: str) -> tuple[str, ...]:

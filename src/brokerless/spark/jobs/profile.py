@@ -10,7 +10,7 @@ from brokerless.spark.jobs.reading import read
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterable
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -23,7 +23,7 @@ _SETS = ("magics", "compressions")
 def profile(
     spark: SparkSession,
     *paths: str | os.PathLike[str],
-    topics: Collection[str] = (),
+    topics: Iterable[str] | None = None,
     by: Collection[str] = ("topic",),
 ) -> DataFrame:
     """Count the records and batches of logs, and their sizes. Every record on disk counts, including aborted ones.
@@ -31,7 +31,7 @@ def profile(
     Args:
         spark: a session.
         paths: one or more paths, as for `LogDirs`. Only one replica of each partition counts, the one that reads use.
-        topics: the topics to count; empty: all but Kafka's internal ones.
+        topics: the topics to count; None: all but Kafka's internal ones.
         by: the columns to group by: "topic", "partition", "hour", "magic", "compression". A record counts in the hour
             of its timestamp, a batch in the hour of its largest timestamp; without a timestamp the hour is null. Magic
             and codec are those of the batch.

@@ -6,25 +6,34 @@ import json
 import os
 from typing import TYPE_CHECKING
 
-from brokerless.arguments import check_several
+from brokerless.arguments import check_several, chosen_topics, is_glob
 from brokerless.io import storage
+from brokerless.log_dir.log_dirs import LogDirs
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterable
 
     from pyspark.sql import DataFrame, SparkSession
 
     Path = str | os.PathLike[str]
 
 
-def read(spark: SparkSession, paths: Collection[Path], topics: Collection[str], **options: str) -> DataFrame:
+def read(spark: SparkSession, paths: Collection[Path], topics: Iterable[str] | None, **options: str) -> DataFrame:
     """Return a view of logs as a DataFrame; `options` are those of the source."""
     given = _options(paths, topics)
     return spark.read.format("brokerless").options(**given, **options).load()
 
 
-def _options(paths: Collection[Path], topics: Collection[str]) -> dict[str, str]:
-    check_several("topics", topics)
+def _options(paths: Collection[Path], topics: Iterable[str] | None) -> dict[str, str]:
     # Spark plans in a process that may have another working directory.
     options = {"path": json.dumps([storage.absolute(os.fspath(path)) for path in paths])}
-    return options | ({"subscribe": ",".join(topics)} if topics else {})
+    return options | subscription(topics, paths)
+
+
+def subscription(topics: Iterable[str] | None, paths: Iterable[Path]) -> dict[str, str]:
+    """Return the option of the source for the topics that names or globs choose; none: all."""
+    check_several("topics", topics)
+    names = list(topics or ())
+    if any(map(is_glob, names)):
+        names = chosen_topics(names, LogDirs(*paths).topics())
+    return {"subscribe": ",".join(names)} if names else {}

@@ -11,7 +11,7 @@ from brokerless.io.remote import is_remote
 from brokerless.spark.jobs.spark_tasks import SparkTasks
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Iterable
 
     from pyspark.sql import SparkSession
 
@@ -23,7 +23,7 @@ def repair(
     *paths: str | os.PathLike[str],
     suffix: str = ".repaired",
     in_place: bool = False,
-    topics: Collection[str] = (),
+    topics: Iterable[str] | None = None,
     keep_suspect: bool = False,
     indexes_only: bool = False,
     dry_run: bool = False,
@@ -37,7 +37,7 @@ def repair(
         paths: the log directories of a cluster, which all executors see.
         suffix: the result of a directory is beside it, with this behind its name.
         in_place: put each result in the place of the damaged partitions.
-        topics: only these topics; empty: all.
+        topics: only these topics; None: all.
         keep_suspect: keep a batch with a wrong checksum if all its records can be decoded, with a new checksum.
         indexes_only: leave logs with damaged batches as they are.
         dry_run: change nothing, and return what would be done.
@@ -64,7 +64,7 @@ def repair(
             f"{path.rstrip('/')}{suffix}" if beside else None,
             in_place=in_place and not dry_run,
             sources=[other for other in given if other != path and not indexes_only],
-            topics=list(topics) or None,
+            topics=None if topics is None else list(topics),
             keep_suspect=keep_suspect,
             indexes_only=indexes_only,
             dry_run=dry_run,

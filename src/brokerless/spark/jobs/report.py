@@ -12,12 +12,12 @@ from brokerless.reporting.tables import compute
 from brokerless.spark.jobs.spark_tasks import SparkTasks
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Iterable
 
     from pyspark.sql import SparkSession
 
 
-def report(spark: SparkSession, *paths: str | os.PathLike[str], topics: Collection[str] = ()) -> ClusterReport:
+def report(spark: SparkSession, *paths: str | os.PathLike[str], topics: Iterable[str] | None = None) -> ClusterReport:
     """Read log directories whole with Spark tasks, and return what they hold as one page and as tables.
 
     The numbers are those of `brokerless.report`. Executors read the segments. The driver lists the directories, and
@@ -26,7 +26,7 @@ def report(spark: SparkSession, *paths: str | os.PathLike[str], topics: Collecti
     Args:
         spark: a session, not one of Spark Connect.
         paths: one or more paths, as for `LogDirs`.
-        topics: only these topics; empty: all.
+        topics: only these topics; None: all.
 
     Raises:
         ModuleNotFoundError: Jinja or Matplotlib is not installed.

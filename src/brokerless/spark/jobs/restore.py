@@ -18,7 +18,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from brokerless import _native
-from brokerless.arguments import check_several, unknown
+from brokerless.arguments import check_several, chosen_topics, unknown
 from brokerless.errors import LogInUseError
 from brokerless.io import disk, storage
 from brokerless.io.chunking import in_shares
@@ -42,7 +42,7 @@ from brokerless.staging.atomic_write import AtomicWrite
 from brokerless.staging.parts import DIRECTORY, Encoding, Part, fingerprint
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from pyspark.sql import SparkSession
 
@@ -79,7 +79,7 @@ def restore(
     exported: str | os.PathLike[str],
     output: str | os.PathLike[str],
     *,
-    topics: Collection[str] = (),
+    topics: Iterable[str] | None = None,
     topic_ids: Mapping[str, str] | None = None,
     compression: str = "none",
     batch_size: int = 16384,
@@ -95,7 +95,7 @@ def restore(
         exported: the directory of a finished export, or its URL.
         output: a log directory that the driver and the executors share and no broker uses; created if it does not
             exist.
-        topics: the topics to restore; empty: all. An existing topic must be empty, or restored from this export.
+        topics: the topics to restore; None: all. An existing topic must be empty, or restored from this export.
         topic_ids: the ids of topics in the cluster that was started on the directory; other topics keep the exported
             ids.
         compression: the codec of the batches: "none", "gzip", "snappy", "lz4" or "zstd".
@@ -111,7 +111,7 @@ def restore(
     """
     check_several("topics", topics)
     directory = ExportDirectory(storage.absolute(local(exported)))
-    plan = _plan(directory, local(output), tuple(topics), dict(topic_ids or {}))
+    plan = _plan(directory, local(output), tuple(topics or ()), dict(topic_ids or {}))
     with collected(forwards=True) as notes:
         restored = _restore(spark, directory, plan, compression, batch_size, sole_replica=sole_replica)
     return replace(restored, notes=tuple(notes))
@@ -196,12 +196,13 @@ def _plan(directory: ExportDirectory, path: str, names: tuple[str, ...], topic_i
         ValueError: see `restore`.
     """
     manifest = _read(directory)
-    for name in (*names, *topic_ids):
+    wanted = chosen_topics(names, manifest.topics) if names else sorted(manifest.topics)
+    for name in topic_ids:
         if name not in manifest.topics:
             raise unknown("topic", name, manifest.topics)
     disk.check_local(path)
     path = os.path.abspath(path)
-    topics = {name: topic for name, topic in sorted(manifest.topics.items()) if not names or name in names}
+    topics = {name: manifest.topics[name] for name in wanted}
     for name in topics:
         check_writable_topic(name, is_copy=True)
     digests = _digests(manifest, topics)

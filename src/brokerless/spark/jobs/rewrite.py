@@ -20,7 +20,7 @@ from brokerless.rewriting.run import SHARE, rewrite_each
 from brokerless.spark.jobs.spark_tasks import SparkTasks
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Iterable
 
     from pyspark.sql import SparkSession
 
@@ -33,8 +33,8 @@ def rewrite(
     spark: SparkSession,
     operation: RewriteOperation[PlanT, ReportT],
     *paths: Path,
-    topics: Collection[str] = (),
-    partitions: Collection[int] = (),
+    topics: Iterable[str] | None = None,
+    partitions: Iterable[int] | None = None,
     dry_run: bool = False,
     jobs: int | None = None,
     task_bytes: int = SHARE,
@@ -50,7 +50,7 @@ def rewrite(
         operation: `Compaction`, `Conversion`, `Erasure`, `Retention` or `Truncation`, with its options.
         paths: one or more log directories or partition directories.
         topics: one or more topics of the log directories; logs that are not named stay unchanged.
-        partitions: the partition numbers to rewrite; empty: all partitions of the topics.
+        partitions: the partition numbers to rewrite; None: all partitions of the topics.
         dry_run: report the result, and change nothing.
         jobs: the number of tasks at a time; None: as many as Spark has cores.
         task_bytes: divide a larger partition among tasks of about this many bytes, if the operation can be divided:
