@@ -71,7 +71,7 @@ def test_a_call_that_runs_meanwhile_keeps_the_filters_of_warnings(tmp_path, call
     def in_turn(name, waits):
         met = []
 
-        def progress(_):
+        def progress(*_):
             seen.append(list(warnings.filters))
             if not met:
                 met.append(name)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from concurrent.futures import wait
 from contextlib import suppress
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from brokerless.checking.codes import Level
     from brokerless.errors import BrokerlessError
     from brokerless.inspection.findings import Contents
+    from brokerless.io.runner import Progress
     from brokerless.state.cluster import ClusterState
 
     Known = ClusterState | ValueError | BrokerlessError
@@ -116,7 +118,7 @@ def check(
     topics: Iterable[str] | None = None,
     partitions: Iterable[int] | None = None,
     level: Level = "default",
-    progress: Callable[[int], None] = lambda _: None,
+    progress: Progress = lambda _name, _size: None,
 ) -> Iterator[Finding]:
     """Check log directories, and yield findings: those of directories first, then those of logs by topic and partition.
 
@@ -129,7 +131,8 @@ def check(
         partitions: only these partitions, and nothing about directories; None: all.
         level: "quick": names, small files and the headers of batches; "default": also checksums, indexes and
             snapshots against batches; "deep": also every record.
-        progress: called with the bytes of each segment that was checked, from any thread.
+        progress: called with the name of a log, and the bytes of it that were checked since the last call, from
+            any thread.
 
     Raises:
         FileNotFoundError: a path does not exist.
@@ -220,7 +223,7 @@ def _check(
     directories: LogDirs,
     chosen: Chosen,
     level: Level,
-    progress: Callable[[int], None],
+    progress: Progress,
 ) -> Iterator[Finding]:
     """Check directories that can be read as one."""
     with collected():
@@ -240,7 +243,7 @@ def _check(
             known = threads.start(around)
         for number, share in enumerate(shares):
             with collected():
-                checks = [LogCheck(log, level, progress) for log, _ in share]
+                checks = [LogCheck(log, level, partial(progress, log.name)) for log, _ in share]
                 of_segments: dict[int, Future[list[Finding]]] = {}
                 # The largest ones first, so that no thread is left with one at the end.
                 for at in sorted(range(len(share)), key=lambda at: -share[at][1]):
@@ -306,7 +309,7 @@ def check_log(
         roots: the log directories around logs that were checked before, by path, to read their files once.
         contents: takes what is sound, unless the level is "quick".
         gone: gets the error for a segment that is no longer there; None: raise it.
-        progress: as for `check`.
+        progress: called with the bytes of each segment that was checked.
 
     Raises:
         FileNotFoundError: the log or one of its segments is no longer there.

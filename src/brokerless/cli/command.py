@@ -56,6 +56,8 @@ _NOW = {
     "--isolation": "--isolation-level",
     "--max-memory": "--memory",
     "--verbose": "--all",
+    "--advertise": "--advertised",
+    "--message-format": "--magic",
 }
 _MOST_REMEMBERED = 1000
 # The signals of Ctrl-C, of timeout, systemd, docker and Kubernetes, and of a closed terminal.

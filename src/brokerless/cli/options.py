@@ -308,10 +308,10 @@ class BytesProgress(Progress):
         super().__init__(prints=True)
         self._what, self._done = what, 0
 
-    def add(self, size: int) -> None:
-        """Show that so many more bytes are done."""
+    def add(self, name: str, size: int) -> None:
+        """Show that more bytes of a log are done."""
         self._done += size
-        self(f"{self._what} {self._done:,} bytes")
+        self(f"{self._what} {self._done:,} bytes, now in {name}")
 
 
 def note_missing(log: Log) -> None:

@@ -46,14 +46,9 @@ def report(paths: tuple[str, ...], output: str, topics: tuple[str, ...]) -> None
     from brokerless.reporting.report import report as of_logs
 
     with Progress(prints=output == "-") as show, page_file(paths, output) as file:
-        found = of_logs(*paths, topics=topics or None, progress=lambda *step: show(progress_line(*step)))
+        found = of_logs(*paths, topics=topics or None, progress=lambda step, _: show(step))
         file.write(found.html.encode())
     tell(found)
-
-
-def progress_line(what: str, done: int, total: int) -> str:
-    """Return the line that shows how far a step is."""
-    return f"{what}: {done:,} of {total:,}"
 
 
 @contextmanager

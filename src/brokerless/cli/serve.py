@@ -17,8 +17,7 @@ from brokerless.cli.options import LocalPath, chosen_topics, existing_path, int_
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=existing_path)
 @click.option("--listen", metavar="HOST:PORT", default="127.0.0.1:9092", show_default=True, help="Where to listen.")
 @click.option(
-    "--advertise",
-    "advertised",
+    "--advertised",
     metavar="HOST[:PORT]",
     help="The address of the server for clients.  [default: the one at which they connect]",
 )
@@ -42,9 +41,9 @@ from brokerless.cli.options import LocalPath, chosen_topics, existing_path, int_
     help="With read_committed, no client gets records that were not committed, whatever it asks for.",
 )
 @click.option(
-    "--message-format",
-    type=click.Choice(["v2"]),
-    help="Send records of v0 and v1 as v2.  [default: as they lie]",
+    "--magic",
+    type=click.IntRange(2, 2),
+    help="Send records of message formats 0 and 1 in this one, 2.  [default: as they lie]",
 )
 @click.option(
     "--commits",

@@ -28,9 +28,10 @@ from brokerless.notes import collected
 from brokerless.wording import option
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
     from brokerless.healing.report import RepairReport
+    from brokerless.io.runner import Progress
 
 
 def repair(
@@ -44,7 +45,7 @@ def repair(
     indexes_only: bool = False,
     lost_path: str | os.PathLike[str] | None = None,
     dry_run: bool = False,
-    progress: Callable[[int], None] = lambda _: None,
+    progress: Progress = lambda _name, _size: None,
 ) -> RepairReport:
     """Write a log directory, or a partition's directory, without its faults.
 
@@ -62,7 +63,8 @@ def repair(
         lost_path: the new directory for bytes that are left out, and the report; by default the name of the result with
             ".lost" behind it, and a number if that exists.
         dry_run: change nothing, and return what would be done.
-        progress: called with the bytes that were checked, and with those that were written, from any thread.
+        progress: called with the name of a log, and the bytes of it that were checked or written since the last
+            call, from any thread.
 
     Raises:
         FileExistsError: `output` or `lost_path` exists.

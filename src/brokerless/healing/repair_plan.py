@@ -7,6 +7,7 @@ import os
 import uuid
 from dataclasses import dataclass
 from dataclasses import replace as with_fields
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -30,11 +31,12 @@ from brokerless.recovery.file_changes import Slice
 from brokerless.wording import option
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from brokerless.checking.check import Known
     from brokerless.checking.finding import Finding
     from brokerless.healing.log_repair import LogRepair
+    from brokerless.io.runner import Progress
     from brokerless.layout.log_dir_files import LogDirFiles
     from brokerless.log.log import Log
     from brokerless.recovery.load_result import Loaded
@@ -67,7 +69,7 @@ class RepairPlan:
         configs: the settings of topics.
         topic_ids: the ids of topics.
         at_rest: the files that nobody may change meanwhile: the plan holds only for these.
-        progress: called with the bytes that were checked, and with those that were written.
+        progress: see `repair`.
 
     >>> plan = RepairPlan.of(SAMPLE_DIR)
     >>> sorted({step.verb for _, step in plan.steps()}), plan.report("repaired").lost
@@ -82,7 +84,7 @@ class RepairPlan:
     configs: Mapping[str, TopicConfig]
     topic_ids: Mapping[str, str]
     at_rest: FilesAtRest
-    progress: Callable[[int], None]
+    progress: Progress
 
     @classmethod
     def of(
@@ -93,7 +95,7 @@ class RepairPlan:
         *,
         keep_suspect: bool = False,
         indexes_only: bool = False,
-        progress: Callable[[int], None] = lambda _: None,
+        progress: Progress = lambda _name, _size: None,
     ) -> RepairPlan:
         """Check a directory, and plan its repair. The arguments are those of `repair`."""
         at_rest = FilesAtRest([path])
@@ -113,7 +115,7 @@ class RepairPlan:
                     config=configs.get(str(log.topic)),
                     log_start_offset=_start_of(log, donors),
                     keeps_suspect=keep_suspect,
-                    progress=progress,
+                    progress=partial(progress, log.name),
                 )
                 if repair.unusable:
                     return repair
@@ -125,7 +127,7 @@ class RepairPlan:
                 return repair.left_alone("its batches are damaged") if is_left else repair
 
             def faults(log: Log) -> list[Finding]:
-                check = LogCheck(log, "deep", progress)
+                check = LogCheck(log, "deep", partial(progress, log.name))
                 found = [*check.of_segments(), *check.of_log(configs.get(str(log.topic)))]
                 return [one for one in found if one.severity == "error"]
 
@@ -208,7 +210,7 @@ class RepairPlan:
                 if one.is_changed:
                     ends[_key(one.log)] = self._write(one, directory, links=False)
                 else:
-                    copy.add_partition(one.log.path, directory, self.progress)
+                    copy.add_partition(one.log.path, directory, partial(self.progress, one.log.name))
             if not is_partition:
                 self._copy_root(result, copy.path, ends)
             self._verify(result, copy.path, is_partition=is_partition)
@@ -287,7 +289,7 @@ class RepairPlan:
             high_watermark=self.root.high_watermarks.get(key),
             first_dirty_offset=self.root.first_dirty_offsets.get(key),
             links=links,
-            progress=self.progress,
+            progress=partial(self.progress, one.log.name),
         )
         expected = {found.code for found in one.left}
         for found in check(directory):

@@ -15,6 +15,7 @@ from __future__ import annotations
 import errno
 import os
 from dataclasses import replace as with_fields
+from functools import partial
 from typing import TYPE_CHECKING
 
 from brokerless.arguments import check_several, listed_few, to_ms
@@ -41,11 +42,12 @@ from brokerless.state.internal_topic import TRANSACTIONS_TOPIC
 from brokerless.wording import option
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from brokerless.arguments import Time
     from brokerless.healing.report import RescueReport
     from brokerless.healing.rescue_plan import KeptReplica, RescuedPartition
+    from brokerless.io.runner import Progress
 
 _Place = tuple[str, int]
 
@@ -63,7 +65,7 @@ def rescue(
     convert: bool = False,
     lost_path: str | os.PathLike[str] | None = None,
     dry_run: bool = False,
-    progress: Callable[[int], None] = lambda _: None,
+    progress: Progress = lambda _name, _size: None,
 ) -> RescueReport:
     """Make log directories that a new KRaft cluster starts on, from any disks of an old cluster.
 
@@ -91,7 +93,8 @@ def rescue(
         lost_path: the new directory for the report; by default the name of the result with ".lost" behind it, and
             a number if that exists.
         dry_run: change nothing, and return what would be done.
-        progress: called with the bytes that were checked, and with those that were written, from any thread.
+        progress: called with the name of a log, and the bytes of it that were checked or written since the last
+            call, from any thread.
 
     Raises:
         FileExistsError: `output` or `lost_path` exists.
@@ -273,10 +276,11 @@ class _NewNodes:
                 log_start_offset=start,
                 high_watermark=None,
                 first_dirty_offset=kept.replica.checkpointed(root.first_dirty_offsets),
-                progress=self._plan.progress,
+                progress=partial(self._plan.progress, log.name),
             )
             return loaded.log_start_offset, loaded.base_offsets[0], loaded.log_end_offset
-        for name in copy.add_partition(log.path, to, self._plan.progress, is_fatal=file_names.is_fatal):
+        progress = partial(self._plan.progress, log.name)
+        for name in copy.add_partition(log.path, to, progress, is_fatal=file_names.is_fatal):
             self._note(f"not copied: {log.path}/{name}: a broker stops at that name")
         first, end = log.segments[0].base_offset if log.segments else log.log_start_offset, log.log_end_offset
         # Leader epochs of what was only in remote storage go, and records that another replica has deleted.

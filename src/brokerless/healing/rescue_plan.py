@@ -38,12 +38,13 @@ from brokerless.state.transactions import current_transactions, open_in
 from brokerless.wording import option
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from brokerless.checking.finding import Finding
     from brokerless.healing.found_topics import FoundTopic
     from brokerless.healing.log_repair import LogRepair
     from brokerless.healing.replica_ranking import Replica
+    from brokerless.io.runner import Progress
     from brokerless.layout.log_dir_files import LogDirFiles
     from brokerless.layout.release import Release
     from brokerless.layout.topic_config import TopicConfig
@@ -183,7 +184,7 @@ class RescuePlan:
         cluster: the metadata of the new cluster.
         directory_ids: the id of each node's directory. Known from the start: to assign one later empties the list of
             eligible leader replicas (KIP-966).
-        progress: called with the bytes that were checked, and with those that were written.
+        progress: see `rescue`.
     """
 
     report: RescueReport
@@ -198,7 +199,7 @@ class RescuePlan:
     partitions: Sequence[RescuedPartition]
     cluster: NewCluster
     directory_ids: Mapping[int, str]
-    progress: Callable[[int], None]
+    progress: Progress
 
     @classmethod
     def of(
@@ -214,7 +215,7 @@ class RescuePlan:
         rename: Mapping[str, str] | None = None,
         until: int | None = None,
         converts: bool = False,
-        progress: Callable[[int], None] = lambda _: None,
+        progress: Progress = lambda _name, _size: None,
     ) -> RescuePlan:
         """Read the disks, and plan the new cluster. The arguments are those of `rescue`."""
         roots, rename = open_disks(disks), dict(rename or {})
@@ -451,7 +452,7 @@ class RescuePlan:
         start = known if one.log_start_offset <= max(known or 0, first) else one.log_start_offset
         if self.cluster.loses_remote(one.topic):
             config = with_fields(config, remote_storage_enable=None)
-        find = partial(salvage, log, config=config, log_start_offset=start, progress=self.progress)
+        find = partial(salvage, log, config=config, log_start_offset=start, progress=partial(self.progress, log.name))
         try:
             return find(others)
         except (OSError, BrokerlessError):

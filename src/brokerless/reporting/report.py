@@ -12,10 +12,11 @@ from brokerless.io.runner import Threads
 from brokerless.reporting.tables import compute
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     import pyarrow as pa
 
+    from brokerless.io.runner import Progress
     from brokerless.reporting.tables import Numbers
 
 
@@ -73,7 +74,7 @@ class ClusterReport:
 def report(
     *paths: str | os.PathLike[str],
     topics: Iterable[str] | None = None,
-    progress: Callable[[str, int, int], None] = lambda _what, _done, _total: None,
+    progress: Progress = lambda _what, _done: None,
 ) -> ClusterReport:
     """Read log directories whole, and return what they hold as one page and as tables.
 
@@ -86,7 +87,8 @@ def report(
     Args:
         paths: log directories, or partition directories.
         topics: only these topics, and what groups, producers and transactions have to do with them; None: all.
-        progress: called with the name of a step, the number of its calls that are done, and that of all its calls.
+        progress: called with how far a step is, as text, and the number of its tasks that were done since the last
+            call.
 
     Raises:
         FileNotFoundError: a path does not exist.

@@ -41,12 +41,10 @@ from brokerless.wording import current_face, worded_for
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from brokerless.io.runner import Runner
+    from brokerless.io.runner import Progress, Runner
     from brokerless.log.segment import Segment
     from brokerless.reporting.coordinators import Coordinated
     from brokerless.wording import Face
-
-    Progress = Callable[[str, int, int], None]
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
@@ -135,10 +133,10 @@ class _Steps(NamedTuple):
     def run(self, what: str, arguments: Sequence[_T], call: Callable[[_T], _R]) -> list[_R]:
         """Call a function for each argument, and return the results in the same order."""
         found: list[_R] = []
-        self.progress(what, 0, len(arguments))
+        self.progress(f"{what}: 0 of {len(arguments):,}", 0)
         for result in self.runner.map(call, arguments):
             found.append(result)
-            self.progress(what, len(found), len(arguments))
+            self.progress(f"{what}: {len(found):,} of {len(arguments):,}", 1)
         return found
 
 
@@ -171,7 +169,7 @@ def compute(
     paths: tuple[str, ...],
     topics: Iterable[str] | None,
     runner: Runner,
-    progress: Progress = lambda _what, _done, _total: None,
+    progress: Progress = lambda _what, _done: None,
 ) -> Numbers:
     """Compute the numbers of log directories.
 
@@ -179,7 +177,7 @@ def compute(
         paths: log directories or partition directories.
         topics: only these topics, their groups and producers; None: all.
         runner: runs the calls.
-        progress: called with the name of a step, the number of its calls that are done, and that of all its calls.
+        progress: see `report`.
 
     Raises:
         FileNotFoundError: a path does not exist.

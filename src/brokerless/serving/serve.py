@@ -35,7 +35,7 @@ def serve(
     end_offset: int | None = None,
     as_of: Time | None = None,
     isolation_level: IsolationLevel = "read_uncommitted",
-    message_format: Literal["v2"] | None = None,
+    magic: Literal[2] | None = None,
     commits: _Path | None = None,
     tls: tuple[_Path, _Path] | None = None,
     users: _Path | Mapping[str, str] | None = None,
@@ -58,7 +58,7 @@ def serve(
             out as a whole, as `truncate` does.
         as_of: a time: nobody sees records from the first one at or after it on, nor the batch that it lies in.
         isolation_level: with "read_committed", clients that ask for all records get committed ones only, too.
-        message_format: "v2": records of the formats v0 and v1 are sent as v2. None: records are sent as they lie.
+        magic: 2: records of message formats 0 and 1 are sent in format 2. None: records are sent as they lie.
         commits: a file for the offsets that groups commit; None: they are forgotten at the end. Groups begin where the
             directory's `__consumer_offsets` have them, or this file.
         tls: files in PEM form, a certificate and its private key; None: nothing is encrypted.
@@ -87,8 +87,8 @@ def serve(
     """
     if isolation_level not in ("read_uncommitted", "read_committed"):
         raise unknown("isolation level", isolation_level, ["read_uncommitted", "read_committed"])
-    if message_format not in (None, "v2"):
-        raise unknown("message format", message_format, ["v2"])
+    if magic not in (None, 2):
+        raise ValueError(f"{option('magic')} is {magic!r}: a server sends records as they lie (None), or in format 2")
     known = None if users is None else read_users(users)
     directory = ServedDirectory(*paths, topics=topics, end_offset=end_offset, as_of=as_of)
     for name, address in (("listen", listen), ("metrics", metrics)):
@@ -106,7 +106,7 @@ def serve(
         tls=None if tls is None else (os.fspath(tls[0]), os.fspath(tls[1])),
         users=known,
         read_log=None if read_log is None else os.fspath(read_log),
-        as_v2=message_format == "v2",
+        as_v2=magic == 2,
         only_committed=isolation_level == "read_committed",
         max_connections=max_connections,
         max_connections_per_address=max_connections_per_address,

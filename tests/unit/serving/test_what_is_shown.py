@@ -89,7 +89,7 @@ def test_no_client_gets_records_that_were_aborted(golden):
 @pytest.mark.parametrize("name", ["kafka-2.8-v0", "kafka-2.8-v1", "kafka-2.8-mixed", "kafka-4.1"])
 def test_old_records_are_sent_as_v2(golden, name):
     path = golden / "logs" / name
-    with bl.serve(path, message_format="v2") as address:
+    with bl.serve(path, magic=2) as address:
         for topic in bl.LogDirs(path).topics():
             if topic.startswith("__"):
                 continue
