@@ -72,7 +72,7 @@ def offsets(
                 "partition": log.partition,
                 "offset": found.offset,
                 "timestamp": found.timestamp,
-                "leaderEpoch": found.leader_epoch,
+                "leader_epoch": found.leader_epoch,
             }
             click.echo(json.dumps(answer, separators=(",", ":")))
         else:

@@ -20,7 +20,7 @@ def test_golden(partition, golden, run):
             *("--isolation-level", line["isolation"], "--json"),
         )
         topic, _, number = partition.rpartition("-")
-        answer = {name: line[name] for name in ("offset", "timestamp", "leaderEpoch")}
+        answer = {"offset": line["offset"], "timestamp": line["timestamp"], "leader_epoch": line["leaderEpoch"]}
         assert json.loads(result.out) == {"topic": topic, "partition": int(number)} | answer, line
 
 

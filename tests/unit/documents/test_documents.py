@@ -44,10 +44,10 @@ def test_files_and_functions(text):
 def test_verbs_and_flags(text):
     for line in re.findall(r"^\s*brokerless .*|`brokerless .*?`", text, flags=re.MULTILINE):
         command, words = cli, line.strip(" `").split()[1:]
-        while isinstance(command, click.Group) and words and not words[0].startswith(("<", ".")):
+        while isinstance(command, click.Group) and words and words[0] != "VERB" and not words[0].startswith(("<", ".")):
             assert words[0] in command.commands, line
             command = command.commands[words.pop(0)]
-        flags = {flag for parameter in command.params for flag in parameter.opts}
+        flags = {"--help", *(flag for parameter in command.params for flag in parameter.opts)}
         for flag in re.findall(r"(?<=\s)--[\w-]+", line.partition("|")[0]):
             assert flag in flags, line
 
@@ -120,6 +120,30 @@ def test_every_guide_is_found():
 def test_the_findings_are_those_of_the_table():
     made = subprocess.run([sys.executable, ROOT / "tools/findings"], capture_output=True, text=True, check=True).stdout
     assert (ROOT / "docs/findings.md").read_text() == made, "python tools/findings > docs/findings.md"
+
+
+def test_the_verbs_are_those_of_the_command():
+    made = subprocess.run(
+        [sys.executable, ROOT / "tools/command_line"], capture_output=True, text=True, check=True
+    ).stdout
+    assert (ROOT / "docs/command-line.md").read_text() == made, "python tools/command_line > docs/command-line.md"
+
+
+@pytest.mark.slow
+def test_the_fields_are_those_that_the_verbs_print():
+    made = subprocess.run(
+        [sys.executable, ROOT / "tools/json_shapes"], capture_output=True, text=True, check=True
+    ).stdout
+    assert (ROOT / "docs/json.md").read_text() == made, "python tools/json_shapes > docs/json.md"
+
+
+def test_fields_are_in_snake_case_but_for_those_of_records():
+    """The columns of records have the names of Spark's Kafka source."""
+    for section in (ROOT / "docs/json.md").read_text().split("\n## ")[1:]:
+        name, _, body = section.partition("\n")
+        fields = re.findall(r"^\| `([^`]+)` \|", body, re.MULTILINE)
+        assert fields
+        assert name == "read" or all(re.fullmatch(r"[a-z_.]+", field.replace("NAME", "name")) for field in fields), name
 
 
 def test_every_package_names_its_modules():
