@@ -67,7 +67,7 @@ VERBS = [
     ("convert", "--dry-run", "--compression", "gzip"),
     ("erase", "--dry-run", "--key", "k1"),
     ("retain", "--dry-run", "--retention-bytes", "1000"),
-    ("explain", "k1"),
+    ("compact", "--explain", "k1"),
     ("dump",),
     ("convert", "--compression", "gzip", "--output"),
     ("erase", "--key", "nobody", "--output"),
@@ -83,7 +83,6 @@ REWRITING = [
 """Verbs that leave the rows as they are: what was there before is there behind them, and if they end with an error."""
 UNTOLD = {
     "compact": ("--min-compaction-lag-ms", "0", "--delete-retention-ms", "86400000"),
-    "explain": ("--min-compaction-lag-ms", "0", "--delete-retention-ms", "86400000"),
     "retain": ("--cleanup-policy", "delete"),
 }
 """Settings that verbs need, and that the directories of old brokers do not tell."""

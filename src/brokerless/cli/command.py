@@ -20,7 +20,6 @@ from brokerless.cli.convert import convert
 from brokerless.cli.dump import dump
 from brokerless.cli.erase import erase
 from brokerless.cli.exit_codes import DAMAGE, FAILURE, Ended, of_interrupt
-from brokerless.cli.explain import explain
 from brokerless.cli.finding import finding
 from brokerless.cli.groups import groups
 from brokerless.cli.ls import ls
@@ -59,6 +58,7 @@ _NOW = {
     "--advertise": "--advertised",
     "--message-format": "--magic",
 }
+_VERBS_NOW = {"explain": "compact PATH --explain KEY"}
 _MOST_REMEMBERED = 1000
 # The signals of Ctrl-C, of timeout, systemd, docker and Kubernetes, and of a closed terminal.
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -67,13 +67,18 @@ _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _JOBS = {
     "Look": (ls, read, offsets, dump, groups, transactions, producers, cluster, report),
     "Check and heal": (check, finding, recover, repair, rescue),
-    "Change": (compact, explain, retain, convert, erase, truncate),
+    "Change": (compact, retain, convert, erase, truncate),
     "Write, serve, and run on Spark": (produce, serve, spark),
 }
 
 
 class _Verbs(click.Group):
     """The verbs, which `--help` lists by job."""
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name in _VERBS_NOW:
+            ctx.fail(f"{cmd_name} is now {_VERBS_NOW[cmd_name]}")
+        return super().get_command(ctx, cmd_name)
 
     def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
         width = max(map(len, self.commands))

@@ -2,57 +2,34 @@
 
 from __future__ import annotations
 
-from functools import wraps
-from typing import TYPE_CHECKING, Any, TypeVar
+import os
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from brokerless.cli.options import long_from, release, size
+from brokerless.cli.options import bytes_option, long_from, parse_bytes, release, size
 from brokerless.cli.rewriting import rewriting
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from brokerless.cli.rewriting import RewriteTarget
-
-    _Command = TypeVar("_Command", bound=Callable[..., Any])
-
-
-def compaction(function: _Command) -> _Command:
-    """Add the options that `compact` and `explain` share."""
-
-    @wraps(function)
-    def command(**options: Any) -> Any:  # noqa: ANN401 - a command's
-        return function(**options)
-
-    for decorate in (
-        release,
-        click.option(
-            "--delete-retention-ms",
-            type=long_from(0),
-            help="Keep tombstones and markers this long, in place of the topic's setting.",
-        ),
-        click.option(
-            "--min-compaction-lag-ms",
-            type=long_from(0),
-            help="Skip segments with younger records, in place of the topic's setting.",
-        ),
-        click.option(
-            "--ignore-checkpoint", is_flag=True, help="Ignore the cleaner's checkpoint: the whole log is dirty."
-        ),
-        click.option(
-            "--roll",
-            is_flag=True,
-            help="Roll the active segment first: it is never compacted.",
-        ),
-    ):
-        command = decorate(command)
-    return command  # type: ignore[return-value] # with options, which click passes
 
 
 @click.command(short_help="Keep the last record of each key, as the log cleaner does.")
 @rewriting
-@compaction
+@click.option("--roll", is_flag=True, help="Roll the active segment first: it is never compacted.")
+@click.option("--ignore-checkpoint", is_flag=True, help="Ignore the cleaner's checkpoint: the whole log is dirty.")
+@click.option(
+    "--min-compaction-lag-ms",
+    type=long_from(0),
+    help="Skip segments with younger records, in place of the topic's setting.",
+)
+@click.option(
+    "--delete-retention-ms",
+    type=long_from(0),
+    help="Keep tombstones and markers this long, in place of the topic's setting.",
+)
+@release
 @click.option(
     "--drop-null-keys",
     is_flag=True,
@@ -68,7 +45,18 @@ def compaction(function: _Command) -> _Command:
     show_default=True,
     help="Memory for keys and decisions, plus about 100 MB; with less, the log is read more often.",
 )
-def compact(target: RewriteTarget, **options: Any) -> None:  # noqa: ANN401 - those of `Compaction`
+@click.option(
+    "--explain",
+    metavar="KEY",
+    help="Change nothing: say of each record with this key why it is still there, and whether a compaction drops it.",
+)
+@bytes_option("How the KEY of --explain is given.")
+def compact(
+    target: RewriteTarget,
+    explain: str | None,
+    bytes_as: str,
+    **options: Any,  # noqa: ANN401 - those of `Compaction`
+) -> None:
     """Keep the last record of each key, as a broker's log cleaner does.
 
     PATH is a log directory, with --topic, or one partition's directory. Tombstones, transactions and their markers, old
@@ -82,7 +70,15 @@ def compact(target: RewriteTarget, **options: Any) -> None:  # noqa: ANN401 - th
     brokerless compact data --topic users --dry-run
     brokerless compact data --topic users --in-place --roll
     brokerless compact data --topic users --output compacted --jobs 4
+    brokerless compact data --topic users --explain user-17
     """
     from brokerless.rewriting.compact.compact import Compaction
+    from brokerless.rewriting.compact.explain import Explain
 
-    target.run(Compaction(**options))
+    compaction = Compaction(**options)
+    if explain is None:
+        target.run(compaction)
+        return
+    if target.output or target.in_place:
+        raise click.UsageError("--explain changes nothing: it goes with neither --output nor --in-place")
+    replace(target, dry_run=True).run(Explain(parse_bytes(os.fsencode(explain), bytes_as, "--explain"), compaction))

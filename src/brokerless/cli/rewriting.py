@@ -159,11 +159,10 @@ def target_of(kind: type[_TargetT], options: dict[str, Any]) -> _TargetT:
     return kind(**{field.name: options.pop(field.name) for field in fields(kind) if field.name in options})
 
 
-def rewriting(function: _Command, *, in_place: bool = True) -> _Command:
+def rewriting(function: _Command) -> _Command:
     """Add PATH... and the options of `RewriteTarget`; the command receives them as its argument `target`.
 
-    Without `in_place`, the help leaves that option out: the command refuses it with its own reason. A caller that has a
-    `target` already gives it in place of these options.
+    A caller that has a `target` already gives it in place of these options.
     """
 
     @wraps(function)
@@ -183,7 +182,7 @@ def rewriting(function: _Command, *, in_place: bool = True) -> _Command:
             help="Work on this many partitions at a time, a process each.",
         ),
         dry_run_option,
-        click.option("--in-place", is_flag=True, hidden=not in_place, help="Change the logs themselves."),
+        click.option("--in-place", is_flag=True, help="Change the logs themselves."),
         new_directory,
         chosen_partitions,
         chosen_topics,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 import click
@@ -14,26 +13,36 @@ if TYPE_CHECKING:
     from brokerless.cli.rewriting import RewriteTarget
 
 
-@click.command(short_help="Copy logs as they were at some moment.")
-@partial(rewriting, in_place=False)
-@click.option("--timestamp", type=moment(), help="Leave out what was appended since: ms since 1970, or ISO 8601.")
-@click.option("--offset", type=offset_or(), help="Leave out this offset and all behind it.")
+@click.command(short_help="Cut logs, or copies of them, at a moment or an offset.")
+@rewriting
+@click.option("--timestamp", type=moment(), help="Cut before the first batch with a record of this time or later.")
+@click.option("--offset", type=offset_or(), help="Cut before this offset.")
 @click.option(
     "--open-transactions",
     type=click.Choice(["abort", "cut"]),
     default="abort",
     show_default=True,
-    help="End those open at that moment with ABORT markers, or end the copy before the first of them.",
+    help="End those open at the cut with ABORT markers, or cut before the first of them.",
+)
+@click.option(
+    "--sole-replica",
+    is_flag=True,
+    help="No other broker has a replica: cut in place below the high watermark, too.",
 )
 def truncate(
-    target: RewriteTarget, timestamp: int | None, offset: int | None, open_transactions: Literal["abort", "cut"]
+    target: RewriteTarget,
+    timestamp: int | None,
+    offset: int | None,
+    open_transactions: Literal["abort", "cut"],
+    sole_replica: bool,
 ) -> None:
-    """Copy partitions as they were at some moment, without what came later.
+    """Cut partitions at a moment or an offset: what came later is left out.
 
-    PATH is a log directory, with --topic, or one partition's directory. Truncation is for copies: --output or --dry-run
-    is needed. With --timestamp the first batch that has a record of that time or later is left out, and all behind it.
+    PATH is a log directory, with --topic, or a partition's directory. --output writes a copy that is cut. --in-place
+    deletes the newest records. Below the checkpointed high watermark that is refused where other brokers may have
+    replicas: those would have more records than their leader.
 
-    Without its coordinator, nobody would end a transaction that was open at that moment: --open-transactions says what
+    Without its coordinator, nobody would end a transaction that was open at the cut: --open-transactions says what
     becomes of it, and the report names its producer. One that was decided by then is committed, and a transaction over
     several of the partitions is kept as a whole, or not at all.
 
@@ -47,8 +56,6 @@ def truncate(
         raise click.UsageError("--timestamp or --offset is needed")
     if timestamp is not None and offset is not None:
         raise click.UsageError("--timestamp does not go with --offset: a second run cuts the copy further")
-    if target.in_place:
-        raise click.UsageError("truncate needs --output: what it leaves out are the newest records")
-    if not (target.output or target.dry_run):
-        raise click.UsageError("--output DIR or --dry-run is needed")
-    target.run(Truncation(timestamp=timestamp, offset=offset, open_transactions=open_transactions))
+    target.run(
+        Truncation(timestamp=timestamp, offset=offset, open_transactions=open_transactions, sole_replica=sole_replica)
+    )

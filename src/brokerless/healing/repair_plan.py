@@ -227,7 +227,7 @@ class RepairPlan:
         for one in changed:
             if storage.is_link(one.log.path):
                 raise ValueError(
-                    f"{one.log.path} is a link, which would be replaced: repair to a new directory ({option('to')})"
+                    f"{one.log.path} is a link, which would be replaced: repair to a new directory ({option('output')})"
                 )
         damaged_files = self._damaged_checkpoints()
         if not changed and not damaged_files and not self.moving:

@@ -391,7 +391,7 @@ class RescuePlan:
             which = "" if TRANSACTIONS_TOPIC in others else f" of {', '.join(self.rename.values())}"
             notes.append(
                 f"open transactions{which} stay open, for no coordinator knows them: read_committed consumers stop "
-                f"there. A cut ({option('until')}) aborts them"
+                f"there. A cut ({option('as_of')}) aborts them"
             )
 
     def _examine(self, one: RescuedPartition) -> None:

@@ -323,7 +323,7 @@ class DecidedTruncation(PlainOperation):
         if end < state.high_watermark and state.is_original and state.others_from is not None and not self.sole_replica:
             raise ValueError(
                 f"cannot cut {state.directory} at {end}: other brokers may have replicas with the records below "
-                f"{state.high_watermark}; cut a copy ({option('to')}), or give {option('sole_replica')} if no "
+                f"{state.high_watermark}; cut a copy ({option('output')}), or give {option('sole_replica')} if no "
                 "other replica matters"
             )
         truncate_to = end if end < state.log_end_offset or report.ended else None

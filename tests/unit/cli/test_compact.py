@@ -1,4 +1,4 @@
-"""`compact`: the report in words and JSON, what is refused, partitions and jobs; `explain`: reason by reason."""
+"""`compact`: the report in words and JSON, what is refused, partitions and jobs; `--explain`: reason by reason."""
 
 import json
 import os
@@ -81,7 +81,7 @@ def test_memory_is_a_number_of_bytes(data, run, memory):
 
 
 def explained(run, data, key, *options):
-    result = run("explain", data, key, "--topic", "t", "--partition", 0, *options)
+    result = run("compact", data, "--explain", key, "--topic", "t", "--partition", 0, *options)
     assert result.code == 0
     lines = [line.partition(": ")[2] for line in result.out.splitlines()]
     return [line for line in lines if not line.startswith("settings: ")]
@@ -125,7 +125,7 @@ def test_why_a_record_is_not_compacted_yet(data, run):
     ]
     (found,) = [
         json.loads(line)
-        for line in run("explain", data, "b", "--topic", "t", "--partition", 0, "--json").out.splitlines()
+        for line in run("compact", data, "--explain", "b", "--topic", "t", "--partition", 0, "--json").out.splitlines()
     ]
     assert [(record["offset"], record["goes"]) for record in found["records"]] == [(1, True), (4, False)]
     assert found["settings"]["delete_retention_ms"] == {"value": 86_400_000, "source": "default"}

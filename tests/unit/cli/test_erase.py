@@ -133,7 +133,7 @@ def test_a_key_that_is_no_text_is_taken_as_the_shell_gives_it(option, data, run)
 
 
 def test_a_key_that_is_no_text_is_explained(data, run):
-    result = run("explain", data, os.fsdecode(KEYS[3][:4] + b"\xff"), "--topic", "t")
+    result = run("compact", data, "--explain", os.fsdecode(KEYS[3][:4] + b"\xff"), "--topic", "t")
     assert (result.code, "hexadecimal" in result.err) == (0, False)
 
 
@@ -145,5 +145,5 @@ def test_bytes_that_cannot_be_name_their_option(run, tmp_path):
         refused = run(*options, name, value)
         assert refused.code == 2
         assert f"Invalid value for {name}: 'zz' is not hex" in refused.err
-    refused = run("explain", tmp_path / "d", "zz", "--topic", "t", "--bytes", "hex")
-    assert "Invalid value for KEY: 'zz' is not hex" in refused.err
+    refused = run("compact", tmp_path / "d", "--explain", "zz", "--topic", "t", "--bytes", "hex")
+    assert "Invalid value for --explain: 'zz' is not hex" in refused.err

@@ -131,7 +131,7 @@ def test_what_is_refused(data, run, options, message):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--timestamp", 1, "--in-place"], "truncate needs --output"),
+        (["--timestamp", 1], "exactly one of --output DIR, --in-place and --dry-run is needed"),
         (["--timestamp", 1, "--offset", 1, "--dry-run"], "--timestamp does not go with --offset"),
         (["--dry-run"], "--timestamp or --offset is needed"),
     ],

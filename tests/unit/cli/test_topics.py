@@ -57,11 +57,11 @@ def test_a_glob_that_chooses_nothing_is_an_error():
         ("retain", "{}", "--dry-run", "--before-offset", "1"),
         ("truncate", "{}", "--dry-run", "--offset", "1"),
         ("compact", "{}", "--dry-run", "--roll"),
-        ("explain", "{}", "k", "--roll"),
+        ("compact", "{}", "--explain", "k", "--roll"),
         ("convert", "{}", "--dry-run", "--compression", "zstd"),
         ("erase", "{}", "--dry-run", "--key", "k"),
     ],
-    ids=lambda verb: verb[0],
+    ids=lambda verb: f"{verb[0]}{verb[2] if '--explain' in verb else ''}",
 )
 def test_every_verb_takes_globs(data, run, verb):
     arguments = [one.format(data) for one in verb]

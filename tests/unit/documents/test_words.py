@@ -107,3 +107,21 @@ def test_progress_has_one_signature():
         for argument in inspect.signature(function).parameters.values() if not inspect.isclass(function) else ():
             if argument.name == "progress" and argument.default is not argument.empty:
                 assert len(inspect.signature(argument.default).parameters) == 2, name
+
+
+def test_messages_name_options_by_their_words():
+    """A message words an option for the face through which the call came."""
+    named = set()
+    for path in (ROOT / "src/brokerless").rglob("*.py"):
+        text = path.read_text()
+        if path.name != "wording.py":
+            named |= set(re.findall(r"""(?<![.\w])option\(["']([a-z_]+)["']""", text))
+            named |= {
+                name
+                for many in re.findall(r"Remedy\([^)]*\[([^]]*)\]", text)
+                for name in re.findall(r'\("([a-z_]+)"', many)
+            }
+    settings = {field.name for field in dataclasses.fields(bl.TopicConfig)}
+    assert len(named) > 20
+    options = {option.strip("-").replace("-", "_") for option in OPTIONS}
+    assert named - {*ARGUMENTS} - options - settings == set()

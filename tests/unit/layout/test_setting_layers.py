@@ -478,7 +478,11 @@ def test_the_command_line_names_the_sources(data, metadata, tmp_path, run):
         "cleanup_policy": {"value": "compact", "source": "topic"},
         "retention_ms": {"value": 1, "source": "option"},
     }
-    assert run("explain", data, "a", "--topic", "plain", *options).out.splitlines()[-1].startswith("plain-0: settings:")
+    assert (
+        run("compact", data, "--explain", "a", "--topic", "plain", *options)
+        .out.splitlines()[-1]
+        .startswith("plain-0: settings:")
+    )
     assert run("recover", data, "--dry-run", "--metadata", metadata).code == 0
     assert run("recover", metadata, data, "--dry-run").code == 0
     refused = run("compact", data, "--topic", "plain", "--dry-run")

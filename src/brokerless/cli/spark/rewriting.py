@@ -112,7 +112,7 @@ def _on_spark(
         # Executors may have another working directory.
         options |= {"paths": tuple(map(os.path.abspath, paths)), "sizes": sizes}
         target = target_of(SparkRewriteTarget, options)
-        verb.callback(target=target, **options, **dict.fromkeys(left_out, False))  # type: ignore[misc] # it has one
+        verb.callback(target=target, **options, **dict.fromkeys(left_out))  # type: ignore[misc] # it has one
 
     for option in (*([_TASK_BYTES] if is_divisible else []), *_OPTIONS):
         command = option(command)
@@ -156,7 +156,7 @@ COMMANDS = (
         example="--topic clicks --retention-ms 86400000",
         sizes=lambda report: (report.size, report.size - report.deleted_size),
     ),
-    _on_spark(compact, example="--topic users --roll", is_divisible=True),
+    _on_spark(compact, "explain", "bytes_as", example="--topic users --roll", is_divisible=True),
     _on_spark(convert, "estimate", example="--topic clicks --compression zstd", is_divisible=True),
     _on_spark(erase, example="--topic orders --keys-from requests.txt"),
 )
