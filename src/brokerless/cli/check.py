@@ -36,13 +36,13 @@ def check(
 ) -> None:
     """Find every fault of log directories: in batches, indexes, snapshots, checkpoints, ids, names and metadata.
 
-    Nothing is changed. Every replica in the PATHs is checked, against its own files and the cluster's metadata. A line
-    for each finding has its code: `brokerless finding CODE` tells its effect on a broker and on readers, and its cure.
-    Check a copy or a snapshot of a running broker's directory: the broker changes its files meanwhile.
+    Nothing is changed. Every replica in the PATHs is checked, against its own files and the cluster's metadata. Each
+    finding is a line with a code; `brokerless finding CODE` explains its effect on a broker and on readers, and its
+    cure. A running broker changes its files: check a copy or a snapshot.
 
-    With --against, each partition is equal to that of the other directory, behind or ahead of it, or diverged from it
-    from an offset on. Batches are compared by their checksums, which are verified. Copies that were compacted have
-    other batches: --records compares the latest record of each key.
+    --against compares each partition with that of another directory: it is equal, behind, ahead, or diverged from an
+    offset on. Batches are compared by their checksums, which are verified. Copies that were compacted have other
+    batches: --records compares the latest record of each key.
 
     Exit codes: 0 nothing, or notes only; 1 errors; 3 warnings, but no error; 2 could not run. With --against: 0 all are
     equal; 1 some diverged, are damaged, or are in one directory only; 3 some are behind or ahead.

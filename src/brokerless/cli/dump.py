@@ -39,15 +39,15 @@ def dump(
     records: bool,
     bytes_as: str,
 ) -> None:
-    """Show the inside of .log, .index, .timeindex, .txnindex, .snapshot and .checkpoint files.
+    """Show the content of .log, .index, .timeindex, .txnindex, .snapshot and .checkpoint files.
 
-    Of a directory, every file of these kinds is shown.
+    Of a directory, every file of these kinds is shown. Text has the fields and the wording of kafka-dump-log. An index
+    is checked against the files of the same name beside it. Stderr reports entries that do not fit, batches with a
+    wrong checksum, and missing records after the end of a .log that other files name; the exit code is then 1. A
+    damaged file is shown up to the damage, and the next file follows.
 
-    Text has the fields and the wording of kafka-dump-log. An index is checked against the files of the same name beside
-    it. Entries that do not fit, batches with a wrong checksum, and missing records behind a .log that other files tell
-    of, are reported on stderr, exit 1. A damaged file is shown up to the damage, then the next one follows. JSON has
-    one object per batch or entry, and also takes the text files of a log directory: checkpoints, partition.metadata,
-    meta.properties. Files of any other kind are named on stderr and skipped.
+    JSON has one object per batch or entry. It also covers the text files of a log directory: checkpoints,
+    partition.metadata, meta.properties. Files of other kinds are named on stderr and skipped.
 
     \b
     brokerless dump orders-0/*.log                             batch headers and whether their CRC holds

@@ -37,17 +37,17 @@ def erase(
     local_only: bool,
     sole_replica: bool,
 ) -> None:
-    """Erase the records of partitions that match a key, a key prefix or a header, any of them.
+    """Erase the records of partitions that match a key, a key prefix or a header.
 
-    PATH is a log directory, with --topic, or one partition's directory. Offsets, markers and producers stay: consumers
+    PATH is a log directory, with --topic, or a partition's directory. Offsets, markers and producers stay: consumers
     see gaps, as after compaction. The active segment is rewritten too. Then the new segments are searched once more,
-    and take effect only if nothing is found. The report says how many records went and where, and has the SHA-256 of
-    what was asked for.
+    and take effect only if nothing is found. The report says how many records are gone and where, and has the SHA-256
+    of the request.
 
     On a compacted topic, erasing the newest record of a key by a header brings back an older one; --blank does not.
 
-    Not looked at are other brokers' replicas, backups, and what a file system keeps of deleted files. A tiered log is
-    refused, for remote storage keeps what it has; --local-only erases what is in local segments, and the report names
+    Erasing does not reach other brokers' replicas, backups, and deleted files that a file system keeps. A tiered log is
+    refused, since its remote segments keep their records; --local-only erases in local segments, and the report names
     the offsets that are remote.
 
     \b

@@ -49,16 +49,17 @@ def groups(
     history: bool,
     no_lag: bool,
 ) -> None:
-    """List the groups that the log directories of a cluster know: classic, consumer, share and streams groups.
+    """List the groups of a cluster: classic, consumer, share and streams groups.
 
-    With --offsets, what each group committed last. LAG THEN is the number of records that were behind the commit when
-    it was made, LAG that of records behind it now, or at --as-of. A partition that is not in PATH has no lag. The note
-    marks commits that a consumer cannot start with, since they are beyond the log's end or below its start: it resets.
+    --offsets lists the latest commits of each group. LAG THEN is the lag at the time of the commit, LAG the lag now, or
+    at --as-of. A partition that is not in PATH has no lag. A note marks commits beyond the log's end or below its
+    start: a consumer that starts there resets its offset.
 
-    With --history, a line for each change of a group, or with --offsets for each commit. The note marks commits that go
-    back, also behind an offset that was removed, and tells how long after its commit an offset was removed.
+    --history lists each change of a group, or with --offsets each commit. A note marks commits that go back, also after
+    the offset was removed, and says how long after its commit an offset was removed.
 
-    Compaction removes old records, so the past is known as far as it has not run. Exit 1 if damage hides something.
+    Compaction removes old records, so the history is as long as compaction left it. Exit code 1: damage hides
+    something.
 
     \b
     brokerless groups /var/lib/kafka/data

@@ -43,16 +43,15 @@ _DAMAGE = (CorruptRecordError, UnsupportedFormatError, OSError)
 @paths
 @as_json
 def ls(paths: tuple[str, ...], topics: tuple[str, ...], partitions: tuple[int, ...], form: str) -> None:
-    """List topics and partitions: segments, bytes, offsets, times, formats, codecs.
+    """List topics and partitions: segments, bytes, offsets, times, message formats and codecs.
 
-    START is the log start offset; in a tiered log it may be remote, and the note names the remote offsets. END is the
-    log end offset (one above the last record). FIRST RECORD is the time of the first record, LATEST RECORD the latest
-    time of all. Of several replicas the one that would be read comes first. JSON has one object a replica, with high
-    watermark, last stable offset and local log start offset too. Facts that damage hides are left out (JSON: null); all
-    partitions are listed, exit 1.
+    START is the log start offset; the note of a tiered log names its remote offsets. END is the log end offset, one
+    above the last record. FIRST RECORD is the time of the first record, LATEST RECORD the latest time of all. Of
+    several replicas, the one that a read takes comes first. JSON also has the high watermark, the last stable offset
+    and the local log start offset. A value that damage hides is left out (null in JSON), and the exit code is 1.
 
-    Stderr names directories that are not read, and partitions that a broker would not serve: those whose topic id the
-    cluster's metadata lack.
+    Stderr names directories that are not read, and partitions that a broker would not serve because the cluster's
+    metadata lack their topic ids.
 
     \b
     brokerless ls /var/lib/kafka/data

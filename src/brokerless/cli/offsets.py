@@ -46,10 +46,10 @@ def offsets(
     isolation_level: IsolationLevel,
     form: str,
 ) -> None:
-    """Find the first offset whose record is at or after a time, by the broker's rules. -1: there is none.
+    """Find the first offset whose record is at or after a time, by the broker's rules; -1 if no record is.
 
-    The remote part of a tiered log is not searched: stderr names its offsets. How far a tiered log is uploaded
-    (earliest-pending-upload) is not known here: that is refused.
+    The remote part of a tiered log is not searched: stderr names its offsets. earliest-pending-upload is refused: no
+    file says how far a tiered log is uploaded.
 
     \b
     brokerless offsets data --topic orders --timestamp 2024-05-01T00:00:00Z

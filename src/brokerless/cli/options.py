@@ -31,14 +31,30 @@ INT_MAX, LONG_MAX = 2**31 - 1, 2**63 - 1
 _TIMES = "ms since 1970, ISO 8601 (2024-05-01T12:00), or a time before now (-1h, -2d, yesterday)"
 
 
+class _Number(click.IntRange):
+    """An integer of a range that every reader assumes: the help shows it as N, without its bounds."""
+
+    def get_metavar(self, *_: Any, **__: Any) -> str:  # noqa: ANN401 - click's own arguments, which differ by release
+        return "N"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:  # noqa: ANN401
+        number = click.INT.convert(value, param, ctx)
+        if not int(self.min or 0) <= number <= int(self.max or 0):
+            self.fail(f"{number} is not in the range {super()._describe_range()}", param, ctx)
+        return number
+
+    def _describe_range(self) -> str:
+        return ""
+
+
 def int_from(least: int) -> click.IntRange:
     """Return an option type: a Kafka int of at least `least`."""
-    return click.IntRange(least, INT_MAX)
+    return _Number(least, INT_MAX)
 
 
 def long_from(least: int) -> click.IntRange:
     """Return an option type: a Kafka long of at least `least`."""
-    return click.IntRange(least, LONG_MAX)
+    return _Number(least, LONG_MAX)
 
 
 _UNITS_OF_TIME = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}

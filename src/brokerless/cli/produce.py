@@ -70,7 +70,12 @@ if TYPE_CHECKING:
     "--keep-offsets", is_flag=True, help="Keep the offsets, gaps, leader epochs and timestamp types of the rows."
 )
 @click.option("--sole-replica", is_flag=True, help="No other broker has a replica: do not warn of it.")
-@click.option("--release", type=known_release, help="The oldest Kafka that can serve a new directory.  [default: 4.0]")
+@click.option(
+    "--release",
+    type=known_release,
+    metavar="RELEASE",
+    help="The oldest Kafka that can serve a new directory.  [default: 4.0]",
+)
 @broker_settings
 def produce(
     path: str,
@@ -93,18 +98,18 @@ def produce(
     broker_config: str | None,
     metadata: str | None,
 ) -> None:
-    """Write records into a topic of the log directory PATH, which must not be in use by a broker.
+    """Write records into a topic of the log directory PATH. No broker may use it.
 
-    The input is what `brokerless read` writes: JSON lines, Arrow or Parquet. A row may have key, value, headers,
+    The input has the form of `brokerless read`: JSON lines, Arrow or Parquet. A row may have key, value, headers,
     timestamp (ms), partition, and with --keep-offsets also offset, leaderEpoch and timestampType. Without a partition,
     the key decides as in Kafka's own producer. A row's topic is ignored.
 
     A broker that takes over the directory deletes records older than retention.ms: 7 days, unless --config says
     otherwise.
 
-    With --keep-offsets, reading the copy gives the identical JSON lines, but that messages of format 0, which have no
-    timestamps, become CreateTime with -1 in other formats. Not copied are transaction markers, producer state and
-    codecs: where an aborted transaction matters, read with --isolation-level read_committed.
+    With --keep-offsets, a read of the copy gives the same JSON lines, with one exception: messages of format 0 have no
+    timestamps, and get CreateTime with -1 in other formats. Transaction markers, producer state and codecs are not
+    copied: where an aborted transaction matters, read with --isolation-level read_committed.
 
     \b
     brokerless produce data --topic orders --partitions 4 --compression zstd --input orders.parquet

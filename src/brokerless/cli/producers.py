@@ -48,10 +48,11 @@ def producers(
     partitions: tuple[int, ...],
     point: Point | None,
 ) -> None:
-    """List the idempotent and transactional producers of partitions, as kafka-transactions.sh describe-producers does.
+    """List the idempotent and transactional producers of partitions.
 
-    They come from the newest producer snapshot and the batches behind it; with --as-of, from those before that point.
-    OPEN SINCE OFFSET is the first offset of an open transaction.
+    The columns are those of `kafka-transactions.sh describe-producers`. The producers come from the newest producer
+    snapshot and the batches after it; with --as-of, from those before that point. OPEN SINCE OFFSET is the first offset
+    of an open transaction.
 
     \b
     brokerless producers /var/lib/kafka/data --topic orders

@@ -104,14 +104,15 @@ def read(
 ) -> None:
     """Print records as JSON lines, or write them to an Arrow or Parquet file.
 
-    A whole log directory is read without Kafka's internal topics; --topic chooses topics, internal ones too.
-    Times are ms since 1970 or ISO 8601. At damage the output ends with the record before it, exit 1;
-    a file that --output would replace is left as it was.
+    A whole log directory is read without Kafka's internal topics; --topic selects topics, internal ones too. At damage
+    the output ends with the record before it, and the exit code is 1; a file that --output would replace is left as it
+    was.
 
     \b
     brokerless read orders-0 --start-offset 1000 --limit 10
     brokerless read data --topic orders --isolation-level read_committed
     brokerless read data --topic orders --start-timestamp 2024-05-01 --end-timestamp 2024-05-02
+    brokerless read data --topic 'orders*' --start-timestamp -1h
     brokerless read orders-0 --columns offset,key,compression,position
     brokerless read data --topic orders --output orders.parquet
     """

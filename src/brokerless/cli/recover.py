@@ -42,23 +42,22 @@ def recover(
     broker_config: str | None,
     metadata: str | None,
 ) -> None:
-    """Recover the logs of the log directories PATH, which must not be in use by a broker.
+    """Recover the log directories PATH as a broker does that starts after a crash. No broker may use them.
 
-    Does step for step what a broker does when it starts without a clean-shutdown marker: cut each log at its first
-    invalid batch behind the recovery point, rebuild its indexes and producer state, and finish or remove the leftovers
-    of interrupted cleanings and deletions. Future replicas (being moved here) and stray ones are recovered too. Then
-    the marker is written, so that the broker starts at once.
+    Recovery cuts each log at its first invalid batch after the recovery point, rebuilds its indexes and producer state,
+    and finishes or removes what interrupted cleanings and deletions left. It also recovers replicas that are being
+    moved (-future), and stray ones. Then it writes the mark of a clean shutdown, so that the broker starts at once.
 
-    The first line says how many records are lost, how much is changed, and whether a broker will start. Then one line
-    per log says how many changes it needs, and one more per cut at damage what is lost; --all prints each change.
-    What is cut off at damage stays in the log's
-    directory, in files named set-aside-*, which brokers pass over. A broker recovers nothing in a directory that was
-    shut down cleanly: there, cutting needs --force. If other files show that a log lacks records, recovery needs
-    --force too, clean or not: it erases that evidence.
+    The first line says how many records are lost, how many changes are needed, and whether a broker will start. Then
+    each log has a line with the number of its changes, and one for each cut at damage; --all prints each change. Bytes
+    that are cut off at damage stay in the log's directory, in files named set-aside-*, which brokers ignore.
 
-    Exit code 1: a broker would not start, or would not serve all of the logs, or records are missing and --force is not
-    given. The message names the reason and the cure.
-    Name all log.dirs of a broker: only one of them has the cluster's metadata.
+    After a clean shutdown a broker recovers nothing: there, a cut needs --force. Recovery also needs --force where
+    other files show that a log lacks records, since it erases that evidence.
+
+    Exit code 1: a broker would not start, or would not serve all logs, or records are missing and --force is not given.
+    The message names the reason and the cure. Name all log.dirs of a broker: only one of them has the cluster's
+    metadata.
 
     \b
     brokerless recover data --dry-run

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     "--lost",
     "lost_path",
     metavar="DIR",
-    help="Where to put the bytes that are left out, and the report.  [default: the result's name with .lost]",
+    help="The directory for the bytes that are left out, and the report.  [default: the result's name with .lost]",
 )
 @dry_run_option
 @as_json
@@ -55,32 +55,35 @@ def repair(
     dry_run: bool,
     form: str,
 ) -> None:
-    """Write the log directory PATH, or a partition's directory, without its faults.
+    """Repair the log directory PATH, or a partition's directory: keep every sound batch on both sides of damage.
 
-    A broker that finds damage cuts the log there, and loses everything behind. A repair keeps every sound batch on both
-    sides of the damage, with its offset. It makes indexes, producer snapshots, leader epochs and checkpoints again, as
-    a broker's recovery does, and leaves the mark of a clean shutdown: a broker takes the result as it is. --from takes
-    what is lost from other replicas of the same history, by leader epochs, or else by the same batches beside it. In a
-    compacted topic, a deleted key may come back with them.
+    A broker that finds damage cuts the log there and loses everything after it. A repair leaves out only the damaged
+    batches, and keeps all offsets. It rebuilds indexes, producer snapshots, leader epochs and checkpoints as a broker's
+    recovery does, and leaves the mark of a clean shutdown: a broker takes the result as it is.
 
-    Each damaged range of offsets is printed with what became of it: lost, recovered from another replica, or suspect:
-    kept by --keep-suspect although the checksum is wrong. Then come doubts, and the steps: which files of a partition
-    are written or rebuilt, and why. The bytes that are left out go to a directory of their own,
-    with a report of all ranges, report.json.
+    --from takes lost records from other replicas of the same history, by leader epochs, or else by the same batches
+    beside the damage. In a compacted topic, a deleted key may come back with them.
 
-    Use a result with lost ranges only where no other replica has them. A broker never fetches such a range from a
-    leader, and once it leads, consumers miss these records.
+    The result lists each damaged range of offsets, and its state:
 
-    PATH must not be in use, and with --output it is not changed. --in-place replaces whole partitions, all at once: a
-    process that dies leaves the directory as it was, or repaired. The metadata log of a cluster is only repaired if
-    nothing of it is lost; `brokerless rescue` makes a cluster of what is left.
+    \b
+      lost       no source has it
+      recovered  another replica had it
+      suspect    kept by --keep-suspect although the checksum is wrong
 
-    Repair a replica only where no other replica has all records, or give those with --from: a follower never asks its
-    leader for a gap, and a leader with a gap serves it. Where another broker leads the partition and has all of it,
-    move the damaged directory away and start the broker: it fetches the partition again.
+    Then come doubts, and the steps: which files of a partition are written or rebuilt, and why. The directory --lost
+    gets the bytes that are left out, and report.json with all ranges.
 
-    Exit codes: 0 nothing is lost; 3 records are lost, suspect or in doubt, or warnings are left; 1 errors are left; 2
-    could not run.
+    A broker never fetches a lost range from a leader, and a leader with such a gap serves it. So where another replica
+    has all records, give it with --from; or move the damaged directory away, and let the broker fetch the partition
+    again.
+
+    No broker may use PATH. With --output it stays unchanged. --in-place replaces whole partitions, all at once: if the
+    process dies, the directory is as it was, or repaired. The cluster's metadata log is only repaired if nothing of it
+    is lost; otherwise `brokerless rescue` makes a new cluster.
+
+    Exit codes: 0 nothing is lost; 3 records are lost, suspect or in doubt, or warnings remain; 1 errors remain; 2 could
+    not run.
 
     \b
     brokerless repair data --dry-run

@@ -30,14 +30,15 @@ if TYPE_CHECKING:
 )
 @chosen_topics
 def report(paths: tuple[str, ...], output: str, topics: tuple[str, ...]) -> None:
-    """Read log directories whole, and write what they hold as one page of HTML that opens offline.
+    """Read log directories whole, and write a page of HTML about them that opens offline.
 
-    The page shows topics with their sizes, formats and codecs; records and bytes by time; batch sizes, and what other
-    codecs and batch sizes would take; distinct keys, and what a compaction would drop; producers; consumer groups with
-    their lag over time; open and hanging transactions; and the findings of `brokerless check --deep`. Nothing is
-    changed. It needs `pip install 'brokerless[report]'`.
+    The page shows topics with their sizes, formats and codecs; records and bytes by time; batch sizes, and the space
+    that other codecs and batch sizes would take; distinct keys, and the gain of a compaction; producers; consumer
+    groups with their lag over time; open and hanging transactions; and the findings of `brokerless check --deep`.
+    Nothing is changed. It needs `pip install 'brokerless[report]'`.
 
-    Exit codes: 1 the check found errors, or something is not known; 3 warnings, but no error; 2 could not run.
+    Exit codes: 0 nothing was found; 1 the check found errors, or something is not known; 3 warnings, but no error; 2
+    could not run.
 
     \b
     brokerless report /var/lib/kafka/data --output report.html

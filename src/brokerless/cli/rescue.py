@@ -18,23 +18,25 @@ if TYPE_CHECKING:
 @click.command(short_help="Make a cluster that starts, from any disks that are left.")
 @click.argument("disks", metavar="DISK...", nargs=-1, required=True, type=existing_path)
 @click.option(
-    "--output", metavar="DIR", help="The new directory; of several nodes each gets a directory node-ID in it."
+    "--output", metavar="DIR", help="The new directory; with several nodes, each gets a directory node-ID in it."
 )
-@click.option("--node", "nodes", type=int_from(0), multiple=True, help="A node that there will be. Repeatable.")
+@click.option(
+    "--node", "nodes", type=int_from(0), multiple=True, help="The id of a node of the new cluster. Repeatable."
+)
 @click.option(
     "--voters",
     metavar="ID@HOST:PORT,...",
-    help="The controllers among the nodes, to be named in the metadata log and not in controller.quorum.voters.",
+    help="The controllers among the nodes: the metadata log names them, in place of controller.quorum.voters.",
 )
 @click.option(
     "--cluster-id",
-    help="The id of the new cluster; settles which one is right if disks disagree.  [default: the old one]",
+    help="The id of the new cluster; if disks disagree, the right one of theirs.  [default: the old one]",
 )
 @click.option(
     "--release",
     type=known_release,
     metavar="RELEASE",
-    help="Start with the features of this release of Kafka.  [default: those of before]",
+    help="Start with the features of this release of Kafka.  [default: the old ones]",
 )
 @chosen_topics
 @click.option("--rename", "renames", metavar="OLD=NEW", multiple=True, help="Give a topic a new name. Repeatable.")
@@ -48,7 +50,7 @@ if TYPE_CHECKING:
     "--lost",
     "lost_path",
     metavar="DIR",
-    help="Where to put the report of what is lost or in doubt.  [default: the result's name with .lost]",
+    help="The directory for the report of losses and doubts.  [default: the result's name with .lost]",
 )
 @click.option("--dry-run", is_flag=True, help="Report what there will be and what is missing, and change nothing.")
 @as_json
@@ -67,28 +69,33 @@ def rescue(
     dry_run: bool,
     form: str,
 ) -> None:
-    """Make log directories that a KRaft cluster starts on, from the log directories DISK of an old one.
+    """Make log directories for a new KRaft cluster, from the log directories DISK of an old one.
 
-    Any disks will do, of any brokers and controllers, also of a cluster with ZooKeeper. They are only read. The best
-    replica of each partition is taken: one in sync, then by the leader epoch of its last batch, then by its end. What
-    is damaged in it comes from the others. Topics keep their ids and settings; access rights, quotas, users, tokens and
-    features are those of the newest metadata on any disk. Groups go on at their offsets, and coordinators end open
-    transactions, for the topics of both are kept. With --topic, name __consumer_offsets and __transaction_state, too,
-    or groups start anew and open transactions stay open; with --rename, groups start anew on the new topic. Without
-    metadata, the topics are known by their directories.
+    DISK is any log directory of any broker or controller of one cluster, also of a cluster with ZooKeeper. The disks
+    are only read. For each partition, the rescue takes the best replica: one in sync, then the one with the highest
+    leader epoch, then the one with the highest end. Damaged ranges come from the other replicas.
 
-    Without --node there is one node. Replicas stay on their nodes, as far as these are named; with fewer nodes, there
-    are fewer replicas. The cluster keeps its id: the old nodes must stay down. Give a copy that may meet its old
-    cluster another --cluster-id: it gets nothing of its topics that is only in remote storage.
+    \b
+    What the new cluster has:
+      topics          with their ids and settings; without metadata, those that have directories
+      access rights   also quotas, users, tokens and features: those of the newest metadata on any disk
+      groups          consumers resume at their committed offsets
+      transactions    coordinators end open ones
 
-    The result needs a broker's own configuration: node.id, log.dirs, and controller.quorum.voters with all controllers.
-    With --voters, the metadata log names these, and the nodes need controller.quorum.bootstrap.servers.
+    With --topic, name __consumer_offsets and __transaction_state too, or groups start anew and open transactions stay
+    open. With --rename, groups start anew on the new topic.
 
-    --dry-run tells what will be missing: partitions that no disk has, and those without a replica that was in sync. The
-    same is in report.json, in the directory --lost: where the records of each partition come from, lost ranges of
-    offsets, partitions that are lost or may be, doubts and notes. It has no bytes: the disks still have them.
+    Without --node, the new cluster has one node. Replicas stay on the nodes that are named; fewer nodes mean fewer
+    replicas. The cluster keeps its id, so the old nodes must stay down. Give a copy that may meet its old cluster
+    another --cluster-id. Such a copy loses the records of its topics that are only in remote storage.
 
-    Exit codes: 0 all is there; 3 records, partitions or changes of the metadata are lost, or may be; 1 errors are left;
+    Each node needs a broker's own configuration: node.id, log.dirs, and controller.quorum.voters with all controllers.
+    With --voters, the metadata log names the controllers, and the nodes need controller.quorum.bootstrap.servers.
+
+    --dry-run reports what will be missing. A rescue writes the same to report.json in the directory --lost: the source
+    of each partition, lost ranges of offsets, lost partitions, doubts and notes.
+
+    Exit codes: 0 nothing is lost; 3 records, partitions or metadata are or may be lost; 1 errors remain in the result;
     2 could not run.
 
     \b

@@ -42,8 +42,8 @@ from brokerless.cli.options import LocalPath, chosen_topics, existing_path, int_
 )
 @click.option(
     "--magic",
-    type=click.IntRange(2, 2),
-    help="Send records of message formats 0 and 1 in this one, 2.  [default: as they lie]",
+    type=click.Choice(["2"]),
+    help="Send records of message formats 0 and 1 in format 2.  [default: as they lie]",
 )
 @click.option(
     "--commits",
@@ -100,12 +100,13 @@ def serve(
     users: str | None,
     tls: tuple[str, str] | None,
     memory: int,
+    magic: str | None,
     **options: Any,  # noqa: ANN401 - as given to `serve` of the library
 ) -> None:
     """Serve the log directories PATH to Kafka clients, until it is interrupted.
 
-    Consumers, consoles and admin tools connect as to a broker. They see the topics, offsets, settings and groups of the
-    directories. A group goes on where the directory's __consumer_offsets have it. Nothing is written to a directory: a
+    Consumers, consoles and admin tools connect as to a broker, and see the topics, offsets, settings and groups of the
+    directories. A group resumes at its offsets in the directory's __consumer_offsets. The directories are only read: a
     client that would write, create or delete gets an error.
 
     \b
@@ -123,6 +124,7 @@ def serve(
         users=users,
         tls=tls or None,
         memory=memory,
+        magic=None if magic is None else 2,
         **options,
     )
     with server as address:

@@ -35,18 +35,18 @@ def transactions(
     *,
     history: bool,
 ) -> None:
-    """List the transactional ids of a cluster, with their state, and the transactions that are open in the data.
+    """List the transactional ids of a cluster with their states, and the transactions that are open in the data.
 
-    OPEN has the partitions where the data have the producer's transaction open, each with its first offset. Consumers
-    with read_committed wait there. PARTITIONS is the number of those that the coordinator still has to end.
+    OPEN names the partitions where the producer's transaction is open, each with its first offset: consumers with
+    read_committed wait there. PARTITIONS is the number of partitions that the coordinator still has to end.
 
-    A transaction hangs in a partition if its coordinator will never end it there, since it does not know the producer
-    or the partition (KIP-664). kafka-transactions.sh abort ends it, with the offset that OPEN has.
+    A transaction hangs in a partition if its coordinator does not know the producer or the partition, and so never ends
+    it (KIP-664). `kafka-transactions.sh abort` ends it, with the offset in OPEN.
 
-    With --history, a line for each state of an id that compaction left, in the order of the coordinators' logs. The
-    data are not read then.
+    --history lists each state of an id that compaction left, in the order of the coordinators' logs, and does not read
+    the data.
 
-    Give the data directories of all brokers: a hanging transaction may be on one, and its coordinator on another.
+    Name the data directories of all brokers: a hanging transaction may be on one, and its coordinator on another.
 
     \b
     brokerless transactions /var/lib/kafka/data --open
