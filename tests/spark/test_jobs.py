@@ -220,9 +220,9 @@ RUN = """
 import sys
 from pyspark.sql import SparkSession
 from brokerless.spark import rewrite
-from dying import DyingConvert
+from dying import DyingConversion
 spark = SparkSession.builder.master("local[2,4]").config("spark.ui.enabled", "false").getOrCreate()
-verb = DyingConvert(compression="zstd")
+verb = DyingConversion(compression="zstd")
 print(len(rewrite(spark, verb, *sys.argv[1:], topics=["users"])))
 """
 

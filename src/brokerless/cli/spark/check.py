@@ -48,4 +48,4 @@ def check(
     printer = Printer(form, shows_notes=shows_notes)
     for row in chain(() if first is None else (first,), rows):
         printer.add(Finding.from_dict(row.asDict()))
-    printer.end()
+    printer.end(paths)

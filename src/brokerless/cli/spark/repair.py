@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     "--suffix",
     default=".repaired",
     show_default=True,
-    help="Each result is beside its PATH, with this behind the name.",
+    help="Each result is beside its PATH, with this after the name.",
 )
 @on_spark
 def repair(
@@ -52,7 +52,7 @@ def repair(
             *paths,
             suffix=suffix,
             in_place=in_place,
-            topics=topics,
+            topics=topics or None,
             keep_suspect=keep_suspect,
             indexes_only=indexes_only,
             dry_run=dry_run,
