@@ -1,4 +1,4 @@
-"""What is wrong with log directories, with its effect and its cure.
+"""The faults of log directories, with the effect and the cure of each.
 
 Modules:
     check.py               the check of log directories
@@ -6,10 +6,10 @@ Modules:
     finding.py             a finding
     segments.py            one segment: its batches and records, and its indexes against them
     batch_check.py         batches of a log against each other, across segments
-    batch_columns.py       batches that are not plain, and what exactly is wrong with them
+    batch_columns.py       batches that are not plain, and the exact fault of each
     logs.py                one log: its small files against its batches
     compare.py             two copies of a partition compared
-    comparison.py          the result of that
-    differences.py         where two copies differ, and why
+    comparison.py          the result of a comparison
+    differences.py         the first difference between two copies, and its cause
     directories.py         a log directory: names, ids, checkpoints
 """

@@ -1,6 +1,6 @@
 """The check of a log's batches against each other, across segments, and the indexes of a segment.
 
-A segment is taken in one pass by the core if it is plain, else as columns (`batch_columns.py`).
+The core checks a plain segment in one pass. Any other segment is checked as columns (`batch_columns.py`).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _MOST_EPOCHS = 100_000
 
 
 class BatchCheck:
-    """Checks the sound batches of a log against each other, across segments.
+    """A check of the sound batches of a log against each other, across segments.
 
     Args:
         log: the log.
@@ -41,10 +41,10 @@ class BatchCheck:
         is_compacted: whether a batch lacks records that its offsets once had.
         has_producers: whether a batch has a producer.
         has_transactions: whether a batch is in a transaction.
-        next_offset: the offset after the last batch, or the log's first one; None: not known.
+        next_offset: the offset after the last batch, or the first offset of the log; None: not known.
         leader_epoch: the greatest leader epoch so far; -1 for none.
-        sequences: the last sequences of the producers that were met last.
-        offset_gaps: findings for missing offsets. They, and the next ones, count only if the log is not compacted.
+        sequences: the last sequences of the most recent producers.
+        offset_gaps: findings for missing offsets. They count only if the log is not compacted; so do `sequence_gaps`.
         sequence_gaps: findings for missing sequences, each with the producer.
         indexes: the indexes of the segment.
     """
@@ -70,7 +70,7 @@ class BatchCheck:
         yield from self.indexes.unreadable
 
     def finish(self, of_indexes: Sequence[Finding]) -> Iterator[Finding]:
-        """Yield what was found in the segment, and then in its indexes, but not more than `MOST` of a kind."""
+        """Yield the findings in the segment, then those in its indexes, but at most `MOST` of each code."""
         found = [*self._found, *of_indexes]
         for kind in dict.fromkeys(one.code for one in found):
             yield from [one for one in found if one.code == kind][:MOST]
@@ -86,10 +86,10 @@ class BatchCheck:
         decodes: bool,
         producers: _native.Producers | None,
     ) -> _native.PlainSegment | None:
-        """Check a whole segment in one pass if it is plain, so that no finding has to be explained.
+        """Check a whole segment in one pass if it is plain: it has no finding to explain.
 
         Returns:
-            What was taken; None if the segment is not plain. Then nothing was taken.
+            The result of the pass; None if the segment is not plain. In that case, the check is unchanged.
         """
         indexes = self.indexes
         if indexes is None:
@@ -138,12 +138,12 @@ class BatchCheck:
         )
 
     def add(self, finding: Finding) -> None:
-        """Add a finding, unless there are many of its kind."""
+        """Add a finding, unless many of its code were found before."""
         if sum(found.code == finding.code for found in self._found) < MOST:
             self._found.append(finding)
 
     def take_epoch(self, epoch: int, base_offset: int, last_base_offset: int, last_offset: int) -> None:
-        """Take neighbouring batches of a leader epoch that is not below those before."""
+        """Add adjacent batches of one leader epoch, which is not below the epochs before."""
         if self.epochs and self.epochs[-1][0] == epoch:
             self.epochs[-1] = (epoch, self.epochs[-1][1], last_base_offset, last_offset)
         elif len(self.epochs) < _MOST_EPOCHS:
@@ -200,10 +200,10 @@ class Indexes:
 
     @property
     def is_closed(self) -> bool:
-        """Whether a broker has closed the indexes, and will not make them again: then it takes all slots for entries.
+        """True if a broker has closed the indexes and will not rebuild them. It then takes every slot for an entry.
 
-        The active segment's are preallocated, with zeros behind the entries. A node recovers its log of the metadata
-        whenever it starts (KafkaMetadataLog).
+        The indexes of the active segment are preallocated, with zeros after the entries. A node recovers its metadata
+        log whenever it starts (KafkaMetadataLog), so the indexes of that log never count as closed.
         """
         if self._log.topic == METADATA_TOPIC:
             return False

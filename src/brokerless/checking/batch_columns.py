@@ -1,6 +1,6 @@
-"""The batches of a segment that is not plain, by their headers as columns: each finding is explained.
+"""The check of a segment that is not plain: its batch headers as columns, with an explanation for each finding.
 
-This way defines what is found. `_native.check_segment` takes only segments in which it finds nothing.
+This check defines the findings. `_native.check_segment` accepts only segments in which this check finds nothing.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _NO_EPOCH = -1
 
 
 class BatchColumns:
-    """Takes the sound contents of a segment.
+    """A check of the sound contents of a segment.
 
     Args:
         checks: the check of the log.
@@ -49,11 +49,11 @@ class BatchColumns:
         self._of_records: dict[int, int] = {}
 
     def of_indexes(self, damaged: Sequence[tuple[int, int | None]]) -> list[Finding]:
-        """Return the findings in indexes, but for entries that lead to one of the `damaged` positions."""
+        """Return the findings in indexes, except those for entries that lead to one of the `damaged` positions."""
         return [] if self._entries is None else self._entries.finish(damaged)
 
     def rows(self, rows: pa.RecordBatch) -> None:
-        """Take records: the largest timestamp of each batch."""
+        """Add records: their largest timestamp by batch."""
         table = pa.table([rows["position"], rows["timestamp"].cast(pa.int64())], ["position", "timestamp"])
         grouped = table.group_by("position").aggregate([("timestamp", "max")])
         columns: list[Any] = [grouped["position"].to_pylist(), grouped["timestamp_max"].to_pylist()]
@@ -61,7 +61,7 @@ class BatchColumns:
             self._of_records[position] = max(self._of_records.get(position, -1), -1 if highest is None else highest)
 
     def batches(self, batches: pa.RecordBatch) -> None:
-        """Take the headers of batches, in the order of the file."""
+        """Add the headers of batches, in the order of the file."""
         if not batches.num_rows:
             return
         if self._entries is not None:
@@ -159,7 +159,7 @@ class _WrongEntry(NamedTuple):
 
     Attributes:
         finding: the finding for it.
-        position: where it leads; None: to no place in the log.
+        position: the byte position that it leads to; None: no place in the log.
         is_in_doubt: whether it may be right if batches are damaged.
     """
 
@@ -193,7 +193,7 @@ class _Entries:
         self._last = batches["position"][-1].as_py()
 
     def finish(self, damaged: Sequence[tuple[int, int | None]]) -> list[Finding]:
-        """Return what was found, but for entries that lead into damage."""
+        """Return the findings, except those for entries that lead into damage."""
 
         def is_in(position: int) -> bool:
             return any(start <= position and (end is None or position < end) for start, end in damaged)
@@ -220,7 +220,7 @@ class _Entries:
         self._found.setdefault((TIMEINDEX, row), _WrongEntry(found, None, is_in_doubt))
 
     def _check_order(self, base_offset: int) -> None:
-        """Check that entries rise, from the start of the segment on: a search in an index is a binary one."""
+        """Check that entries rise from the start of the segment on, because brokers search an index by bisection."""
         if self._offsets is not None:
             offsets, values = self._offsets["offset"], self._offsets["position"]
             is_low: Any = pc.or_(
@@ -243,10 +243,10 @@ class _Entries:
                 )
 
     def _check_end(self) -> None:
-        """Check that no entry leads beyond the last batch, and that the last times are there.
+        """Check that no entry leads beyond the last batch, and that the last times are in the time index.
 
-        A broker that starts takes the end of its log from the last entry of the offset index
-        (LogSegment.readNextOffset), and retention takes the segment's largest timestamp from the time index.
+        A starting broker reads the end of its log from the last entry of the offset index (LogSegment.readNextOffset).
+        Retention reads the segment's largest timestamp from the time index.
         """
         last = self._before
         if self._offsets is not None:

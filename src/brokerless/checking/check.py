@@ -103,11 +103,11 @@ class Chosen(NamedTuple):
 
     @property
     def is_all(self) -> bool:
-        """Whether all are chosen, and the directories are checked too."""
+        """True if all topics and partitions are chosen. The directories are then checked, too."""
         return self.topics is None and self.partitions is None
 
     def logs(self, directories: LogDirs) -> list[Log]:
-        """Return the logs, those that are being moved too."""
+        """Return the logs, including those that are being moved."""
         moving = directories.moving(self.topics)
         present = directories.logs(self.topics, self.partitions, all_replicas=True)
         return [*present, *(log for log in moving if self.partitions is None or log.partition in self.partitions)]
@@ -279,7 +279,7 @@ def _shares(logs: Iterable[Log], threads: int) -> Iterator[list[tuple[Log, int]]
 
 
 def check_directories(directories: DirectoriesToCheck) -> Iterator[Finding]:
-    """Check log directories but for their logs: names, ids, checkpoints, the cluster's metadata, hanging transactions.
+    """Check log directories without their logs: names, ids, checkpoints, the cluster's metadata, hanging transactions.
 
     Raises:
         FileNotFoundError: a path does not exist.
@@ -301,13 +301,13 @@ def check_log(
     gone: Callable[[FileNotFoundError], None] | None = None,
     progress: Callable[[int], None] = lambda _: None,
 ) -> Iterator[Finding]:
-    """Check a log, and yield findings. It may warn of the same.
+    """Check a log, and yield findings. Warnings may report the same faults.
 
     Args:
         log: the log.
         level: as for `check`.
         roots: the log directories around logs that were checked before, by path, to read their files once.
-        contents: takes what is sound, unless the level is "quick".
+        contents: receives the sound contents, unless the level is "quick".
         gone: gets the error for a segment that is no longer there; None: raise it.
         progress: called with the bytes of each segment that was checked.
 
@@ -352,7 +352,7 @@ def topic_configs(known: Known, roots: Sequence[LogDirFiles]) -> dict[str, Topic
 
 
 def quietly(findings: Iterator[Finding]) -> Iterator[Finding]:
-    """Yield findings without the warnings that say the same."""
+    """Yield findings, and suppress the warnings that report the same faults."""
     while True:
         with collected():
             found = next(findings, None)

@@ -34,12 +34,12 @@ class Code(NamedTuple):
 
     Attributes:
         severity: how bad it is.
-        title: what is wrong, in a few words.
+        title: the fault in a few words.
         broker: its effect on a broker that starts on the directory, or runs on it.
         reader: its effect on a consumer, and on a read by brokerless.
-        cure: what to do.
-        subject: what the fault is of.
-        loses_records: whether the offsets of such a finding are lost to readers.
+        cure: the remedy.
+        subject: the kind of thing that has the fault.
+        loses_records: whether readers lose the offsets of such a finding.
         is_cured: whether `brokerless repair` cures it.
         stops_broker: whether a broker does not start on the directory, or on the log.
         is_unserved: whether a broker that starts does not serve the log, or any log.

@@ -1,8 +1,8 @@
-"""Two copies of a partition compared: equal, one a prefix of the other, or diverged, and from where on.
+"""The comparison of two copies of a partition: equal, one a prefix of the other, or diverged from some offset on.
 
 Batches are compared by their offsets, leader epochs and checksums, without decompression. Each checksum is verified, so
-that equal ones stand for equal bytes. Batches that are equal are compared in lockstep by the core. Where it stops,
-`differences.py` tells why.
+that equal ones stand for equal bytes. The core compares equal batches in lockstep. Where it stops, `differences.py`
+finds the reason.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ def compare(
         first: a log directory, or a partition's directory.
         second: another one of the same kind: a replica, a backup, a copy.
         topics: only these topics; None: all that one of them has.
-        records: compare the latest record of each key instead of batches: of copies that were compacted, each at a time
-            of its own, only these are equal.
+        records: compare the latest record of each key instead of batches. Copies that were compacted at different
+            times have only these in common.
         memory: about how many bytes of memory the latest records may take, beside those of one batch. If they take
             more, the logs are read several times, for a share of the keys each.
 
@@ -146,7 +146,7 @@ class _Lockstep:
         return self._number, 0 if self.cursor is None else self.cursor.position
 
     def pass_segment(self) -> bool:
-        """Go on to the next segment if this one has ended; return whether it had."""
+        """Move to the next segment if this one has ended; return whether it had."""
         if self.cursor is None or not self.cursor.is_at_end or self._has_damage:
             return False
         self._open_next()

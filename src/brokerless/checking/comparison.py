@@ -18,7 +18,7 @@ Status = Literal["equal", "behind", "ahead", "diverged", "damaged", "missing", "
 
 @dataclass(frozen=True)
 class Comparison:
-    """How two copies of a partition differ.
+    """The result of a comparison of two copies of a partition.
 
     Attributes:
         topic: the topic.
@@ -27,9 +27,9 @@ class Comparison:
         path: the first copy; None if it is missing.
         other: the second copy; None if it is missing.
         start_offset: the first offset that was compared.
-        offset: where they differ, or where the shorter one ends; None if neither.
+        offset: the offset where they differ, or where the shorter one ends; None if neither applies.
         epoch: the leader epoch there, of the first copy that has one.
-        message: what was found.
+        message: the difference in words.
     """
 
     topic: str | None

@@ -1,4 +1,7 @@
-"""Where two copies of a log differ, and why: their batches as columns, or the latest records of their keys."""
+"""The first difference between two copies of a log, and its cause.
+
+The copies are compared by their batches as columns, or by the latest record of each key.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ _COUNTED, _FIRST, _LAST = 64 << 10, -(1 << 63), (1 << 63) - 1
 
 
 class _Batches:
-    """The batches of a log from an offset on, to be taken in any number."""
+    """The batches of a log from an offset on, which a caller takes in any number."""
 
     def __init__(self, log: Log, start: int, place: Place) -> None:
         self._parts = self._read(log, start, place)
@@ -46,7 +49,7 @@ class _Batches:
         return self._held
 
     def take(self, count: int) -> None:
-        """Go on behind so many of the batches at hand."""
+        """Skip `count` of the batches at hand."""
         if self._held is not None:
             self._held = self._held.slice(count)
 
@@ -78,8 +81,8 @@ def of_batches(log: Log, other: Log, start: int, places: tuple[Place, Place], en
         log: the first copy.
         other: the second one.
         start: the first offset that counts.
-        places: where to begin in each. The batches before are equal.
-        end: the offset after these.
+        places: the place to begin at in each copy. The batches before it are equal.
+        end: the offset after the equal batches.
     """
     one, two = _Batches(log, start, places[0]), _Batches(other, start, places[1])
     while True:
@@ -138,7 +141,7 @@ class _TooManyKeysError(Exception):
 def of_records(log: Log, other: Log, start: int, memory: int) -> Difference:
     """Compare the latest record of each key from an offset on, up to the end that both have.
 
-    If all of them take too much memory, those of a share of the keys are compared at a time: each reads the logs again.
+    If all records take too much memory, the keys are divided into shares. Each share reads the logs again.
     """
     end = min(log.log_end_offset, other.log_end_offset)
     count, offsets = 0, []
@@ -168,7 +171,7 @@ def of_records(log: Log, other: Log, start: int, memory: int) -> Difference:
 
 
 def _differing(mine: pa.Table, theirs: pa.Table) -> Iterator[pa.Table]:
-    """Yield the rows that only one of the tables has. To count them takes much memory: some offsets at a time."""
+    """Yield the rows that only one of the tables has, some offsets at a time: counting them takes much memory."""
     longer = max(mine, theirs, key=lambda table: table.num_rows)["offset"]
     cuts = [longer[at].as_py() or 0 for at in range(_COUNTED, len(longer), _COUNTED)]
     for low, high in pairwise([_FIRST, *cuts, _LAST]):
@@ -186,9 +189,9 @@ def _between(table: pa.Table, low: int, high: int) -> pa.Table:
 
 
 def _latest(log: Log, start: int, end: int, memory: int, share: tuple[int, int]) -> pa.Table:
-    """Return the latest record of each key, but for keys whose latest record has no value.
+    """Return the latest record of each key, except for keys whose latest record has no value.
 
-    Of a record that takes more than an eighth of the memory, the value is left out, and its size compared.
+    For a record that takes more than an eighth of the memory, the size is compared instead of the value.
 
     Args:
         log: the partition.
@@ -198,7 +201,7 @@ def _latest(log: Log, start: int, end: int, memory: int, share: tuple[int, int])
         share: which keys; see `_native.LatestRecords`.
 
     Raises:
-        _TooManyKeysError: they take more.
+        _TooManyKeysError: the records take more.
     """
     latest = _native.LatestRecords(memory, share=share)
     columns = ["key", "value", "offset", "timestamp"]

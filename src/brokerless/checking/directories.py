@@ -73,7 +73,7 @@ def _of_fault(fault: Fault) -> Finding:
 
 
 def check_ids(paths: Iterable[str]) -> Iterator[Finding]:
-    """Check whether the ids of each broker's directories go together."""
+    """Check whether the ids of each broker's directories are consistent."""
     by_node: dict[int | None, dict[str, MetaProperties]] = {}
     for path in paths:
         file = f"{path}/{checkpoints.META_PROPERTIES}"
@@ -88,7 +88,7 @@ def check_ids(paths: Iterable[str]) -> Iterator[Finding]:
 
 
 def check_doubled(roots: Iterable[LogDirFiles]) -> Iterator[Finding]:
-    """Check whether a broker has a partition twice, in one of its directories or in two."""
+    """Check whether a broker has two replicas of a partition, in one of its directories or in two."""
     by_node: dict[int | str, list[str]] = {}
     # If one directory is a copy of another one, all partitions are in two. `check_ids` finds that by the directory.id.
     for root in {root.directory_id or root.path: root for root in roots}.values():
@@ -100,7 +100,7 @@ def check_doubled(roots: Iterable[LogDirFiles]) -> Iterator[Finding]:
 
 
 def known_cluster(paths: Sequence[str]) -> ClusterState | ValueError | BrokerlessError:
-    """Return the metadata of the cluster, or why they are not known."""
+    """Return the metadata of the cluster, or the error that says why they are not known."""
     from brokerless.state.cluster import cluster  # noqa: PLC0415 - Arrow is slow to import
 
     try:
@@ -165,7 +165,7 @@ def hanging(table: pa.Table, path_of: Callable[[str, int], str]) -> Iterator[Fin
 
 
 def _damage(state: ClusterState | ValueError | BrokerlessError, paths: Sequence[str]) -> Iterator[Finding]:
-    """Yield why a controller does not start on metadata."""
+    """Yield the faults of metadata that keep a controller from starting."""
     if isinstance(state, BrokerlessError):
         path, position = getattr(state, "path", None) or paths[0], getattr(state, "position", None)
         # What a new cluster starts with is among the small files of its directory.

@@ -39,15 +39,15 @@ class Finding:
     """A fault at one place.
 
     Attributes:
-        code: its kind, which never changes its meaning: see `brokerless finding CODE`.
+        code: the code of its kind, whose meaning never changes: see `brokerless finding CODE`.
         topic: the topic; None outside of partitions.
         partition: the partition.
         path: the file or directory.
         position: the byte position in the file.
         start_offset: the first offset that may be lost or wrong.
         end_offset: the offset after the last one; None: up to the end of the log.
-        next_position: where the log is sound again; None: nowhere in this file.
-        message: what was found, stored against computed.
+        next_position: the byte position where the log is sound again; None: nowhere in this file.
+        message: the fault in words, with the stored and the computed value.
     """
 
     code: str
@@ -82,12 +82,12 @@ class Finding:
 
     @property
     def kind(self) -> Code:
-        """What its code says: how bad it is, the texts, and what follows from it."""
+        """The kind that its code names: the severity, the texts and the consequences."""
         return CODES[self.code]
 
     @property
     def severity(self) -> Severity:
-        """How bad it is: "error", "warning" or "note"."""
+        """The severity: "error", "warning" or "note"."""
         return self.kind.severity
 
     def to_dict(self) -> dict[str, object]:
@@ -103,7 +103,7 @@ class Finding:
         }
 
     def to_row(self) -> dict[str, object]:
-        """Return the finding as a row of `SCHEMA`. What is no UTF-8 in a name becomes an escape."""
+        """Return the finding as a row of `SCHEMA`. Bytes of a name that are not valid UTF-8 become escapes."""
         return {
             name: value.encode(errors="backslashreplace").decode() if isinstance(value, str) else value
             for name, value in self.to_dict().items()

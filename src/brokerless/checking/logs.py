@@ -73,7 +73,7 @@ class LogCheck:
         log: the log, freshly listed.
         level: "quick", "default" or "deep".
         progress: gets the bytes of each segment that was checked.
-        contents: takes what is sound, unless the level is "quick".
+        contents: receives the sound contents, unless the level is "quick".
         gone: gets the error for a segment that is no longer there; None: raise it.
     """
 
@@ -96,7 +96,7 @@ class LogCheck:
 
     @property
     def is_compacted(self) -> bool:
-        """Whether the log is compacted, so that offsets may be missing: by its settings, or by what was found."""
+        """True if the log is compacted, so that offsets may be missing: by its settings, or by its batches."""
         return self._is_compacted
 
     def of_segments(self) -> Iterator[Finding]:
@@ -176,7 +176,7 @@ class LogCheck:
                 yield found
 
     def _after_a_crash(self, found: Finding) -> Finding:
-        """Return what a finding in an index is after a crash: a broker makes those anew that may not be flushed."""
+        """Return an index finding as it counts after a crash: a broker rebuilds the indexes that may be unflushed."""
         root = self._log.root
         # A running broker serves with the index as it is.
         if found.code not in _INDEXES or root.is_clean or root.is_locked or root.node_id is None:
@@ -188,7 +188,7 @@ class LogCheck:
         return found if is_flushed else replace(found, code="index-unflushed")
 
     def _times(self) -> Iterator[Finding]:
-        """Yield segments that retention by time deletes never, or at once, because of their largest timestamp."""
+        """Yield segments that time-based retention never deletes, or deletes at once, by their largest timestamp."""
         now, found = now_ms(), 0
         for segment in self._log.segments:
             with suppress(FileNotFoundError, CorruptRecordError, UnsupportedFormatError), segment.open() as file:
@@ -267,7 +267,7 @@ class LogCheck:
                     yield self._finding("file-foreign", path, "no file of a log has this name")
 
     def _faults(self) -> Iterator[Finding]:
-        """Yield what keeps a broker from loading the log."""
+        """Yield the faults that keep a broker from loading the log."""
         if self._log.files.is_file:
             return
         for fault in partition_faults(self._log.path):
@@ -303,9 +303,9 @@ class LogCheck:
     def _missing_head(self) -> Iterator[Finding]:
         """Yield the records before the first segment, if the leader epochs begin below. None are in remote storage.
 
-        A broker whose retention deletes a segment takes its epochs out of the file (LeaderEpochFileCache
+        When retention deletes a segment, the broker removes its epochs from the file (LeaderEpochFileCache
         .truncateFromStart). After a crash the file may still have them, so only a clean shutdown counts. In a compacted
-        log this tells nothing: its first segment may have become empty and been removed.
+        log this proves nothing: its first segment may have become empty and been removed.
         """
         log = self._log
         if log.files.is_file or not log.segments or log.files.lost_before is not None or not log.root.is_clean:
@@ -337,7 +337,7 @@ class LogCheck:
             self._progress(segment.size)
 
     def _unexplained(self, gaps: list[Finding], of_sequences: list[tuple[int, Finding]]) -> Iterator[Finding]:
-        """Yield gaps, of offsets and of each producer's sequences, but for those that a repair has recorded."""
+        """Yield gaps of offsets and of each producer's sequences, except those that a repair has recorded."""
         lost: list[tuple[int, int]] = []
         if (gaps or of_sequences) and not self._log.files.is_file:
             try:
@@ -477,7 +477,7 @@ class LogCheck:
 
 
 def _largest(segment: Segment) -> int:
-    """Return the largest timestamp of a segment's data. Markers have a broker's time, and data that of a producer."""
+    """Return the largest timestamp of a segment's data. Markers carry a broker's time, data carry a producer's."""
     largest = -1
     for batches in segment.scan():
         columns = zip(batches["is_control"].to_pylist(), batches["max_timestamp"].to_pylist(), strict=True)
@@ -496,7 +496,7 @@ def _time_of(log: Log, offset: int) -> int | None:
 
 
 class _Snapshots:
-    """The producer snapshots of a log against its producers, which are replayed segment by segment."""
+    """A comparison of a log's producer snapshots with its producers, which are replayed segment by segment."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
@@ -518,7 +518,7 @@ class _Snapshots:
         return SegmentReplay(self._state if self._left or self._is_missing else None)
 
     def after(self, segment: Segment, replay: SegmentReplay, *, has_producers: bool) -> None:
-        """Take the producers of a segment."""
+        """Add the producers of a segment."""
         if self._left or self._is_missing:
             is_done = replay.is_done or not has_producers
             self._state = replay.producers if is_done else _replayed(replay.producers, segment)
@@ -558,7 +558,7 @@ class _Snapshots:
         self._state = stored if is_at_boundary else None
 
     def _lacking(self, stored: _native.Producers, computed: _native.Producers) -> str:
-        """Describe the first open transaction that a snapshot lacks; "" if none. A broker does not forget these."""
+        """Describe the first open transaction that a snapshot lacks; "" if none. A broker never forgets one."""
         known = {row["producer_id"] for row in stored.entries().to_pylist()}
         for row in computed.entries().to_pylist():
             first = row["current_txn_first_offset"]

@@ -1,7 +1,7 @@
 """A segment checked: its batches, its records, and its indexes against them.
 
-A plain segment is checked by the core in one pass. Any other one is checked by its headers as columns
-(`batch_columns.py`), which defines and explains what is found.
+The core checks a plain segment in one pass. Any other one is checked by its headers as columns (`batch_columns.py`),
+which defines and explains the findings.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class SegmentReplay:
 
 
 class _Both:
-    """Passes the contents of a segment on to two takers."""
+    """A receiver of a segment's contents that passes them to two others."""
 
     def __init__(self, *takers: Contents) -> None:
         self._takers = takers
@@ -70,8 +70,8 @@ def check_segment(
         segment: one of its segments. They are checked in order.
         checks: the check of the log's batches.
         deep: whether to decode records.
-        replay: takes the segment's producers.
-        contents: takes what is sound, too.
+        replay: receives the segment's producers.
+        contents: another receiver of the sound contents.
     """
     yield from checks.start(segment)
     damaged: list[tuple[int, int | None]] = []
@@ -106,7 +106,7 @@ def check_segment(
 def _plain(
     log: Log, segment: Segment, checks: BatchCheck, replay: SegmentReplay | None, *, deep: bool
 ) -> tuple[Survey, int] | None:
-    """Check a segment in one pass. Return its batches and its size; if it is not plain, check nothing, return None."""
+    """Check a plain segment in one pass, and return its batches and its size. For any other segment, return None."""
     producers = None if replay is None else replay.producers
     with segment.open() as file:
         size, limit = file.size(), exceeded_end(segment, log)

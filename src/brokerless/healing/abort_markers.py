@@ -1,6 +1,6 @@
-"""Markers of aborted transactions that are lost: without them, a reader of committed records gets the aborted ones.
+"""Lost markers of aborted transactions: without them, a reader of committed records gets the aborted ones.
 
-A transaction index tells where the marker was, and that it aborted. Nothing beside the log tells of a commit.
+A transaction index has the offset of each ABORT marker. No file beside the log records a commit.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 def with_markers(log: Log, pieces: Sequence[Piece], ranges: Sequence[DamagedRange]) -> tuple[list[Piece], list[str]]:
     """Add ABORT markers in place of lost ones. Return the pieces, and the doubts: see `LogRepair`.
 
-    The end of a log is not made up: a replica that ends there would not ask its leader for what is missing.
+    A loss without a known end gets no marker: a replica whose log ended with such a marker would not ask its leader for
+    the missing records.
     """
     lost = [(one.start_offset, one.end_offset) for one in ranges if one.state == "lost"]
     if not lost:
@@ -51,7 +52,7 @@ def with_markers(log: Log, pieces: Sequence[Piece], ranges: Sequence[DamagedRang
 
 
 def open_at_end(pieces: Iterable[Piece]) -> Iterator[dict[str, Any]]:
-    """Yield the transactions that are open behind the last piece: `producer_id producer_epoch first_offset`."""
+    """Yield the transactions that are open after the last piece: `producer_id producer_epoch first_offset`."""
     opened: dict[int, dict[str, Any]] = {}
     for piece in pieces:
         for batch in _headers(piece):

@@ -1,4 +1,4 @@
-"""`DamagedRange`: offsets that a repair could not take from a log as it was, and what became of them."""
+"""`DamagedRange`: offsets that a repair could not copy unchanged, with their state in the result."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class DamagedRange:
         state: "lost", "recovered" (taken from another replica) or "suspect" (kept, although its checksum is wrong).
         start_offset: the first offset.
         end_offset: the offset after the last one; None: up to the end of the log, wherever that was.
-        code: what a check found there: see `brokerless finding CODE`.
-        message: what was found, stored against computed.
+        code: the code of the finding there: see `brokerless finding CODE`.
+        message: the fault in words, with the stored and the computed value.
         path: the damaged file.
         position: the byte position of the damage; None: the file lacks the records.
         source: for a recovered range, the replica that it was taken from.
@@ -46,7 +46,7 @@ class DamagedRange:
 
     @classmethod
     def of(cls, log: Log, finding: Finding, state: State, **offsets: Any) -> DamagedRange:  # noqa: ANN401 - the two offsets
-        """Return the range that a finding tells of."""
+        """Return the range that a finding reports."""
         return cls(
             topic=log.topic,
             partition=log.partition,
@@ -62,7 +62,7 @@ class DamagedRange:
     def lost(
         cls, log: Log, code: str, message: str, path: str, position: int | None, offsets: tuple[int, int]
     ) -> DamagedRange:
-        """Return a lost range [start, end) that no finding of a check tells of."""
+        """Return a lost range [start, end) that no finding of a check reports."""
         start, end = offsets
         return cls(
             topic=log.topic,
@@ -77,7 +77,7 @@ class DamagedRange:
         )
 
     def meets(self, start: int, end: int | None) -> bool:
-        """Return whether the range has an offset in [start, end), or is an empty one there. None: no end."""
+        """Return whether the range has an offset in [start, end), or is empty and lies there. None: no end."""
         is_before = end is not None and self.start_offset >= end
         is_behind = self.end_offset is not None and max(self.end_offset, self.start_offset + 1) <= start
         return not (is_before or is_behind)
@@ -104,7 +104,7 @@ def covered(
     source: str,
     finding: Finding | None = None,
 ) -> list[DamagedRange]:
-    """Take the offsets of new pieces out of the lost ranges, and add ranges in another state for them."""
+    """Remove the offsets of new pieces from the lost ranges, and add ranges in another state for them."""
     found: list[DamagedRange] = []
     for one in ranges:
         inside = [piece for piece in pieces if one.state == "lost" and one.meets(piece.first_offset, piece.next_offset)]

@@ -1,14 +1,14 @@
-"""The topics that there will be after a rescue: their ids, their numbers of partitions, and the replicas on the disks.
+"""The topics of the new cluster after a rescue: their ids, their numbers of partitions, and the replicas on the disks.
 
-- With metadata, a topic has the partitions that they know. A directory above them counts only if it has the topic's id:
-  a broker made it after the last metadata on these disks.
-- Without, a topic has as many as its highest directory says; Kafka's own ones as many as their keys say
-  (`partition_counts`).
-- Directories with another topic id are of an older topic of the same name. They do not count.
-- A replica that does not tell its topic's id counts behind those that do: it may be of an older topic.
-- A replica that was being moved to another disk (`-future`) counts behind others of the same rank. One that its broker
-  gave up (`-stray`) counts if there is no other, unless another topic has its name. A broker that starts with a new
-  metadata log gives up all that it has.
+- With metadata, a topic has the partitions that they know. A directory with a higher number counts only if it has the
+  topic's id: a broker made it after the last metadata on these disks.
+- Without metadata, the highest directory of a topic gives its number of partitions. For Kafka's own topics, the keys
+  of their records give it (`partition_counts`).
+- A directory with another topic id is of an older topic of the same name. It does not count.
+- A replica without a readable topic id ranks after those that have one: it may be of an older topic.
+- A replica that was being moved to another disk (`-future`) ranks after others of the same rank.
+- A replica that its broker gave up (`-stray`) counts if the partition has no other, unless another topic has its name.
+  A broker that starts with a new metadata log gives up all its replicas.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ class FoundTopic:
         name: its name.
         topic_id: its id.
         is_known: whether the metadata know it.
-        has_id: whether the metadata, or a directory, tell its id; otherwise it is a new one.
-        count: how many partitions it has.
-        partitions: what the metadata know of its partitions, by number.
+        has_id: whether its id comes from the metadata or a directory; otherwise the id is new.
+        count: the number of its partitions.
+        partitions: the metadata of its partitions, by number.
         replicas: the replicas of each partition on the disks, by number.
     """
 
@@ -82,7 +82,7 @@ class _Disk(LogDirFiles):
 
 
 def damaged_checkpoints(roots: Iterable[LogDirFiles]) -> list[str]:
-    """Return what is wrong with the checkpoints of some disks, a sentence each. They are read as if without entries."""
+    """Return the faults of the checkpoints of some disks, a sentence each. Such a checkpoint counts as empty."""
     found = []
     for root in roots:
         for name in checkpoints.OFFSET_CHECKPOINTS:
@@ -98,12 +98,12 @@ def damaged_checkpoints(roots: Iterable[LogDirFiles]) -> list[str]:
 
 
 def open_disks(paths: Iterable[str]) -> list[LogDirFiles]:
-    """Return log directories that nobody has open.
+    """Return log directories, after a check that no process has them open.
 
     Raises:
-        FileNotFoundError: one does not exist.
-        LogInUseError: a broker, or another writer, has one open.
-        ValueError: one is a partition's directory, or no log directory.
+        FileNotFoundError: a path does not exist.
+        LogInUseError: a broker, or another writer, has a directory open.
+        ValueError: a path is a partition's directory, or no log directory.
     """
     roots: list[LogDirFiles] = []
     for path in dict.fromkeys(paths):
@@ -134,12 +134,12 @@ def find_topics(
         roots: the disks.
         image: the metadata; None: no disk has any.
         wanted: only these topics; None: all.
-        notes: gets what is not used, and what is not certain, a sentence each.
-        doubts: gets what is said of replicas that no metadata and no other replica belong to, a sentence each.
+        notes: receives a sentence for each unused or uncertain part of the disks.
+        doubts: receives a sentence for each topic with replicas that a broker gave up and that may not belong to it.
 
     Raises:
-        ValueError: there is no topic of a wanted name; a topic has several ids, and no metadata tell which one counts;
-            or one has too many partitions.
+        ValueError: no topic has a wanted name; a topic has several ids, and no metadata show which one counts; or a
+            topic has too many partitions.
     """
     here, strays = _listed(roots)
     by_metadata = {} if image is None else dict(image.topic_ids)
@@ -221,7 +221,7 @@ def _topic_id(
     has_metadata: bool,
     notes: list[str],
 ) -> str:
-    """Return the id that counts of a topic."""
+    """Return the id of a topic that counts."""
     paths: dict[str, list[str]] = defaultdict(list)
     for replicas in here.values():
         for replica in replicas:
@@ -254,7 +254,7 @@ def _move_lone_strays(
     known: Collection[str],
     names: Mapping[str, str],
 ) -> None:
-    """Move replicas that their brokers gave up to the others if nothing else has a topic of their name, or their id."""
+    """Move replicas that their brokers gave up to the others, unless another topic has their topic's name or id."""
     for replica in list(strays):
         name = replica.log.topic or ""
         if name not in known and replica.topic_id not in names:
@@ -269,7 +269,7 @@ def _add_strays(
     notes: list[str],
     doubts: list[str],
 ) -> None:
-    """Add replicas that their brokers gave up to partitions that have no other."""
+    """Add replicas that their brokers gave up to partitions without any other replica."""
     older: dict[tuple[str, str | None], list[str]] = defaultdict(list)
     for replica in strays:
         # A long topic's name is shortened in that of the directory: its id tells it.
@@ -293,7 +293,7 @@ def _add_strays(
 
 
 def _count(topic: FoundTopic, notes: list[str], *, has_metadata: bool) -> None:
-    """Find how many partitions a topic has, and leave out the directories above."""
+    """Find the number of partitions of a topic, and leave out the directories with higher numbers."""
     highest = max(topic.replicas, default=-1)
     if topic.is_known:
         topic.count = max(topic.partitions, default=-1) + 1
@@ -333,15 +333,15 @@ def _count(topic: FoundTopic, notes: list[str], *, has_metadata: bool) -> None:
 
 
 def same_cluster(roots: Iterable[LogDirFiles], wanted: str | None, notes: list[str]) -> str | None:
-    """Return the id of the cluster of some disks; None: no disk tells.
+    """Return the id of the cluster of some disks; None if no disk has it.
 
     Args:
         roots: the disks.
         wanted: the id of the new cluster; None: that of the old one. If a disk has it, all disks are of that cluster.
-        notes: gets which ids are not used, and why, a sentence each.
+        notes: receives a sentence for each id that is not used, with the reason.
 
     Raises:
-        ValueError: they are of several clusters: ids differ in more than one bit, and none of them is wanted.
+        ValueError: the disks are of several clusters: ids differ in more than one bit, and none of them is wanted.
     """
     paths: dict[str, list[str]] = {}
     for root in roots:
@@ -375,7 +375,7 @@ def same_cluster(roots: Iterable[LogDirFiles], wanted: str | None, notes: list[s
 
 
 def _is_flipped(one: str, other: str) -> bool:
-    """Return whether two texts differ in one bit. Ids of different clusters differ in half of them."""
+    """Return whether two texts differ in one bit. Ids of different clusters differ in about half of their bits."""
     if len(one) != len(other):
         return False
     return sum((ord(mine) ^ ord(theirs)).bit_count() for mine, theirs in zip(one, other, strict=True)) == 1

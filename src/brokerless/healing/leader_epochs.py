@@ -1,7 +1,7 @@
-"""Leader epochs that contradict each other: no checksum covers that of a batch.
+"""Leader epochs that contradict each other: no checksum covers the leader epoch of a batch.
 
-The file of leader epochs decides, or the epochs of most batches. A batch with another epoch gets the right one. Behind
-damage, a batch of an older epoch is not believed: it may be what the disk had there before.
+The leader epoch checkpoint decides, or the epochs of most batches. A batch with another epoch gets the right one. After
+damage, a batch of an older epoch is not trusted: it may be a stale block of the disk.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ _MOST_ELECTIONS = 1000
 
 
 class Epochs(NamedTuple):
-    """Pieces with leader epochs that go together.
+    """Pieces whose leader epochs are consistent.
 
     Attributes:
-        pieces: those to keep.
-        dropped: those that are not believed.
-        by_file: whether the file of leader epochs decided: it is right.
-        known: the offsets from which on an epoch holds, ascending, each with the epoch; -1: it is not known.
-        doubts: the batches of which it is not known which epoch is right, a sentence each.
+        pieces: the pieces to keep.
+        dropped: the pieces that are not trusted.
+        by_file: whether the leader epoch checkpoint decided: it is right.
+        known: the start offset of each epoch, ascending, with the epoch; -1: it is not known.
+        doubts: a sentence for each batch whose right epoch is not known.
     """
 
     pieces: list[Piece]
@@ -51,7 +51,7 @@ class Epochs(NamedTuple):
 
 
 def with_epochs(log: Log, pieces: list[Piece], others: Sequence[Log] = ()) -> Epochs:
-    """Give batches whose leader epoch contradicts the others the right one.
+    """Correct the leader epochs of batches that contradict the others.
 
     Args:
         log: the log.
@@ -89,13 +89,13 @@ def with_epochs(log: Log, pieces: list[Piece], others: Sequence[Log] = ()) -> Ep
 
 
 def _is_behind_damage(pieces: Sequence[Piece], at: int) -> bool:
-    """Return whether damaged bytes are before a piece. Elsewhere a batch stands where a broker wrote it."""
+    """Return whether damaged bytes precede a piece. Without them, a batch stands where a broker wrote it."""
     before = pieces[at - 1] if at else None
     return before is not None and before.path == pieces[at].path and before.end_position < pieces[at].position
 
 
 def _known(runs: Sequence[_EpochRun], expected: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Yield where each epoch begins. Between batches of two epochs with a gap between, it is not known."""
+    """Yield the start of each epoch. In a gap between batches of two epochs, the epoch is not known."""
     before, end = _NO_EPOCH, 0
     for run, epoch in zip(runs, expected, strict=True):
         if epoch != before:
@@ -115,9 +115,9 @@ class _EpochRun(NamedTuple):
         first_offset: the first offset that the first one may have.
         base_offset: the offset where the last one begins.
         last_offset: its last offset.
-        batches: how many there are.
-        position: where they begin.
-        end_position: where they end.
+        batches: the number of batches.
+        position: the byte position where they begin.
+        end_position: the byte position where they end.
     """
 
     piece: int
@@ -131,7 +131,7 @@ class _EpochRun(NamedTuple):
 
 
 def _epoch_runs(pieces: Iterable[Piece], starts: Sequence[int]) -> Iterator[_EpochRun]:
-    """Yield the runs; none reaches over an offset where the file of leader epochs begins an epoch."""
+    """Yield the runs. None crosses an offset at which the leader epoch checkpoint begins an epoch."""
     for at, piece in enumerate(pieces):
         run: _EpochRun | None = None
         with storage.File(piece.path) as file:
@@ -177,7 +177,7 @@ def _positions(path: str, run: _EpochRun) -> Iterator[int]:
 
 
 def _entries(log: Log) -> list[tuple[int, int]]:
-    """Return the start offset and the epoch of each entry of the file of leader epochs; [] if it is damaged."""
+    """Return the start offset and the epoch of each entry of the leader epoch checkpoint; [] if it is damaged."""
     try:
         return sorted((one.start_offset, one.epoch) for one in log.leader_epochs)
     except CorruptRecordError:
@@ -187,10 +187,10 @@ def _entries(log: Log) -> list[tuple[int, int]]:
 def _expected(
     log: Log, others: Sequence[Log], pieces: Sequence[Piece], runs: Sequence[_EpochRun], doubts: list[str]
 ) -> tuple[list[int], bool]:
-    """Return the epoch of each run, and whether the file of leader epochs is right.
+    """Return the epoch of each run, and whether the leader epoch checkpoint is right.
 
-    Behind the log's own batches, those of other replicas may be of epochs that its file does not know: there the other
-    replica's file decides.
+    After the log's own batches, those of other replicas may have epochs that its checkpoint does not know. There the
+    checkpoint of the other replica decides.
     """
     paths = {segment.path for segment in log.segments}
     last = max((run.piece for run in runs if pieces[run.piece].path in paths), default=-1)
@@ -217,7 +217,7 @@ def _expected(
 
 
 def _agrees(log: Log, runs: Sequence[_EpochRun], expected: Sequence[int]) -> bool:
-    """Return whether the file of leader epochs gives the first and the last offset of each run its epoch."""
+    """Return whether the leader epoch checkpoint gives the first and the last offset of each run its epoch."""
     entries = _entries(log)
     ends = [*(run.first_offset - 1 for run in runs[1:]), NO_END]
     for run, epoch, end in zip(runs, expected, ends, strict=False):
@@ -237,10 +237,12 @@ def _epochs_by_file(
     *,
     is_donor: bool = False,
 ) -> tuple[list[int] | None, bool]:
-    """Return the epoch of each run by a file of leader epochs, and whether the file is right.
+    """Return the epoch of each run by a leader epoch checkpoint, and whether the checkpoint is right.
 
-    No checksum covers the file either. So of an entry that several adjacent batches contradict, these batches decide.
-    Of a lone one, the files of other replicas do. None: most batches contradict the file, and not each other.
+    No checksum covers the checkpoint either. If several adjacent batches contradict an entry, these batches decide. If
+    a single batch does, the checkpoints of other replicas decide.
+
+    The epochs are None if most batches contradict the checkpoint and not each other, or if it cannot be used.
     """
     entries = _entries(log)
     if not entries or any(before[1] >= after[1] for before, after in pairwise(entries)):
@@ -282,7 +284,7 @@ def _epochs_by_file(
 
 
 def _is_flipped(epoch: int, expected: int) -> bool:
-    """Return whether an epoch is the expected one but for a bit, if at all."""
+    """Return whether an epoch is the expected one, or differs from it in one bit."""
     return (epoch ^ expected).bit_count() <= 1
 
 
@@ -293,7 +295,7 @@ def _refuted(
     others: Sequence[Log],
     doubts: list[str] | None,
 ) -> Iterator[int]:
-    """Yield the numbers of the runs that are right where the file is not. Doubts are added to `doubts`."""
+    """Yield the numbers of the runs that are right where the checkpoint is wrong. Add uncertain ones to `doubts`."""
     files = [_entries(other) for other in others]
     for i, is_lone in _contradicting(pieces, runs, expected):
         epoch, offset = runs[i].epoch, runs[i].base_offset
@@ -308,7 +310,7 @@ def _refuted(
 
 
 def _votes(files: Iterable[list[tuple[int, int]]], offset: int) -> set[int]:
-    """Return the epochs that the entries of some files give an offset."""
+    """Return the epochs that the entries of some checkpoints give an offset."""
     found = set()
     for entries in files:
         place = bisect_right(entries, offset, key=lambda entry: entry[0])
@@ -319,9 +321,10 @@ def _votes(files: Iterable[list[tuple[int, int]]], offset: int) -> set[int]:
 def _contradicting(
     pieces: Sequence[Piece], runs: Sequence[_EpochRun], expected: Sequence[int]
 ) -> Iterator[tuple[int, bool]]:
-    """Yield the numbers of the runs that have the epoch of a neighbor, and not the expected one; whether it is a batch.
+    """Yield the number of each run that has a neighbor's epoch instead of the expected one, and whether it is alone.
 
-    Those of older epochs directly behind damage may be what the disk had there before.
+    It is alone if only one batch contradicts the expected epoch. Runs of older epochs directly after damage do not
+    count: they may be stale blocks of the disk.
     """
     stale = -1
     # Adjacent runs of one epoch.

@@ -1,7 +1,7 @@
-"""`LogRepair`: what a repair will do for one log, as steps, and how that is found out (`salvage`).
+"""`LogRepair`: the steps of a repair for one log, and their planning (`salvage`).
 
-Every sound batch is kept on both sides of damage, with its offsets, and what other replicas have of the rest. The
-findings of a deep check say which bytes of which segment are no sound batches. Nothing is changed before
+Every sound batch is kept on both sides of damage, with its offsets. Other replicas supply the rest as far as they have
+it. The findings of a deep check give the bytes of each segment that are not sound batches. Nothing is changed before
 `write_partition` takes the steps.
 """
 
@@ -43,15 +43,15 @@ _LOG = ".log"
 
 
 class Step(NamedTuple):
-    """What is done for one file, and why: as a `recovery.file_changes.Step`, but into another directory.
+    """A step for one file, with its reason: like a `recovery.file_changes.Step`, but into another directory.
 
     Attributes:
-        verb: "keep" or "write"; "rebuild" (from the batches, by the recovery of the result), "replace" (a file in whose
-            place another one is) or "drop" (bytes that are no sound batch).
-        name: the file's name; of bytes that are dropped, with their position.
+        verb: "keep" or "write"; "rebuild" (from the batches, by the recovery of the result), "replace" (a file whose
+            place another one takes) or "drop" (bytes that are no sound batch).
+        name: the file's name; for dropped bytes, with their position.
         to: the path of a file to keep; batches, or bytes, to write; or the part of a file that the result lacks, and ""
             for a file that is missing already.
-        why: the reason, in words; "": it stays as it is.
+        why: the reason, in words; "": the file stays as it is.
     """
 
     verb: str
@@ -65,19 +65,19 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class LogRepair:
-    """What can be kept of a log, and what else is done: see `salvage`.
+    """The plan for one log: the parts to keep, and the other steps. See `salvage`.
 
     Attributes:
         log: the log.
-        findings: what a deep check found.
+        findings: the findings of a deep check.
         segments: by base offset, the pieces of each segment of the repaired log; none if it can be taken as it is.
-        ranges: the damaged ranges of offsets, and what became of them.
+        ranges: the damaged ranges of offsets, with their states in the result.
         left: the findings that a repair does not cure.
-        doubts: the transactions of which it is not known whether they were committed, a sentence each.
-        recorded: the ranges of offsets that the repaired log lacks, ascending, but for its end.
-        log_start_offset: records below it are deleted; None: no checkpoint tells.
-        snapshots_from: snapshots of producers above this offset know of other batches than the repaired log has.
-        gone: what the result lacks of the present files: the steps that do not keep or write one.
+        doubts: the uncertainties, such as a transaction whose outcome is unknown, a sentence each.
+        recorded: the ranges of offsets that the repaired log lacks, ascending, except at its end.
+        log_start_offset: records below it are deleted; None: no checkpoint has it.
+        snapshots_from: producer snapshots above this offset describe other batches than those of the repaired log.
+        gone: the steps for present files, or parts of them, that the result lacks: these neither keep nor write a file.
         unusable: why the log can only be copied as it is; "": it can be repaired.
     """
 
@@ -94,18 +94,18 @@ class LogRepair:
     unusable: str = ""
 
     def left_alone(self, why: str) -> LogRepair:
-        """Return the same for a log that is copied as it is."""
+        """Return the plan that copies the log as it is."""
         left = [found for found in self.findings if found.severity != "note"]
         return replace(self, unusable=why, ranges=(), doubts=(), left=left)
 
     @property
     def is_changed(self) -> bool:
-        """Whether the repaired log is another one."""
+        """True if the repaired log differs from the present one."""
         return bool(self.segments) and not self.unusable
 
     @property
     def has_damaged_batches(self) -> bool:
-        """Whether batches are damaged or missing, or have wrong leader epochs."""
+        """True if batches are damaged or missing, or have wrong leader epochs."""
         return any(
             found.kind.subject == "records" or found.code == "epoch-order" or is_damage(found)
             for found in self.findings
@@ -123,7 +123,7 @@ class LogRepair:
         return pieces[-1].next_offset if pieces else self.log.log_end_offset
 
     def steps(self, topic_id: str | None = None) -> Iterator[Step]:
-        """Yield what is done for each file, in this order; nothing for a log that is not changed.
+        """Yield the steps for the files, in order; none for an unchanged log.
 
         Args:
             topic_id: the topic's id, for a log that has none; None: not known.
@@ -152,7 +152,7 @@ class LogRepair:
         yield from self.gone
 
     def told(self, topic_id: str | None = None) -> list[str]:
-        """Return the steps that change something, in words, but for the bytes of which a range tells."""
+        """Return the steps that change something, in words, without the dropped bytes that a range reports."""
         places = {(one.path, one.position) for one in self.ranges}
         return [
             str(step)
@@ -161,7 +161,7 @@ class LogRepair:
         ]
 
     def _is_kept(self, name: str) -> bool:
-        """Return whether a file beside the batches is kept. Others are made again, or of no use."""
+        """Return whether a file beside the batches is kept. The others are rebuilt or useless."""
         if name.endswith((*file_names.STATES, ".tmp")):
             return False
         if name == lost_offsets.FILE or file_names.is_fatal(name):
@@ -179,13 +179,13 @@ def salvage(
     keeps_suspect: bool = False,
     progress: Callable[[int], None] = lambda _: None,
 ) -> LogRepair:
-    """Plan what a repair does for a log.
+    """Plan the repair of a log.
 
     Args:
         log: the log, freshly listed.
         others: other replicas, the best first.
         config: the settings of its topic; None: not known.
-        log_start_offset: records below it are deleted: see `known_start`; None: no checkpoint tells.
+        log_start_offset: records below it are deleted: see `known_start`; None: no checkpoint has it.
         keeps_suspect: whether to keep batches whose records can be decoded although their checksum is wrong.
         progress: gets the bytes of each segment that was checked.
     """
@@ -269,12 +269,12 @@ def salvage(
 
 
 def _is_sound(log: Log, findings: Iterable[Finding]) -> bool:
-    """Return whether a log can be taken as it is: nothing of it was found to be wrong, and a broker closed it."""
+    """Return whether a log can be taken as it is: it has no fault, and a broker closed it."""
     return log.root.is_clean and all(found.code in ("file-foreign", "file-unpadded") for found in findings)
 
 
 def _recorded(log: Log, findings: Iterable[Finding]) -> tuple[list[tuple[int, int]], str]:
-    """Return what earlier repairs of a log have lost; and why it can only be copied as it is, or ""."""
+    """Return the ranges that earlier repairs of a log have lost, and why it can only be copied as it is, or ""."""
     unusable = [one.message for one in findings if one.code == "batch-unsupported" and not is_damage(one)]
     try:
         return [] if log.files.is_file else lost_offsets.recorded(log.path), unusable[-1] if unusable else ""
@@ -283,7 +283,7 @@ def _recorded(log: Log, findings: Iterable[Finding]) -> tuple[list[tuple[int, in
 
 
 def _with_moved(log: Log, findings: Sequence[Finding], claim: LoneClaim) -> list[Finding]:
-    """Add a last batch to findings that says that it begins beyond an offset at which the log ended."""
+    """Add a finding for a last batch that claims to begin beyond an offset at which the log ended."""
     if any(one.position == claim.position and is_damage(one) for one in findings):
         return list(findings)
     moved = Finding(
@@ -299,7 +299,7 @@ def _with_moved(log: Log, findings: Sequence[Finding], claim: LoneClaim) -> list
 
 
 def _without_claim(claim: LoneClaim, ranges: Sequence[DamagedRange], doubts: list[str]) -> list[DamagedRange]:
-    """Take the gap before the last batch of a compacted log out of the ranges: a cleaner may have made it."""
+    """Remove the gap before the last batch of a compacted log from the ranges: a cleaner may have made it."""
     gap = ("lost", claim.end_offset, claim.base_offset)
     left = [one for one in ranges if (one.state, one.start_offset, one.end_offset) != gap]
     if len(left) < len(ranges):
@@ -316,7 +316,7 @@ def _filled(
     trusts_epochs: bool,
     is_compacted: bool,
 ) -> tuple[list[Piece], list[DamagedRange]]:
-    """Take from other replicas what is lost or not believed. Return the pieces, and what became of the ranges."""
+    """Take lost and distrusted batches from other replicas. Return the pieces, and the ranges with their states."""
     known: Sequence[tuple[int, int]] | None = None
     if not trusts_epochs:
         epochs = with_epochs(log, pieces)
@@ -332,7 +332,7 @@ def _filled(
 
 
 def _claimed(findings: Iterable[Finding]) -> Iterator[tuple[int, int]]:
-    """Yield the offsets that findings of damage tell of."""
+    """Yield the offset ranges in findings of damage."""
     for one in findings:
         if is_damage(one) and one.end_offset is not None and (one.start_offset or 0) < one.end_offset:
             yield one.start_offset or 0, one.end_offset
@@ -350,8 +350,9 @@ def _with_ends(
 ) -> list[DamagedRange]:
     """Decide how much is lost at the end of the log.
 
-    What a broker had flushed, or a cluster had committed, is lost. Beyond, a broker would not have kept a torn tail
-    either. And behind the batches of other replicas nothing is lost, unless the damage has more bytes than these.
+    Missing records that a broker had flushed, or a cluster had committed, are lost. A torn tail above these is no loss:
+    a broker would not have kept it either. After the batches of other replicas, nothing is lost unless the damage has
+    more bytes than these.
     """
     expected = max(log.recovery_point or 0, log.high_watermark or 0)
     if log.files.expected_end is not None and log.files.expected_end.is_certain:
@@ -377,7 +378,7 @@ def _with_ends(
 
 
 def _damaged_bytes(since: DamagedRange, own: Mapping[str, int], findings: Iterable[Finding]) -> int:
-    """Return how many bytes of the log are damaged from a range on."""
+    """Return the number of damaged bytes of the log from a range on."""
     first = own.get(since.path, -1), since.position or 0
     return sum(
         _content_end(*content) - content.start
@@ -387,7 +388,7 @@ def _damaged_bytes(since: DamagedRange, own: Mapping[str, int], findings: Iterab
 
 
 def _bytes_since(offset: int, own: Mapping[str, int], pieces: Iterable[Piece]) -> int:
-    """Return how many bytes come from other replicas from an offset on."""
+    """Return the number of bytes that come from other replicas from an offset on."""
     taken = [piece for piece in pieces if piece.path not in own and piece.first_offset >= offset]
     return sum(piece.end_position - piece.position for piece in taken)
 
@@ -411,9 +412,10 @@ def _ranges(
     *,
     is_compacted: bool,
 ) -> list[DamagedRange]:
-    """Return the ranges of offsets that are not in the pieces, each with the first finding that tells of it.
+    """Return the ranges of offsets that are not in the pieces, each with the first finding that reports it.
 
-    One is empty where a batch is dropped whose offsets another one has: another replica may tell which one is right.
+    A range is empty if a batch is dropped and another batch has its offsets. Another replica may show which one is
+    right.
     """
     bad = [one for one in findings if one.kind.subject == "records" or one.code == "checkpoint-ahead" or is_damage(one)]
     ranges = [
@@ -464,7 +466,7 @@ def _clipped(ranges: Iterable[DamagedRange], start: int, end: int) -> Iterator[D
 
 
 def _inside(known: Sequence[tuple[int, int]], start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Yield what an earlier repair lost of the offsets [start, end): others are compacted, or below the log start."""
+    """Yield the ranges in [start, end) that an earlier repair lost. Others are compacted, or below the log start."""
     for place in range(bisect_right(known, start, key=lambda one: one[1]), len(known)):
         low, high = known[place]
         if low >= end:
@@ -480,8 +482,8 @@ def _gap(log: Log, behind: Piece, start: int, end: int) -> DamagedRange:
 def known_start(log: Log) -> int | None:
     """Return the log start offset in the log directory's checkpoint; None without one that the log can have had.
 
-    A log may start at its end, if all its records were deleted. Where the checkpoint is missing or cannot be read, the
-    leader epochs tell what was deleted: see `start_of_epochs`.
+    A log may start at its end, if all its records were deleted. If the checkpoint is missing or unreadable, the leader
+    epochs show which records were deleted: see `start_of_epochs`.
     """
     start = log.root.log_start_offsets.get((log.topic or "", log.partition or 0))
     if start is None:
@@ -491,9 +493,9 @@ def known_start(log: Log) -> int | None:
 
 
 def start_of_epochs(log: Log) -> int | None:
-    """Return where the leader epochs begin, if the first batch of a log is older; None: a checkpoint tells, or nothing.
+    """Return the start of the leader epochs if the first batch of a log is older; None otherwise, or with a checkpoint.
 
-    A broker that deletes records lets the epochs begin where the log does (LeaderEpochFileCache.truncateFromStart).
+    When a broker deletes records, it makes the epochs begin at the log start (LeaderEpochFileCache.truncateFromStart).
     """
     if log.files.is_file or not log.root.is_there or log.root.has_log_start_offsets or not log.segments:
         return None
@@ -508,7 +510,7 @@ def start_of_epochs(log: Log) -> int | None:
 
 
 def _start(log: Log, findings: Iterable[Finding], log_start_offset: int | None) -> int:
-    """Return the log start offset, also where the first segment is gone, whose name would say it."""
+    """Return the log start offset, even if the first segment, whose name has it, is missing."""
     gone = (one.start_offset or 0 for one in findings if one.code in ("segment-missing", "records-missing"))
     # What is below the first segment of a tiered log is in remote storage.
     first = log.segments[0].base_offset if log.segments else 0
@@ -524,7 +526,7 @@ def _not_believed(log: Log, piece: Piece) -> DamagedRange:
 def _segments(
     log: Log, others: Iterable[Log], pieces: Sequence[Piece], *, log_start_offset: int, lost: Iterable[DamagedRange]
 ) -> dict[int, list[Piece]]:
-    """Divide the pieces into segments: those of the log, and of other replicas where their batches are taken."""
+    """Divide the pieces into segments: the log's own ones, and those of other replicas for batches taken from them."""
     bases = {segment.path: segment.base_offset for one in (log, *others) for segment in one.segments}
     own = {segment.path for segment in log.segments}
     own_bases = [segment.base_offset for segment in log.segments]
@@ -556,9 +558,9 @@ def _segments(
 
 
 def _is_cut(lost: Iterable[DamagedRange], end: int, last: int, log_start_offset: int) -> bool:
-    """Return whether offsets before the last segment, which is empty, are lost: a consumer would wait for them there.
+    """Return whether offsets before the empty last segment are lost: a consumer would wait for them there.
 
-    As after a recovery of Kafka's, the log then ends with its last batch.
+    If so, the log ends with its last batch, as it does after Kafka's own recovery.
     """
     return log_start_offset < last and any(end <= one.start_offset < last for one in lost)
 
@@ -572,7 +574,7 @@ def _dropped(findings: Iterable[Finding], ranges: Iterable[DamagedRange]) -> Ite
 
 
 def _damaged(findings: Iterable[Finding]) -> Iterator[tuple[Finding, Slice]]:
-    """Yield the bytes that are no sound batches, with what was found there."""
+    """Yield the bytes that are not sound batches, each with its finding."""
     done: set[tuple[str, int]] = set()
     for one in findings:
         if is_damage(one) and one.position is not None:
@@ -585,7 +587,7 @@ def _damaged(findings: Iterable[Finding]) -> Iterator[tuple[Finding, Slice]]:
 
 
 def replaced_files(log: Log) -> list[str]:
-    """Return the segments that a finished swap replaces, or that are to be deleted: the log is read without them."""
+    """Return the segments that a finished swap replaces or a broker will delete: the log is read without them."""
     if log.files.is_file:
         return []
     live = {os.path.basename(segment.path) for segment in log.segments}
@@ -595,12 +597,13 @@ def replaced_files(log: Log) -> list[str]:
 
 
 def _rebuilt(log: Log, findings: Iterable[Finding], is_epochs_file_right: bool | None) -> list[Step]:
-    """Return the files beside the batches that are made again.
+    """Return the steps for the files beside the batches that are rebuilt.
 
     Args:
         log: the log.
-        findings: what was found.
-        is_epochs_file_right: whether the file of leader epochs is, although batches contradict it; None: as found.
+        findings: the findings of the check.
+        is_epochs_file_right: whether the leader epoch checkpoint is right although batches contradict it; None: the
+            findings decide.
     """
     paths = {
         one.path: one.code
@@ -617,14 +620,14 @@ def _rebuilt(log: Log, findings: Iterable[Finding], is_epochs_file_right: bool |
 
 
 def _fatal(log: Log) -> Iterator[Step]:
-    """Yield the files at whose names a broker stops."""
+    """Yield the steps for files whose names stop a broker."""
     for name in () if log.files.is_file else sorted(storage.list_directory(log.path)):
         if file_names.is_fatal(name) and storage.is_file(f"{log.path}/{name}"):
             yield _without("drop", f"{log.path}/{name}", "a broker stops at that name")
 
 
 def _without(verb: str, path: str, why: str) -> Step:
-    """Return the step for a file that goes as a whole, or is missing."""
+    """Return the step for a file that is left out as a whole, or is missing."""
     return Step(verb, os.path.basename(path), Slice(path, 0, storage.size(path)) if storage.exists(path) else "", why)
 
 

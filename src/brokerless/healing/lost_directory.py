@@ -26,12 +26,12 @@ def lost_directory(of: str, given: str | os.PathLike[str] | None) -> str:
 
     Args:
         of: the path of the result.
-        given: the path that the caller wants; None: that of the result with ".lost" behind it, and a number if need be.
+        given: the path that the caller wants; None: the path of the result with ".lost" added, and a number if needed.
 
     Raises:
         FileExistsError: the given path exists.
         FileNotFoundError: its parent directory does not exist.
-        ValueError: it is in a log directory, where a broker would stop at it.
+        ValueError: the path is in a log directory, where a broker would stop at it.
 
     >>> lost_directory(NEW, None) == f"{NEW}.lost"
     True
@@ -62,8 +62,8 @@ def lost_files(
 
     Args:
         path: the directory. Its parent must exist.
-        report: what the report says, for JSON.
-        staged: the result before it is published. If the block fails and leaves it there, the directory goes again.
+        report: the content of the report, for JSON.
+        staged: the result before it is published. If the block fails and leaves it, the directory is removed again.
         fill: called with the path of the directory, to put files in it.
     """
     unfinished = f"{path}.unfinished-{uuid.uuid4().hex}"

@@ -1,7 +1,7 @@
 """The metadata that the cluster of a rescue starts with: its nodes, the settings of its topics, and all else.
 
-Replicas stay on their nodes, as far as the cluster has them, and settings that the new cluster could not keep are
-changed: each change is noted.
+Replicas stay on their nodes if the new cluster has these. Settings that it cannot keep are changed. Each change is
+noted.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class NewPartition(NamedTuple):
     Attributes:
         number: its number.
         replicas: its nodes.
-        leader_epoch: the highest leader epoch that is known of it.
+        leader_epoch: its highest known leader epoch.
     """
 
     number: int
@@ -72,18 +72,18 @@ class NewPartition(NamedTuple):
 
 
 class NewCluster:
-    """The cluster that there will be.
+    """The new cluster.
 
     Args:
         nodes: its nodes.
-        metadata: what the old one knew; None: not known.
+        metadata: the metadata of the old cluster; None: not known.
         release: the release whose features it starts with; None: as before.
-        is_fork: whether it may meet the old one: it has another id.
+        is_fork: whether it may meet the old cluster: it has another id.
         names_voters: whether its metadata log names the controllers (KIP-853), and not their configuration.
         rename: the new names of topics.
 
     Attributes:
-        notes: what is not as it was, a sentence each.
+        notes: the differences from the old cluster, a sentence each.
 
     Raises:
         UnsupportedFormatError: the metadata have records that a newer release wrote, and no release is given.
@@ -131,12 +131,12 @@ class NewCluster:
             self._note(f"{of_new_types} metadata {records} {what}")
 
     def nodes_of(self, topic: FoundTopic, number: int, turn: int) -> list[int]:
-        """Return the nodes of a partition: as many as before, if there are so many; the same ones, where they stay.
+        """Return the nodes of a partition: as many as before if the cluster has enough, and the same ones if they stay.
 
         Args:
             topic: its topic.
             number: its number.
-            turn: where to begin among the nodes, so that partitions are spread over them.
+            turn: the position among the nodes to begin at, so that partitions are spread over them.
         """
         before = self._replicas(topic, number)
         count = min(len(before) if before else len(self._nodes), len(self._nodes))
@@ -145,7 +145,10 @@ class NewCluster:
         return [*staying, *(node for node in turned if node not in staying)][:count]
 
     def _replicas(self, topic: FoundTopic, number: int) -> list[int]:
-        """Return the nodes that a partition had, or was to have: while it is moved, it has both kinds of replicas."""
+        """Return the nodes of a partition in the old cluster.
+
+        During a reassignment, these are the target nodes if one of them is in sync, else the original ones.
+        """
         known: dict[str, Any] = topic.partitions.get(number, {})
         every = known.get("replicas") or []
         adding, removing = set(known.get("adding_replicas") or ()), set(known.get("removing_replicas") or ())
@@ -158,7 +161,7 @@ class NewCluster:
         return target if target and (in_sync & set(target) or not origin) else origin
 
     def config_of(self, topic: FoundTopic) -> TopicConfig:
-        """Return what matters for its files of a topic's settings."""
+        """Return the settings of a topic that matter for its files."""
         configs = {} if self._image is None or not topic.is_known else self._image.configs_of(topic.name)
         policy = configs.get("cleanup.policy", _INTERNAL_SETTINGS.get(topic.name, {}).get("cleanup.policy"))
         settings: dict[str, object] = {} if policy is None else {"cleanup_policy": policy}
@@ -217,7 +220,7 @@ class NewCluster:
                 )
 
     def settings(self, topic: FoundTopic, replicas: int) -> dict[str, str]:
-        """Return the own settings of a topic with so many replicas."""
+        """Return the own settings of a topic that has this number of replicas."""
         if self._image is None or not topic.is_known:
             # With Kafka's defaults, a broker would delete records of more than seven days within minutes.
             settings = dict(_INTERNAL_SETTINGS.get(topic.name, {"retention.ms": "-1"}))
@@ -234,17 +237,17 @@ class NewCluster:
 
     @property
     def _new_release(self) -> Release | None:
-        """The release whose features the cluster starts with; None: it keeps those that it has."""
+        """The release whose features the cluster starts with; None: it keeps its present features."""
         if self._image is None or self._image.feature_level("metadata.version") < LEAST_METADATA_VERSION:
             return self._release or OLDEST_RELEASE
         return self._release
 
     @property
     def starts_with_log(self) -> bool:
-        """Whether the cluster starts with a metadata log, and not with a `bootstrap.checkpoint`.
+        """True if the cluster starts with a metadata log instead of a `bootstrap.checkpoint`.
 
         With that file, the first controller finds an empty log. If the feature is on, it then sets the cluster-wide
-        min.insync.replicas as its configuration has it, whatever the file says (KIP-966, `ActivationRecordsGenerator`).
+        min.insync.replicas from its configuration, and ignores the file (KIP-966, `ActivationRecordsGenerator`).
         """
         image, release = self._image, self._new_release
         if image is None or IN_SYNC not in image.broker_configs.get("", {}):
@@ -330,7 +333,7 @@ class NewCluster:
 
 
 def _missing(log: Log) -> tuple[int, int] | None:
-    """Return the offsets of a log before its first segment here; None: there are none, or the log does not tell."""
+    """Return the offsets of a log before its first local segment; None if it has none, or they are not known."""
     with contextlib.suppress(BrokerlessError, OSError):
         return log.missing_offsets
     return None

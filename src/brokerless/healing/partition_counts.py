@@ -1,8 +1,8 @@
-"""How many partitions one of Kafka's own topics has, if no metadata tell.
+"""The number of partitions of one of Kafka's own topics, if no metadata have it.
 
 A coordinator finds the partition of a group, of a transactional id or of a share group's state by a hash of its name
 modulo the number of partitions. With another number, it would look for the group's offsets in another partition. So the
-number has to fit the names that each partition has.
+number must fit the names in each partition.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ _ENOUGH, _ENOUGH_FOR_GREATEST = 1000, 10
 
 
 class Count(NamedTuple):
-    """How many partitions a topic has.
+    """The number of partitions of a topic.
 
     Attributes:
-        partitions: their number.
-        reason: why that many; "": the directories say so.
+        partitions: the number.
+        reason: the reason for it; "": the directories show it.
     """
 
     partitions: int
@@ -54,7 +54,7 @@ class Count(NamedTuple):
 
 
 def likely_count(topic: str, logs: Mapping[int, Log], least: int) -> Count:
-    """Return how many partitions a topic has.
+    """Return the likely number of partitions of a topic.
 
     Args:
         topic: the topic.

@@ -1,4 +1,4 @@
-"""`Piece`: whole batches of a file; and the sound pieces of a log, by what a check found."""
+"""`Piece`: whole batches of a file; and the sound pieces of a log, from the findings of a check."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ class Piece(NamedTuple):
 
     Attributes:
         path: the file.
-        position: where they begin.
-        end_position: where they end.
-        first_offset: the first offset; the first one that it may be, for messages of magic 0 and 1.
+        position: the byte position where they begin.
+        end_position: the byte position where they end.
+        first_offset: the first offset; for messages of magic 0 and 1, the lowest possible one.
         next_offset: the offset after the last one.
-        patches: bytes to overwrite, each with its position in the file; those elsewhere are of other pieces.
-        content: the bytes themselves, if they are not those in the file.
-        verb: "keep"; "fill" (from another replica), "reseal" (with a new checksum), "trim" (made anew, without records
+        patches: bytes to overwrite, each with its position in the file. Patches outside the piece are for other pieces.
+        content: the bytes themselves, if they differ from those in the file.
+        verb: "keep"; "fill" (from another replica), "reseal" (with a new checksum), "trim" (rebuilt without records
             that another batch has) or "mark" (a lost marker of an aborted transaction, written again).
     """
 
@@ -67,13 +67,13 @@ class Piece(NamedTuple):
 
     @property
     def is_file(self) -> bool:
-        """Whether it is all of a file, unchanged."""
+        """True if it is a whole file, unchanged."""
         is_plain = not (self.patches or self.content) and self.position == 0
         return is_plain and self.end_position == storage.size(self.path)
 
 
 class Gaps:
-    """Missing offsets that divide a log into pieces: a compacted log lacks others, too.
+    """The missing offsets that divide a log into pieces. A compacted log lacks other offsets, too.
 
     Args:
         ranges: the ranges of offsets, ascending; None: all missing offsets are gaps.
@@ -85,7 +85,7 @@ class Gaps:
 
     @property
     def can_be(self) -> bool:
-        """Whether there may be any."""
+        """True if gaps are possible."""
         return self._ranges is None or bool(self._ranges)
 
     def between(self, start: int, end: int) -> bool:
@@ -106,11 +106,11 @@ def is_damage(finding: Finding) -> bool:
 
 
 def sound_pieces(log: Log, findings: Iterable[Finding], gaps: Gaps) -> list[Piece]:
-    """Return the bytes of each segment between those that are damaged, with their offsets.
+    """Return the bytes of each segment outside the damaged ranges, with their offsets.
 
     Args:
         log: the log.
-        findings: what a deep check found.
+        findings: the findings of a deep check.
         gaps: the missing offsets that end a piece.
     """
     damaged: dict[str, list[tuple[int, int]]] = {}
@@ -136,7 +136,7 @@ def sound_pieces(log: Log, findings: Iterable[Finding], gaps: Gaps) -> list[Piec
 
 
 def _without_overlap(piece: Piece, path: str, position: int, offset: int) -> Iterator[Piece]:
-    """Yield a piece of which the batch at a position is made anew, with its records from an offset on."""
+    """Yield a piece in parts, with the batch at a position rebuilt from its records from an offset on."""
     if piece.content or piece.path != path or not piece.position <= position < piece.end_position:
         yield piece
         return
@@ -201,7 +201,7 @@ def _pieces(segment: Segment, file: storage.File, position: int, end: int, gaps:
 
 
 def _whole_batches(file: storage.File, position: int, end: int) -> Iterator[tuple[pa.RecordBatch, int]]:
-    """Yield as `whole_batches` does, up to the zeros of a preallocated file: they are no damage."""
+    """Yield as `whole_batches` does, up to the zeros of a preallocated file, which are no damage."""
     try:
         for batches, done in whole_batches(file, position, end):
             yield batches, done
@@ -243,7 +243,7 @@ def last_batches(piece: Piece) -> list[Batch]:
 
 
 def divided(piece: Piece, offsets: Sequence[int]) -> Iterator[Piece]:
-    """Yield the parts of a piece between some offsets, ascending: a batch at one of them begins a part."""
+    """Yield the parts of a piece between ascending offsets: a batch at one of them begins a new part."""
     low = bisect_right(offsets, piece.first_offset)
     cuts = offsets[low : bisect_left(offsets, piece.next_offset, low)]
     for batch in piece_batches(piece) if cuts else ():
@@ -284,7 +284,7 @@ def joined(pieces: Iterable[Piece], gaps: Gaps) -> list[Piece]:
 
 
 def without_overlaps(pieces: Iterable[Piece]) -> Iterator[Piece]:
-    """Yield the pieces; one that begins below the end of the one before has its first batch made anew."""
+    """Yield the pieces. If one begins below the end of the one before, its first batch is rebuilt."""
     end = 0
     for piece in pieces:
         batch = first_batch(piece) if piece.first_offset < end else None

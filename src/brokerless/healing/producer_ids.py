@@ -1,4 +1,4 @@
-"""The highest producer id that partitions know: a new cluster hands out later ones only.
+"""The highest producer id in partitions: a new cluster must hand out only higher ones.
 
 A new producer with the id of an old one would be mistaken for it: a broker acknowledges its batches as duplicates, and
 they are lost. An id may be in batches, in the snapshots of producers whose batches are gone, and in the state of a
@@ -32,7 +32,7 @@ _IDS = ("producerId", "previousProducerId", "nextProducerId")
 
 
 class Headers(NamedTuple):
-    """What the headers of a log's batches tell.
+    """The facts that the headers of a log's batches give.
 
     Attributes:
         producer_id: the highest producer id; -1: none.
@@ -44,7 +44,7 @@ class Headers(NamedTuple):
 
 
 def of_headers(log: Log) -> Headers:
-    """Return what the headers of a sound log's batches tell."""
+    """Return the facts that the headers of a sound log's batches give."""
     highest, magic = -1, 2
     for batches in log.scan():
         highest = max(highest, _highest(batches["producer_id"]))
@@ -53,7 +53,7 @@ def of_headers(log: Log) -> Headers:
 
 
 def in_snapshots(logs: Iterable[Log]) -> int:
-    """Return the highest producer id in the snapshots of some logs; -1: none. Damaged ones tell nothing."""
+    """Return the highest producer id in the snapshots of some logs; -1: none. Damaged snapshots are ignored."""
     highest = -1
     for log in logs:
         with contextlib.suppress(BrokerlessError, OSError):

@@ -1,12 +1,12 @@
 """`repair`: a log directory without its faults, beside the damaged one or in its place.
 
-1. A deep check of each log says what is sound, and so what is to be done (`RepairPlan.of`). A dry run ends here.
+1. A deep check of each log finds the sound batches, and so determines the steps (`RepairPlan.of`). A dry run ends here.
 2. The repaired partitions are built in a directory that a broker would delete, from the sound batches. Indexes,
    snapshots and leader epochs are built as a broker's recovery does (`recovery.loader.load`).
-3. What is built is checked. The bytes that were left out, and a report, are written beside the log directory.
+3. The built partitions are checked. The bytes that were left out, and a report, are written beside the log directory.
 4. One rename publishes the result: of the whole copy, or of the journal of the log directory (`commit_journal`).
 
-So a process that dies leaves the directory as it was, or repaired.
+So a process that dies leaves the directory either unchanged or repaired.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ def repair(
 ) -> RepairReport:
     """Write a log directory, or a partition's directory, without its faults.
 
-    Every sound batch is kept on both sides of damage, with its offsets. What is lost is taken from other replicas of
-    the same history. Indexes, producer snapshots, leader epochs and checkpoints are made again.
+    Every sound batch is kept on both sides of damage, with its offsets. Lost batches are taken from other replicas of
+    the same history. Indexes, producer snapshots, leader epochs and checkpoints are rebuilt.
 
     Args:
         path: the log directory of one broker, or a partition's directory. It must not be in use.
@@ -61,8 +61,8 @@ def repair(
         keep_suspect: keep a batch with a wrong checksum if all its records can be decoded, with a new checksum.
         indexes_only: leave logs with damaged batches as they are, and repair the files beside the batches.
         lost_path: the new directory for bytes that are left out, and the report; by default the name of the result with
-            ".lost" behind it, and a number if that exists.
-        dry_run: change nothing, and return what would be done.
+            ".lost" added, and a number if that exists.
+        dry_run: change nothing, and return the report of the planned repair.
         progress: called with the name of a log, and the bytes of it that were checked or written since the last
             call, from any thread.
 
@@ -70,8 +70,8 @@ def repair(
         FileExistsError: `output` or `lost_path` exists.
         FileNotFoundError: `path`, or the parent of `output`, does not exist.
         LogInUseError: a broker, or another writer, has the directory open.
-        CorruptRecordError: the directory's ids cannot be read, so that it is not known whose it is; or a repaired
-            partition has another fault, and nothing is changed.
+        CorruptRecordError: the directory's ids cannot be read, so that its broker is not known; or a repaired partition
+            has another fault, and nothing is changed.
         ValueError: the arguments contradict each other, or a topic does not exist.
     """
     given = os.fspath(path)
@@ -112,7 +112,7 @@ def repair(
 
 
 def _finish_commit(path: str, *, is_allowed: bool) -> None:
-    """Finish a write that was interrupted behind its commit: its files are in force already."""
+    """Finish a write that was interrupted after its commit: its files already count."""
     if not storage.exists(f"{path}/{commit_journal.NAME}"):
         return
     if not is_allowed:

@@ -1,4 +1,4 @@
-"""`RepairPlan`: what a repair of a log directory will do, and how it is done: beside the directory, or in its place."""
+"""`RepairPlan`: the steps of a repair of a log directory, and their execution beside the directory or in its place."""
 
 from __future__ import annotations
 
@@ -57,14 +57,14 @@ _NO_EPOCH = checkpoints.format_clean_shutdown(None)
 
 @dataclass(frozen=True, kw_only=True)
 class RepairPlan:
-    """What a repair will do. Printed, it has a line for each step.
+    """The plan of a repair. Printed, it has a line for each step.
 
     Attributes:
         path: the log directory, or the partition's directory.
         root: the log directory.
-        logs: what is done for each log.
-        moving: the damaged replicas that are on their way here, by their directories: they would take the place of
-            the present ones, and are left out.
+        logs: the plan for each log.
+        moving: the damaged replicas that are being moved here, by their directories: they would take the place of the
+            present ones, and are left out.
         topics: the topics that are repaired; None: all.
         configs: the settings of topics.
         topic_ids: the ids of topics.
@@ -166,7 +166,7 @@ class RepairPlan:
         return "\n".join(f"{name}: {step}" if name else str(step) for name, step in self.steps())
 
     def report(self, to: str) -> RepairReport:
-        """Return the report: what will have been done, and what is left of the findings."""
+        """Return the report of the finished repair, with the findings that remain."""
         result = RepairReport(path=self.path, output=to, partitions=len(self.logs))
         for repair in self.logs:
             name = repair.log.name
@@ -262,7 +262,7 @@ class RepairPlan:
         return result
 
     def foreseen(self, to: str) -> RepairReport:
-        """Return what would be done, with what a check of the result would still find around the logs."""
+        """Return the report of the planned repair, with the findings around logs that would remain."""
         self.at_rest.check()
         result = self.report(to)
         if self.topics is None and self.root.is_there and os.path.abspath(self.path) == self._root_path:
@@ -274,7 +274,7 @@ class RepairPlan:
         return result
 
     def verified(self, result: RepairReport) -> RepairReport:
-        """Check what is in place now, and return the result."""
+        """Check the directory in its present state, and return the result."""
         self._verify(result, self._root_path, is_partition=False)
         return result
 
@@ -323,10 +323,10 @@ class RepairPlan:
 
     @property
     def _has_unusable(self) -> bool:
-        """Whether a log is left as it is: after a crash, a broker has to recover it.
+        """True if a log is left as it is, or a replica is being moved here. After a crash, a broker must recover these.
 
-        So is a replica that is being moved here. Without a recovery, zeros in its preallocated indexes make its
-        segments ages old, and retention deletes them.
+        Without a recovery, zeros in the preallocated indexes of a moving replica make its segments seem ages old, and
+        retention deletes them.
         """
         names = set(storage.list_subdirectories(self._root_path)).difference(self.moving)
         if any(name.endswith("-future") for name in names):
@@ -380,7 +380,7 @@ class RepairPlan:
         return damaged
 
     def _verify(self, result: RepairReport, built: str, *, is_partition: bool) -> None:
-        """Check the result, and keep what is still found."""
+        """Check the result, and update its remaining findings."""
         found = [
             with_fields(
                 one, path=one.path.replace(built, result.output, 1), message=one.message.replace(built, result.output)
@@ -454,7 +454,7 @@ def _others(sources: Iterable[str | os.PathLike[str]]) -> dict[tuple[str, int], 
 
 
 def _is_same_topic(log: Log, other: Log) -> bool:
-    """Return whether two logs are of the same topic: one that was created again has another id."""
+    """Return whether two logs are of the same topic: a topic that was created again has another id."""
     try:
         return None in (log.topic_id, other.topic_id) or log.topic_id == other.topic_id
     except CorruptRecordError:
@@ -462,7 +462,7 @@ def _is_same_topic(log: Log, other: Log) -> bool:
 
 
 def _start_of(log: Log, donors: Iterable[Log]) -> int | None:
-    """Return the log start offset; where no checkpoint of the directory tells, also by the other replicas."""
+    """Return the log start offset. If no checkpoint of the directory has it, the other replicas may give it."""
     start = known_start(log)
     if log.root.has_log_start_offsets or not log.root.is_there:
         return start
@@ -472,7 +472,7 @@ def _start_of(log: Log, donors: Iterable[Log]) -> int | None:
 
 
 def _doubts_on_start(one: LogRepair) -> list[str]:
-    """Return what is not known of deleted records, if the directory's checkpoint does not tell."""
+    """Return the uncertainties about deleted records, if the directory has no checkpoint of log start offsets."""
     root, start = one.log.root, one.log_start_offset
     if start is None or root.has_log_start_offsets or start <= one.log.local_log_start_offset:
         return []
@@ -482,7 +482,7 @@ def _doubts_on_start(one: LogRepair) -> list[str]:
 
 
 def _topic_ids(known: Known, logs: Iterable[Log]) -> dict[str, str]:
-    """Return the topic ids: by the cluster's metadata, or by the partitions that have one."""
+    """Return the topic ids from the cluster's metadata, or from the partitions that have one."""
     ids = {} if isinstance(known, Exception) else {row["topic"]: row["topic_id"] for row in known.rows("topics")}
     for log in logs:
         with contextlib.suppress(CorruptRecordError):

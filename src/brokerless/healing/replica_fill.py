@@ -1,6 +1,6 @@
-"""What a log lacks, taken from another replica of the same history.
+"""The batches that a log lacks, taken from another replica of the same history.
 
-Leader epochs tell the history (KIP-101): in one epoch, one leader gave each offset once. So a batch is the lost one if
+Leader epochs show the history (KIP-101): in one epoch, one leader gave each offset once. So a batch is the lost one if
 the leader epoch checkpoints of both logs give its offset the batch's own epoch. Without epochs, logs that have the same
 batch at one offset have the same batches before it.
 
@@ -47,7 +47,7 @@ _MOST_COMPARED = 1000
 
 
 class _Epochs:
-    """The leader epochs of a log, by its checkpoint; none if that is damaged. `known`: those of its batches instead."""
+    """The leader epochs of a log: those in its checkpoint, none if it is damaged, or `known`, those of its batches."""
 
     def __init__(self, log: Log, known: Sequence[tuple[int, int]] | None = None) -> None:
         self._starts = [start for start, _ in known or ()]
@@ -66,12 +66,12 @@ class _Epochs:
         return max(self._epochs, default=-1)
 
     def at(self, offset: int) -> int:
-        """Return the epoch of an offset; -1 if the checkpoint does not tell."""
+        """Return the epoch of an offset; -1 if the checkpoint does not have it."""
         place = bisect_right(self._starts, offset)
         return self._epochs[place - 1] if place else -1
 
     def end_of(self, epoch: int) -> int:
-        """Return the offset after the last one of an epoch; -1 if the log has not seen it."""
+        """Return the offset after the last one of an epoch; -1 if the log has not seen the epoch."""
         place = bisect_left(self._epochs, epoch)
         if place == len(self._epochs) or self._epochs[place] != epoch:
             return -1
@@ -103,14 +103,14 @@ class OtherReplica:
         self._places: dict[str, tuple[int, int]] = {}
 
     def fill(self, pieces: Iterable[Piece], ranges: Iterable[DamagedRange]) -> tuple[list[Piece], list[DamagedRange]]:
-        """Take what is lost from the replica.
+        """Take lost batches from the replica.
 
         Args:
-            pieces: what is sound in the log.
-            ranges: what it lacks.
+            pieces: the sound pieces of the log.
+            ranges: the ranges that it lacks.
 
         Returns:
-            The pieces with those of the replica among them, and the ranges with what became of them.
+            The pieces with those of the replica among them, and the ranges with their new states.
         """
         kept, left = list(pieces), list(ranges)
         found: list[DamagedRange] = []
@@ -131,10 +131,10 @@ class OtherReplica:
         return kept, found
 
     def _with_moved(self, pieces: list[Piece], lost: DamagedRange, following: int | None) -> DamagedRange:
-        """Take a batch beside a loss out of the pieces if the replica has it elsewhere: a flipped bit moved it.
+        """Remove a batch beside a loss from the pieces if the replica has it elsewhere: a flipped bit moved it.
 
         Returns:
-            The loss, which now reaches over the offsets that the batch claimed, up to `following` at most.
+            The loss, which now includes the offsets that the batch claimed, up to `following` at most.
         """
         place = _place(pieces, lost)
         after = first_batch(pieces[place]) if place < len(pieces) else None
@@ -159,7 +159,7 @@ class OtherReplica:
     def _is_moved(self, batch: Batch, start: int, end: int | None, *, is_joined: bool) -> bool:
         """Return whether the replica has a batch among some offsets, and not where the log has it.
 
-        If it joins a neighbor in the log, `is_joined`, it has to join one in the replica, too.
+        If the batch joins a neighbor in the log (`is_joined`), it must also join one in the replica.
         """
         if self._verdict(batch) == "same":
             return False
@@ -199,7 +199,7 @@ class OtherReplica:
         return joined((piece for path, batches in inside for piece in spans(path, batches, gaps)), gaps)
 
     def _gaps(self) -> Gaps:
-        """Return the missing offsets that are no cleaner's work, of the segments that were read."""
+        """Return the missing offsets in the segments read so far that are not a cleaner's work."""
         if not self._is_compacted:
             return Gaps(None)
         if self._known_gaps[0] < len(self._surveys):
@@ -212,8 +212,8 @@ class OtherReplica:
     def _is_identified(self, batches: pa.RecordBatch, lost: DamagedRange) -> pa.BooleanArray:
         """Return for each batch whether its epoch is that of its offset in both logs.
 
-        A log that ends in the last epoch it knows may lack later epochs. The replica has these if it has seen that one,
-        up to the loss.
+        A log that ends in the last epoch it knows may lack later epochs. Epochs of the replica that are later count,
+        too, if the replica has seen that last epoch up to the loss.
         """
         known, own = self._epochs, self._own_epochs
         goes_on = lost.end_offset is None and known.end_of(own.highest) >= lost.start_offset
@@ -226,9 +226,9 @@ class OtherReplica:
         return pa.array(found, pa.bool_())
 
     def _is_left_behind(self, after: Batch | None, inside: Iterable[tuple[str, pa.RecordBatch]]) -> bool:
-        """Return whether the replica never saw the epoch behind a loss: what it has before may be of another history.
+        """Return whether the replica never saw the epoch after a loss: its earlier batches may be of another history.
 
-        Such a replica truncates before it goes on (KIP-101).
+        Such a replica truncates its log before it continues (KIP-101).
         """
         epoch = -1 if after is None else self._own_epochs.at(_first(after))
         found = [pc.max(batches["partition_leader_epoch"]).as_py() for _, batches in inside]
@@ -246,7 +246,7 @@ class OtherReplica:
     def _is_anchored(
         self, pieces: Sequence[Piece], place: int, is_before: Verdict | None, is_after: Verdict | None
     ) -> bool:
-        """Return whether both logs have the same batch near a loss, and none that contradicts it is nearer."""
+        """Return whether both logs have the same batch near a loss, without a contradicting one that is nearer."""
         if is_after == "absent":
             is_after = self._nearest(islice(_batches(pieces[place:]), 1, _MOST_COMPARED))
         if is_before == "absent":
@@ -276,7 +276,8 @@ class OtherReplica:
     ) -> Iterator[tuple[str, pa.RecordBatch]]:
         """Yield the headers of the batches that end in offsets [start, end). A log may start amid a batch.
 
-        The last one may begin there and reach over the end, if the replica has the batch behind it, which overlaps it.
+        With `reaches_over`, the last one may begin in the range and end after it: the replica also has the log's batch
+        after the range, which overlaps it.
         """
         limit = self._end_offset if end is None else min(end, self._end_offset)
         for path, batches in self._headers(start):
@@ -311,12 +312,12 @@ class OtherReplica:
 
 
 def _place(pieces: Sequence[Piece], lost: DamagedRange) -> int:
-    """Return the number of the piece behind a loss."""
+    """Return the number of the piece after a loss."""
     return bisect_right(pieces, lost.start_offset, key=lambda piece: piece.next_offset)
 
 
 def _first(batch: Batch) -> int:
-    """Return the first offset that a header tells: a wrapper has its own inside."""
+    """Return the first offset that a header gives. For a wrapper, it is the last offset: the first one is inside."""
     offset: int = batch["last_offset"] if batch["base_offset"] is None else batch["base_offset"]
     return offset
 

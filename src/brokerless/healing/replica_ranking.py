@@ -1,4 +1,4 @@
-"""`Replica`: a directory of a partition; and several of them, the best first, as a controller would choose a leader."""
+"""`Replica`: a directory of a partition; and the ranking of replicas, as a controller would choose a leader."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Replica(NamedTuple):
 
     Attributes:
         log: the log.
-        topic_id: the topic's id; None: it has none that can be read.
+        topic_id: the topic's id; None: it has no readable one.
         state: "", "future" or "stray".
     """
 
@@ -35,31 +35,36 @@ class Replica(NamedTuple):
 
     @property
     def node_id(self) -> int | None:
-        """The node of its disk; None: the disk does not tell."""
+        """The node of its disk; None if the disk does not name one."""
         return node_id_of(self.log.root)
 
     def checkpointed(self, offsets: Mapping[tuple[str, int], int]) -> int | None:
-        """Return the offset that a checkpoint has of it; None: none. It does not describe a stray replica."""
+        """Return its offset in a checkpoint, or None. A checkpoint does not describe a stray replica."""
         return None if self.state == "stray" else offsets.get((self.log.topic or "", self.log.partition or 0))
 
 
 def node_id_of(root: LogDirFiles) -> int | None:
-    """Return the node of a disk; None: it does not tell, or its ids are damaged."""
+    """Return the node of a disk; None if the disk does not name one, or its ids are damaged."""
     with contextlib.suppress(CorruptRecordError):
         return root.node_id
     return None
 
 
 def ranked(replicas: Iterable[Replica], known: Mapping[str, Any] | None = None) -> list[Replica]:
-    """Return replicas, the best first: one in sync, then by the leader epoch.
+    """Return replicas, the best first: an in-sync replica, then by the leader epoch.
 
-    Of replicas with one leader epoch, that with the highest end comes first, and of these, that without gaps of an
-    earlier repair, then the leader, then that with the most records. Those that do not tell their topic's id come last,
-    for they may be of an older topic.
+    Among replicas with the same leader epoch, the order is:
 
-    The metadata's set of replicas in sync counts unless a replica has a later leader epoch. A replica that has lost
-    records since does not count as in sync: one with gaps, with damage at its end, or that ends below the highest high
-    watermark of all.
+    1. the replica with the highest log end offset;
+    2. a replica without gaps of an earlier repair;
+    3. the leader;
+    4. the replica with the most records.
+
+    Replicas without a topic id come last, because they may be of an older topic.
+
+    The in-sync replicas of the metadata count unless a replica has a later leader epoch. A replica that has lost
+    records since does not count as in sync: it has gaps, or damage at its end, or ends below the highest high watermark
+    of all.
 
     Args:
         replicas: the replicas.
@@ -101,7 +106,7 @@ def ranked(replicas: Iterable[Replica], known: Mapping[str, Any] | None = None) 
 
 
 class _Ranked(NamedTuple):
-    """What ranks a replica: see `ranked`."""
+    """The criteria that rank a replica: see `ranked`."""
 
     replica: Replica
     epoch: int
@@ -114,14 +119,14 @@ class _Ranked(NamedTuple):
 
 
 def last_epoch(log: Log, known_epoch: int | None = None) -> int:
-    """Return the leader epoch of the last sound batch, or of a log whose batches are all deleted; -1: there is none.
+    """Return the leader epoch of the last sound batch, or of a log whose batches are all deleted; -1 without any.
 
-    No checksum covers the epoch in a batch. So that of the file of leader epochs counts, if it can be read; without
-    it, no epoch above the one that the metadata know does.
+    No checksum covers the epoch in a batch. So the epoch in the leader epoch checkpoint counts if it can be read.
+    Without it, an epoch above that of the metadata does not count.
 
     Args:
         log: the log.
-        known_epoch: the leader epoch that the metadata know of the partition; None: they do not know it.
+        known_epoch: the leader epoch of the partition in the metadata; None: they do not have it.
     """
     entries: list[LeaderEpoch] = []
     with contextlib.suppress(CorruptRecordError, OSError):
@@ -140,7 +145,7 @@ def last_epoch(log: Log, known_epoch: int | None = None) -> int:
 
 
 def _epoch_of_batches(log: Log) -> int:
-    """Return the leader epoch in the header of the last sound batch; -1: there is none."""
+    """Return the leader epoch in the header of the last sound batch; -1 without any."""
     for segment in reversed(log.segments):
         with contextlib.suppress(CorruptRecordError, UnsupportedFormatError), segment.open() as file:
             epoch, end = _last_epoch(segment.batches_since(file, log.log_end_offset - 1, check_crcs=True))

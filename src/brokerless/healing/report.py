@@ -1,4 +1,4 @@
-"""`RepairReport` and `RescueReport`: what a repair or a rescue did, or would do."""
+"""`RepairReport` and `RescueReport`: the reports of a finished or planned repair or rescue."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
 
 @dataclass(kw_only=True)
 class HealingReport:
-    """What a repair or a rescue did, or what it would do.
+    """The report of a finished or planned repair or rescue.
 
     Attributes:
         output: the directory of the result.
-        ranges: the damaged ranges of offsets, and what became of them.
-        doubts: what else may be lost, and what is not known, a sentence each.
-        left: the findings that are still true of the result.
-        lost_path: the directory with the report, and the bytes that were left out; None: there is none.
-        repaired: what was done to the files of each partition that was not sound, by its name.
+        ranges: the damaged ranges of offsets, with their states in the result.
+        doubts: other possible losses and uncertainties, a sentence each.
+        left: the findings that still apply to the result.
+        lost_path: the directory with the report, and the bytes that were left out; None: no directory was written.
+        repaired: the steps taken on the files of each faulty partition, by its name.
     """
 
     output: str
@@ -38,16 +38,16 @@ class HealingReport:
 
     @property
     def is_clean(self) -> bool:
-        """Whether the result has no error and no warning."""
+        """True if the result has no error and no warning."""
         return all(finding.severity == "note" for finding in self.left)
 
     @property
     def is_whole(self) -> bool:
-        """Whether nothing is lost, suspect or in doubt, and no error or warning is left."""
+        """True if nothing is lost, suspect or in doubt, and no error or warning is left."""
         return self.is_clean and not self.doubts and all(one.state == "recovered" for one in self.ranges)
 
     def to_dict(self) -> dict[str, object]:
-        """Return it as a dict for JSON."""
+        """Return the report as a dict for JSON."""
         return {of.name: _plain(getattr(self, of.name)) for of in fields(self)}
 
 
@@ -69,21 +69,21 @@ RECOVERED = "recovered as by a broker that starts"
 
 @dataclass(kw_only=True)
 class RepairReport(HealingReport):
-    """What a repair did, or what it would do.
+    """The report of a finished or planned repair.
 
     Attributes:
         path: the damaged log directory or partition directory.
-        output: where the repaired one is: another directory, or the same.
-        ranges: the damaged ranges of offsets, and what became of them.
-        doubts: what is not known of transactions, leader epochs and deleted records, a sentence each.
-        left: the findings that are still true of the result.
+        output: the repaired directory: another one, or the same.
+        ranges: the damaged ranges of offsets, with their states in the result.
+        doubts: uncertainties about transactions, leader epochs and deleted records, a sentence each.
+        left: the findings that still apply to the result.
         lost_path: the directory with the bytes that were left out, and the report; None: nothing was, or a dry run.
-        repaired: what was done to the files of each partition that was not sound, by its name.
-        partitions: how many partitions were looked at.
+        repaired: the steps taken on the files of each faulty partition, by its name.
+        partitions: the number of partitions that were checked.
         checkpoints: the checkpoints of the log directory that were damaged, and are written again.
         left_alone: why a partition is left as it is, by its name.
-        left_out: why a replica that was on its way here is left out, by its directory.
-        findings: how many findings of each code there were in the partitions.
+        left_out: why a replica that was being moved here is left out, by its directory.
+        findings: the number of findings of each code in the partitions.
 
     >>> import brokerless as bl
     >>> bl.repair(SAMPLE_DIR, dry_run=True).ranges
@@ -99,18 +99,18 @@ class RepairReport(HealingReport):
 
     @property
     def recovered(self) -> list[str]:
-        """The partitions of which no more was done than a broker does that starts."""
+        """The partitions in which the repair did only what a starting broker does."""
         return [name for name, done in self.repaired.items() if done == [RECOVERED]]
 
 
 class MissingPartition(NamedTuple):
-    """A partition of the cluster that is not, or not surely, on the disks as a whole.
+    """A partition of the cluster that is not, or not certainly, complete on the disks.
 
     Attributes:
         topic: the topic.
         partition: the partition.
-        reason: what is missing, and how that is known.
-        is_gone: whether no disk has any of it that can be used: it starts empty.
+        reason: the missing part, and the evidence.
+        is_gone: whether no disk has a usable part of it: it starts empty.
         offset: the offset from which on records may be missing; None: it is not known.
     """
 
@@ -123,24 +123,24 @@ class MissingPartition(NamedTuple):
 
 @dataclass(kw_only=True)
 class RescueReport(HealingReport):
-    """What a rescue did, or what it would do.
+    """The report of a finished or planned rescue.
 
     Attributes:
         output: the directory of the result.
-        ranges: the damaged ranges of offsets, and what became of them.
-        doubts: what else may be lost, and what is not known, a sentence each: transactions that may have been
-            committed, changes of the metadata, logs that cannot be checked.
-        left: the findings that are still true of the result.
+        ranges: the damaged ranges of offsets, with their states in the result.
+        doubts: other possible losses and uncertainties, a sentence each: transactions that may have been committed,
+            changes of the metadata, logs that cannot be checked.
+        left: the findings that still apply to the result.
         lost_path: the directory with the report; None for a dry run.
-        repaired: what was done to the files of each partition that was not sound, by its name.
+        repaired: the steps taken on the files of each faulty partition, by its name.
         nodes: the log directory of each node.
         cluster_id: the id of the new cluster.
-        metadata: where the metadata come from; None: there are none, and topics are known by their directories only.
-        topics: how many partitions each topic has.
+        metadata: the source of the metadata; None: no disk has any, and topics are known by their directories only.
+        topics: the number of partitions of each topic.
         chosen: the directory that each partition's records come from, by the partition's name.
-        missing: the partitions that are not, or not surely, whole.
-        notes: what else is not as it was, a sentence each.
-        ended: for each partition with such, by its name, the transactions that were open at the moment of a cut.
+        missing: the partitions that are not, or not certainly, complete.
+        notes: other differences from the old cluster, a sentence each.
+        ended: the transactions that were open at the time of a cut, by partition name, for partitions that had any.
     """
 
     nodes: dict[int, str] = field(default_factory=dict)
@@ -154,5 +154,5 @@ class RescueReport(HealingReport):
 
     @property
     def is_whole(self) -> bool:
-        """Whether nothing is lost, missing or in doubt, and no error or warning is left."""
+        """True if nothing is lost, missing or in doubt, and no error or warning is left."""
         return super().is_whole and not self.missing

@@ -1,11 +1,11 @@
 """`rescue`: log directories that a new KRaft cluster starts on, from whatever disks of an old one are left.
 
-1. The newest metadata on any disk say which topics there are, with their settings, and everything else that the
-   controllers knew (`surviving_metadata`). Without metadata, the directories' names and `partition.metadata` do.
+1. The newest metadata on any disk give the topics, their settings, and everything else that the controllers knew
+   (`surviving_metadata`). Without metadata, the directories' names and `partition.metadata` give the topics.
 2. For each partition the best replica is chosen (`found_topics`): one in sync, then by the leader epoch of its last
-   batch, then by its end. What is damaged or missing in it comes from the others (`salvage`).
-3. Each node gets a directory with its partitions, and the metadata as the file, or the log, that a new cluster starts
-   with (`new_cluster`): the first controller loads it, and brokers find their partitions in place.
+   batch, then by its end. Damaged and missing records come from the others (`salvage`).
+3. Each node gets a directory with its partitions and the metadata (`new_cluster`). These are a file or a log that a new
+   cluster starts with: the first controller loads it, and brokers find their partitions in place.
 
 Everything is built under a name that a broker would delete, checked, and published by one rename.
 """
@@ -69,30 +69,30 @@ def rescue(
 ) -> RescueReport:
     """Make log directories that a new KRaft cluster starts on, from any disks of an old cluster.
 
-    The disks are only read. Topics keep their ids, settings and records; consumer groups and transactions go on, for
-    their topics are kept, too. Access rights, quotas, users, tokens and features stay as the newest surviving metadata
-    have them.
+    The disks are only read. Topics keep their ids, settings and records. Consumer groups and transactions continue,
+    because their topics are kept, too. Access rights, quotas, users, tokens and features stay as the newest surviving
+    metadata have them.
 
     Args:
         disks: log directories of any brokers and controllers of one cluster, also with ZooKeeper.
         output: the new directory: of the node, or with a directory `node-<id>` for each of several; None: with
             `dry_run`.
-        nodes: the ids of the nodes that there will be; None: one, with the lowest id of a node on the disks.
+        nodes: the ids of the new nodes; None: one node, with the lowest id of a node on the disks.
         voters: the controllers among the nodes, as "1@host1:9093,2@host2:9093": the metadata log names them (KIP-853).
             None: the configuration of the nodes does, in `controller.quorum.voters`.
         cluster_id: the id of the new cluster; None: the old one. Give another id to a copy that may meet the old one.
-            If the disks disagree, because an id is damaged, it says which one is right.
+            If the disks disagree, because an id is damaged, this is the right one.
         release: the release of Kafka whose features the cluster starts with; None: as before. Clusters with ZooKeeper,
             and metadata of releases before 3.7, have no level that can be kept: then 4.0. With a release, metadata
             records that are not understood are left out.
-        topics: only these topics; None: all. Groups and open transactions go on only if `__consumer_offsets` and
+        topics: only these topics; None: all. Groups and open transactions continue only if `__consumer_offsets` and
             `__transaction_state` are among them.
         rename: new names of topics. They get new ids, and groups start anew on them.
         as_of: cut the records as they were at this time, each transaction as a whole or not at all.
         convert: write messages of formats 0 and 1, of brokers before 0.11, in format 2.
-        lost_path: the new directory for the report; by default the name of the result with ".lost" behind it, and
-            a number if that exists.
-        dry_run: change nothing, and return what would be done.
+        lost_path: the new directory for the report; by default the name of the result with ".lost" added, and a number
+            if that exists.
+        dry_run: change nothing, and return the report of the planned rescue.
         progress: called with the name of a log, and the bytes of it that were checked or written since the last
             call, from any thread.
 
@@ -152,7 +152,7 @@ def rescue(
 
 
 def _check_free(target: str) -> None:
-    """Refuse a place that is taken before hours of work."""
+    """Refuse an existing target early, before hours of work."""
     disk.check_local(target)
     if storage.exists(target):
         raise FileExistsError(errno.EEXIST, "exists: the result needs a new path", target)
@@ -165,7 +165,7 @@ class _NewNodes:
     """The directories of the new nodes, as they are written.
 
     Args:
-        plan: what will be in them.
+        plan: the plan of the rescue.
     """
 
     def __init__(self, plan: RescuePlan) -> None:
@@ -217,7 +217,7 @@ class _NewNodes:
                 copy.publish()
 
     def _logs(self) -> Iterator[Log]:
-        """Yield all replicas of the topics, also those that are not taken: their producers may be back."""
+        """Yield all replicas of the topics, also unused ones: their producers may return."""
         for topic in self._plan.topics.values():
             yield from topic.logs
 
@@ -292,7 +292,7 @@ class _NewNodes:
         return log.log_start_offset, first, end
 
     def _look_at(self, directory: str, topic: str) -> None:
-        """Take what a new partition's batches tell of producers and formats."""
+        """Collect the highest producer id and old message formats from a new partition's batches."""
         log = Log(directory)
         found = of_headers(log)
         self._highest = max(self._highest, found.producer_id)
@@ -305,10 +305,10 @@ class _NewNodes:
             self._plan.report.doubts += [note for note in notes if note not in self._plan.report.doubts]
 
     def _cut(self, until: int, to: str) -> None:
-        """Cut the records of all nodes at a moment, so that each transaction is whole or absent.
+        """Cut the records of all nodes at one time, so that each transaction is whole or absent.
 
-        Kafka's own topics are cut, too: groups go on as they did then. Before the metadata are written, no other node
-        is known that could have replicas.
+        Kafka's own topics are cut, too: groups continue from their state at that time. The metadata are written later,
+        so no other node that could have replicas is known yet.
         """
         nodes = [node for node in self._plan.nodes if self._topics_of(node)]
         if not nodes:
@@ -344,7 +344,7 @@ class _NewNodes:
                 )
 
     def _topics_of(self, node: int) -> set[str]:
-        """Return the new names of the topics of which a node has records."""
+        """Return the new names of the topics that have records on a node."""
         return {
             self._plan.new_name(one.topic)
             for one in self._plan.partitions

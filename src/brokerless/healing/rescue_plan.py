@@ -1,4 +1,4 @@
-"""`RescuePlan`: the nodes of a new cluster, and what each partition of theirs is made of."""
+"""`RescuePlan`: the nodes of a new cluster, and the sources of each of their partitions."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ if TYPE_CHECKING:
 
 
 class KeptReplica(NamedTuple):
-    """What is kept of a partition.
+    """The replica that a partition is built from.
 
     Attributes:
-        replica: the best replica that can be used.
-        repair: what can be kept of it.
+        replica: the best usable replica.
+        repair: the plan for its log.
         epoch: the leader epoch of its last batch.
     """
 
@@ -67,18 +67,18 @@ class KeptReplica(NamedTuple):
 
 @dataclass
 class RescuedPartition:
-    """A partition of the new cluster: its topic as it was, its nodes, and what is kept of it, if anything.
+    """A partition of the new cluster: its topic in the old one, its nodes, and the replica that it is built from.
 
     Attributes:
         topic: its topic.
         number: its number.
         replicas: its nodes.
         log_start_offset: the highest start in a checkpoint of any replica: records below it are deleted.
-        kept: what is kept of it; None: nothing is.
-        unread: the replicas that cannot be read, and why, a sentence each.
-        hidden: the replicas that had more than is kept, a sentence each.
+        kept: the replica that it is built from; None: nothing is kept.
+        unread: a sentence for each replica that cannot be read, with the reason.
+        hidden: a sentence for each replica that had more records than are kept.
         live: the nodes of the replicas that can be read up to their end.
-        doubts: what is not known, a sentence each.
+        doubts: the uncertainties, a sentence each.
     """
 
     topic: FoundTopic
@@ -104,7 +104,7 @@ def _check_readable(log: Log) -> None:
     """Open each segment.
 
     Raises:
-        OSError: one cannot be opened, or read.
+        OSError: a segment cannot be opened or read.
     """
     for segment in log.segments:
         with segment.open() as file:
@@ -112,11 +112,11 @@ def _check_readable(log: Log) -> None:
 
 
 def _hidden(log: Log, kept: Log | None, end: int) -> str:
-    """Return what tells that a replica had records behind those that are kept; "": nothing does.
+    """Return the evidence that a replica had records after those that are kept; "" without any.
 
     Args:
         log: the replica.
-        kept: the log that is taken; None: it is this one.
+        kept: the log that is used; None: it is this one.
         end: the offset after the last record that is kept.
     """
     expected = log.files.expected_end
@@ -138,7 +138,7 @@ def _hidden(log: Log, kept: Log | None, end: int) -> str:
 
 
 def _lost_before(repair: LogRepair) -> list[DamagedRange]:
-    """Return what an earlier repair lost of a log, and no other replica has either."""
+    """Return the ranges of a log that an earlier repair lost, and that no other replica has either."""
     log = repair.log
     known: list[tuple[int, int]] = []
     with contextlib.suppress(CorruptRecordError, OSError):
@@ -166,18 +166,18 @@ def _check_names(rename: Mapping[str, str], topics: Mapping[str, FoundTopic]) ->
 
 @dataclass(kw_only=True)
 class RescuePlan:
-    """What a rescue will do. Printed, it has a line for each step.
+    """The plan of a rescue. Printed, it has a line for each step.
 
     A step has the verb of `log_repair.Step`, or "cut" or "convert" for a partition that is first written, then changed.
 
     Attributes:
-        report: what will have been done.
+        report: the report of the planned rescue.
         roots: the disks.
         at_rest: the files that nobody may change meanwhile: the plan holds only for these.
-        nodes: the nodes that there will be.
+        nodes: the nodes of the new cluster.
         voters: the controllers among them that the metadata log names, each with its host and port.
         rename: new names of topics.
-        until: the moment to cut the records at, in ms since the epoch; None: nothing is cut.
+        until: the time at which the records are cut, in ms since the epoch; None: nothing is cut.
         converts: whether messages of formats 0 and 1 are written in format 2.
         topics: the topics of the new cluster, by their old names.
         partitions: their partitions.
@@ -301,7 +301,7 @@ class RescuePlan:
         return self.rename.get(topic.name, topic.name)
 
     def new_id(self, topic: FoundTopic) -> str:
-        """Return the id of a topic in the new cluster: with a new name a new one, the same on all nodes."""
+        """Return the id of a topic in the new cluster. A renamed topic gets a new id, the same on all nodes."""
         return self._new_ids.get(topic.name, topic.topic_id)
 
     @cached_property
@@ -324,7 +324,7 @@ class RescuePlan:
         return self.cluster.records(topics, self.directory_ids, highest_producer_id)
 
     def metadata_files(self, directory: str) -> list[str]:
-        """Return the paths of the metadata that a node starts with: the records, then the voters if they are apart."""
+        """Return the paths of the metadata that a node starts with: the records, then a file of voters if separate."""
         if self.cluster.starts_with_log:
             return [first_snapshot(directory)]
         return [f"{directory}/{checkpoints.BOOTSTRAP}", *([formatted_snapshot(directory)] if self.voters else [])]
@@ -360,7 +360,7 @@ class RescuePlan:
                 yield directory, Step("write", file, b"", "the new cluster starts with it")
 
     def foreseen(self) -> Iterator[Finding]:
-        """Yield what a check of the result would find, as far as the sources tell."""
+        """Yield the findings that a check of the result would have, as far as the sources show them."""
         kept = {
             (self.new_name(one.topic), one.number): one.kept.repair for one in self.partitions if one.kept is not None
         }
@@ -381,7 +381,7 @@ class RescuePlan:
         return "\n".join(f"{directory}: {step}" for directory, step in self.steps())
 
     def _note_fork(self, others: set[str]) -> None:
-        """Note what a copy of some topics lacks, or one under other names."""
+        """Note the parts that a copy of some topics, or a copy under other names, lacks."""
         notes = self.report.notes
         if OFFSETS_TOPIC in others:
             notes.append(f"groups start anew: {OFFSETS_TOPIC} is not among the topics")
@@ -395,7 +395,7 @@ class RescuePlan:
             )
 
     def _examine(self, one: RescuedPartition) -> None:
-        """Find what can be kept of a partition: of the best replica that can be used, with the help of the others."""
+        """Plan a partition from its best usable replica, with the help of the others."""
         replicas = []
         config = self.cluster.config_of(one.topic)
         for replica in ranked(one.topic.replicas.get(one.number, ()), one.known):
@@ -444,7 +444,7 @@ class RescuePlan:
             self._compare(one, one.kept, replicas)
 
     def _salvage(self, one: RescuedPartition, replica: Replica, others: list[Log], config: TopicConfig) -> LogRepair:
-        """Find what can be kept of a replica, without the help of those that cannot be read."""
+        """Plan the repair of a replica, without the help of replicas that cannot be read."""
         log = replica.log
         known = None if replica.state == "stray" else known_start(log)
         first = log.segments[0].base_offset if log.segments else 0
@@ -470,7 +470,7 @@ class RescuePlan:
         return find(readable)
 
     def _compare(self, one: RescuedPartition, kept: KeptReplica, replicas: Iterable[Replica]) -> None:
-        """Find the replicas that had more than is kept, as far as their files tell, and those that are whole."""
+        """Find the complete replicas, and those that had more records than are kept, as far as their files show it."""
         end = kept.repair.end_offset
         if kept.replica.topic_id is None and one.topic.has_id:
             one.doubts.append(
@@ -497,7 +497,7 @@ class RescuePlan:
                 one.live.add(replica.node_id)
 
     def _report_all(self) -> None:
-        """Add the partitions to the report, and what the new cluster cannot keep."""
+        """Add the partitions to the report, and the things that the new cluster cannot keep."""
         # By disk and node: the partitions that have batches of its, although the metadata do not name it.
         unassigned: dict[tuple[str, int], list[str]] = {}
         for one in self.partitions:
@@ -565,7 +565,7 @@ class RescuePlan:
             result.missing.append(MissingPartition(one.topic.name, one.number, reason, False, found.end_offset))
 
     def _gone(self, one: RescuedPartition) -> MissingPartition:
-        """Return what is said of a partition of which nothing is kept."""
+        """Return the report entry of a partition from which nothing is kept."""
         why = "no disk has it: it starts empty at offset 0"
         if one.unread:
             why = (
@@ -577,7 +577,7 @@ class RescuePlan:
         return MissingPartition(one.topic.name, one.number, why, True)
 
     def _to_be_deleted(self, one: RescuedPartition) -> list[str]:
-        """Return the directories of a partition that a broker has renamed, and not deleted yet."""
+        """Return the directories of a partition that a broker has renamed for deletion, but not deleted yet."""
         found = []
         for root in self.roots:
             for name in storage.list_subdirectories(root.path):

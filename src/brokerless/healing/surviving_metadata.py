@@ -2,12 +2,16 @@
 
 Each controller, and each broker, has a copy of the metadata log. The copy that goes furthest counts: by the leader
 epoch of its last sound batch, then by its end. A copy counts up to its damage. A damaged snapshot does not count: an
-older one and the log behind it may say the same.
-A log that is empty or gone, or ends before its other files say, is no sound copy: nor is one that ends below its
-newest snapshot, for a controller makes snapshots of what its log has.
+older one and the log after it may have the same records.
 
-With sound copies of most voters nothing is in doubt: what was committed is on one of them, and so in the copy that goes
-furthest, as in an election of these voters.
+These logs are no sound copies:
+
+- an empty or missing log;
+- a log that ends before the end in its other files;
+- a log that ends below its newest snapshot, because a controller makes snapshots of records in its log.
+
+With sound copies of most voters, nothing is in doubt. Every committed record is on one of them, and so in the copy that
+goes furthest, as in an election of these voters.
 """
 
 from __future__ import annotations
@@ -43,7 +47,7 @@ class SurvivingImage(MetadataImage):
 
     Attributes:
         of_new_types: records of types that are not known, in order.
-        lost_meaning: why other records are not understood: a known type has a version of a later release.
+        lost_meaning: why other records are not understood: a later release wrote a newer version of a known type.
     """
 
     def __init__(self) -> None:
@@ -53,7 +57,7 @@ class SurvivingImage(MetadataImage):
         self._records: dict[_Key, bytes] = {}
 
     def not_understood(self, why: str, record: bytes, *, is_of_new_type: bool, is_malformed: bool) -> None:
-        """Keep a record of a new type. Of others only the reason is kept."""
+        """Keep a record of a new type. For other records, keep only the reason."""
         super().not_understood(why, record, is_of_new_type=is_of_new_type, is_malformed=is_malformed)
         if is_of_new_type:
             self.of_new_types.append(record)
@@ -61,7 +65,7 @@ class SurvivingImage(MetadataImage):
             self.lost_meaning[why] = self.lost_meaning.get(why, 0) + 1
 
     def replayed(self, name: str, value: dict[str, Any], record: bytes) -> None:
-        """Keep the latest record of each thing."""
+        """Keep the latest record of each object."""
         key = _KEYS[name](value) if name in _KEYS else None
         if key is not None:
             self._records.pop(key, None)
@@ -73,11 +77,11 @@ class SurvivingImage(MetadataImage):
         return set(self._voters)
 
     def feature_level(self, name: str) -> int:
-        """Return the level of a feature; 0: it is off."""
+        """Return the level of a feature; 0 if it is off."""
         return self._features.get(name, 0)
 
     def features(self) -> list[bytes]:
-        """Return the records of the features, metadata.version first: it says how to read the others."""
+        """Return the records of the features, metadata.version first: it determines the meaning of the others."""
         keys = sorted(
             (key for key in self._records if key[0] == "feature" and key[1] in self._features),
             key=lambda key: key[1] != "metadata.version",
@@ -96,7 +100,7 @@ class SurvivingImage(MetadataImage):
                     yield key[2], key[3], value, record
 
     def others(self) -> Iterator[bytes]:
-        """Yield the records of settings but those of topics and brokers, of access rights, quotas, users and tokens."""
+        """Yield the records of access rights, quotas, users, tokens, and settings of neither topics nor brokers."""
         for key, record in self._records.items():
             if key[0] == "config":
                 value = self._configs.get(key[1:3], {}).get(key[3])
@@ -112,7 +116,7 @@ class SurvivingImage(MetadataImage):
 
 
 def is_above(value: str | None, most: int) -> bool:
-    """Return whether the text of a setting is a number above another one. Anything may be in damaged metadata.
+    """Return whether the text of a setting is a number above another one. Damaged metadata may contain any text.
 
     >>> is_above("2", 1), is_above("9" * 9999, 1), is_above("two", 1), is_above(None, 1)
     (True, True, False, False)
@@ -143,10 +147,10 @@ class SurvivingMetadata(NamedTuple):
     Attributes:
         path: the metadata log, or the file that a new cluster starts with.
         image: the metadata.
-        epoch: the leader epoch of its last batch; -1: there is none.
+        epoch: the leader epoch of its last batch; -1 without any.
         offset: the offset after the last record; -1 for a cluster that has not started.
-        doubts: why some of what the cluster knew may be missing, a sentence each.
-        notes: what else is wrong with the copies, a sentence each.
+        doubts: why some of the cluster's metadata may be missing, a sentence each.
+        notes: the other faults of the copies, a sentence each.
     """
 
     path: str
@@ -162,10 +166,10 @@ def surviving_metadata(roots: Iterable[LogDirFiles], unread: list[str] | None = 
 
     Args:
         roots: the directories.
-        unread: gets why copies cannot be read, a sentence each, if there is no other.
+        unread: receives the reasons why copies cannot be read, a sentence each, if no other copy exists.
 
     Returns:
-        The metadata; None: no directory has any that can be read.
+        The metadata; None if no directory has readable ones.
     """
     read: list[_Copy] = []
     notes: list[str] = []
@@ -201,11 +205,11 @@ class _Copy(NamedTuple):
         path: its directory, or the file that a new cluster starts with.
         node_id: the node that wrote it; None: not known.
         image: the metadata after its last sound record.
-        voters: the controllers that elect their leader, as far as the copy tells.
-        is_whole: False if its records begin behind the start of the log, without a readable snapshot before them.
+        voters: the controllers that elect their leader, as far as the copy has them.
+        is_whole: False if its records begin after the start of the log, without a readable snapshot before them.
         epoch: the leader epoch of its last sound record; -1 for a cluster that has not started.
         offset: the offset after it; -1 for a cluster that has not started.
-        damage: what is wrong with it; "": nothing is.
+        damage: its faults; "" without any.
         is_end_known: whether it has all records that its node had.
     """
 
@@ -226,7 +230,7 @@ class _Copy(NamedTuple):
 
 
 def _read(root: LogDirFiles, notes: list[str]) -> _Copy | None:
-    """Read the metadata in a log directory; None: it has none. Notes get why its log does not count."""
+    """Read the metadata in a log directory; None if it has none. Notes receive the reason if its log does not count."""
     node_id = None
     with suppress(CorruptRecordError):
         node_id = root.node_id
@@ -303,7 +307,7 @@ def _read_log(log: Log, node_id: int | None) -> _Copy:
 
 
 def _behind(log: Log, end: int) -> str:
-    """Return what tells that a sound log went on; "": nothing does."""
+    """Return the evidence that a sound log continued after `end`; "" without any."""
     expected = log.files.expected_end
     if expected is not None and expected.offset > end:
         return f"it ends at offset {end}; {', '.join(expected.sources)}"
@@ -316,13 +320,13 @@ def _behind(log: Log, end: int) -> str:
 
 
 def _lost_behind(log: Log, node_id: int | None, epoch: int, snapshot: int | None) -> str:
-    """Return what tells that a log without damage lacks its end; "": nothing does.
+    """Return the evidence that a log without damage lacks its end; "" without any.
 
     Args:
         log: the log.
         node_id: the node that wrote it; None: not known.
         epoch: the leader epoch of its last record.
-        snapshot: the end offset of its newest sound snapshot; None: there is none.
+        snapshot: the end offset of its newest sound snapshot, or None.
     """
     end = log.files.extent.next_offset
     if snapshot is not None and not log.segments and has_started(log.root.path):
@@ -337,7 +341,7 @@ def _lost_behind(log: Log, node_id: int | None, epoch: int, snapshot: int | None
 
 
 def _sound_end(log: Log, start: int, epoch: int) -> tuple[int, int, str]:
-    """Return where the batches from an offset on end, the epoch of the last one, and the damage or gap behind it."""
+    """Return the end of the batches from an offset on, the epoch of the last one, and the damage or gap after it."""
     end = start
     columns = ("base_offset", "last_offset", "partition_leader_epoch", "is_valid")
     for segment in log.segments:
@@ -364,7 +368,7 @@ def _sound_end(log: Log, start: int, epoch: int) -> tuple[int, int, str]:
 
 
 def _voters_of_quorum_state(log: Log) -> set[int]:
-    """Return the voters in the file `quorum-state`. Without them in the log, the quorum is one of the configuration."""
+    """Return the voters in the file `quorum-state`. If the log has no voters, the configuration defines the quorum."""
     with suppress(ValueError, TypeError, KeyError, OverflowError):
         return {int(voter["voterId"]) for voter in _quorum_state(log)["currentVoters"]}
     return set()

@@ -47,7 +47,7 @@ def write_partition(
         log_start_offset: as the checkpoint has it; None: it does not name the log.
         high_watermark: the same.
         first_dirty_offset: the cleaner's checkpoint; the same.
-        links: link whole segments but the last in place of copying them, where the file system can.
+        links: link all whole segments except the last instead of copying them, if the file system can.
         progress: called with the bytes that were written.
 
     Raises:

@@ -11,7 +11,7 @@ Modules:
     unlikely_times.py          timestamps of the future, or in another unit than ms
     end_offsets.py             the log end offset at past times
     aborted_transactions.py    aborted and open transactions, found by their markers
-    defect.py                  what is wrong at one place of a log, and which offsets it costs
+    defect.py                  a fault at one place of a log, and the offsets that it costs
     survey.py                  sound and damaged ranges of a segment, and the offsets lost between them
-    expected_end.py            where a log should end according to the files around it
+    expected_end.py            the end that a log should have according to the files around it
 """

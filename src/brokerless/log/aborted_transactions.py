@@ -71,7 +71,7 @@ class Transactions(NamedTuple):
     Attributes:
         aborted: the aborted ones.
         open: those without a marker: (producer_id, first_offset).
-        first_unstable_offset: the start of the first open one; None if there is none.
+        first_unstable_offset: the start of the first open one, or None.
         doubts: those in doubt.
     """
 
@@ -366,8 +366,11 @@ def _past_damage(
 def _may_hide_marker(file: storage.File, defect: Defect, *, is_alone: bool) -> bool:
     """Return whether damage may hide a transaction's marker.
 
-    It hides none if no offset is missing, or if it is a single batch that is larger than a marker. Nor does it if it is
-    a moved batch that is no marker, and no other batch of the segment was moved (`is_alone`).
+    It hides none in these cases:
+
+    - No offset is missing.
+    - The damage is a single batch that is larger than a marker.
+    - The damage is a moved batch that is no marker, and no other batch of the segment was moved (`is_alone`).
     """
     if defect.end_offset is not None and defect.end_offset <= defect.start_offset:
         return False

@@ -1,4 +1,4 @@
-"""`Defect`: what is wrong at one place of a log, and which offsets it costs."""
+"""`Defect`: a fault at one place of a log, and the offsets that it costs."""
 
 from __future__ import annotations
 

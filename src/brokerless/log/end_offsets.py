@@ -1,4 +1,4 @@
-"""The log end offset at past times, from time index entries and the batch headers behind them."""
+"""The log end offset at past times, from time index entries and the batch headers after them."""
 
 from __future__ import annotations
 

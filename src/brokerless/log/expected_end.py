@@ -45,7 +45,7 @@ class ExpectedEnd(NamedTuple):
 
     @property
     def doubt(self) -> str:
-        """What the files say if records may be lost, as text without the name of the log."""
+        """The claim of the files, as text without the name of the log, for a log that may have lost records."""
         then = "after a crash, or in a copy of a running broker's files, they may be ahead of the log"
         return f"ends at {self.end_offset}; {', '.join(self.sources)}: {then}"
 
@@ -54,12 +54,12 @@ class ExpectedEnd(NamedTuple):
 
 
 class LoneClaim(NamedTuple):
-    """The last batch of a log, where only its own base offset says where it belongs: no checksum covers that.
+    """The last batch of a log, placed by nothing but its own base offset, which no checksum covers.
 
     Attributes:
         base_offset: the first offset that it claims.
         end_offset: the offset after the batch before it.
-        position: where it lies in the last segment.
+        position: its byte position in the last segment.
         expected_end: the highest offset in between that another file gives as an end of the log; None: no file does.
             Then the batch was moved: no log ends amid a gap.
     """
@@ -83,7 +83,7 @@ class EndEvidence(NamedTuple):
     epoch_starts: Sequence[int]
 
     def above(self, end_offset: int, *, name: str, is_certain: bool) -> ExpectedEnd | None:
-        """Return the highest end offset above `end_offset`; None if there is none."""
+        """Return the highest end offset above `end_offset`, or None."""
         ends = self._ends()
         if is_certain and self.corroborated_end is not None:
             # No log has an epoch that begins above its end.
@@ -111,15 +111,15 @@ class EndEvidence(NamedTuple):
     def lone_claim(
         self, end_offset: int, last: Mapping[str, Any] | None, recorded: Iterable[tuple[int, int]]
     ) -> LoneClaim | None:
-        """Return the last batch if offsets are missing before it and no file knows of its own.
+        """Return the last batch if offsets are missing before it, and no file confirms its own offsets.
 
-        A cleaner leaves the active segment alone, but a follower's has what the leader's cleaner left: in a compacted
-        log, the batch may well be right. What other files know is where a batch ended: a batch that begins below and
-        ends above contradicts them.
+        A cleaner leaves the active segment alone. But the active segment of a follower has the records that the
+        leader's cleaner left, so in a compacted log the batch may well be right. Other files know offsets at which a
+        batch ended. A batch that begins below such an offset and ends above it contradicts them.
 
         Args:
             end_offset: the offset after the batch before it.
-            last: the fields of its header; None: there is none.
+            last: the fields of its header; None: the log has no such batch.
             recorded: the ranges of offsets that earlier repairs lost.
         """
         if last is None or last["magic"] < 2 or last["base_offset"] <= end_offset:

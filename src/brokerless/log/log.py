@@ -184,12 +184,12 @@ class Log:
 
     @property
     def high_watermark(self) -> int | None:
-        """The last checkpointed high watermark; None if there is none. It may lie outside the present log."""
+        """The last checkpointed high watermark, or None. It may lie outside the present log."""
         return self.files.high_watermark
 
     @property
     def recovery_point(self) -> int | None:
-        """The last checkpointed recovery point: the first offset that may not be flushed. None if there is none."""
+        """The last checkpointed recovery point, or None: the first offset that may not be flushed."""
         return self.files.recovery_point
 
     @cached_property
@@ -217,15 +217,15 @@ class Log:
 
         Args:
             start_offset: the first offset to read. The default, "earliest", is the lowest offset in this directory:
-                a note tells which offsets are in remote storage. "latest" is the end of the visible log.
+                a note names the offsets in remote storage. "latest" is the end of the visible log.
             end_offset: the offset to stop before. "latest" is the log end offset, "high-watermark" the checkpointed
                 high watermark. The default is "high-watermark" while a live broker holds the directory's lock and
                 has checkpointed one, because records above it may still be truncated. Otherwise it is "latest".
             start_timestamp: start at the first record with this time or a later one, by the broker's look-up (ms
-                since 1970, a datetime or ISO 8601 text; UTC by default); at the log end if there is none. The read
-                includes damage directly before that record, because it may hide records of that time.
-            end_timestamp: stop before the first record with this time or a later one; at the log end if there is
-                none. If offsets are given, too, the narrower range counts.
+                since 1970, a datetime or ISO 8601 text; UTC by default); at the log end if no record is that late. The
+                read includes damage directly before that record, because it may hide records of that time.
+            end_timestamp: stop before the first record with this time or a later one; at the log end if no record is
+                that late. If offsets are given, too, the narrower range counts.
             isolation_level: "read_uncommitted", or "read_committed" to skip aborted transactions and stop at the
                 last stable offset.
             target_bytes: the approximate number of file bytes in a split; None: whole files.

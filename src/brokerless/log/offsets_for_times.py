@@ -123,7 +123,7 @@ def since(files: PartitionFiles, timestamp: int, *, skips: bool, as_broker: bool
         files: the partition's files.
         timestamp: ms since the epoch.
         skips: pass over damage. Otherwise damage is an error if it may hide the answer: directly before the answer, or
-            at the log's end if there is none. Timestamps rise in most logs; in the others, earlier damage may have
+            at the log's end without an answer. Timestamps rise in most logs; in the others, earlier damage may have
             hidden another answer.
         as_broker: look into one segment only, as a broker does: the first one that is late enough. It may have no such
             record, if its latest ones are below the log start, or if it has no timestamps and its file is late.

@@ -10,10 +10,10 @@ The segments, the checkpoints, the producer snapshots and the indexes each know 
 | `expected_end` | the highest end offset in other files, if the log ends below it |
 | `lost_at_end` | the records certainly lost: `damage_at_end`, or up to an `expected_end` that is certain |
 | `corroborated_end` | the end offset on which the recovery point and the newest snapshot agree after a clean shutdown |
-| `lone_claim` | the last batch, if offsets are missing before it and no other file knows of its own |
+| `lone_claim` | the last batch, if offsets are missing before it and no other file confirms its own offsets |
 | `exceeded_end` | the end of the log, if the last batch reaches beyond it: its base offset was changed |
 
-For what the other files are worth after a clean shutdown and after a crash, see expected_end.py.
+For the reliability of the other files after a clean shutdown and after a crash, see expected_end.py.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ class PartitionFiles:
 
     @cached_property
     def _unlimited_extent(self) -> Extent:
-        """Where the last segment ends, as far as batches go on."""
+        """The end of the last segment by its batches alone: no other file limits their offsets."""
         return self.segments[-1].extent(is_clean=self.root.is_clean)
 
     @cached_property
@@ -192,7 +192,7 @@ class PartitionFiles:
 
     @property
     def lost_at_end(self) -> Defect | None:
-        """The records certainly lost at the end: by damage, or since the log ends below where it was closed."""
+        """The records certainly lost at the end: by damage, or because the log ends below its end at shutdown."""
         expected = self.expected_end
         if self.damage_at_end is not None or expected is None or not expected.is_certain:
             return self.damage_at_end
@@ -208,7 +208,7 @@ class PartitionFiles:
 
     @cached_property
     def lone_claim(self) -> LoneClaim | None:
-        """The last batch if offsets are missing before it and no other file knows of its own."""
+        """The last batch if offsets are missing before it and no other file confirms its own offsets."""
         recorded: list[tuple[int, int]] = []
         with contextlib.suppress(CorruptRecordError, OSError):
             recorded = lost_offsets.recorded(self._directory)
@@ -228,7 +228,7 @@ class PartitionFiles:
 
     @property
     def _ends_before_last_batch(self) -> bool:
-        """Whether an end by the other files lies in the last segment, before the last batch, and none behind it."""
+        """True if other files give an end in the last segment before the last batch, and none at its end or above."""
         next_offset, _, damage, last_batch = self._unlimited_extent
         if damage is not None or last_batch is None:
             return False
@@ -312,12 +312,12 @@ class PartitionFiles:
 
     @property
     def high_watermark(self) -> int | None:
-        """The last checkpointed high watermark; None if there is none. It may lie outside the present log."""
+        """The last checkpointed high watermark, or None. It may lie outside the present log."""
         return self._of_partition(self.root.high_watermarks)
 
     @property
     def recovery_point(self) -> int | None:
-        """The last checkpointed recovery point: the first offset that may not be flushed. None if there is none."""
+        """The last checkpointed recovery point, or None: the first offset that may not be flushed."""
         return self._of_partition(self.root.recovery_points)
 
     @cached_property

@@ -43,7 +43,7 @@ class Reader:
     Attributes:
         schema: the Arrow schema of the rows.
         lost: the ranges left out so far, with `on_corrupt="skip"`.
-        notes: what is not known of the rows so far, such as a range left out, a sentence each.
+        notes: a sentence for each uncertainty about the rows so far, such as a skipped range.
 
     Raises:
         ValueError: a column is unknown, or `limit` is negative.

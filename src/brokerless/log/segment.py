@@ -113,12 +113,12 @@ class Segment:
 
     @property
     def is_last(self) -> bool:
-        """Whether it is the active segment. A crash may leave a cut batch at its end; elsewhere that is damage."""
+        """True for the active segment. A crash may leave a cut batch at its end; elsewhere that is damage."""
         return self.next_base_offset is None
 
     @property
     def is_swapped(self) -> bool:
-        """Whether its `.log` still has the name of a file that a cleaner is about to put in place."""
+        """True if its `.log` still has the name of a file that a cleaner is about to put in place."""
         return bool(self._swapped & file_names.LOG)
 
     @property
@@ -142,7 +142,7 @@ class Segment:
 
     @property
     def has_transaction_index(self) -> bool:
-        """Whether it has a `.txnindex`. A broker creates one at the first abort."""
+        """True if it has a `.txnindex`. A broker creates one at the first abort."""
         return self.has(file_names.TXNINDEX)
 
     def open(self) -> storage.File:
@@ -202,7 +202,7 @@ class Segment:
         Args:
             file: its open `.log`, because the file of that name may have been replaced; None: open it.
             is_clean: whether the log was shut down cleanly. A cut batch is then damage, not the trace of a crash.
-            limit_offset: all batches of the last segment must end below it; None: as far as batches go on.
+            limit_offset: all batches of the last segment must end below it; None: no limit.
         """
         if self.next_base_offset is not None:
             return Extent(self.next_base_offset, self.size if file is None else file.size())
@@ -235,7 +235,7 @@ class Segment:
             return Extent(next_offset, size if damage else walk.end_position, damage, walk.last_batch)
 
     def last_batch(self) -> tuple[int, dict[str, Any] | None]:
-        """Return the offset after the last batch but one, and the header of the last batch; None: there is none."""
+        """Return the offset after the last batch but one, and the header of the last batch, or None without one."""
         end, last = self.base_offset, None
         with self.open() as file:
             extent = self.extent(file)
@@ -289,13 +289,13 @@ def _entries(segment: Segment, kind: int, *, raw: bool) -> bytes | None:
 
 
 def offset_index(segment: Segment, *, raw: bool = False) -> _native.OffsetIndex | None:
-    """Return the `.index`; None if it is absent or unreadable. With `raw`, zeros behind the entries are entries."""
+    """Return the `.index`; None if it is absent or unreadable. With `raw`, zeros after the entries are entries."""
     content = _entries(segment, file_names.INDEX, raw=raw)
     return None if content is None else _native.OffsetIndex(content, segment.base_offset, raw)
 
 
 def time_index(segment: Segment, *, raw: bool = False) -> _native.TimeIndex | None:
-    """Return the `.timeindex`; None if it is absent or unreadable. With `raw`, zeros behind the entries are entries."""
+    """Return the `.timeindex`; None if it is absent or unreadable. With `raw`, zeros after the entries are entries."""
     content = _entries(segment, file_names.TIMEINDEX, raw=raw)
     return None if content is None else _native.TimeIndex(content, segment.base_offset, raw)
 
@@ -314,7 +314,7 @@ def transaction_index(segment: Segment) -> _native.TransactionIndex | None:
 
 
 def index_entry(segment: Segment, offset: int, index: _native.OffsetIndex | None = None) -> Entry | None:
-    """Return the last index entry at or below `offset`; None if there is no useful one."""
+    """Return the last index entry at or below `offset`; None without a useful one."""
     index = index or offset_index(segment)
     if index is None or not len(index):
         return None

@@ -100,13 +100,13 @@ class Split:
 
     @property
     def is_whole(self) -> bool:
-        """Whether it covers the whole segment as planned, or all of it from the position of the first wanted offset."""
+        """True if it covers the whole planned segment, or all of it from the position of the first wanted offset."""
         is_known = self.file_size is not None or self.last_batch is not None
         return self.fallback_position == 0 and is_known and self.ends_segment
 
     @property
     def is_absent(self) -> bool:
-        """Whether it has no file to read and only reports missing records."""
+        """True if it has no file to read and only reports missing records."""
         return bool(self.missing) and not self.end_position
 
 

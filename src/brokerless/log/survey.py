@@ -80,7 +80,7 @@ def survey(
         end: the byte position at which the file ends.
         check_crcs: verify checksums.
         is_clean: whether the log was shut down cleanly. A broker then truncates nothing.
-        limit_offset: all batches of the last segment must end below it; None: as far as batches go on.
+        limit_offset: all batches of the last segment must end below it; None: no limit.
     """
     with located(path):
         parts, next_offset = _native.survey(

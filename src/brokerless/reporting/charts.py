@@ -59,7 +59,7 @@ _styled = style.context(["default", _STYLE])
 
 
 class Unit(NamedTuple):
-    """What an axis counts: `base` to the power of 0, 1, 2, ... has the names of `names`."""
+    """The unit of an axis: `names` are the names of `base` to the power of 0, 1, 2, ..."""
 
     base: int
     names: Sequence[str]

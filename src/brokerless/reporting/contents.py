@@ -1,4 +1,4 @@
-"""What logs hold, by topic, from one read of each segment: sums, batch sizes, distinct keys, and findings of a check.
+"""The contents of logs by topic, from one read of each segment: sums, batch sizes, distinct keys, findings of a check.
 
 A pass works on some logs, in any process, and returns a `Contents`. Contents of several passes are merged, in any
 order.
@@ -61,10 +61,10 @@ class Piece(NamedTuple):
 
 @dataclass
 class TopicContents:
-    """What the segments of a topic hold.
+    """The contents of a topic's segments.
 
     Attributes:
-        sums: sums as `inspection.profile` makes them.
+        sums: the sums that `inspection.profile` computes.
         batch_sizes: the number of batches and their bytes, by the power of two at or below their size.
         keys: a sketch of the keys of each partition, as bytes.
     """
@@ -76,13 +76,13 @@ class TopicContents:
 
 @dataclass
 class Contents:
-    """What logs hold.
+    """The contents of logs.
 
     Attributes:
-        topics: by topic.
+        topics: the contents of each topic, by name.
         findings: the first findings of a check, errors first.
         kinds: the number of all findings, by topic and code.
-        notes: what could not be read.
+        notes: the files that could not be read, a sentence each.
     """
 
     topics: dict[str, TopicContents] = field(default_factory=dict)
@@ -121,7 +121,7 @@ def around(directories: DirectoriesToCheck) -> Contents:
 
 
 def read(pieces: Iterable[Piece], progress: Callable[[int], None] = lambda _: None) -> Contents:
-    """Read logs whole. What a check finds becomes findings; what is sound counts.
+    """Read logs whole: collect the findings of a check, and count the sound contents.
 
     Args:
         pieces: the logs.
@@ -161,7 +161,7 @@ def merged(several: Iterable[Contents]) -> Contents:
 
 
 def distinct_keys(sketches: Iterable[bytes]) -> int:
-    """Return about how many keys the sketches have counted together."""
+    """Return the approximate number of distinct keys in all the sketches."""
     union = _native.KeySketch()
     for sketch in sketches:
         union.merge(_native.KeySketch(sketch))

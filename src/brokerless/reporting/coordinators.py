@@ -1,4 +1,4 @@
-"""What partitions of `__consumer_offsets` tell: their groups, what these committed last, and how far they lagged."""
+"""The contents of partitions of `__consumer_offsets`: the groups, their latest commits, and their lag over time."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 
 class Coordinated(NamedTuple):
-    """What the partitions of coordinators tell.
+    """The contents of coordinators' partitions.
 
     Attributes:
         groups: `group type state` of rows of `brokerless.groups`, and the number of `members`.
         latest: the latest commits, as `brokerless.commits` has them.
         lags: the highest lags in intervals, as `LagOverTime.rows` has them.
-        back: how many commits of each group went back, by topic.
+        back: the number of commits of each group that went back, by topic.
     """
 
     groups: list[dict[str, Any]]

@@ -33,7 +33,7 @@ _MINUTE = 60_000
 
 
 class LagOverTime:
-    """Adds up commits in bounded memory: the more there are, the longer the intervals.
+    """A sum of commits in bounded memory: the more commits, the longer the intervals.
 
     Args:
         width: the shortest interval, in ms.
@@ -44,7 +44,7 @@ class LagOverTime:
         self._waiting: list[pa.Table] = []
 
     def push(self, commits: pa.RecordBatch) -> None:
-        """Take commits: a batch with the columns of `brokerless.commits`. Those with no known lag do not count."""
+        """Add commits: a batch with the columns of `brokerless.commits`. Those with no known lag do not count."""
         known: Any = pc.and_(pc.is_valid(commits["lag_then"]), pc.is_valid(commits["commit_time"]))
         kept = commits.filter(known)
         times: Any = kept["commit_time"].cast(pa.int64())
@@ -55,13 +55,13 @@ class LagOverTime:
         self.add(rows.filter(is_sane))
 
     def add(self, rows: pa.Table) -> None:
-        """Take rows with the columns `COLUMNS`."""
+        """Add rows with the columns `COLUMNS`."""
         self._waiting.append(self._highest(rows))
         if len(self._waiting) > _WAITING:
             self._combine()
 
     def rows(self) -> pa.Table:
-        """Return what was added up, with the columns `COLUMNS`: the highest lag of a partition in each interval."""
+        """Return the highest lag of each partition in each interval, with the columns `COLUMNS`."""
         self._combine()
         return self._waiting[0] if self._waiting else _EMPTY
 
@@ -95,9 +95,9 @@ class LagOverTime:
 
 
 def bounded(lags: Any) -> Any:  # noqa: ANN401 - arrays
-    """Return lags of which any number can be added up: a hostile commit has an offset far below zero.
+    """Return lags within bounds, so that their sum cannot overflow: a hostile commit may have an offset far below zero.
 
-    A commit beyond the end of its log has nothing to read: it takes nothing from the lag of others.
+    A commit beyond the end of its log has nothing left to read. It counts as 0, and does not reduce the lag of others.
     """
     least = pc.max_element_wise(lags, pa.scalar(0, pa.int64()), skip_nulls=False)
     return pc.min_element_wise(least, pa.scalar(_MOST_LAG, pa.int64()), skip_nulls=False)

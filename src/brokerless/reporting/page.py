@@ -29,8 +29,8 @@ def page(numbers: Numbers, created: int) -> str:
     """Return the page of a report.
 
     Args:
-        numbers: what it shows.
-        created: the time that it names, in ms.
+        numbers: the numbers to show.
+        created: the time of the report, in ms.
     """
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
     script = _resource("page.js")
@@ -62,6 +62,6 @@ def _markup(name: str) -> Markup:
 
 
 def _with_code(text: str) -> Markup:
-    """Return a paragraph of this page with what stands between backticks as code."""
+    """Return a paragraph of this page with the text between backticks as code."""
     parts = text.split("`")
     return Markup("").join(Markup("<code>{}</code>").format(part) if at % 2 else part for at, part in enumerate(parts))

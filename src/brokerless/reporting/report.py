@@ -43,7 +43,7 @@ class ClusterReport:
 
     Attributes:
         tables: the numbers as Arrow tables, by name.
-        notes: what is not known, and why.
+        notes: a sentence for each unknown, with the reason.
         html: the page. It needs no other file and no network.
     """
 
@@ -76,7 +76,7 @@ def report(
     topics: Iterable[str] | None = None,
     progress: Progress = lambda _what, _done: None,
 ) -> ClusterReport:
-    """Read log directories whole, and return what they hold as one page and as tables.
+    """Read log directories whole, and return their contents as one page and as tables.
 
     It shows topics, sizes, formats and codecs; records and bytes by time; batch sizes, and what other codecs and batch
     sizes would take; distinct keys, and what a compaction would drop; producers; groups with their lag over time; open
@@ -86,9 +86,9 @@ def report(
 
     Args:
         paths: log directories, or partition directories.
-        topics: only these topics, and what groups, producers and transactions have to do with them; None: all.
-        progress: called with how far a step is, as text, and the number of its tasks that were done since the last
-            call.
+        topics: only these topics, and the groups, producers and transactions as far as they concern these; None: all.
+        progress: called with the progress of a step, as text, and the number of its tasks that were done since the
+            last call.
 
     Raises:
         FileNotFoundError: a path does not exist.

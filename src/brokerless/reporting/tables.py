@@ -125,7 +125,7 @@ SCHEMAS = {
 
 
 class _Steps(NamedTuple):
-    """How the steps of a report run; see `compute`."""
+    """The runner for the steps of a report; see `compute`."""
 
     runner: Runner
     progress: Progress
@@ -142,17 +142,17 @@ class _Steps(NamedTuple):
 
 @dataclass
 class Numbers:
-    """What a report shows.
+    """The numbers of a report.
 
     Attributes:
         paths: the paths.
         cluster_ids: the ids in `meta.properties`.
         nodes: the ids of the brokers.
         tables: by the names in `SCHEMAS`.
-        notes: what is not known, and why.
+        notes: a sentence for each unknown, with the reason.
         has_groups: whether the paths have partitions of `__consumer_offsets`.
         has_transactions: whether they have partitions of `__transaction_state`.
-        elsewhere: the number of partitions of which some records are in remote storage, or were deleted.
+        elsewhere: the number of partitions that lack records here: those are in remote storage, or were deleted.
     """
 
     paths: tuple[str, ...]
@@ -379,7 +379,7 @@ def _producers_in(paths: Sequence[str]) -> tuple[pa.Table, list[dict[str, Any]]]
 
 @contextmanager
 def _vanishing(path: str) -> Iterator[None]:
-    """Leave out what a running broker deletes meanwhile, and say so."""
+    """Skip files that a running broker deletes meanwhile, and report them."""
     try:
         yield
     except FileNotFoundError:
@@ -438,7 +438,7 @@ def _coordinated(paths: tuple[str, ...], places: Sequence[str]) -> Coordinated:
 
 
 def _of_other_verbs(face: Face) -> Face:
-    """Return a face that says whose option `memory` is: a report has none."""
+    """Return a face that names the commands that have the option `memory`: a report has none."""
 
     def worded(name: str, value: str | None = None) -> str:
         text = face(name, value)
@@ -477,7 +477,7 @@ def _transactions(directories: LogDirs, topics: list[str] | None, opened: list[d
 
 
 def _rows_with(places: Any, topics: list[str]) -> set[int]:  # noqa: ANN401 - a list array of structs
-    """Return the rows of which one place is of one of the topics."""
+    """Return the numbers of the rows with a place in one of the topics."""
     names = pc.struct_field(pc.list_flatten(places), "topic")
     rows = pc.list_parent_indices(places).filter(pc.is_in(names, value_set=pa.array(topics, pa.string())))
     return set(rows.to_pylist())

@@ -12,7 +12,7 @@ _MOST_CHARACTERS = 300
 def shown(text: str) -> str:
     r"""Return foreign text with its invisible characters written out, and shortened.
 
-    Among these are controls, unpaired surrogates, and marks that turn the direction of the text behind them.
+    Invisible are controls, unpaired surrogates, and marks that change the direction of the text after them.
 
     >>> print(shown("a\x1bb\u202ec"))
     a\x1bb\u202ec

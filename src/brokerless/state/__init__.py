@@ -1,11 +1,11 @@
-"""What a cluster knew, as tables: from the topics that Kafka keeps its own state in, and from producer snapshots.
+"""The state of a cluster as tables: from the topics that Kafka keeps its own state in, and from producer snapshots.
 
 Modules:
     internal_topic.py      the records of such a topic that count for a coordinator
     groups.py              groups of all types, with their members
-    offset_commits.py      what groups committed, and their lag
+    offset_commits.py      the offsets that groups committed, and their lag
     producers.py           the producers of each partition
     transactions.py        transactional ids; open and hanging transactions
-    remote_segments.py     what remote storage holds
-    cluster.py             a cluster's metadata as of a point, and what changed between two
+    remote_segments.py     the segments in remote storage
+    cluster.py             a cluster's metadata as of a point, and the changes between two points
 """

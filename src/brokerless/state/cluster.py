@@ -40,7 +40,7 @@ class ClusterState:
         offset: the offset after the last record that counts; None for a cluster that has not started.
         time: the time of that record in ms; None if it is not known.
         is_whole: False if damage hides the end of the log, so that anything here may be outdated.
-        notes: what is not known of the metadata, and why.
+        notes: a sentence for each unknown in the metadata, with the reason.
     """
 
     def __init__(self, path: str, image: MetadataImage, notes: Iterable[str] = ()) -> None:
@@ -58,7 +58,7 @@ class ClusterState:
                 `tokens` or `voters`.
 
         Raises:
-            ValueError: there is no such subject.
+            ValueError: the subject does not exist.
         """
         if subject not in SCHEMAS:
             raise ValueError(f"unknown subject {subject!r}: there is {', '.join(SCHEMAS)}")
@@ -66,7 +66,7 @@ class ClusterState:
 
     @property
     def refusal(self) -> str | None:
-        """Why a controller refuses a record, and does not start; None: it takes all of them."""
+        """The reason why a controller refuses a record and does not start; None: it accepts all records."""
         return self._image.refusal
 
     def of_directory(self, root: LogDirFiles, beside: Iterable[LogDirFiles] = ()) -> Cluster:
@@ -74,7 +74,7 @@ class ClusterState:
 
         Args:
             root: the log directory.
-            beside: others, some of which may be of the same broker.
+            beside: other log directories. Those of the same broker count as online.
         """
         new = None
         with suppress(UnsupportedFormatError):
@@ -92,7 +92,7 @@ class ClusterState:
         return found
 
     def rows(self, subject: str) -> list[dict[str, Any]]:
-        """Return the rows of a subject's table as dicts, which may lack what is null.
+        """Return the rows of a subject's table as dicts, which may lack columns that are null.
 
         >>> import brokerless as bl
         >>> with bl.create_log_dir(NEW) as directory:
@@ -128,7 +128,7 @@ class ClusterState:
 
     @property
     def configs(self) -> pa.Table:
-        """`resource_type resource name value is_sensitive`: what was set; a broker's "" stands for all brokers."""
+        """`resource_type resource name value is_sensitive`, of the settings made; broker "" stands for all brokers."""
         return self.table("configs")
 
     @property
@@ -162,11 +162,11 @@ class ClusterState:
         return self.table("voters")
 
     def diff(self, later: ClusterState) -> pa.Table:
-        """Return what changed from this point to another one, or from this cluster to another.
+        """Return the changes from this point to another one, or from this cluster to another.
 
         Columns: `subject`, `key` of the row, `change` ("added", "removed", "changed"), and for a change `column`,
-        `before` and `after`, as JSON. Of what is not shown, these two are null. Settings, quotas, users and features
-        that were added or removed have them too, with what they were set to.
+        `before` and `after`, as JSON. For hidden values, `before` and `after` are null. Added and removed settings,
+        quotas, users and features have `column` too, with the added value as `after` or the removed one as `before`.
         """
         rows: list[dict[str, Any]] = []
         for subject in SCHEMAS:
@@ -202,10 +202,10 @@ def cluster(
 ) -> ClusterState:
     """Return the metadata of a cluster: brokers, topics, settings, access rights, users, features and the quorum.
 
-    They come from the newest snapshot before the wanted point, and the metadata log behind it.
+    They come from the newest snapshot before the wanted point, and the metadata log after it.
 
     Args:
-        paths: log directories, of which one at least has the metadata log; or the metadata log's own directory.
+        paths: log directories, at least one of them with the metadata log; or the metadata log's own directory.
         as_of: the metadata as of this time; None: at the end.
         as_of_offset: the metadata before this offset of the metadata log.
         secrets: whether to show the salts and keys of users, and the values of sensitive settings.

@@ -1,4 +1,4 @@
-"""Groups of all types, with their state, their members and what the members are assigned."""
+"""Groups of all types, with their state, their members and the members' assignments."""
 
 from __future__ import annotations
 
@@ -91,8 +91,8 @@ def groups(
     a group without any offset or member a while longer. Where no metadata have a topic's name, `topic` is the
     id.
 
-    With `history`, a group has a row for each change: what it was after the records that a coordinator wrote at once.
-    The rows are in the order of the coordinators' logs. Commits change no group: `commits` has their history.
+    With `history`, a group has a row for each change. The row has its state after the records that a coordinator wrote
+    at once. The rows are in the order of the coordinators' logs. Commits change no group: `commits` has their history.
 
     Args:
         paths: log directories, or partition directories of `__consumer_offsets`.
@@ -293,7 +293,7 @@ def _partitions(member: dict[str, Any]) -> list[list[int]]:
 
 
 class _Group:
-    """A group from its records. Each type of record adds what it says."""
+    """A group, built from its records. Each type of record adds its own facts."""
 
     def __init__(self, name: str, partition: int, names: TopicNames) -> None:
         self.name, self._partition, self._names = name, partition, names
@@ -304,14 +304,14 @@ class _Group:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no record is left."""
+        """True if no record is left."""
         return not self._records and not any(self._of_members.values())
 
     def add(self, record: StateRecord) -> int:
-        """Take a record that comes after the others. One of a member is kept with the member.
+        """Add a record that comes after the others. The record of a member is kept with the member.
 
         Returns:
-            By how much the memory of the group's records grows, in bytes.
+            The growth of the memory that the group's records take, in bytes.
         """
         member = record.key.get("memberId")
         records: dict[str, StateRecord] = (
@@ -331,7 +331,7 @@ class _Group:
         return self._last is not None and self._last.timestamp == timestamp
 
     def change(self) -> Iterator[dict[str, Any]]:
-        """Yield what the records since the last call made of the group, if there is or was one."""
+        """Yield the group after the records since the last call, if it exists or existed."""
         row = self.row()
         if row is not None:
             yield row
@@ -340,13 +340,13 @@ class _Group:
         self._is_ending = False
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """Yield the group as a row, if there is one."""
+        """Yield the group as a row, if it exists."""
         row = self.row()
         if row is not None:
             yield row
 
     def row(self) -> dict[str, Any] | None:
-        """Return the group as a row; None if its records say that there is none."""
+        """Return the group as a row; None if its records show that it does not exist."""
         for prefix, kind in _KINDS.items():
             metadata = self._records.get(f"{prefix}Metadata")
             if metadata is not None:
@@ -477,7 +477,7 @@ def _assignment(text: str | None) -> list[dict[str, Any]] | None:
 
 
 def _embedded(name: str, text: str | None) -> dict[str, Any] | None:
-    """Decode a message that a client put into a record; None: there is none, or it is the client's own."""
+    """Decode a message that a client put into a record; None for a missing one, or one in the client's own format."""
     data = base64.b64decode(text or "")
     if not data:
         return None

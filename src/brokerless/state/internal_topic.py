@@ -1,4 +1,4 @@
-"""The records of a topic that Kafka keeps its own state in, as a coordinator that loads them takes them."""
+"""The records of a topic that Kafka keeps its own state in, as a coordinator loads them."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class StateRecord(NamedTuple):
         partition: the partition of the topic that has it.
         offset: its offset there.
         timestamp: of the record, in ms.
-        memory: about how many bytes of memory it takes, with what is made of it.
+        memory: about how many bytes of memory it takes, with the objects made from it.
     """
 
     name: str
@@ -89,7 +89,7 @@ class RowMemory:
         self._told: set[str] = set()
 
     def take(self, log: Log, size: int) -> bool:
-        """Take the memory of a row. If there is none left, return False, and warn once for each partition."""
+        """Reserve the memory of a row. If too little is left, return False, and warn once for each partition."""
         if self._left >= size:
             self._left -= size
             return True
@@ -115,7 +115,7 @@ def logs_of(directories: LogDirs, topic: str) -> list[Log]:
 def needed_logs_of(directories: LogDirs, topic: str) -> list[Log]:
     """Return the partitions of a topic as `logs_of` does, but refuse directories of other topics' partitions.
 
-    A warning says that no partition of the topic is there, unless the metadata say that the cluster has none.
+    A warning reports if no partition of the topic is present, unless the metadata show that the cluster has none.
 
     Raises:
         ValueError: the paths are partitions' directories and files, and none is of the topic.
@@ -127,14 +127,14 @@ def needed_logs_of(directories: LogDirs, topic: str) -> list[Log]:
 
 
 def tell_absent(directories: LogDirs, topic: str, *, is_needed: bool = False) -> None:
-    """Warn of the partitions of a topic that are in none of the directories, as far as these tell that they exist.
+    """Warn of the partitions of a topic that exist, but are in none of the directories.
 
-    The metadata of a cluster name them. Without metadata, partitions with higher numbers tell of them.
+    The metadata of a cluster name its partitions. Without metadata, all numbers below the highest present one exist.
 
     Args:
         directories: the directories.
         topic: a topic of Kafka's own.
-        is_needed: whether to warn, too, if nothing tells of any partition, and no metadata of that there is none.
+        is_needed: whether to warn, too, if no partition is known to exist, and no metadata prove that none exists.
     """
     what = _SHOWN.get(topic)
     given = directories.given_roots
@@ -182,7 +182,7 @@ def known_logs(
 ) -> list[Log]:
     """Return one log per partition, as `LogDirs.logs` does.
 
-    A warning names each partition where damage hides which replica is the one to read, or where its log starts.
+    A warning names each partition for which damage hides the replica to read, or the log start offset.
     """
     found = []
     of_all = directories.logs(topics, partitions, all_replicas=True)
@@ -203,13 +203,13 @@ def committed_rows(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the records that count: those outside of transactions, and those of committed ones.
 
-    A coordinator loads a topic up to its end. So an open transaction hides its own records only, not those behind it.
-    A warning tells what damage leaves out.
+    A coordinator loads a topic up to its end. So an open transaction hides its own records only, not later ones.
+    Warnings name the records that are left out because of damage.
 
     Args:
         log: a partition of the topic.
         as_of: only records up to this time in ms, and the transactions that were committed by then; None: all.
-        pending: gets the records of open transactions.
+        pending: receives the records of open transactions.
 
     Yields:
         Rows with the columns `key value offset timestamp`, the last as int64 in ms.
@@ -235,7 +235,7 @@ def committed_rows(
 class _Unsettled(NamedTuple):
     """The transactions of a log that do not count: producer id, first and last offset.
 
-    Those are left out of which it is not known whether they were committed: `doubts` says why.
+    A transaction is left out if it is not known whether it was committed: `doubts` gives the reasons.
     """
 
     left_out: list[Aborted]
@@ -286,7 +286,7 @@ def latest_records(
 ) -> _native.LatestRecords:
     """Return the latest record of each key that is not removed. See `committed_rows` for the arguments.
 
-    A warning tells what is left out because it takes more memory than is allowed.
+    A warning names the records that are left out because they take more memory than is allowed.
     """
     latest = _native.LatestRecords(memory // 2)
     try:
@@ -304,7 +304,7 @@ def latest_records(
 
 
 def more_memory(needed: int) -> str:
-    """Return the remedy for records that take more than the memory that is allowed.
+    """Return the remedy for records that take more memory than is allowed.
 
     >>> more_memory(2_300_000_000)
     'allow about 2300 MB with memory'
@@ -315,7 +315,7 @@ def more_memory(needed: int) -> str:
 def understood_records(
     log: Log, rows: pa.RecordBatch, *, memory: int = MEMORY
 ) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
-    """Yield the rows that are understood, with what they decode to.
+    """Yield the rows that are understood, with their decoded records.
 
     Warnings name the records that are not understood, and those that take more memory than is allowed.
 
@@ -355,7 +355,8 @@ class Undecodable(NamedTuple):
 def undecodable_records(log: Log) -> Iterator[Undecodable]:
     """Yield the records of a coordinator's partition that it cannot decode (CoordinatorLoaderImpl).
 
-    It passes over keys of a type that it does not know. Transactions count for nothing: it decodes before it knows.
+    A coordinator skips keys of an unknown type. Transactions make no difference: it decodes a record before it knows
+    the outcome.
     """
     for rows in log.read(on_corrupt="skip", columns=["key", "value", "offset"]):
         for part, decoded in decoded_records(log.topic or "", rows):
@@ -369,7 +370,7 @@ def undecodable_records(log: Log) -> Iterator[Undecodable]:
 
 
 def not_understood(log: Log, what: str, count: int, offset: int, why: str) -> str:
-    """Return a text about records that are not understood: the offset of the first, why, and what a broker does."""
+    """Return a text about records that are not understood: the first offset, the reason, and the effect on a broker."""
     follows = None if why.startswith(_UNKNOWN_TYPE) else _UNLOADED.get(log.topic or "")
     first = f"{count} {what} are not understood, the first at offset {offset}: {why}"
     return first if follows is None else f"{first}; {follows}"

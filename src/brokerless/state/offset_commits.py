@@ -1,4 +1,4 @@
-"""The offsets that groups committed: each commit that is still in the log, and how far it was behind the log's end."""
+"""The offsets that groups committed: each commit that is still in the log, with its lag."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def commits(
     Columns: `group topic partition`; `offset`, the next offset to read; `leader_epoch metadata commit_time expire_time
     topic_id`; `is_removed`, whether the record removes the offset, which leaves the columns from `offset` on null;
     `previous_offset previous_commit_time`, the group's commit before, also if that was removed; `is_back`, whether the
-    commit goes back behind it; `lag_then`, the records up to the end of the log at `commit_time`; `lag`, those up to
+    commit goes back below it; `lag_then`, the records up to the end of the log at `commit_time`; `lag`, those up to
     its end now, or at `as_of`; `log_start_offset log_end_offset` of the partition now; `is_out_of_range`, whether the
     offset is outside of these, so that a consumer that starts with it resets (`auto.offset.reset`);
     `coordinator_partition coordinator_offset coordinator_time`, the record's own place and time.
@@ -199,8 +199,8 @@ class Lags:
     def each(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the commits with their lags.
 
-        To find the ends of a log costs the same for one time and for many. So it takes many commits at once, also of
-        several coordinators.
+        Finding the ends of a log costs the same for one time and for many. So this handles a large number of commits at
+        once, also those of several coordinators.
         """
         waiting: list[pa.RecordBatch] = []
         for batch in batches:
@@ -255,7 +255,7 @@ class Lags:
         return pa.RecordBatch.from_arrays([columns[name] for name in SCHEMA.names], schema=SCHEMA)
 
     def _log(self, key: tuple[str, int]) -> Log | None:
-        """Return the log of a partition; None if it is not there, or damage hides which replica is the right one."""
+        """Return the log of a partition; None if it is absent, or damage hides which replica is the right one."""
         if key not in self._logs:
             self._logs[key] = None
             try:
@@ -304,6 +304,6 @@ def _lists(column: pa.ChunkedArray[Any]) -> Iterator[pa.Array[Any]]:
 
 
 def _behind(offsets: pa.Array[Any], ends: pa.Array[Any]) -> pa.Array[Any]:
-    """Return by how much offsets are behind ends; not less than 0, since a record's time is its producer's."""
+    """Return the lag of offsets to ends. It is at least 0: a record's time is its producer's, so an end may be low."""
     behind: pa.Array[Any] = pc.max_element_wise(pc.subtract(ends, offsets), pa.scalar(0, pa.int64()), skip_nulls=False)
     return behind

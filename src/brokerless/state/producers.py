@@ -1,4 +1,4 @@
-"""The producers of each partition, from the newest producer snapshot and the batches behind it."""
+"""The producers of each partition, from the newest producer snapshot and the batches after it."""
 
 from __future__ import annotations
 
@@ -55,10 +55,10 @@ def producers(
     `transaction_start_offset`, of its open transaction, null for none.
 
     A broker forgets an idle producer after a day (`producer.id.expiration.ms`). Such producers are listed as long as a
-    snapshot or the batches behind it have them.
+    snapshot or the batches after it have them.
 
     A past point is known from the newest snapshot before it and the batches up to it. The end of a log at a time comes
-    from the times of its records. For a partition whose log starts behind the point, a warning says so, and the table
+    from the times of its records. For a partition whose log starts after the point, a warning says so, and the table
     has no row of it.
 
     Args:
@@ -84,7 +84,7 @@ def producers(
 
 
 def producers_of(log: Log, *, as_of: int | None = None, as_of_offset: int | None = None) -> pa.RecordBatch:
-    """Return the producers of one partition, with the schema `SCHEMA`. A warning tells what is not known.
+    """Return the producers of one partition, with the schema `SCHEMA`. Warnings describe the gaps.
 
     Args:
         log: the partition.
@@ -119,7 +119,7 @@ def _known(column: pa.Array[Any]) -> pa.Array[Any]:
 
 
 class _UnknownError(Exception):
-    """The directory does not have what tells the producers at a point."""
+    """The directory lacks the snapshot or the batches that give the producers at a point."""
 
 
 def _end_at(log: Log, time: int) -> int:
@@ -168,7 +168,7 @@ def _state(log: Log, end: int) -> _native.Producers:
 
 
 def _position_of(segment: Segment, file: File, offset: int, end: int) -> int:
-    """Return the position of the first batch that ends behind an offset; `end` without one, or behind damage."""
+    """Return the position of the first batch that ends at an offset or above; `end` if none does or damage hides it."""
     try:
         batch = segment.batch_of(file, offset)
     except (CorruptRecordError, UnsupportedFormatError):

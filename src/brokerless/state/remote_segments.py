@@ -64,20 +64,20 @@ def remote_segments(
     as_of: Time | None = None,
     history: bool = False,
 ) -> pa.Table:
-    """Return what remote storage holds for each partition of tiered topics, by `__remote_log_metadata`.
+    """Return the segments that remote storage holds of tiered topics, according to `__remote_log_metadata`.
 
     Columns: `topic topic_id partition segment_id start_offset`; `end_offset`, its last offset; `bytes max_time`;
     `leader_epochs`, a list of `leader_epoch` and `start_offset`; `has_transactions`, whether its transaction index has
     entries, null if that is not known; `state` as Kafka names it; `broker_id`, of the broker that changed it last;
-    `updated`; `custom_metadata`, what the storage plug-in noted; `metadata_partition`, the partition of the topic.
+    `updated`; `custom_metadata`, the note of the storage plug-in; `metadata_partition`, the partition of the topic.
 
-    Only a segment in state COPY_SEGMENT_FINISHED is read by a broker.
+    A broker reads only segments in state COPY_SEGMENT_FINISHED.
 
     Args:
         paths: log directories.
         topics: only these topics; None: all.
-        as_of: what was there at this time; None: at the end.
-        history: whether to return segments too that were deleted.
+        as_of: the segments at this time; None: at the end.
+        history: whether to return deleted segments, too.
 
     Raises:
         FileNotFoundError: a path does not exist.
@@ -104,7 +104,7 @@ def segments_of(log: Log, *, as_of: int | None = None, history: bool = False) ->
     Args:
         log: the partition. All segments of a partition of a topic are in one.
         as_of: the time in ms; None: the end.
-        history: whether to return segments too that were deleted.
+        history: whether to return deleted segments, too.
     """
     # By topic id and partition, then by segment id.
     of_all: dict[tuple[str, int], dict[str, dict[str, Any]]] = {}

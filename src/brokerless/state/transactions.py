@@ -158,7 +158,7 @@ def current_transactions(coordinators: Sequence[Log], found: list[dict[str, Any]
 
 
 class _Known(NamedTuple):
-    """What coordinators know: rows of `SCHEMA`, and the partitions of which not all records could be taken."""
+    """The knowledge of coordinators: rows of `SCHEMA`, and the partitions with records that could not be taken."""
 
     rows: list[dict[str, Any]]
     doubtful: set[int]
@@ -367,8 +367,8 @@ def open_in(log: Log) -> list[dict[str, Any]]:
 def _are_all(coordinators: Iterable[Log], rows: list[dict[str, Any]]) -> bool:
     """Return whether these are the partitions of all coordinators.
 
-    An id is in the partition that its hash gives (`TransactionStateManager.partitionFor`). So ids in other partitions
-    tell that there are more.
+    An id is in the partition that its hash gives (`TransactionStateManager.partitionFor`). So an id in another
+    partition shows that more partitions exist.
     """
     numbers = {log.partition for log in coordinators}
     count = len(numbers)
@@ -384,7 +384,8 @@ def _time(ms: int) -> int | None:
 def _with_open(known: _Known, found: list[dict[str, Any]], *, knows_all: bool) -> list[dict[str, Any]]:
     """Add open transactions to the rows of their producers. Return new rows for those of unknown producers.
 
-    What hangs is known only with all records of the coordinator; for an unknown producer, of all coordinators.
+    A hanging transaction is certain only with all records of its coordinator; for an unknown producer, with all records
+    of all coordinators. Otherwise `is_hanging` is null.
     """
     by_producer = {row["producer_id"]: row for row in known.rows}
     unknown: dict[int, dict[str, Any]] = {}
