@@ -132,7 +132,7 @@ def batch_schema(check_crcs: bool = False) -> pa.Schema:
 
 @final
 class Decoder:
-    """A decoder of bytes to rows, for one stretch of a log. It keeps scratch memory and its place between calls.
+    """A decoder of bytes to rows, for one range of a log. It keeps scratch memory and its position between calls.
 
     Control records never become rows. With `aborted` (read_committed), the batches of aborted transactions are left
     out. Not thread-safe.
@@ -148,7 +148,7 @@ class Decoder:
         max_rows: a call returns after the Kafka batch that reaches this many rows.
         max_bytes: the same, in bytes of Arrow data.
         max_batch_bytes: the cap on one batch's decompressed size. A larger batch raises UnsupportedFormatError.
-        spark: use Spark's types: timestamps in us, null if out of range, and null headers if there are none.
+        spark: use Spark's types: timestamps in us (null if out of range), and null for absent headers.
         order: the lowest offset that the first batch may have, and the first that none may have. Offsets that do not
             rise between them are errors.
     """
@@ -185,7 +185,7 @@ class Decoder:
         """Decode whole batches from the start of `data`, which must be a batch boundary.
 
         Returns:
-            The rows (None if there are none) and the number of bytes consumed. `(None, 0)`: `data` holds no whole
+            The rows, if any, or None, and the number of bytes consumed. `(None, 0)`: `data` holds no whole
             batch, see `needed`. Rows may exceed `max_rows` by one Kafka batch. A batch of more than 262,144 records
             comes in parts: calls return rows with 0 bytes consumed until the last part. Call again with the same bytes.
 
@@ -210,17 +210,18 @@ class Encoder:
             without timestamps.
         compression: "none", "gzip", "snappy", "lz4" or "zstd".
         level: gzip 1 to 9, lz4 1 to 17, zstd -131072 to 22; None is Kafka's default (6, 9, 3).
-        batch_size: bytes, as the producer's `batch.size`.
+        batch_size: the size limit of a batch in bytes, as the producer's `batch.size`.
         max_records: the most records of a batch; None for no limit.
         keep_offsets: see `encode`.
         timestamp_type: "CreateTime", or "LogAppendTime": then `log_append_time` replaces the rows' timestamps.
-        log_append_time: ms; -1 by default.
-        base_offset: of every batch. A producer sends 0: offsets are assigned when the batches are appended.
-        partition_leader_epoch: of every batch. The default -1, unknown, is what a producer sends.
-        producer_id: the default -1 is no producer. With an id, epoch and sequence must not be negative.
-        producer_epoch: that of the id.
-        base_sequence: of the first record.
-        is_transactional: the batches are part of a transaction.
+        log_append_time: the time in ms; -1 by default.
+        base_offset: the base offset of every batch. A producer sends 0: the append assigns offsets.
+        partition_leader_epoch: the leader epoch of every batch. A producer sends the default -1, unknown.
+        producer_id: the producer's id; -1, the default, for no producer. With an id, epoch and sequence must not be
+            negative.
+        producer_epoch: the producer's epoch.
+        base_sequence: the sequence of the first record.
+        is_transactional: True if the batches are part of a transaction.
 
     Raises:
         ValueError: Kafka refuses the combination, or an argument is out of its range.
@@ -280,7 +281,7 @@ def empty_batch(offset: int, leader_epoch: int) -> bytes:
     """Return a batch of format 2 without records that takes one offset, as compaction leaves it: 61 bytes."""
 
 def end_of_transaction(batch: Buffer) -> tuple[bool, int] | None:
-    """Return what a marker says: whether it is a COMMIT, and the coordinator's epoch.
+    """Return the contents of a marker: True for a COMMIT, and the coordinator's epoch.
 
     None for a batch that is no marker, or that the cleaner emptied.
 
@@ -304,10 +305,10 @@ def end_transaction_marker(
         commit: True to commit, False to abort.
         producer_id: the producer's id.
         producer_epoch: the producer's epoch.
-        timestamp: ms.
-        coordinator_epoch: of the transaction coordinator that decided.
-        base_offset: of the marker. An append assigns it.
-        partition_leader_epoch: of the marker. An append assigns it; -1, unknown, by default.
+        timestamp: the time in ms.
+        coordinator_epoch: the epoch of the transaction coordinator that decided.
+        base_offset: the offset of the marker. An append assigns it.
+        partition_leader_epoch: the leader epoch of the marker. An append assigns it; -1, unknown, by default.
 
     Raises:
         ValueError: the producer id or epoch is missing.
@@ -442,9 +443,9 @@ class EndOffsets:
 class ErasedRecords:
     """The records to erase in a segment.
 
-    `bits` has a bit for each record by its number, least significant first. It is set if the record is erased; records
-    behind the last byte stay. `records` is their number, `bytes` the size of their keys and values, and `examined` the
-    number of records compared. `ranges` are first and last offset of each run of erased records.
+    `bits` has a bit for each record by its number, least significant first. A set bit marks an erased record. Records
+    after the last byte stay. `records` is the number of erased records, and `bytes` the size of their keys and values.
+    `examined` is the number of records compared. `ranges` are the first and last offset of each run of erased records.
     """
 
     @property
@@ -504,10 +505,10 @@ class HeaderWalk:
 
     @property
     def done(self) -> bool:
-        """Whether the file has ended: at `end`, or at an incomplete batch."""
+        """True if the file has ended: at `end`, or at an incomplete batch."""
     @property
     def end_position(self) -> int:
-        """Where the last whole batch of the file ends."""
+        """The position at which the last whole batch of the file ends."""
     @property
     def next_offset(self) -> int | None:
         """The offset after the last batch."""
@@ -516,7 +517,7 @@ class HeaderWalk:
         """The base offset of the first batch."""
     @property
     def last_batch(self) -> tuple[int, bytes] | None:
-        """Where the last batch starts, and its first bytes. They include a checksum, and so identify the batch."""
+        """The position of the last batch, and its first bytes. They include a checksum, and so identify the batch."""
     @property
     def leader_epoch(self) -> int:
         """The greatest leader epoch in any header; -1 for none."""
@@ -543,9 +544,9 @@ class HeaderWalk:
         """Scan the bytes of the file at `position`; `end` is the file's size.
 
         Returns:
-            The position wanted next. If it lies behind the data, continue reading there. If it lies inside the data and
-            the file continues, the batch there is incomplete: feed again from it, with more bytes if the position did
-            not move.
+            The position wanted next. If it lies after the data, continue reading there. If it lies inside the data and
+            the file continues, the batch there is incomplete. Then feed again from this position, with more bytes if
+            the position did not move.
 
         Raises:
             CorruptRecordError: the framing is broken.
@@ -680,7 +681,7 @@ class ProducerSequences:
 
 @final
 class PlainSegment:
-    """What the batches of a plain segment tell: see `check_segment`."""
+    """The facts that `check_segment` collects from the batches of a plain segment."""
 
     @property
     def next_offset(self) -> int:
@@ -693,7 +694,7 @@ class PlainSegment:
         """The leader epochs, each with the base offsets of its first and last batch, and its last offset."""
     @property
     def offset_gaps(self) -> list[tuple[int, int, int]]:
-        """The first 100 gaps: the position of the batch behind, and the missing offsets [start, end)."""
+        """The first 100 gaps: the position of the batch after the gap, and the missing offsets [start, end)."""
     @property
     def sequence_gaps(self) -> list[tuple[int, int, int, int, int]]:
         """The first 100 batches that do not begin with their producer's next sequence.
@@ -702,16 +703,16 @@ class PlainSegment:
         """
     @property
     def is_compacted(self) -> bool:
-        """Whether a batch lacks records that its offsets once had."""
+        """True if a batch lacks records that its offsets once had."""
     @property
     def has_producers(self) -> bool:
-        """Whether a batch has a producer."""
+        """True if a batch has a producer."""
     @property
     def has_transactions(self) -> bool:
-        """Whether a batch is in a transaction."""
+        """True if a batch is in a transaction."""
     @property
     def replays(self) -> bool:
-        """Whether a broker that replays the producers would start."""
+        """True if a broker that replays the producers would start."""
 
 def check_segment(
     file: Readable,
@@ -734,18 +735,18 @@ def check_segment(
         file: the open `.log`.
         size: its length.
         base_offset: the lowest offset that a batch may have.
-        sequences: the sequences before the segment, which take those of the segment.
+        sequences: the producers' sequences before the segment. The call adds those of the segment.
         limit_offset: all batches end below it; None: no limit but that of indexes.
-        offset_index: the `.index`, if there is one.
-        time_index: the `.timeindex`, if there is one.
+        offset_index: the `.index`, if any.
+        time_index: the `.timeindex`, if any.
         is_closed: a broker has closed the indexes: the last entry of the time index is the largest timestamp.
         decodes: decode the records, and check their offsets and the largest of their timestamps.
         log_offset: the offset after the segment before; None for the first one.
         leader_epoch: the greatest leader epoch in the segments before; -1, the default, for none.
-        producers: the producer state before the segment, which takes its batches.
+        producers: the producer state before the segment. The call adds the segment's batches.
 
     Returns:
-        What the batches tell; None if the segment is not plain. Then nothing has changed.
+        The facts from the batches; None if the segment is not plain. Then nothing has changed.
 
     Raises:
         OSError: the file cannot be read.
@@ -771,7 +772,7 @@ class BatchCursor:
         """The position of the next batch."""
     @property
     def is_at_end(self) -> bool:
-        """Whether no batch follows."""
+        """True if no batch follows."""
 
 def skip_equal(one: BatchCursor, other: BatchCursor) -> int | None:
     """Skip sound batches of magic 2 that two segments both have, with equal offsets, leader epochs and checksums.
@@ -808,7 +809,7 @@ def find_timestamp(
 
     Returns:
         (timestamp, offset, leader_epoch) or None, and the position wanted next (as from `HeaderWalk.feed`). None with a
-        position at or behind `end`: there is no such record.
+        position at or beyond `end`: there is no such record.
     """
 
 def headers_alone(data: _Data) -> tuple[bytes, int]:
@@ -841,19 +842,19 @@ class OffsetCommits:
 
     @property
     def failed(self) -> tuple[int, int, str] | None:
-        """How many commits did not decode, the first one's row in its rows, and why it did not; None: all did."""
+        """The number of commits that did not decode, the first one's row in its rows, and its error; or None."""
 
     def __new__(cls, memory: int = ...) -> Self: ...
     def decode(self, keys: pa.Array[Any], values: pa.Array[Any]) -> pa.RecordBatch:
-        """Decode records that come after all others.
+        """Decode records that follow all records decoded before.
 
-        Other records are left out, and commits that do not decode: see `failed`.
+        Records of other types are left out, and so are commits that do not decode: see `failed`.
 
         Returns:
             One row a commit: `row group topic partition is_removed offset previous_offset previous_commit_time
-            leader_epoch metadata commit_time expire_time topic_id`. `row` is the index of the record. `previous_offset`
-            is what the group committed before, also if that was removed, and `previous_commit_time` when; null if that
-            is not known. Where the offset was removed, the columns from `offset` on are null, except for these two.
+            leader_epoch metadata commit_time expire_time topic_id`. `row` is the index of the record.
+            `previous_offset` is the group's commit before, even if that was removed, and `previous_commit_time` its
+            time. Both are null if not known. For a removed offset, the other columns from `offset` on are null.
 
         Raises:
             UnsupportedFormatError: a column takes more than 1 GiB, or the keys more memory than is allowed.
@@ -865,12 +866,12 @@ class OffsetIndex:
 
     @property
     def last_offset(self) -> int:
-        """The offset of the last entry; the base offset if there is none."""
+        """The offset of the last entry; the base offset without entries."""
 
     def __new__(cls, data: _Data, base_offset: int, raw: bool = False) -> Self: ...
     def __len__(self) -> int: ...
     def lookup(self, offset: int) -> tuple[int, int]:
-        """Return the greatest entry with offset <= `offset`, (base_offset, 0) if there is none."""
+        """Return the greatest entry with offset <= `offset`, or (base_offset, 0) without such an entry."""
 
     def upper_bound(self, position: int, size: int) -> int | None:
         """Return the offset of the first entry whose position is >= `position` + `size`."""
@@ -928,12 +929,12 @@ class TimeIndex:
     def last_offset(self) -> int: ...
     @property
     def last_entry(self) -> tuple[int, int]:
-        """(timestamp, offset) of the last entry; (-1, base offset) if there is none."""
+        """The (timestamp, offset) of the last entry; (-1, base offset) without entries."""
 
     def __new__(cls, data: _Data, base_offset: int, raw: bool = False) -> Self: ...
     def __len__(self) -> int: ...
     def lookup(self, timestamp: int) -> tuple[int, int]:
-        """Return the greatest entry with timestamp <= `timestamp`, (-1, base_offset) if there is none."""
+        """Return the greatest entry with timestamp <= `timestamp`, or (-1, base_offset) without such an entry."""
 
     def entries(self) -> pa.RecordBatch:
         """Return all entries: `timestamp` int64, `offset` int64."""
@@ -1015,9 +1016,9 @@ def json_rows(data: _Data, bytes: str = "utf8", first_line: int = 1) -> pa.Recor
     """
 
 def highest_cluster_producer_id(data: _Data) -> int | None:
-    """Return the highest producer id, in whole batches, that a cluster may also assign; None if there is none.
+    """Return the highest producer id in whole batches that a cluster may also assign, or None.
 
-    Bytes that are no batch end the search.
+    The search ends at bytes that are no batch.
     """
 
 def json_lines(rows: pa.RecordBatch, bytes: str = "utf8") -> bytes:
@@ -1066,8 +1067,8 @@ def kraft_snapshot(records: Sequence[_Data], timestamp: int, controls: Sequence[
 
     Args:
         records: the metadata records as bytes (see `metadata_record`).
-        timestamp: of every record, ms.
-        controls: control records behind the header, each with its type (`ControlRecordType`) and its value as JSON.
+        timestamp: the timestamp of every record, ms.
+        controls: control records after the header, each with its type (`ControlRecordType`) and its value as JSON.
     """
 
 def metadata_record(name: str, version: int, json: _Data) -> bytes:
@@ -1096,8 +1097,7 @@ def murmur2(data: _Data) -> int:
 def state_records(topic: str, keys: pa.Array[Any], values: pa.Array[Any], memory: int = ...) -> pa.RecordBatch:
     """Decode records of a topic that Kafka keeps its own state in: as many as fit into the memory, but one at least.
 
-    What is not known, or not as its type demands, is shown as bytes: key or value is then a JSON string of base64, and
-    `unknown` says why.
+    A key or value of an unknown or malformed type becomes a JSON string of base64. `unknown` then gives the reason.
 
     Args:
         topic: `__consumer_offsets`, `__transaction_state`, `__share_group_state`, `__remote_log_metadata` or
@@ -1105,13 +1105,13 @@ def state_records(topic: str, keys: pa.Array[Any], values: pa.Array[Any], memory
         keys: their keys, binary.
         values: their values, binary.
         memory: the bytes of memory that one record may take, with Python's objects of its JSON and their rows in a
-            table; 250 MB, unless it is given. Several take a quarter of it.
+            table; 250 MB by default. Several records take a quarter of it.
 
     Returns:
         One row a record: `type name version key value unknown memory is_too_large`. The number and the name of its
         type are null if they are not known. The version is that of its value. Key and value are JSON as Kafka's
-        `*JsonConverter` classes write it; null if the record has none. `memory` is about what it takes. Of a record
-        that is too large, neither is decoded.
+        `*JsonConverter` classes write it, and null for a record without key or value. `memory` is the approximate
+        memory of the record in bytes. Key and value of a record that is too large are not decoded.
 
     Raises:
         ValueError: Kafka keeps no such topic.
@@ -1154,7 +1154,7 @@ class KeySketch:
         """Count the keys of another sketch too."""
 
     def estimate(self) -> float:
-        """Return about how many distinct keys there are."""
+        """Return the approximate number of distinct keys."""
 
     def to_bytes(self) -> bytes:
         """Return the sketch, for `KeySketch(serialized)`."""
@@ -1199,10 +1199,10 @@ class LatestRecords:
         """Return the latest records that are too large to keep: the offset of each, and the bytes of key and value."""
 
     def take(self, *, by_group: bool = False) -> Iterator[pa.RecordBatch]:
-        """Take the records in the order of the log, a batch at a time: one at least. Then there are none.
+        """Remove the records and return them in the order of the log, in one or more batches.
 
         Args:
-            by_group: take those of a group of `__consumer_offsets` one behind the other.
+            by_group: return the records of each group of `__consumer_offsets` one after the other.
 
         Yields:
             `key value offset timestamp`.
@@ -1249,10 +1249,10 @@ class Producers:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no producer is known."""
+        """True if no producer is known."""
     @property
     def highest_cluster_id(self) -> int | None:
-        """The highest producer id that a cluster may also assign; None if there is none."""
+        """The highest producer id that a cluster may also assign, or None."""
     @property
     def first_unstable_offset(self) -> int | None:
         """The first offset of the earliest transaction that is open, or ended and not forgotten."""
@@ -1278,11 +1278,11 @@ class SegmentState:
 
     Args:
         base_offset: the offset in its name.
-        created_ms: when it was created or opened.
+        created_ms: the time in ms at which it was created or opened.
         size: the size of the `.log` in bytes.
-        first_timestamp: max_timestamp of its first batch; None if it is empty.
-        index: the content of the `.index`. Zeros behind the entries count, as for Kafka.
-        timeindex: the content of the `.timeindex`. Zeros behind the entries count, as for Kafka.
+        first_timestamp: the max_timestamp of its first batch; None if it is empty.
+        index: the content of the `.index`. Zeros after the entries count, as for Kafka.
+        timeindex: the content of the `.timeindex`. Zeros after the entries count, as for Kafka.
         txnindex: the content of the `.txnindex`.
         max_timestamp: the segment's largest timestamp, and the last offset of the first batch that has it. None: those
             of the last entry of the time index, as after a load.
@@ -1310,7 +1310,7 @@ class SegmentWrite:
         """The base offset of the segment."""
     @property
     def is_new(self) -> bool:
-        """Whether a roll comes first: write `final_time_entry` and the snapshot, and create this segment's files.
+        """True if a roll comes first: write `final_time_entry` and the snapshot, and create this segment's files.
 
         Existing files with these names are stale, or those of an empty active segment.
         """
@@ -1335,19 +1335,22 @@ class Appended:
 
     @property
     def first_offset(self) -> int:
-        """The offset of the first record, for a duplicate the stored one; -1 without a batch of v2 that tells it."""
+        """The offset of the first record; for a duplicate, the stored one.
+
+        -1 if there was no batch, and for v0 and v1 with given offsets, whose headers lack it.
+        """
     @property
     def last_offset(self) -> int:
         """The offset of the last record; -1 if there was no batch."""
     @property
     def log_append_time(self) -> int:
-        """The timestamp that the records were given, or -1; for a duplicate the max timestamp of the stored batch."""
+        """The timestamp that the records were given, or -1; for a duplicate, the max timestamp of the stored batch."""
     @property
     def max_timestamp(self) -> int:
         """The largest timestamp of the last accepted request; -1 for none."""
     @property
     def is_duplicate(self) -> bool:
-        """Whether all of it was stored before, so that nothing changed."""
+        """True if all of it was stored before, so that nothing changed."""
     @property
     def count(self) -> int:
         """The number of accepted requests, including duplicates."""
@@ -1359,7 +1362,7 @@ class Appended:
         """Bytes of `data` that were accepted."""
     @property
     def has_new_epochs(self) -> bool:
-        """Whether the leader epochs changed: their checkpoint must be written before the log."""
+        """True if the leader epochs changed: their checkpoint must be written before the log."""
     @property
     def writes(self) -> list[SegmentWrite]:
         """The writes, in the order in which they must be done."""
@@ -1419,7 +1422,7 @@ class Appender:
     def high_watermark(self) -> int: ...
     @property
     def first_unstable_offset(self) -> int | None:
-        """The first offset that is undecided for consumers that read committed; None if there is none."""
+        """The first offset that is undecided for consumers that read committed, or None."""
     @property
     def last_stable_offset(self) -> int:
         """The offset where consumers that read committed stop."""
@@ -1509,8 +1512,7 @@ class Appender:
             origin: as in `append`.
             position: where `data` lies; positions in errors count from here.
             is_encoded_here: an `Encoder` made the batches, so their headers describe their records correctly. Headers
-            and
-                checksums are checked. Records are read only if the topic's settings need more than headers tell.
+                and checksums are checked. Records are read only if the topic's settings need more than the headers.
         """
 
     def append_in_place(self, headers: _Data, *, leader_epoch: int, now: int, origin: _Origin = "client") -> Appended:
@@ -1540,12 +1542,12 @@ class Appender:
     def set_log_start_offset(
         self, offset: int, batch_base_offset: int | None = None, snapshot_offset: int | None = None
     ) -> bool:
-        """Raise the log start offset. True: the leader epochs changed.
+        """Raise the log start offset, and return True if the leader epochs changed.
 
         Args:
             offset: the new log start offset.
             batch_base_offset: the base offset of the batch that contains it; None if it starts one.
-            snapshot_offset: the offset of the newest producer snapshot; None if there is none.
+            snapshot_offset: the offset of the newest producer snapshot, or None.
 
         Raises:
             ValueError: it is above the high watermark.
@@ -1567,7 +1569,7 @@ class CompactionScan:
     Args:
         txnindexes: the content of each `.txnindex` of the log.
         log_start_offset: transactions that were aborted below it are not followed.
-        first_dirty_offset: where the dirty part begins.
+        first_dirty_offset: the first offset of the dirty part.
         now: ms since the epoch. Tombstones and markers with a delete horizon up to now are dropped.
         hash_key: the key of the hash, a secret of the run.
         hash_range: the first hash and the number of hashes; (0, 0) for all.
@@ -1699,7 +1701,7 @@ class CompactionRewrite:
 
     @property
     def is_full(self) -> bool:
-        """Whether the output is full while batches wait."""
+        """True if the output is full while batches wait."""
     @property
     def needed(self) -> int:
         """Bytes that the batch after the consumed ones takes; 0 if unknown."""
@@ -1722,14 +1724,15 @@ class SegmentConversion:
         compression: the name of a codec, or "none"; None keeps each batch's.
         compression_level: the level of batches that are built anew; None for Kafka's default.
         recompress: also compress batches anew that have the codec.
-        batch_size: join neighbouring batches up to this many bytes if nobody can tell. None: join single messages only.
+        batch_size: join neighbouring batches up to this many uncompressed bytes, if readers see no difference. None:
+            join single messages only.
         join_below: join only below this offset: another replica may end between batches above it.
         drop_headers: drop headers that the magic cannot store. Otherwise they are refused.
         drop_producers: drop producers, whatever the magic, with control batches, the records of `aborted` transactions,
             and all records from `last_stable_offset` on.
         aborted: (producer_id, first_offset, last_offset) of the aborted transactions of the log.
-        last_stable_offset: of the log.
-        log_end_offset: of the log. A batch that is not below it is damaged.
+        last_stable_offset: the last stable offset of the log.
+        log_end_offset: the log end offset. A batch that is not below it is damaged.
         max_batch_bytes: the cap on one batch's decompressed size.
         threads: the number of threads that share the work.
 
@@ -1764,14 +1767,18 @@ class SegmentConversion:
         """
 
     def finish(self, output: SegmentOutput) -> bool:
-        """Push what waits at the end of the old segment. False: `output` is full, call again with another one."""
+        """Push the waiting batches at the end of the old segment.
+
+        Returns:
+            True: done. False: `output` is full; call again with another one.
+        """
 
     @property
     def needed(self) -> int:
         """Bytes that the batch after the consumed ones takes; 0 if unknown."""
     @property
     def is_full(self) -> bool:
-        """Whether the output has no room for the next batch."""
+        """True if the output has no room for the next batch."""
     @property
     def changed(self) -> int:
         """The number of batches that changed so far."""
@@ -1779,7 +1786,7 @@ class SegmentConversion:
     def converted(self) -> dict[str, int]:
         """The counts so far, by name.
 
-        `batches`, and how many `changed`; those kept `apart` because of `join_below`; records that lost their `headers`
+        `batches`, and the `changed` ones; those kept `apart` because of `join_below`; records that lost their `headers`
         or `timestamps`; batches that lost their `producers`; dropped `control_batches`; dropped `aborted` and
         `undecided` records.
         """
@@ -1798,20 +1805,20 @@ class SegmentErasure:
 
     def __new__(cls, *, blank: bool = False, max_batch_bytes: int = ...) -> Self: ...
     def begin(self, erased: _Data, txnindex: _Data, max_segment_bytes: int) -> None:
-        """Start an old segment, of which the records with these bits are erased; see `SegmentConversion.begin`."""
+        """Start an old segment. Erase its records with these bits. See `SegmentConversion.begin`."""
 
     def feed(self, data: _Data, position: int, output: SegmentOutput) -> int:
         """Rewrite whole batches, as `SegmentConversion.feed` does."""
 
     def finish(self, output: SegmentOutput) -> bool:
-        """Push what waits, as `SegmentConversion.finish` does."""
+        """Push the waiting batches, as `SegmentConversion.finish` does."""
 
     @property
     def needed(self) -> int:
         """Bytes that the batch after the consumed ones takes; 0 if unknown."""
     @property
     def is_full(self) -> bool:
-        """Whether the output has no room for the next batch."""
+        """True if the output has no room for the next batch."""
 
 @final
 class SegmentOutput:
@@ -1835,7 +1842,7 @@ class SegmentOutput:
         """Bytes of batches that `take` would return."""
     @property
     def next_offset(self) -> int:
-        """The offset after the last batch; the base offset if there is none."""
+        """The offset after the last batch; the base offset without batches."""
 
 @final
 class Server:
@@ -1846,15 +1853,15 @@ class Server:
         listen: host and port; port 0: a free one.
         node_id: the id of the one broker that clients see.
         advertised: the server's host for clients, or host and port; None: the address at which they connect.
-        commits: a file for what groups commit; None: memory.
+        commits: a file for the groups' commits; None: memory.
         tls: the files of a certificate and its key; None: nothing is encrypted.
-        users: users with their passwords; None: nobody is asked.
-        read_log: a file for lines that say who read what; None: none.
-        as_v2: whether records of v0 and v1 are sent as v2.
-        only_committed: whether all clients get committed records only.
+        users: the users with their passwords; None: no authentication.
+        read_log: a file for lines that record each read and its user; None: none.
+        as_v2: True to send records of v0 and v1 as v2.
+        only_committed: True to send committed records only to all clients.
         max_connections: connections at once; None: 2000.
         max_connections_per_address: connections at once of an address; None: 500.
-        max_memory_bytes: what requests and replies may take; None: 128 MiB.
+        max_memory_bytes: the memory for all requests and replies, in bytes; None: 128 MiB.
 
     Raises:
         OSError: it cannot listen there, or a file cannot be used.
@@ -1878,7 +1885,7 @@ class Server:
         max_memory_bytes: int | None = None,
     ) -> Self: ...
     def counts(self) -> list[tuple[str, str, bool, tuple[str, str] | None, int]]:
-        """Return its counters: name, what it counts, whether it may fall, a label with its value, the number."""
+        """Return its counters: name, help text, True for a gauge (it may fall), a label with its value, the number."""
     @property
     def host(self) -> str:
         """The address at which it listens."""
@@ -1904,9 +1911,9 @@ class SegmentRecovery:
 
     @property
     def ended(self) -> Literal["whole", "cut", "emptied", "split", "failed"] | None:
-        """What Kafka's load does with the segment; None: feed on.
+        """The treatment of the segment by Kafka's load; None: continue to feed.
 
-        - "whole": the file is cut to `valid_bytes`, behind its last whole batch.
+        - "whole": the file is cut to `valid_bytes`, after its last whole batch.
         - "cut": the file is cut to `valid_bytes`, before a bad batch.
         - "emptied": the offsets do not increase, and nothing stays.
         - "split": the offsets are too far apart, and the segment becomes several.
@@ -1922,13 +1929,13 @@ class SegmentRecovery:
     def valid_bytes(self) -> int: ...
     @property
     def next_offset(self) -> int:
-        """The offset after the last valid batch; the base offset if there is none."""
+        """The offset after the last valid batch; the base offset without valid batches."""
     @property
     def highest_next_offset(self) -> int:
         """The highest offset after any valid batch. It is above `next_offset` if batches are out of order."""
     @property
     def producers_end(self) -> int | None:
-        """The offset after the last valid batch of magic 2; None if there is none. Only these concern producers."""
+        """The offset after the last valid batch of magic 2, or None. Only these batches concern producers."""
     @property
     def batches(self) -> int:
         """The number of valid batches."""
@@ -1963,18 +1970,18 @@ class SegmentEnd:
     """The end of a segment as a load finds it, by framing alone: no magic and no checksum is refused.
 
     Args:
-        position: where the first batch to be fed starts.
+        position: the start of the first batch to feed.
     """
 
     @property
     def position(self) -> int:
-        """Where the last whole batch ends."""
+        """The position at which the last whole batch ends."""
     @property
     def next_offset(self) -> int | None:
         """The offset after that batch; None if there is no batch."""
     @property
     def ended(self) -> Literal["whole", "failed"] | None:
-        """None: feed on. "failed": the broker does not start on this segment."""
+        """The result so far. None: continue to feed. "failed": the broker does not start on this segment."""
     @property
     def error(self) -> str | None:
         """Why it failed."""
@@ -1988,7 +1995,7 @@ class SegmentEnd:
 
 @final
 class ProducerReplay:
-    """A replay of a segment for its producers only, as a load does behind the newest snapshot.
+    """A replay of a segment for its producers only, as a load does after the newest snapshot.
 
     Checksums are not verified.
 

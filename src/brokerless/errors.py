@@ -110,7 +110,7 @@ class _PlacedError(BrokerlessError):
 
     @property
     def remedy(self) -> Remedy | None:
-        """What to do about it; None: it depends on what was done with the file."""
+        """The remedy for the error; None: it depends on the use of the file."""
         if self.path is None or self.path.endswith(".log"):
             return None if self.path is None else self._of_logs
         return next((Remedy(text) for name, text in _OF_SMALL_FILES.items() if self.path.endswith(name)), None)

@@ -1,8 +1,8 @@
-"""Notes: what a caller has to know beside a result, such as a doubt about what was read.
+"""Notes: information for a caller beside a result, such as a doubt about the records read.
 
-Code that finds something out says it with `note`. The nearest `collected` around it gets the text, and makes it a part
-of a result. Without one, the note becomes a Python warning at the line of the caller's code. The collectors of a thread
-are its own: what another thread leaves out or collects does not matter.
+Code calls `note` with the text. The nearest `collected` block around it gets the text, and makes it a part of a result.
+Without such a block, the note becomes a Python warning at the line of the caller's code. Each thread has its own
+collectors: other threads do not affect them.
 """
 
 from __future__ import annotations

@@ -29,14 +29,14 @@ except ModuleNotFoundError:
 class Kafka:
     """A new log directory and its server, as long as the `with` block runs.
 
-    Clients consume, seek, join groups and commit, as on a broker; commits are kept in memory. What they would write is
+    Clients consume, seek, join groups and commit, as on a broker; commits are kept in memory. Writes by clients are
     refused: a test writes with `send`.
 
     Args:
         directory: the log directory, which does not exist yet, or is empty.
 
     Attributes:
-        directory: as given.
+        directory: the log directory.
         bootstrap_servers: host and port of the server, for `bootstrap.servers`.
 
     Raises:

@@ -1,7 +1,7 @@
-"""How messages word the options of a call: as Python, the command line or Spark takes them.
+"""Wording of a call's options in messages: as Python, the command line or Spark takes them.
 
-The code that finds something wrong names an option with `option`, or puts a `Remedy` into an error. The face through
-which the call came words it: `sole_replica`, `--sole-replica` or `soleReplica`.
+Code that detects an error names an option with `option`, or puts a `Remedy` into the error. The interface of the call
+words the option: `sole_replica`, `--sole-replica` or `soleReplica`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def spark(name: str, value: str | None = None) -> str:
 
 
 def excerpt(content: object) -> str:
-    """Quote what a file holds: a few letters, for the file may be a link to one that is not to be shown.
+    """Quote the first few letters of a file's content: the file may be a link to a secret one.
 
     >>> excerpt("x"), excerpt("-----BEGIN OPENSSH PRIVATE KEY-----")
     ("'x'", "'-----BEGIN OPEN'...")
@@ -56,8 +56,8 @@ def excerpt(content: object) -> str:
 def printable(text: str) -> str:
     r"""Return text with every character that does not show written out, as `repr` writes it: a name on one line.
 
-    Names are foreign data: an escape sequence could rename the window of a terminal, a line end make up a line of
-    output, and U+202E turn a line around. What is no UTF-8 becomes a lone surrogate, which cannot be written.
+    Names are foreign data. An escape sequence could rename the window of a terminal, a line end could forge a line of
+    output, and U+202E could reverse a line. Invalid UTF-8 becomes a lone surrogate, which cannot be written.
 
     >>> print(printable("t\n\x1b[2J\u202e\udcff"))
     t\n\x1b[2J\u202e\udcff
@@ -123,7 +123,7 @@ def current_face() -> Face:
 
 
 class Remedy(NamedTuple):
-    """What to do about an error: a text with `{}` for each option, and the options with their values.
+    """The remedy for an error: a text with `{}` for each option, and the options with their values.
 
     >>> str(Remedy("a read can skip it ({})", [("on_corrupt", "skip")]))
     'a read can skip it (on_corrupt="skip")'

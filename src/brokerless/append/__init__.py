@@ -4,6 +4,6 @@ Modules:
     writer.py                  the partition: append, truncate, replace and delete segments
     segment_files.py           the files that the partition writes to
     active_segment.py          the files of the active segment
-    operation.py               what every operation on a log has in common: state in, outcome out
+    operation.py               the base of every operation on a log: state in, outcome out
     swap.py                    replacing old segments by new ones
 """

@@ -61,7 +61,7 @@ class ActiveSegment:
         """Replace the `.log`, which must have no batch yet, by a file of batches.
 
         Args:
-            path: the file, which is moved. Bytes behind its batches are cut off.
+            path: the file, which is moved. Bytes after its batches are cut off.
             headers: the new headers of its batches.
             index: the entries of the offset index.
             timeindex: the entries of the time index.

@@ -48,12 +48,12 @@ class LogState:
         segments: the segments, ascending; the last one is the active segment.
         log_start_offset: the log start offset. Records from it up to the first segment are in remote storage.
         log_end_offset: the log end offset.
-        high_watermark: where the replicated part ends.
-        last_stable_offset: where `read_committed` ends.
+        high_watermark: the end of the replicated part.
+        last_stable_offset: the offset at which `read_committed` ends.
         first_dirty_offset: the cleaner's checkpoint; None without one.
         producers: the producer state at the log end, as the content of a `.snapshot`.
         now: the time of the whole run, ms since the epoch.
-        others_from: other replicas end at this offset or behind it (`Replication`); None without other replicas.
+        others_from: the offset at or after which other replicas end (`Replication`); None without other replicas.
         is_tiered: segments of the log may be in remote storage, even those that are also here.
         is_original: the operation changes the cluster's own log; False if it changes a copy, or nothing.
     """
@@ -87,7 +87,7 @@ class LogState:
 
 
 class Report(Protocol):
-    """What an operation did to one log, or would do. A frozen dataclass."""
+    """The effect of an operation on one log, done or planned. A frozen dataclass."""
 
     def to_dict(self) -> dict[str, object]:
         """Return the report as a dict for JSON; sizes in bytes, times in ms."""
@@ -115,7 +115,7 @@ def outputs_of(replacements: Sequence[Replacement], output: str | None) -> tuple
 
 
 class Commit(NamedTuple):
-    """An open transaction that is to be committed: its producer, and the epochs of the COMMIT marker."""
+    """An open transaction that will be committed: its producer, and the epochs of the COMMIT marker."""
 
     producer_id: int
     producer_epoch: int
@@ -130,10 +130,10 @@ class Outcome(Generic[ReportT]):
         report: the report for the user.
         replacements: the replaced segments, ascending; each replacement is swapped in by itself.
         truncate_to: everything from this offset on is deleted; None to delete nothing.
-        ends_open_transactions: end the transactions that are then open: with ABORT markers, but for `commits`.
-        commits: the transactions among them to be ended with COMMIT markers.
+        ends_open_transactions: True to end the transactions that are then open: with ABORT markers, but for `commits`.
+        commits: the transactions among them to end with COMMIT markers.
         ended_at: the time of these markers, ms: the same in each replica.
-        deleted_segments: how many of the oldest segments to delete. If it is all of them, a new one begins at the log
+        deleted_segments: the number of oldest segments to delete. If it is all of them, a new one begins at the log
             end.
         log_start_offset: the new log start offset; None to change it only for deleted segments.
         first_dirty_offset: the cleaner's new checkpoint; None to keep the present one.
@@ -163,7 +163,7 @@ class Outcome(Generic[ReportT]):
 
 
 class PlainOperation:
-    """What most operations have in common: no setting decides which records go, and the log is not rolled before."""
+    """The base of most operations: no setting decides which records go, and the log is not rolled before."""
 
     decided_by: ClassVar[tuple[str, ...]] = ()
 
@@ -184,7 +184,7 @@ class RewriteOperation(Protocol[PlanT, ReportT]):
         """The topic's settings that decide which records go. If one is unknown, the operation is refused."""
 
     def needs_roll(self, state: LogState) -> bool:
-        """Return whether the log is to be rolled before the plan. In a dry run, `plan` assumes that it was."""
+        """Return whether the log must be rolled before the plan. In a dry run, `plan` assumes that it was."""
 
     def plan(self, state: LogState) -> PlanT:
         """Plan the work from the log's state. Read no record.

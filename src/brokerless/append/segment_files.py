@@ -1,4 +1,4 @@
-"""The files of a partition that is open for writing. What goes into them is decided elsewhere (`LogWriter`)."""
+"""The files of a partition that is open for writing. `LogWriter` decides their content."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class SegmentFiles:
         )
 
     def write(self, write: _native.SegmentWrite, moved_from: str | None = None) -> None:
-        """Write what an appender decided for one segment, which may be a new one.
+        """Write the bytes that an appender decided for one segment, which may be a new one.
 
         Args:
             write: the batches and the index entries.
@@ -141,7 +141,7 @@ class SegmentFiles:
 
         Args:
             base_offsets: the base offsets of all segments, ascending.
-            offset: the base offset of the new segment, behind all others.
+            offset: the base offset of the new segment, beyond all others.
         """
         changes = Changes(self._directory)
         why = f"the log starts at offset {offset}, behind its end"

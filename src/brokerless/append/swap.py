@@ -91,7 +91,7 @@ def swap(directory: str, replacement: Replacement) -> None:
     """Replace old segments by new ones. After a crash at any step, a load finds the old ones or the new ones.
 
     There is one exception, which is Kafka's own. A load determines the old segments by the offsets in the new ones. So
-    it may keep old segments behind the last of these offsets, although all of their records have gone.
+    it may keep old segments after the last of these offsets, although all of their records have gone.
     """
     names = set(storage.list_directory(directory))
 

@@ -108,19 +108,19 @@ class AppendResult:
 class LogWriter:
     """A partition open for writing, made by `open`. Not shared between threads.
 
-    Between a decision of the appender and the last byte of it in the files, the log counts as broken (`_changing`). If
-    the write fails, the appender is ahead of the files, and only loading the directory again shows what they hold.
+    From a decision of the appender until its last byte is in the files, the log counts as broken (`_changing`). If
+    the write fails, the appender is ahead of the files. Only loading the directory again shows the files' content.
 
     Attributes:
         directory: the partition's directory.
         config: the topic's settings.
-        recovery: what opening the log changed, one line per change.
-        cuts: what opening the log cut off its segments.
+        recovery: the changes made by opening the log, one line each.
+        cuts: the parts of segments that opening the log cut off.
         expected_end: the log end offset that other files stated when the log was opened; None if it did not end below.
         first_dirty_offset: everything below was cleaned (the cleaner's checkpoint); None if that is unknown.
         is_tiered: older segments may be in remote storage, so `truncate_to` never goes below the first segment.
         is_closed: the log was closed completely.
-        replication: what is known about other replicas.
+        replication: the known state of other replicas.
 
     >>> import brokerless as bl
     >>> with bl.create_log_dir(NEW) as log_dir, open(f"{SAMPLE}/00000000000000000000.log", "rb") as file:
@@ -183,18 +183,18 @@ class LogWriter:
             leader_epoch: the epoch that appended batches are stamped with; None for the last one known, or 0 without
                 one.
             first_dirty_offset: the cleaner's checkpoint; None without one.
-            recover: recover the log even if that loses sound batches behind damage, or if other files in the log
+            recover: recover the log even if that loses sound batches after damage, or if other files in the log
                 directory state records that the log lacks.
             high_watermark: the checkpointed high watermark; None if the checkpoint does not name the log.
             now: returns the time, ms since the epoch.
             before_changes: called when the changes are known, before the first of them is made.
             reserve_producer_id: called before a batch is appended whose producer id a cluster may assign, too. It
                 raises if the cluster may still do so (`LogDirWriter.reserve_producer_id`).
-            replication: what is known about other replicas.
+            replication: the known state of other replicas.
 
         Raises:
             CorruptRecordError: a broker would not start on the log, or would lose data silently. Without `recover`,
-                also if recovery would lose sound batches behind damage, or if records are missing.
+                also if recovery would lose sound batches after damage, or if records are missing.
         """
         loaded = load(
             directory,
@@ -224,7 +224,7 @@ class LogWriter:
 
     @property
     def is_broken(self) -> bool:
-        """Whether a change failed halfway. What the files hold is then known only once they are loaded again."""
+        """True if a change failed halfway. The files' content is then unknown until they are loaded again."""
         return self._is_broken
 
     @property
@@ -269,12 +269,12 @@ class LogWriter:
 
     @property
     def written_end_offset(self) -> int:
-        """The log end offset of the files: after an error, the offset behind the last whole batch in them."""
+        """The log end offset of the files: after an error, the offset after the last whole batch in them."""
         return segments_in(self.directory)[-1].extent().next_offset if self._is_broken else self.log_end_offset
 
     @property
     def high_watermark(self) -> int:
-        """Where the replicated part ends: at rest, the log end offset."""
+        """The end of the replicated part: at rest, the log end offset."""
         return self._appender.high_watermark
 
     @property
@@ -284,7 +284,7 @@ class LogWriter:
 
     @property
     def last_stable_offset(self) -> int:
-        """Where `read_committed` ends."""
+        """The offset at which `read_committed` ends."""
         return self._appender.last_stable_offset
 
     def __repr__(self) -> str:
@@ -365,7 +365,7 @@ class LogWriter:
 
         Args:
             batches: any number, in the order of their offsets, none below the log end offset. Gaps stay.
-            leader_epoch: the leader's epoch. The first batch of a later epoch, and all batches behind it, are left out.
+            leader_epoch: the leader's epoch. The first batch of a later epoch, and all batches after it, are left out.
                 With None, all batches are appended. A batch without an epoch, which Kafka's cleaner makes of messages
                 of format 0 or 1, then gets the log's last epoch, or 0: Kafka's followers refuse it.
 
@@ -417,14 +417,14 @@ class LogWriter:
         """Make a file of batches the next segment, and write only the headers, as a broker would change them.
 
         Args:
-            path: the file, which is moved. Bytes behind its batches are cut off.
+            path: the file, which is moved. Bytes after its batches are cut off.
             headers: the headers of the batches (`_native.headers_alone`), with checked checksums. `_native.Encoder`
                 made the batches.
             origin: see `append`.
 
         Raises:
             AppendError: a broker would refuse a batch, read or change its records, or begin a segment with it. No batch
-                is appended, and the file is unchanged. `append_each` tells the cases apart, and appends what it can.
+                is appended, and the file is unchanged. `append_each` distinguishes the cases, and appends all it can.
         """
         request = self._request(origin, None)
         self._change(partial(self._appender.append_in_place, headers, **request), path)
@@ -633,7 +633,7 @@ class LogWriter:
             self._reload()
 
     def delete_segments(self, count: int) -> None:
-        """Delete the oldest segments, as retention does. The log then starts behind them.
+        """Delete the oldest segments, as retention does. The log then starts after them.
 
         Args:
             count: the number of segments, not negative. If it is all of them, a new one first begins at the log end.
@@ -779,7 +779,7 @@ class LogWriter:
             raise ValueError(f"log {self.directory} is {state}")
 
     def _with_log_name(self, error: Exception) -> Exception:
-        """Add the log's name to a refusal: a caller that writes to many logs cannot tell which one refused."""
+        """Add the log's name to a refusal: a caller that writes to many logs cannot know which one refused."""
         if isinstance(error, AppendError):
             error.log = os.path.basename(self.directory)
         return error

@@ -31,7 +31,7 @@ _COLUMNS = ("offset", "position", "headers")
 
 
 class Contents(Protocol):
-    """What takes the sound contents of a segment while `findings` checks it."""
+    """A receiver of the sound contents of a segment while `findings` checks it."""
 
     @property
     def columns(self) -> Sequence[str]:
@@ -57,7 +57,7 @@ def findings(
     Args:
         segment: a segment of a freshly listed log.
         is_clean: whether the log directory was shut down cleanly. A broker then truncates nothing.
-        contents: takes what is sound.
+        contents: the receiver of the sound contents.
         decodes: whether to decode records. Otherwise only checksums, framing and offsets of batches are checked.
         log: its log; None: list its directory.
 
@@ -83,7 +83,7 @@ def findings(
 
 
 def _zeros(segment: Segment, found: Survey, size: int) -> Iterator[Defect]:
-    """Yield a finding for zeros behind the last batch: a broker that closes a log cuts preallocated space off."""
+    """Yield a finding for zeros after the last batch: a broker that closes a log cuts preallocated space off."""
     last = found.parts[-1] if found.parts else None
     end = last.end_position if isinstance(last, Run) else 0
     if end < size and not isinstance(last, Defect):
@@ -92,7 +92,7 @@ def _zeros(segment: Segment, found: Survey, size: int) -> Iterator[Defect]:
 
 
 def zeros_in_words(end: int, size: int) -> str:
-    """Return the explanation for zeros behind the last batch.
+    """Return the explanation for zeros after the last batch.
 
     >>> zeros_in_words(552, 560)
     'the batches end at 552, and zeros follow up to 560'

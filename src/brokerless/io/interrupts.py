@@ -1,8 +1,8 @@
 """Interrupts that wait for the end of a change, so that a signal leaves no file half done.
 
 A signal handler calls `interrupt`. It raises at once, unless the main thread is in a `deferred` block: then the block
-ends first. A handler that raises by itself, as Python's own for SIGINT, does not wait: what it leaves is what a crash
-leaves, and the next one who opens the directory recovers it.
+ends first. A handler that raises by itself, as Python's own for SIGINT, does not wait. It leaves the directory as a
+crash does, and the next process that opens the directory recovers it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class _Deferred:
 
 
 def interrupt(error: BaseException) -> None:
-    """Raise an error, or let it wait for the end of the block that defers it. To be called by a signal handler.
+    """Raise an error at once, or after the block that defers it. Signal handlers call this function.
 
     Only the main thread handles signals, and other threads defer nothing.
     """

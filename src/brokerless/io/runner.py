@@ -31,7 +31,7 @@ _ArgumentT = TypeVar("_ArgumentT")
 _T = TypeVar("_T")
 _T_co = TypeVar("_T_co", covariant=True)
 SECONDS = 0.1
-"""How often progress is reported."""
+"""The interval between reports of progress."""
 
 
 class Call(Protocol[_T_co]):
@@ -96,7 +96,7 @@ class Runner(ABC):
         Args:
             function: the function.
             arguments: its arguments.
-            ahead: how many results may wait, finished or not, behind the one that is yielded next; None: all.
+            ahead: the number of results that may wait, finished or not, after the one that is yielded next; None: all.
 
         Raises:
             OSError: a process that ran a call has died.

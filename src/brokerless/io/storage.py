@@ -113,7 +113,7 @@ def is_broken_link(path: str) -> bool:
 
 
 def is_link_loop(path: str) -> bool:
-    """Return whether `path` is a symbolic link that leads in a loop, so that no file can be made behind it."""
+    """Return whether `path` is a symbolic link that leads in a loop, so that no file can be created through it."""
     if is_broken_link(path):
         try:
             os.stat(path)

@@ -29,9 +29,9 @@ CLEAN_SHUTDOWN_ASIDE = f"{CLEAN_SHUTDOWN}.aside"
 NO_BROKER_EPOCH = -2
 """The broker epoch for the marker of a broker that its controller does not know yet.
 
-A controller with eligible leader replicas (KIP-966) compares the epoch with the one that it has of the broker. Another
-one is that of an unclean shutdown: the controller takes the broker out of all in-sync replicas, even the only one. Of a
-broker that it does not know it has -2 (`ClusterControlManager.registerBroker`).
+A controller with eligible leader replicas (KIP-966) compares the epoch with its own record for the broker. A different
+epoch means an unclean shutdown: the controller removes the broker from all in-sync replicas, even from partitions where
+it is the only one. For an unknown broker, the controller has -2 (`ClusterControlManager.registerBroker`).
 """
 BOOTSTRAP = "bootstrap.checkpoint"
 QUORUM_STATE = "quorum-state"
@@ -48,10 +48,10 @@ _RESERVED_DIRECTORY_IDS = 100
 
 
 class UnexpectedContentError(CorruptRecordError):
-    """Content that Kafka does not take for a file that cannot be read, such as a letter in the place of a number.
+    """Content that Kafka does not treat as an unreadable file, such as a letter in the place of a number.
 
-    A broker takes the log directory of a file that it cannot read offline, and stops for what it does not expect. Kafka
-    3 and later pass over this in the offset checkpoints of a log directory.
+    If a broker cannot read a file, it takes the log directory offline. If the content is unexpected, the broker stops.
+    Kafka 3 and later ignore unexpected content in the offset checkpoints of a log directory.
     """
 
 

@@ -218,7 +218,7 @@ def commit(root: str, staging: str, *, unique: str, gone: Collection[str] = ()) 
     """Commit a staged and durable write by renaming its directory to the journal. Then call `roll_forward`.
 
     Args:
-        root: the log directory; locked. A clean-shutdown marker in it must be true of what is staged.
+        root: the log directory; locked. A clean-shutdown marker in it must also be true of the staged write.
         staging: the name of the staging directory in it, with partition directories and files of the log directory.
         unique: 32 hex digits that no other directory has in its name.
         gone: the names of partition directories to remove; those of replicas that are being moved, too.

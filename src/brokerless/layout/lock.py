@@ -116,7 +116,7 @@ def check_free(path: str) -> None:
 
 
 def _holder_of(path: str) -> int | None:
-    """Return the process that holds a lock file, as `_holder`. What is no file in its place, nobody can hold."""
+    """Return the process that holds a lock file, as `_holder`. No process can hold a path that is no file."""
     if storage.is_directory(path) or storage.is_broken_link(path):
         return None
     try:

@@ -62,7 +62,7 @@ class LogDirFiles:
 
     @cached_property
     def is_there(self) -> bool:
-        """Whether this is a broker's log directory, and not just the parent of a copied partition directory."""
+        """True if this is a broker's log directory, and not just the parent of a copied partition directory."""
         return self.is_root(storage.list_directory(self.path))
 
     @property
@@ -82,17 +82,17 @@ class LogDirFiles:
 
     @property
     def is_kraft(self) -> bool:
-        """Whether it belongs to a cluster without ZooKeeper. Its brokers load only topics that their metadata names."""
+        """True if it belongs to a cluster without ZooKeeper. Its brokers load only topics that their metadata names."""
         return self._meta.version >= 1
 
     @cached_property
     def is_clean(self) -> bool:
-        """Whether a broker shut down cleanly here, that is, whether the marker file exists."""
+        """True if a broker shut down cleanly here, that is, if the marker file exists."""
         return storage.exists(self._file(checkpoints.CLEAN_SHUTDOWN))
 
     @property
     def is_locked(self) -> bool:
-        """Whether a live broker or another writer holds the lock now. The lock file of a killed broker is not held."""
+        """True if a live broker or another writer holds the lock now. The lock file of a killed broker is not held."""
         return not is_remote(self.path) and lock.is_held(self._file(checkpoints.LOCK))
 
     @cached_property
@@ -115,7 +115,7 @@ class LogDirFiles:
 
     @cached_property
     def has_log_start_offsets(self) -> bool:
-        """Whether a broker has written the checkpoint of log start offsets. It makes a file of no bytes first."""
+        """True if a broker has written the checkpoint of log start offsets. It creates an empty file first."""
         try:
             return bool(self._parsed(checkpoints.LOG_START_OFFSETS, bytes, b"")) and (
                 self._parsed(checkpoints.LOG_START_OFFSETS, checkpoints.parse_offset_checkpoint, None) is not None
@@ -179,7 +179,7 @@ class LogDirFiles:
 
 
 def different_shutdowns(roots: Iterable[LogDirFiles]) -> Iterator[tuple[str, str]]:
-    """Yield a directory of each node whose directories were shut down at different broker epochs, and what is wrong.
+    """Yield a directory of each node whose directories were shut down at different broker epochs, and the problem.
 
     A broker writes one epoch to all of them: one of them is older than the others.
     """

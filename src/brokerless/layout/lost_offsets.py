@@ -1,4 +1,4 @@
-"""The record of which offsets a repair could not keep, in the partition's directory: a check takes these gaps as known.
+"""The record of the offsets that a repair lost, in the partition's directory: a check takes these gaps as known.
 
 Brokers and reads ignore the file. It goes with the directory when a broker removes the topic.
 """

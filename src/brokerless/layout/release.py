@@ -34,12 +34,12 @@ class Release(NamedTuple):
 
     @property
     def deletes_records_without_policy(self) -> bool:
-        """Whether brokers accept DeleteRecords for an empty `cleanup.policy` (Partition.deleteRecordsOnLeader)."""
+        """True if brokers accept DeleteRecords for an empty `cleanup.policy` (Partition.deleteRecordsOnLeader)."""
         return self >= (4, 2)
 
     @property
     def keeps_last_cleaned_batch(self) -> bool:
-        """Whether the cleaner keeps the last batch of each range that it cleans, even if it is empty (KAFKA-17076).
+        """True if the cleaner keeps the last batch of each range that it cleans, even if it is empty (KAFKA-17076).
 
         If not, the cleaner keeps only a last batch that ends at the high watermark (KAFKA-20452).
         """

@@ -1,4 +1,4 @@
-"""The record of which topics in a log directory are restored exports. A second run of a restore uses it to resume.
+"""The record of the restored exports among the topics of a log directory. A second run of a restore uses it to resume.
 
 Two logs with the same end offset may hold different records. So a restore writes a digest of its records to a file of
 the log directory. The journal commits that file together with the records. Brokers load only directories, and ignore

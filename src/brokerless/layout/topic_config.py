@@ -169,12 +169,12 @@ class TopicConfig:
 
     @property
     def is_compacted(self) -> bool:
-        """Whether the cleaner keeps only the last record of each key, so that records need keys."""
+        """True if the cleaner keeps only the last record of each key, so that records need keys."""
         return "compact" in _policies(self.cleanup_policy)
 
     @property
     def has_retention(self) -> bool:
-        """Whether old segments are deleted by time and size."""
+        """True if old segments are deleted by time and size."""
         return "delete" in _policies(self.cleanup_policy)
 
     def source_of(self, name: str) -> str:

@@ -98,10 +98,10 @@ class StagedCopy:
             directory: the partition directory.
             to: its copy.
             progress: called with the bytes that were copied.
-            is_fatal: tells of a name whether a broker stops at it: then the file is left out.
+            is_fatal: returns True for a name at which a broker stops. Such a file is left out.
 
         Returns:
-            The names that are left out for that.
+            The names left out because of `is_fatal`.
         """
         if to != self.path:
             disk.make_directory(to)
@@ -137,7 +137,7 @@ class StagedCopy:
         """Replace the copy's path by `source` in errors: the copy no longer exists when they are read.
 
         Args:
-            source: what is copied.
+            source: the path of the source.
             part: the directory in the copy that is made of `source`; None: the whole copy.
         """
         copied = self.path if part is None else part
@@ -174,7 +174,7 @@ class FilesAtRest:
         self._found = {path: _listed(path) for path in paths}
 
     def check(self) -> None:
-        """Refuse to go on if a file was changed. What cannot be listed, then or now, is not compared.
+        """Refuse to continue if a file was changed. Directories that cannot be listed, then or now, are not compared.
 
         Raises:
             LogInUseError: a file or a directory is new or gone, or a file has another size or time.

@@ -1,4 +1,4 @@
-"""Recovery of a whole log directory, and a forecast of it: the changes, and what a broker does afterwards."""
+"""Recovery of a whole log directory, and a forecast of it: the changes, and the actions of a broker afterwards."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _MAKE = "make its directory: the metadata of the new cluster name it"
 
 @dataclass
 class Forecast:
-    """A forecast of recovery: the changes to a log directory, and what a broker that starts afterwards does.
+    """A forecast of recovery: the changes to a log directory, and the actions of a broker that starts afterwards.
 
     Attributes:
         steps: the changes to each log, one line each, with the name of its directory; in order.
@@ -74,7 +74,7 @@ class Forecast:
         notes: other actions of the broker, one sentence each.
         missing: missing records that other files in the directory account for, one sentence each. Recovery erases
             this evidence.
-        ends_early: the logs that end before what other files say, after a crash, and are not cut at damage.
+        ends_early: the logs that after a crash end before the offset that other files state, and are not cut at damage.
     """
 
     steps: list[tuple[str, list[str]]] = field(default_factory=list)
@@ -94,7 +94,7 @@ class Forecast:
 
     @property
     def lost_records(self) -> int:
-        """The number of records in sound batches behind damage."""
+        """The number of records in sound batches after damage."""
         return sum(cut.records for _, cut in self.cuts)
 
     @property
@@ -109,7 +109,7 @@ class Forecast:
 
     @property
     def is_good(self) -> bool:
-        """Whether a broker will start and serve the logs."""
+        """True if a broker will start and serve the logs."""
         return not (self.faults or self.dropping)
 
     @classmethod
@@ -291,7 +291,7 @@ def forecast(
     metadata: Path | None = None,
     beside: Collection[str] = (),
 ) -> Forecast:
-    """Return the changes that recovery would make to a log directory, and what a broker would do afterwards.
+    """Return the changes that recovery would make to a log directory, and the actions of a broker afterwards.
 
     Nothing is changed.
 
@@ -360,7 +360,7 @@ def _foresee(found: Forecast, name: str, loaded: Loaded) -> None:
 
 
 def _foresee_end(found: Forecast, loaded: Loaded, *, is_clean: bool) -> None:
-    """Forecast that a log ends before what other files say."""
+    """Forecast that a log ends before the offset that other files state."""
     if loaded.expected_end is None:
         return
     if is_clean:
@@ -374,7 +374,7 @@ def _foresee_end(found: Forecast, loaded: Loaded, *, is_clean: bool) -> None:
 def _foresee_metadata(
     root: RootWriter, found: Forecast, topics: Collection[str], beside: Collection[str]
 ) -> dict[tuple[str, int], str]:
-    """Forecast what a broker does with the directory's ids and the cluster's metadata log, which only it changes.
+    """Forecast a broker's actions on the directory's ids and the cluster's metadata log, which only it changes.
 
     Returns:
         The reason why it will not serve a partition, by partition.
@@ -415,7 +415,7 @@ def _foresee_metadata(
 
 
 def _foresee_partitions(root: RootWriter, found: Forecast, topics: Collection[str], beside: Collection[str]) -> None:
-    """Forecast what a broker does where the metadata place a partition, and its log is not there."""
+    """Forecast a broker's actions where the metadata place a partition, and its log is missing."""
     if root.cluster.image is not None:
         roots = [LogDirFiles(one) for one in dict.fromkeys([root.path, *beside])]
         absent = absent_partitions(root.cluster.image.rows, roots)

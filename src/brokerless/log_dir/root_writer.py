@@ -39,8 +39,8 @@ class RootWriter:
 
     Args:
         path: the log directory.
-        journal: a commit in force whose files are not in place yet; for a caller that only reads what a writer would
-            find.
+        journal: a commit in force whose files are not in place yet; for a caller that only reads the directory as a
+            writer would find it.
         broker_config: the broker's configuration file; see `Cluster`.
         metadata: the directory of the cluster's metadata log; see `Cluster`.
 
@@ -52,7 +52,7 @@ class RootWriter:
         log_start_offsets: the log start offset checkpoint, by (topic, partition).
         high_watermarks: the high watermark checkpoint, by (topic, partition).
         first_dirty_offsets: the cleaner checkpoint, by (topic, partition).
-        overlooked: the checkpoints that have a wrong number, by file name, and what is wrong. They are written again.
+        overlooked: the checkpoints that have a wrong number, by file name, with the error. They are written again.
         partitions: the directory name of each partition, including partitions that only the metadata name.
         leftovers: the partition of each `-future` and `-stray` directory, by directory name. A starting broker
             recovers these too.
@@ -147,7 +147,7 @@ class RootWriter:
 
     @property
     def is_kraft(self) -> bool:
-        """Whether it is of a cluster without ZooKeeper, whose brokers take only what their metadata names."""
+        """True if it belongs to a cluster without ZooKeeper. Its brokers load only topics that their metadata name."""
         return self.meta is not None and self.meta.version >= 1
 
     def unknown(self, topic: str, partition: int) -> ValueError:

@@ -1,6 +1,6 @@
 """Faults that keep a broker from starting on log directories, outside of their logs.
 
-`check` tells them as findings, `recover` as reasons why a broker will not start: both take them from here.
+`check` reports them as findings, `recover` as reasons why a broker will not start. Both take them from here.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ class Fault(NamedTuple):
     Attributes:
         code: the code of its finding.
         path: the file or the directory.
-        message: what is wrong with it.
-        cure: what to do before a broker starts.
-        takes_offline: whether a broker that has other log directories starts without this one
-            (`LogDirFailureChannel`). Without the one of its metadata log it does not.
+        message: the defect.
+        cure: the remedy, which must come before a broker starts.
+        takes_offline: True if a broker that has other log directories starts without this one
+            (`LogDirFailureChannel`). It does not start without the one of its metadata log.
     """
 
     code: str
@@ -62,15 +62,15 @@ class Fault(NamedTuple):
         return f"{self.message}; {_OFFLINE}" if self.takes_offline else self.message
 
     def error(self) -> CorruptRecordError:
-        """Return the error of what needs a directory on which a broker starts."""
+        """Return the error for an operation that needs a directory on which a broker starts."""
         return (OfflineError if self.takes_offline else CorruptRecordError)(str(self))
 
 
 def start_faults(path: str, beside: Collection[str] = ()) -> Iterator[Fault]:
     """Yield the faults of a log directory: in its small files, in its names, and beside its metadata log.
 
-    What the metadata themselves say is in their image, and what a log says is found when it is loaded. What is about to
-    be deleted is loaded, too.
+    Faults in the metadata records are found when their image is built, and faults in a log when it is loaded. Logs that
+    are about to be deleted are loaded, too.
 
     Args:
         path: the log directory.
@@ -126,7 +126,7 @@ def is_blank(path: str) -> bool:
 
 
 def _cure_of_ids(path: str, beside: Collection[str], cure: str) -> str:
-    """Extend a cure by the lines that another directory of the broker tells."""
+    """Extend a cure by the ids that another directory of the broker has."""
     for other in beside:
         if other != path:
             with suppress(BrokerlessError, OSError):
@@ -139,7 +139,7 @@ def _cure_of_ids(path: str, beside: Collection[str], cure: str) -> str:
 def _is_kraft(path: str, beside: Collection[str]) -> bool:
     """Return whether the broker of some log directories is one without ZooKeeper.
 
-    Without ids in any of them, only a metadata log or topic ids tell.
+    If none of them has ids, only a metadata log or topic ids show this.
     """
     paths = {path, *beside}
     if any(_has_metadata(one) or LogDirFiles(one).is_kraft for one in paths):
@@ -293,7 +293,7 @@ class Absent(NamedTuple):
 
     @property
     def cure(self) -> str:
-        """What to do about the strays; "": there are none."""
+        """The remedy for the strays; "" without strays."""
         if not self.strays:
             return ""
         return f"{listed_few(self.strays)}: {STRAY_CURE}"
@@ -443,7 +443,7 @@ def partition_faults(directory: str) -> Iterator[Fault]:
 
 
 def obstructed_files(directory: str) -> Iterator[str]:
-    """Yield the names in a partition's directory of what is no file, where a broker opens one to read or to write."""
+    """Yield the names in a partition's directory that are no files, where a broker opens a file to read or to write."""
     files = set(storage.list_files(directory))
     segments = {name for name in files if name.endswith(".log") and file_names.live_base_offset(name) is not None}
     for name in sorted(set(storage.list_directory(directory)) - files):
@@ -458,7 +458,7 @@ def obstructed_files(directory: str) -> Iterator[str]:
 
 
 def _takes_offline(path: str, error: Exception) -> bool:
-    """Return whether a broker with other log directories goes on without one in which a file has this error."""
+    """Return whether a broker with other log directories continues without one in which a file has this error."""
     return not isinstance(error, checkpoints.UnexpectedContentError) and not _has_metadata(path)
 
 
@@ -495,7 +495,7 @@ def _parse_ids(path: str, beside: Collection[str]) -> Callable[[bytes], object]:
 
 
 def overlooked_checkpoints(path: str) -> Iterator[tuple[str, str]]:
-    """Yield the checkpoints with a wrong number, and what is wrong. A KRaft broker starts as if they were empty."""
+    """Yield the checkpoints with a wrong number, and the error. A KRaft broker starts as if they were empty."""
     for name in checkpoints.OFFSET_CHECKPOINTS if LogDirFiles(path).is_kraft else ():
         for file, error in _unreadable(f"{path}/{name}", checkpoints.parse_offset_checkpoint):
             if isinstance(error, checkpoints.UnexpectedContentError):
@@ -523,13 +523,13 @@ def _never(_: str) -> bool:
 def _unreadable(
     file: str, parse: Callable[[bytes], object], obstructs: Callable[[str], bool] = _never
 ) -> Iterator[tuple[str, Exception]]:
-    """Yield a file that is there and cannot be read, and the error.
+    """Yield an existing file that cannot be read, and the error.
 
     Args:
         file: the file.
-        parse: reads it.
-        obstructs: whether a link that leads nowhere is an obstacle for a broker, and not a missing file. It is if the
-            broker makes the file before it reads it (`CheckpointFile`).
+        parse: the function that reads it.
+        obstructs: returns True for a link that leads nowhere if it is an obstacle for a broker, and not a missing file.
+            It is an obstacle if the broker creates the file before it reads it (`CheckpointFile`).
     """
     try:
         if obstructs(file):

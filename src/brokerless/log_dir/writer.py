@@ -56,7 +56,7 @@ class LogDirWriter:
         sole_replica: True: no other broker has replicas of these partitions, or none that matters. False: warn about
             brokers that may have some. None: nothing will be appended, so do not warn.
         recover: recover each log when it is opened, even if the directory was shut down cleanly. Recovery then goes
-            ahead even if it cuts off sound batches behind damage (it sets them aside), or if records are missing that
+            ahead even if it cuts off sound batches after damage (it sets them aside), or if records are missing that
             other files account for.
         lock: the directory's lock, if the caller holds it; None: acquire it.
         next_producer_id: the first producer id that the cluster has not allocated yet; None: read it from the
@@ -73,7 +73,7 @@ class LogDirWriter:
         directory_id: the directory's own id; None: the directory does not record it.
         transactional_ids: the transactional ids of the producers that wrote here.
         rolled_forward: the partitions of an interrupted commit that opening the directory completed.
-        notes: what the caller has to know, a sentence each: why a broker may not serve what is written, for example.
+        notes: information for the caller, a sentence each: why a broker may not serve the written records, for example.
 
     Raises:
         LogInUseError: a broker, or another writer, has the directory open.
@@ -174,7 +174,7 @@ class LogDirWriter:
 
     @property
     def is_closed(self) -> bool:
-        """Whether the directory was closed, or an error left it in need of recovery."""
+        """True if the directory was closed, or an error left it in need of recovery."""
         return self._lock is None
 
     def partitions(self) -> list[tuple[str, int]]:
@@ -275,7 +275,7 @@ class LogDirWriter:
 
         Raises:
             ValueError: the partition does not exist, or is open with other settings.
-            CorruptRecordError: a broker would not load the log either; or recovery would lose sound batches behind
+            CorruptRecordError: a broker would not load the log either; or recovery would lose sound batches after
                 damage; or the log lacks records that other files in the directory account for. Nothing was changed.
         """
         self._check_open()
@@ -577,7 +577,7 @@ def open_log_dir(
         path: the log directory, an entry of the broker's `log.dirs`.
         sole_replica: True: no other broker has replicas of these partitions, or none that matters; do not warn.
         recover: recover each log when it is opened, even if the directory was shut down cleanly. Recovery then goes
-            ahead even if it cuts off sound batches behind damage (it sets them aside), or if records are missing that
+            ahead even if it cuts off sound batches after damage (it sets them aside), or if records are missing that
             other files account for.
         next_producer_id: the first producer id that the cluster has not allocated yet; None: read it from the
             metadata log. See `LogDirWriter.reserve_producer_id`.

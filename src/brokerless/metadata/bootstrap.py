@@ -279,7 +279,7 @@ def feature_level(release: Release, name: str) -> int:
 
 
 def next_block(producer_id: int) -> int:
-    """Return the first producer id behind the block that a producer id is in."""
+    """Return the first producer id after the block that a producer id is in."""
     return (producer_id // _PRODUCER_ID_BLOCK + 1) * _PRODUCER_ID_BLOCK
 
 

@@ -1,4 +1,4 @@
-"""Where a log directory has the cluster's metadata, and whether a broker has started on it."""
+"""The place of the cluster's metadata in a log directory, and whether a broker has started on it."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def has_topic_ids(path: str) -> bool:
 
 
 def has_started(path: str) -> bool:
-    """Return whether a broker or a controller ran on a log directory, as far as its files tell, but for its logs."""
+    """Return whether a broker or a controller ran on a log directory, by its files except the logs."""
     metadata = f"{path}/{file_names.METADATA_TOPIC}-0"
     new = {os.path.basename(formatted_snapshot(path)), os.path.basename(first_snapshot(path))}
     names = storage.list_directory(metadata) if storage.is_directory(metadata) else []

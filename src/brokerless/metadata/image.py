@@ -136,8 +136,8 @@ class MetadataImage:
         time: the time of the last record in ms; None if it is not known.
         next_producer_id: all lower producer ids have been handed to brokers, which assign them to producers.
         is_whole: False if records are missing at the end, or not understood, so that anything here may be outdated.
-        left_out: how many records of each type have other fields: those of previews (Kafka 2.8 to 3.2).
-        unknown: how many records are not understood, by the reason: those of later releases.
+        left_out: the number of records of each type that have other fields: those of previews (Kafka 2.8 to 3.2).
+        unknown: the number of records that are not understood, by the reason: those of later releases.
         refusal: why a controller does not take the first record that it refuses, so that it does not start; None: it
             takes all of them.
     """
@@ -267,7 +267,7 @@ class MetadataImage:
         return pa.Table.from_pylist(self.rows(subject, secrets=secrets), SCHEMAS[subject])
 
     def rows(self, subject: str, *, secrets: bool | None = None) -> list[dict[str, Any]]:
-        """Return the rows of `table` as dicts, which may lack what is null."""
+        """Return the rows of `table` as dicts, which may lack null columns."""
         shows = self.secrets if secrets is None else secrets
         rows = list(self._TABLES[subject](self))
         return rows if shows else list(map(_without_secrets, rows))
@@ -276,10 +276,10 @@ class MetadataImage:
         """Take a record of a type or version that is not known.
 
         Args:
-            why: what is not known of it.
+            why: the unknown property of the record, in words.
             record: its bytes.
-            is_of_new_type: whether its type is not known, so that nothing that is known depends on it.
-            is_malformed: whether no release can have written it.
+            is_of_new_type: True if its type is not known, so that no known record depends on it.
+            is_malformed: True if no release can have written it.
         """
         if is_malformed:
             self._refuse(why)

@@ -22,16 +22,16 @@ RECORD_MEMORY = 250_000_000
 # Arrow's offsets have 32 bits, and memory is bounded.
 _ROWS_BYTES = 16 << 20
 TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
-"""What a ConfigRecord is of (`ConfigResource.Type`)."""
+"""The resource types of a ConfigRecord (`ConfigResource.Type`)."""
 
 
 def decoded_records(
     topic: str, rows: pa.RecordBatch, *, memory: int = RECORD_MEMORY
 ) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
-    """Yield parts of the rows, each with what `_native.state_records` decodes from it.
+    """Yield parts of the rows, each with the records that `_native.state_records` decodes from it.
 
     A part takes a quarter of the memory, unless it is one record. A record that takes more than all of it is not
-    decoded: `is_too_large` tells so.
+    decoded, and `is_too_large` is true for it.
     """
     start = 0
     while start == 0 or start < rows.num_rows:
@@ -58,7 +58,7 @@ class MetadataRecord(NamedTuple):
 
     @property
     def is_malformed(self) -> bool:
-        """Whether no release can have written the record. One of a later release has an unknown type or version."""
+        """True if no release can have written the record. One of a later release has an unknown type or version."""
         if self.unknown is None:
             return False
         return self.version is None or (self.name is not None and not self.unknown.startswith("unknown version"))
@@ -80,7 +80,7 @@ def metadata_records(rows: pa.RecordBatch) -> Iterator[MetadataRecord]:
 
 
 def rows_of(records: Iterable[bytes], *, most_bytes: int = _ROWS_BYTES) -> Iterator[pa.RecordBatch]:
-    """Yield rows with records of the metadata log, so many at a time as take some bytes, but one at least."""
+    """Yield rows with records of the metadata log, up to `most_bytes` at a time, but at least one record."""
     import pyarrow as pa  # noqa: PLC0415 - slow to import
 
     waiting = iter(records)

@@ -149,7 +149,7 @@ class Cluster:
 
     @cached_property
     def has_lost_metadata(self) -> bool:
-        """Whether the directory belongs to a KRaft broker, and the place of its metadata log is not known."""
+        """True if the directory belongs to a KRaft broker, and the place of its metadata log is not known."""
         return (
             self.bootstrap is None
             and (self._is_kraft or storage.exists(f"{self.path}/{checkpoints.BOOTSTRAP}"))
@@ -167,7 +167,7 @@ class Cluster:
         return LogDirFiles(self.path).is_kraft
 
     def missing_metadata(self) -> str:
-        """Describe what a KRaft broker does without the cluster's metadata; "": they are known."""
+        """Describe the actions of a KRaft broker without the cluster's metadata; "": they are known."""
         if not self.has_lost_metadata:
             return ""
         return (
@@ -197,7 +197,7 @@ class Cluster:
         return f"the topic's own settings of {unnamed} are not known, and Kafka's defaults replace them: {where}"
 
     def unserved(self, key: tuple[str, int], topic_id: str | None) -> Unserved | None:
-        """Return why a broker that starts here will not serve a partition; None if it will, or if nothing tells.
+        """Return why a broker that starts here will not serve a partition; None if it will, or if that is unknown.
 
         A broker identifies a topic by its id, not by its name, and renames a stray partition's directory
         (`LogManager.isStrayKraftReplica`).
@@ -288,7 +288,7 @@ class Cluster:
 
     @property
     def registered_node(self) -> int | None:
-        """The node that registered with this directory; None: the metadata do not tell."""
+        """The node that registered with this directory; None if the metadata do not name it."""
         if self.image is None or self._directory_id is None:
             return None
         brokers = self.image.rows("brokers")
@@ -315,12 +315,12 @@ class Cluster:
 
     @property
     def is_new(self) -> bool:
-        """Whether no broker has started on the directory, as far as its files show."""
+        """True if no broker has started on the directory, as far as its files show."""
         return self.bootstrap is not None or self._is_unclaimed
 
     @cached_property
     def _is_unclaimed(self) -> bool:
-        """Whether the directory belongs to no cluster yet: a broker writes its cluster's id there (since 0.10.1)."""
+        """True if the directory belongs to no cluster yet: a broker writes its cluster's id there (since 0.10.1)."""
         root = LogDirFiles(self.path)
         return root.node_id is not None and root.cluster_id is None
 

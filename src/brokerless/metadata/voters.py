@@ -51,7 +51,7 @@ def voters_snapshot(voters: Iterable[Voter], timestamp: int, records: Iterable[b
 
     Args:
         voters: the voters; none: the configuration of the controllers names them, version 0.
-        timestamp: of its records, ms.
+        timestamp: the timestamp of its records, ms.
         records: the other records.
     """
     controls: list[tuple[int, bytes]] = []

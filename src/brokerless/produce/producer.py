@@ -167,7 +167,7 @@ class Producer:
         """Return the topic's partitions; create the topic if it does not exist.
 
         Raises:
-            ValueError: the existing topic differs from what the caller gave.
+            ValueError: the existing topic differs from the caller's arguments.
         """
         known = [number for name, number in self._dir.partitions() if name == self.topic]
         if not known:
@@ -519,7 +519,7 @@ class Producer:
             rows, batches = rows.slice(taken + split), batches[size:]
 
     def _taken(self, rows: pa.RecordBatch, end: int, before: int) -> int:
-        """Return how many of the rows are in a log that ended at `before` and now ends at `end`."""
+        """Return the number of rows that are in a log that ended at `before` and now ends at `end`."""
         if not self._keep_offsets:
             return end - before
         import pyarrow.compute as pc  # noqa: PLC0415 - costs every start of the command

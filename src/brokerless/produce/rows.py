@@ -264,10 +264,10 @@ def check_times(rows: pa.RecordBatch, *, before: bool | None) -> bool | None:
 
     Args:
         rows: the next rows.
-        before: whether the earlier rows had timestamps; None: there were no earlier rows.
+        before: True if the earlier rows had timestamps; None: there were no earlier rows.
 
     Returns:
-        Whether these rows have timestamps; `before` if there are no rows.
+        True if these rows have timestamps; `before` without rows.
 
     Raises:
         ValueError: only some rows have a timestamp, or these rows differ from the earlier ones.

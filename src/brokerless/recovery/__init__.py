@@ -1,7 +1,7 @@
-"""What a broker does to a partition when it starts: load, recover, truncate.
+"""The work of a starting broker on a partition: load, recover, truncate.
 
 Modules:
-    loader.py, load_result.py  what opening a log changes; what it found
+    loader.py, load_result.py  the changes made by opening a log; its result
     truncate.py                the same for truncating a log
     file_changes.py            the changes, as ordered steps that a crash can interrupt
     producer_state.py          producers, from snapshots and batches

@@ -31,12 +31,12 @@ class Loaded(NamedTuple):
         recovery_point: offsets below this one need no recovery.
         leader_epochs: the leader epochs, with their start offsets.
         producers: the producer state at the log end.
-        losses: what a broker would lose silently, a sentence each.
-        cuts: what recovery cuts off the segments.
+        losses: the data that a broker would lose silently, a sentence each.
+        cuts: the parts of segments that recovery cuts off.
         max_timestamp: the largest timestamp of the last segment, and the last offset of its batch; None to take them
             from the time index.
         missing: the records that are missing inside the log, a sentence each.
-        moved: why the last batch is not where it was, although a broker would keep it there; "": nothing tells.
+        moved: why the last batch is not in its old place, although a broker would keep it there; "": no evidence.
         expected_end: the log end offset that other files state; None if the log does not end below it.
     """
 

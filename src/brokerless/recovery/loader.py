@@ -1,7 +1,7 @@
-"""What a broker does to a partition directory when it starts (LogLoader), planned on a view of the directory.
+"""The work of a starting broker on a partition directory (LogLoader), planned on a view of the directory.
 
-The steps and their order are Kafka's, so a broker that opens the directory next has nothing left to do. Where Kafka
-refuses to start, a `CorruptRecordError` says why and names the remedy. Where Kafka would lose data silently, the result
+The steps and their order are Kafka's, so a broker that opens the directory next has nothing left to do. If Kafka
+refuses to start, a `CorruptRecordError` says why and names the remedy. If Kafka would lose data silently, the result
 lists that under `losses`, and the caller decides.
 """
 
@@ -49,7 +49,7 @@ def load(
     high_watermark: int | None = None,
     first_dirty_offset: int | None = None,
 ) -> Loaded:
-    """Plan what opening a partition directory changes.
+    """Plan the changes made by opening a partition directory.
 
     Args:
         directory: the partition's directory.
@@ -77,7 +77,7 @@ _REPAIR = "`brokerless repair` keeps every sound batch, and names what is lost"
 
 
 class _Outcome(Enum):
-    """What loading came to, of one segment or of all."""
+    """The outcome of loading one segment or all of them."""
 
     LOADED = auto()
     """Loaded, and cut if part of it was invalid."""
@@ -99,7 +99,7 @@ class _ShortSegment(NamedTuple):
 
     Attributes:
         base_offset: the segment's base offset.
-        missing: what is lost, in words; None if a cleaner may have removed it.
+        missing: the lost offsets, in words; None if a cleaner may have removed them.
     """
 
     base_offset: int
@@ -112,10 +112,10 @@ class _Loader:
 
     Attributes:
         segments: the base offsets of the loaded segments, ascending.
-        short_segments: the base offsets of the segments whose index has entries behind the end of the `.log`.
-        highest_next_offsets: for each recovered segment, the offset behind its highest one.
-        losses: what a broker would lose silently, a sentence each.
-        cuts: what recovery cuts off the segments.
+        short_segments: the base offsets of the segments whose index has entries beyond the end of the `.log`.
+        highest_next_offsets: for each recovered segment, the offset after its highest one.
+        losses: the data that a broker would lose silently, a sentence each.
+        cuts: the parts of segments that recovery cuts off.
         unseen_end: the end of the last segment, if its index hides it from a broker; else 0.
     """
 
@@ -135,7 +135,7 @@ class _Loader:
     unseen_end: int = 0
 
     def _moved(self, evidence: EndEvidence) -> str:
-        """Return why the last batch is not where it was: a log ended amid the gap before it."""
+        """Return why the last batch is not in its old place: a log ended amid the gap before it."""
         end, last = self.segments[-1], None
         if max(evidence.known) > end:
             # What cannot be read is for recovery to judge, and a segment may still have another name.
@@ -246,7 +246,7 @@ class _Loader:
                 yield _ShortSegment(base_offset, lost if is_missing else None)
 
     def _end_of(self, base_offset: int, live: file_names.LiveFiles) -> tuple[int, int]:
-        """Walk a whole segment, and return the position and the offset behind the last batch."""
+        """Walk a whole segment, and return the position and the offset after the last batch."""
         suffix = file_names.SWAP if live.swapped.get(base_offset, 0) & file_names.LOG else ""
         walk = _native.SegmentEnd(0)
         with self.changes.open(file_names.segment_file(base_offset, file_names.LOG, suffix)) as file:
@@ -459,7 +459,7 @@ class _Loader:
                 self.changes.write(name, content, "rebuilt from the segment")
 
     def _report_unreachable(self, base_offset: int, end_offset: int, highest: int) -> None:
-        """Report batches that no reader reaches: the last batch has lower offsets, and the log continues behind it."""
+        """Report batches that no reader reaches: the last batch has lower offsets, and the log continues after it."""
         log = file_names.segment_file(base_offset, file_names.LOG)
         with self.changes.open(log) as file:
             spans = [(batch["base_offset"], batch["last_offset"]) for batch in headers(file)]
@@ -481,7 +481,7 @@ class _Loader:
 
         Args:
             base_offset: the segment's base offset.
-            position: where to cut.
+            position: the position of the cut.
             why: the reason, in words.
             is_damage: the bytes are known to be damage.
             keep: keep an empty segment where nothing is left.
@@ -561,7 +561,7 @@ class _Loader:
             changes.rename(name + file_names.SWAP, name, why)
 
     def _report_moved(self, log: str, batch: dict[str, Any], limit: int) -> None:
-        """Report a batch that the split moves behind the end of the log, as a flipped bit of its base offset causes."""
+        """Report a batch that the split moves beyond the end of the log, as a flipped bit of its base offset causes."""
         first, last = batch["base_offset"], batch["last_offset"]
         why = f"offset {last} is not below {limit}, where the segment has to end: a broker moves it to its own segment"
         count = last - first + 1

@@ -1,7 +1,7 @@
-"""What recovery cuts off a log: all bytes from the damage on, and the sound batches among them.
+"""The bytes that recovery cuts off a log: all from the damage on, and the sound batches among them.
 
 A broker that starts after a crash cuts a log at its first invalid batch, whatever follows. A batch that the crash
-interrupted was never complete, so nothing is lost with it. Sound batches behind damage are lost, but can still be read.
+interrupted was never complete, so nothing is lost with it. Sound batches after damage are lost, but can still be read.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ class Cut(NamedTuple):
 
     Attributes:
         name: the file's name.
-        position: where the cut is.
+        position: the position of the cut.
         size: the number of bytes cut off.
         why: the reason, in words.
-        is_damage: the bytes are more than zeros, or than an incomplete batch.
+        is_damage: True if the bytes are more than zeros, or than an incomplete batch.
         batches: the number of sound batches in them.
         records: the number of records in these batches, without markers.
         offsets: the first and the last offset of these batches; None without any.
@@ -52,17 +52,17 @@ class Cut(NamedTuple):
 
 
 def cut(name: str, file: View, position: int, why: str, *, base_offset: int, start_offset: int, is_damage: bool) -> Cut:
-    """Describe what a cut of a file loses.
+    """Describe the loss from a cut of a file.
 
     Args:
         name: the file's name.
         file: the whole file, open.
-        position: where the cut is.
+        position: the position of the cut.
         why: the reason, in words.
         base_offset: the segment's base offset.
         start_offset: the log start offset; batches below it are deleted already.
-        is_damage: the bytes are known to be damage. An incomplete batch with a sound one behind it counts as damage,
-            too: its length must be wrong.
+        is_damage: True if the bytes are known to be damage. An incomplete batch with a sound one after it counts as
+            damage, too: its length must be wrong.
     """
     found = Cut(name, position, file.size() - position, why, is_damage)
     if is_zero_from(file, position):
@@ -83,7 +83,7 @@ class _Sound(NamedTuple):
 
 
 def _sound(name: str, file: View, position: int, base_offset: int) -> Iterator[_Sound]:
-    """Yield the batches behind a position that a read with damage skipped would find."""
+    """Yield the batches after a position that a read with damage skipped would find."""
     next_offset = base_offset
     for run in survey(file, name, base_offset, None, file.size()).parts:
         if not isinstance(run, Run) or run.end_position <= position:

@@ -1,4 +1,4 @@
-"""Producer state, built from snapshots and the batches behind them as a broker does (ProducerStateManager).
+"""Producer state, built from snapshots and the batches after them as a broker does (ProducerStateManager).
 
 A snapshot at offset n holds the state before the record with offset n. It is taken only if the state has advanced since
 the last one.
@@ -40,7 +40,7 @@ class Snapshots:
         return file_names.snapshot_offsets(self._changes.names())
 
     def remove_strays(self, base_offsets: Sequence[int]) -> None:
-        """Remove the snapshots at no segment's base offset, except the last one if no segment starts behind it."""
+        """Remove the snapshots at no segment's base offset, except the last one if no segment starts after it."""
         strays = [offset for offset in self.offsets() if offset not in base_offsets]
         for offset in strays:
             if offset != strays[-1] or (base_offsets and offset < base_offsets[-1]):

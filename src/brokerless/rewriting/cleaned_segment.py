@@ -34,7 +34,7 @@ class CleanedSegment:
         config: the topic's settings.
 
     Attributes:
-        output: where rewriters push batches.
+        output: the target to which rewriters push batches.
 
     >>> from brokerless.io import disk, storage
     >>> from brokerless.layout.topic_config import TopicConfig

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from brokerless.log.segment import Segment
 
 DROPS = ("headers", "producers")
-"""What a conversion can leave out: headers; producers with their transactions and control batches."""
+"""The parts that a conversion can leave out: headers; producers with their transactions and control batches."""
 
 
 _LEVELS = {codec: f"compression_{codec}_level" for codec in ("gzip", "lz4", "zstd")}
@@ -37,23 +37,23 @@ _LEVELS = {codec: f"compression_{codec}_level" for codec in ("gzip", "lz4", "zst
 
 @dataclass(frozen=True, kw_only=True)
 class ConversionReport:
-    """What a conversion did, or would do. Sizes in bytes.
+    """The effect of a conversion, done or planned. Sizes are in bytes.
 
     Attributes:
         segments: the number of segments before.
-        replaced_segments: how many of them changed.
-        new_segments: how many replaced them.
+        replaced_segments: the number of changed segments.
+        new_segments: the number of segments that replaced them.
         bytes_before: the size of all batches before.
         bytes_after: the size of all batches after.
         batches: the number of batches before; a message outside any wrapper counts as one.
-        changed_batches: how many of them changed.
-        apart_batches: how many were not joined with others, because another replica may end behind them.
+        changed_batches: the number of changed batches.
+        apart_batches: the number of batches that were not joined, because another replica may end after them.
         dropped_headers: the number of records that lost their headers.
         dropped_timestamps: the number of records that lost their timestamp, for which format 0 has no place.
         dropped_producers: the number of batches that lost producer, sequence and transaction.
         dropped_control_batches: the number of markers and other control batches left out.
         dropped_aborted_records: the number of records left out because their transactions were aborted.
-        dropped_undecided_records: the number of records left out because they were at or behind the last stable offset.
+        dropped_undecided_records: the number of records left out because they were at or beyond the last stable offset.
         settings: the settings by which batches were compressed and segments divided, each with its source.
     """
 

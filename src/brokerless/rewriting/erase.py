@@ -33,17 +33,17 @@ _LEFTOVERS = (f".log{file_names.DELETED}", f".log{file_names.SWAP}")
 
 @dataclass(frozen=True, kw_only=True)
 class ErasureReport:
-    """What was erased, or would be. Sizes in bytes.
+    """The effect of an erasure, done or planned. Sizes are in bytes.
 
     Attributes:
         examined_records: the number of records in the log, including aborted and undecided ones.
-        erased_records: how many of them were erased, or lost their value.
+        erased_records: the number of records that were erased, or lost their value.
         erased_bytes: the size of their keys and values, or only of their values.
         is_blank: the records stayed, with an empty value.
         offset_ranges: the first and the last offset of each run of erased records within a segment. If there are more
             than 1000, the last one covers the rest.
         segments: the number of segments in the log.
-        replaced_segments: how many of them had records to erase.
+        replaced_segments: the number of segments that had records to erase.
         bytes_before: the size of all batches before.
         bytes_after: the size of all batches after.
         remaining_records: the number of matching records found in the new segments: 0; None if none were written.
@@ -51,10 +51,10 @@ class ErasureReport:
             active one. Remote copies were not searched, and stay. None if the log is not tiered.
         may_have_replicas: other brokers may have the partition, too: the metadata in the log directory do not rule
             that out.
-        leftovers: files and directories beside the log that may hold the same records, and that brokers do not read any
-            more, or not yet.
-        selection_digest: the SHA-256 over the keys, prefixes and headers, which shows what a report is about without
-            naming them (see `Erasure.digest`).
+        leftovers: the files and directories beside the log that may hold the same records, and that brokers no longer
+            read, or do not read yet.
+        selection_digest: the SHA-256 over the keys, prefixes and headers, which identifies the erased selection without
+            naming it (see `Erasure.digest`).
     """
 
     examined_records: int
@@ -103,7 +103,7 @@ class SegmentMatches:
     Attributes:
         base_offset: the segment's base offset.
         bits: a bit for each record by its number in the file, set if it goes, least significant first.
-        records: how many records go.
+        records: the number of records that go.
         bytes: the size of their keys and values.
         examined: the number of records in the segment.
         ranges: the first and the last offset of each run of records that go.
@@ -269,7 +269,7 @@ def _rewrite(
 
 
 def _remaining(erase: Erasure, output: str, replacements: list[Replacement]) -> int:
-    """Return how many records match in the new segments, as they are on the disk."""
+    """Return the number of matching records in the new segments, as they are on the disk."""
     new = [
         Segment(output, base, NO_END, name=file_names.segment_file(base, file_names.LOG, file_names.CLEANED))
         for replacement in replacements

@@ -111,7 +111,7 @@ def estimate(
 
     Args:
         segments: the segments; each counts by its size.
-        sample: about how many bytes to read.
+        sample: the approximate number of bytes to read.
         on_corrupt: "raise", or "skip" to leave out the rest of a damaged sample.
 
     Raises:
@@ -153,7 +153,7 @@ def estimate(
 
 
 def _places(segments: Sequence[Segment], sample: int) -> Iterator[tuple[Segment, list[tuple[float, int]]]]:
-    """Yield segments with the stretches to read: where each begins, as a share of the segment, and how long it is."""
+    """Yield segments with the stretches to read: the start of each, as a share of the segment, and its length."""
     sizes = [segment.size for segment in segments]
     total = sum(sizes)
     if total <= sample:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RetentionReport:
-    """What retention does to one log.
+    """The effect of retention on one log.
 
     Attributes:
         segments: the number of segments before.
@@ -38,13 +38,13 @@ class RetentionReport:
         deleted_size: the size of their batches, in bytes.
         log_start_offset: the new log start offset.
         log_end_offset: the log end offset.
-        is_compacted_only: limits of time and size do not apply, because cleanup.policy does not include "delete".
+        is_compacted_only: True if limits of time and size do not apply, because cleanup.policy lacks "delete".
         settings: the settings that decided, each with its source.
-        deleted_until: the time, in ms, by which the last segment that was too old was judged: its largest timestamp, or
-            else the modification time of its file. None if none was, as `kept_from`.
-        kept_from: the time by which the first segment that is not too old was judged.
-        deleted_by_mtime: whether `deleted_until` is the modification time of a file.
-        kept_by_mtime: whether `kept_from` is.
+        deleted_until: the time, in ms, of the last segment that was too old: its largest timestamp, or else the
+            modification time of its file. None if no segment was too old.
+        kept_from: the same time of the first segment that is not too old, or None.
+        deleted_by_mtime: True if `deleted_until` is the modification time of a file.
+        kept_by_mtime: True if `kept_from` is the modification time of a file.
     """
 
     segments: int
@@ -175,7 +175,7 @@ class Retention:
         progress: Progress,
         output: str | None = None,  # noqa: ARG002
     ) -> Outcome[RetentionReport]:
-        """Find the segments to delete. Read only indexes, and the batches behind their last entries; write nothing."""
+        """Find the segments to delete. Read only indexes, and the batches after their last entries; write nothing."""
         state = plan
         wanted = state.high_watermark if self.before_offset == -1 else self.before_offset
         start = state.log_start_offset if wanted is None else max(wanted, state.log_start_offset)

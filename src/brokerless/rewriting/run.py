@@ -62,19 +62,19 @@ SHARE = 1 << 30
 
 @dataclass(frozen=True)
 class RewriteResult(Generic[ReportT]):
-    """What an operation did to one partition, or would do.
+    """The effect of an operation on one partition, done or planned.
 
     Attributes:
         topic: the topic.
         partition: the partition's number.
         report: the operation's report: `CompactionReport`, `RetentionReport`, `TruncationReport`, `ConversionReport` or
             `ErasureReport`.
-        recovery: what opening the log changed before the operation, one line per change.
+        recovery: the changes made by opening the log before the operation, one line per change.
         unkept_log_start_offset: the log start offset, if neither the files nor a checkpoint beside them keep it. That
             happens to a partition outside any log directory.
-        damage: damage that was there before and still is. A copy is checked as a whole. In place, the check covers
-            what the operation has not read, and is left out if another runner did the work.
-        notes: what is not known of the directories, or may change meanwhile; a sentence each.
+        damage: damage that existed before and remains. A copy is checked as a whole. In place, the check covers
+            the parts that the operation has not read. It is left out if another runner did the work.
+        notes: unknown facts about the directories, or facts that may change meanwhile; a sentence each.
 
     >>> import brokerless as bl
     >>> (done,) = bl.rewrite(bl.Truncation(offset=100), SAMPLE, dry_run=True)
@@ -187,7 +187,7 @@ def rewrite_each(
         dry_run: see `rewrite`.
         jobs: see `rewrite`.
         progress: see `rewrite`.
-        runner: where the work is done; None for `jobs` processes on this machine.
+        runner: the runner that does the work; None for `jobs` processes on this machine.
         progress_file: for work in place: partitions that it lists are skipped, and finished ones are added.
         share: the bytes of a log for one call, if `runner` may retry calls and the operation can be divided.
         broker_config: see `rewrite`.
@@ -252,7 +252,7 @@ class _Source(NamedTuple):
     metadata: Path | None
 
     def cluster(self) -> Cluster:
-        """Return what is known about the cluster now."""
+        """Return the cluster as it is known now."""
         root = self.selection.root
         return Cluster.of(root.path, root.node_id, broker_config=self.broker_config, metadata=self.metadata)
 
@@ -341,7 +341,7 @@ def _run(
 
 @dataclass(frozen=True)
 class _Task(Generic[PlanT, ReportT]):
-    """One partition to be worked on; see `task_steps.Task`."""
+    """A partition waiting for its work; see `task_steps.Task`."""
 
     operation: RewriteOperation[PlanT, ReportT]
     logs: _DryRunLogs | _OpenLogs
@@ -439,7 +439,7 @@ class _DryRunLogs:
         """Make no directory: a dry run writes nothing."""
 
     def finish(self, key: Key, outcome: Outcome[ReportT]) -> RewriteResult[ReportT]:
-        """Return what the operation would do."""
+        """Return the operation's planned effect."""
         return RewriteResult(*key, outcome.report)
 
 
@@ -494,7 +494,7 @@ class _OpenLogs:
 
     @cached_property
     def _cluster(self) -> Cluster:
-        """What is known about the cluster once the log directory is locked."""
+        """The cluster as it is known once the log directory is locked."""
         return self._source.cluster()
 
     def partitions(self) -> list[Key]:

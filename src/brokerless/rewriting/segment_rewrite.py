@@ -120,7 +120,7 @@ def transaction_index(state: LogState, segment: Segment) -> bytes:
 def max_segment_bytes(state: LogState, segment: Segment) -> int:
     """Return how large a new segment may be: as large as the settings allow, or as the old one is.
 
-    A segment of a tiered log is not divided: a broker uploads only segments with a producer snapshot behind them.
+    A segment of a tiered log is not divided: a broker uploads only segments with a producer snapshot at their end.
     """
     if state.is_tiered:
         return _MAX_SEGMENT
@@ -172,7 +172,7 @@ class NewSegments:
     Attributes:
         base_offsets: their base offsets, ascending.
         size: the size of the batches in finished segments, in bytes.
-        next_offset: where the finished segments end.
+        next_offset: the offset at which the finished segments end.
     """
 
     def __init__(

@@ -24,9 +24,9 @@ class Selection:
 
     Attributes:
         directories: the path of each partition.
-        root: the log directory with their checkpoints; without files if there is none.
-        is_partition: the user gave the path of one partition.
-        is_alone: the partition is outside any log directory, and opened without lock and marker.
+        root: the log directory with their checkpoints; without files if they are outside any log directory.
+        is_partition: True if the user gave the path of one partition.
+        is_alone: True if the partition is outside any log directory, and opened without lock and marker.
     """
 
     directories: dict[Key, str]

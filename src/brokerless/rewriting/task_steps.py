@@ -1,8 +1,8 @@
 """The work on partitions as calls, and the scheduler that hands the calls to a runner.
 
 The work on a partition is one call, or several steps of calls that may be made at the same time. A runner may make a
-call elsewhere, and more than once. Each attempt then gets its own directory for what it writes, and an operation that
-can be divided (`Divisible`) is divided if the log is large.
+call elsewhere, and more than once. Each attempt then gets its own directory for its files. An operation that can be
+divided (`Divisible`) is divided if the log is large.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ class EndedTransaction:
 
 @dataclass(frozen=True)
 class TruncationReport:
-    """What truncation does to one log.
+    """The effect of truncation on one log.
 
     Attributes:
         end_before: the present log end offset.
@@ -59,10 +59,10 @@ class TruncationReport:
         are_aborted: ABORT markers end the open transactions; False if the log ends before the first of them, or if
             COMMIT markers end all of them.
         ended: the transactions that are ended with markers.
-        left_out: the transactions that are cut off with all behind the first of them: those that were open, and those
-            whose marker was behind the first of these.
-        whole_from: where the log would have ended, had a transaction not been committed before that of which other
-            logs lack a part. The log ends before its COMMIT marker. None: there is none.
+        left_out: the transactions that are cut off with all records after the first of them: those that were open, and
+            those whose marker came after the first of these.
+        whole_from: the first planned end of the log, if it ends earlier to keep transactions whole. It then ends before
+            the COMMIT marker of a transaction that other logs lack a part of. None: the log keeps its planned end.
     """
 
     end_before: int
@@ -117,18 +117,19 @@ def _by_producer(transaction: EndedTransaction) -> tuple[int, int]:
 class Truncation(PlainOperation):
     """Delete everything that was appended to a log since a time or an offset. Meant for a copy.
 
-    Over several logs, each transaction is kept as a whole, or not at all: one that was decided before the cut, and of
-    which no batch is cut, ends with COMMIT markers. Before the COMMIT marker of any other, the log is cut further.
+    Over several logs, each transaction is kept as a whole, or not at all. If it was decided before the cut, and the cut
+    deletes none of its batches, it ends with COMMIT markers. The log is cut further, before the COMMIT marker of any
+    other transaction.
 
     Attributes:
-        timestamp: ms since 1970, a datetime or ISO 8601 text. Delete the first batch with a record of that time or
-            later, and all behind it.
+        timestamp: the time: ms since 1970, a datetime or ISO 8601 text. The first batch with a record of that time or
+            later is deleted, with all following batches.
         offset: the new log end offset, instead of a time. A batch that it lies in is deleted as a whole.
-        open_transactions: how to treat transactions that are open at the cut. "abort": end them with ABORT markers
-            behind the cut. "cut": cut before the first of them, which may delete decided records, too. What was decided
-            before the cut, and is whole, is committed in both cases.
-        sole_replica: no other broker has a replica that matters. Otherwise the cluster's own log, unlike a copy, is not
-            cut below its high watermark.
+        open_transactions: the treatment of transactions that are open at the cut. "abort": end them with ABORT markers
+            after the cut. "cut": cut before the first of them, which may delete decided records, too. Whole
+            transactions that were decided before the cut are committed in both cases.
+        sole_replica: True: no other broker has a replica that matters. Otherwise the cluster's own log, unlike a copy,
+            is not cut below its high watermark.
 
     Raises:
         ValueError: neither or both of `timestamp` and `offset` are given, or one is negative.
@@ -216,7 +217,7 @@ class _LogToCut:
         state: the log.
         directory: its directory.
         first_end: the first end that was found.
-        end: where to cut the log: the new log end offset.
+        end: the offset of the cut: the new log end offset.
         open: the transactions that are open there: producer id and first offset.
         commits: those of them that were committed.
         whole_from: see `TruncationReport`.
@@ -251,7 +252,7 @@ class _LogToCut:
         self._seen.update(self.open)
 
     def decided(self, options: Truncation, now: int) -> DecidedTruncation:
-        """Return what is done to the log."""
+        """Return the decided truncation of the log."""
         state, end = self.state, self.end
         committed = {one.producer_id for one in self.commits}
         ended = tuple(EndedTransaction(producer, first, producer in committed) for producer, first in self.open)
@@ -277,7 +278,7 @@ class _LogToCut:
 
 @dataclass(frozen=True)
 class DecidedTruncation(PlainOperation):
-    """What `Truncation` does to one log.
+    """The part of a `Truncation` for one log.
 
     Attributes:
         report: the report.
@@ -354,7 +355,7 @@ def _find_cut(
 def _find_cut_in(
     segment: Segment, state: LogState, timestamp: int | None, offset: int | None
 ) -> tuple[int, int] | None:
-    """Return the offset behind the last batch that stays, and its position, if the cut is in this segment."""
+    """Return the offset after the last batch that stays, and its position, if the cut is in this segment."""
     next_base = segment.end_offset(state.log_end_offset)
     if offset is not None and next_base <= offset:
         return None

@@ -5,8 +5,8 @@ decision and the last marker would commit the transaction in some logs, and abor
 was decided below the cut is committed in all logs, if none of its batches is cut. Any other is in none: a log that has
 its COMMIT marker already is cut before the marker, and the coordinator's log before the decision.
 
-Which markers belong to one transaction is nowhere written. A producer has one transaction at a time, and its markers
-are all written before the next one begins. So the coordinator's records tell, by their times and partitions, as far as
+No file records which markers belong to one transaction. A producer has one transaction at a time, and its markers
+are all written before the next one begins. So the times and partitions in the coordinator's records show it, as far as
 compaction left them; otherwise the times of the markers and of the batches do.
 """
 
@@ -67,7 +67,7 @@ _DECISIONS = {
 
 
 class Cut(NamedTuple):
-    """Where a log is cut.
+    """The cut of a log.
 
     Attributes:
         state: the log.
@@ -83,10 +83,10 @@ class Cut(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What keeps the transactions whole, for the logs by their numbers.
+    """The changes that keep the transactions whole, for the logs by their numbers.
 
     Attributes:
-        commits: the transactions to be ended with COMMIT markers.
+        commits: the transactions to end with COMMIT markers.
         ends: the new ends of logs that have to be cut further.
     """
 
@@ -103,15 +103,15 @@ class _Marker(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """What one log has of a transaction.
+    """The part of a transaction in one log.
 
     Attributes:
         log: the number of the log.
         producer_id: the producer.
         first: the first offset; -1 if only the marker is known.
-        last: the last offset before the marker; -1 as well.
-        time: the earliest one in a batch, ms; of a marker alone 0, for it is not known when the transaction began.
-        marker: how it ended; None if the log ends before.
+        last: the last offset before the marker; -1 if only the marker is known.
+        time: the earliest time in a batch, ms; 0 if only the marker is known, because the transaction's start is not.
+        marker: the marker that ended it; None if the log ends before.
     """
 
     log: int
@@ -128,12 +128,12 @@ class _Decision:
 
     Attributes:
         log: the number of the coordinator's log.
-        offset: the record's.
-        producer_epoch: the one of its markers.
-        is_commit: whether it is a COMMIT.
-        time: when it was made, ms; if only the Complete record is left, when the transaction began.
-        completed: when all markers were written; None: not yet.
-        partitions: those that get a marker; None: not known.
+        offset: the offset of the record.
+        producer_epoch: the producer epoch of its markers.
+        is_commit: True if it is a COMMIT.
+        time: the time of the decision, ms; if only the Complete record is left, the start of the transaction.
+        completed: the time at which all markers were written; None: not yet.
+        partitions: the partitions that get a marker; None: not known.
         parts: the parts that it ended.
     """
 
@@ -298,7 +298,7 @@ def _nearest(decisions: Iterable[_Decision], part: _Part, name: tuple[str, int])
 
 
 def _undocumented(parts: Sequence[_Part]) -> list[_Committed]:
-    """Return the transactions of a producer of which no decision is known."""
+    """Return the transactions of a producer whose decision is not known."""
     found = list(_by_times([part for part in parts if part.first >= 0]))
     found.sort(key=lambda one: min(part.time for part in one.parts))
     for part in parts:
@@ -317,11 +317,11 @@ def _undocumented(parts: Sequence[_Part]) -> list[_Committed]:
 
 
 def _by_times(parts: Iterable[_Part], skew: int = _SKEW) -> Iterator[_Committed]:
-    """Yield the transactions of a producer, told apart by times.
+    """Yield the transactions of a producer, distinguished by times.
 
-    The time from the first batch to the marker of each part has the moment of the decision. So those of one transaction
-    overlap, and those of two do not, if the clocks are right. Parts are only taken for those of two if they are farther
-    apart than clocks usually are, or if there are two of one log among them.
+    The decision falls between the first batch and the marker of each part. So these periods overlap for parts of one
+    transaction, and do not for parts of two, if the clocks are right. Parts count as two transactions only if they are
+    farther apart than clocks usually are, or if two of them are in one log.
     """
     for together in _overlapping(parts, skew):
         if skew and len({part.log for part in together}) < len(together):
@@ -349,7 +349,7 @@ def _overlapping(parts: Iterable[_Part], skew: int) -> Iterator[list[_Part]]:
 
 
 def _behind(numbered: tuple[int, Cut], timestamp: int | None) -> list[_Part]:
-    """Return the parts that do not end below a cut: of each producer those that end before the moment, and one more."""
+    """Return the parts that do not end below a cut: for each producer those that end before the time, and one more."""
     number, cut = numbered
     first = min([cut.end, *(offset for _, offset in cut.open)])
     before = [i for i, segment in enumerate(cut.state.segments) if segment.base_offset <= first]
@@ -388,7 +388,7 @@ def _parts(
     open_ones: Collection[int] = (),
     end_offset: int = NO_END,
 ) -> Iterator[_Part]:
-    """Yield what a log has of transactions, in the order of their markers, and at last those without one.
+    """Yield the parts of transactions in a log, in the order of their markers, and at last those without one.
 
     Args:
         number: the log's number.
@@ -436,7 +436,7 @@ def _ended(
 
 
 def _count_later(batches: pa.RecordBatch, timestamp: int) -> int:
-    """Return how many batches have a record later than a time."""
+    """Return the number of batches that have a record later than a time."""
     is_later = pc.greater(batches["max_timestamp"], pa.scalar(timestamp, pa.int64()))
     return batches.filter(is_later).num_rows
 
@@ -450,7 +450,8 @@ def _begun(part: _Part) -> int:
 def _decisions(cuts: Sequence[Cut], timestamp: int | None, begun: int) -> dict[int, list[_Decision]]:
     """Return the decisions of the coordinators whose logs are cut, too, by producer, ascending.
 
-    Those are left out that were made an hour behind the moment, or completed an hour before it and before `begun`.
+    Decisions made over an hour after `timestamp` are left out. So are those completed over an hour before both it and
+    `begun`.
     """
     found: dict[int, list[_Decision]] = defaultdict(list)
     since, until = (-NO_END, NO_END)
@@ -471,7 +472,7 @@ def _decisions(cuts: Sequence[Cut], timestamp: int | None, begun: int) -> dict[i
 
 
 def _add(decisions: list[_Decision], log: int, row: Mapping[str, Any], since: int, until: int) -> None:
-    """Add what a record of a coordinator tells to the decisions on a producer's transactions."""
+    """Add the decision in a record of a coordinator to the decisions on a producer's transactions."""
     is_commit, is_complete = _DECISIONS[row["state"]]
     time = begun = row["coordinator_time"]
     last = decisions[-1] if decisions else None

@@ -2,7 +2,7 @@
 
 Modules:
     serve.py        `serve`: the server, as a context manager
-    directory.py    what the server asks a directory for
+    directory.py    the answers of a directory to the server
     address.py      hosts with ports
     users.py        users and passwords
     metrics.py      counters over HTTP

@@ -1,4 +1,4 @@
-"""`ServedDirectory`: what a server asks a directory for. The server's threads call it, several at a time."""
+"""`ServedDirectory`: the answers of a directory to a server. The server's threads call it, several at a time."""
 
 from __future__ import annotations
 
@@ -188,14 +188,14 @@ class ServedDirectory:
         Args:
             topic: the topic.
             partition: its number.
-            known: the state that the server knows; None: none.
+            known: the state that the server knows, or None.
 
         Returns:
             The state; the partition's own files that change with it, each with its modification time and size; those
             of its log directory; and None if the state is the known one, else a tuple: the directory; the base offset
-            of each segment; the names of `.log` files that differ from it; where the last sound batch of the last one
-            ends; the log start offset, the high watermark and the last stable offset; the leader epochs with their
-            first offsets; the aborted transactions: producer, first offset, offset of the marker.
+            of each segment; the names of `.log` files that differ from it; the end position of the last sound batch
+            in the last one; the log start offset, the high watermark and the last stable offset; the leader epochs with
+            their first offsets; the aborted transactions: producer, first offset, offset of the marker.
         """
         key = topic, partition
         path = self._logs[key].path
@@ -231,7 +231,7 @@ class ServedDirectory:
 
     @property
     def _has_end(self) -> bool:
-        """Whether the server was told an end."""
+        """True if the caller of the server set an end offset or a time."""
         return self._end_offset is not None or self._as_of is not None
 
     def _stable_end(self, log: Log, end: int) -> int:
@@ -255,7 +255,7 @@ class ServedDirectory:
         return max(end, log.local_log_start_offset)
 
     def _root(self, path: str) -> _Root:
-        """Return the own files of a log directory as they are now. All partitions share what was read of them."""
+        """Return the own files of a log directory as they are now. All partitions share their content."""
         known = self._roots.get(path)
         if known is not None and time.monotonic() - known.since < _FRESH:
             return known
@@ -315,7 +315,7 @@ class ServedDirectory:
         ]
 
     def commits(self) -> list[tuple[str, str, int, int, int, str]]:
-        """Return what groups have committed: group, topic, partition, offset, leader epoch, metadata."""
+        """Return the commits of groups: group, topic, partition, offset, leader epoch, metadata."""
         if not self._has_commits:
             return []
         from brokerless.state.offset_commits import commits  # noqa: PLC0415 - loads Arrow, which takes longest
@@ -341,9 +341,9 @@ class ServedDirectory:
         ]
 
     def holds(self, path: str) -> bool:
-        """Whether a file, which need not exist yet, lies in a served directory, also by way of links.
+        """Return whether a file, which need not exist yet, lies in a served directory, also by way of links.
 
-        Around a served partition, that is all of its log directory.
+        For a served partition, its whole log directory counts.
         """
         place = os.path.realpath(path)
         served = {one if os.path.isdir(one) else os.path.dirname(one) for one in map(os.path.realpath, self._local)}
@@ -357,7 +357,7 @@ class ServedDirectory:
         return any(os.path.samefile(place, file) for file in files if os.path.exists(file))
 
     def problem(self, text: str) -> None:
-        """Warn of what could not be read, once. Clients see only that the server failed."""
+        """Log a warning about unreadable content, once for each text. Clients see only that the server failed."""
         with self._lock:
             is_new = text not in self._told and len(self._told) < _MOST_TOLD
             if is_new:
@@ -375,7 +375,7 @@ class ServedDirectory:
             return file.read(position, length)
 
     def configs(self, kind: str, name: str) -> list[tuple[str, str]]:
-        """Return what was set for a resource, as far as the metadata are there. Secrets are left out.
+        """Return the settings of a resource, as far as the metadata have them. Secrets are left out.
 
         Args:
             kind: "topic" or "broker".
@@ -449,11 +449,11 @@ class _Root(LogDirFiles):
 
     @cached_property
     def is_locked(self) -> bool:
-        """Whether a live broker or another writer held the lock at that moment."""
+        """True if a live broker or another writer held the lock at that moment."""
         return super().is_locked
 
     def state_of(self, partition: tuple[str, int], own: list[_Status]) -> int:
-        """Return a number that changes with what a reader sees of a partition."""
+        """Return a number that changes with a partition's content as readers see it."""
         checkpointed = self.log_start_offsets.get(partition), self.high_watermarks.get(partition)
         return hash((tuple(own), checkpointed, self.is_locked, self.is_clean)) & ((1 << 63) - 1)
 

@@ -47,30 +47,30 @@ def serve(
 ) -> Iterator[str]:
     """Serve directories to Kafka clients as long as the `with` block runs.
 
-    The directories are only read. A client that would write gets an error. A log that grows is followed.
+    The directories are only read. A client that tries to write gets an error. New records of a growing log are served.
 
     Args:
         paths: log directories, partition directories or `.log` files, also in object stores.
         listen: host and port to listen at; port 0: a free one.
-        advertised: the server's host for clients, or its host and port; None: the address at which they connect.
+        advertised: the server's host for clients, or its host and port; None: the address to which they connect.
         topics: only these topics; None: all.
         end_offset: the offset at which each partition ends; None: its own end. A batch that the end lies in is left
             out as a whole, as `truncate` does.
-        as_of: a time: nobody sees records from the first one at or after it on, nor the batch that it lies in.
+        as_of: a time: clients see no records from the first one at or after it on, nor the batch that it lies in.
         isolation_level: with "read_committed", clients that ask for all records get committed ones only, too.
         magic: 2: records of message formats 0 and 1 are sent in format 2. None: records are sent as they lie.
         commits: a file for the offsets that groups commit; None: they are forgotten at the end. Groups begin where the
             directory's `__consumer_offsets` have them, or this file.
         tls: files in PEM form, a certificate and its private key; None: nothing is encrypted.
-        users: who may read, with passwords (SASL/PLAIN, SCRAM-SHA-256, SCRAM-SHA-512), or a file of lines
-            `user:password`; None: nobody is asked.
-        read_log: a file to which JSON lines are added that say who read what; None: none.
+        users: the users who may read, with passwords (SASL/PLAIN, SCRAM-SHA-256, SCRAM-SHA-512), or a file of lines
+            `user:password`; None: no authentication.
+        read_log: a file to which JSON lines are added that record each read and its user; None: none.
         metrics: host and port of an HTTP server with counters, as Prometheus reads them; None: none.
-        max_connections: connections at once; None: 2000. A further one takes the place of one that has asked nothing
+        max_connections: connections at once; None: 2000. A further one takes the place of one that has sent no request
             yet, or is closed at once.
-        max_connections_per_address: connections at once of an address; None: 500. Clients behind one proxy share them.
-        memory: bytes that all requests and replies may take; None: 128 MiB. What does not fit has its connection
-            closed.
+        max_connections_per_address: connections at once of an address; None: 500. Clients of one proxy share them.
+        memory: bytes that all requests and replies may take; None: 128 MiB. A request or reply that does not fit
+            closes its connection.
 
     Yields:
         Host and port, for `bootstrap.servers`.
@@ -127,7 +127,7 @@ def _check_written(
     Args:
         directory: the directories that are served.
         commits: the file of commits.
-        read_log: the file of lines that say who read what.
+        read_log: the file of lines that record each read and its user.
         read: other files that the server reads.
 
     Raises:

@@ -46,7 +46,7 @@ def jar() -> str:
 def session(settings: Mapping[str, str] | None = None) -> SparkSession:
     """Return a Spark session that has the jar: the running one, or a new one.
 
-    Where this installation has no jar, a warning says so, and the session reads and writes in Python workers.
+    If this installation has no jar, a warning says so, and the session reads and writes in Python workers.
 
     Args:
         settings: settings of Spark. To a running session only those apply that can change while it runs.

@@ -8,7 +8,7 @@
 3. `_plan`: decide which topics are new, and which parts each partition gets.
 4. `_stage_topics`: write the files of the log directory that describe the new topics.
 5. `_stage_logs`: append the parts of each partition to a copy of its directory (`brokerless.staging.staged_logs`).
-6. `_stage_origin`: write the files that tell that this streaming epoch, or this restore, is in force.
+6. `_stage_origin`: write the files that show that this streaming epoch, or this restore, is in force.
 7. `_check_staged`: make the staging directory durable, and refuse one that holds anything else than was staged.
 8. `_replace_logs`: rename the staging directory, which puts it into force at one instant
    (`brokerless.layout.commit_journal`).
@@ -70,7 +70,7 @@ _DESCRIPTION = "staging.json"
 
 
 class _CommitPlan(NamedTuple):
-    """What a commit changes.
+    """The changes of a commit.
 
     Attributes:
         new_topics: the topics that are created or overwritten.
@@ -91,9 +91,9 @@ class AtomicWrite:
         path: a log directory; created if it does not exist.
         topics: the topics that rows go to; missing ones are created. With one topic and no `others`, rows need no
             column `topic`.
-        others: how to create other topics that rows name in their column `topic`; None to refuse such rows.
+        others: the properties of other new topics that rows name in their column `topic`; None to refuse such rows.
         overwrite: create the topics again even if they exist, with new ids, from offset 0.
-        encoding: how rows become batches.
+        encoding: the encoding of rows as batches.
         sole_replica: see `LogDirWriter`.
         owner: a name for a sequence of writes, which no other writes may have. A later write removes the staging
             directories of earlier ones that never committed. Empty for none. Streaming epochs need no owner: their
@@ -221,7 +221,7 @@ class AtomicWrite:
             self._clean_up(directory, epoch)
 
     def abort(self) -> None:
-        """Remove the staging directory; do nothing if there is none, or once it is committed."""
+        """Remove the staging directory; do nothing if it does not exist, or once it is committed."""
         if storage.exists(self._staging_path):
             self._remove(self.staging)
 

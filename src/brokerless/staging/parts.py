@@ -70,7 +70,7 @@ class Part:
 
 @dataclass(frozen=True, kw_only=True)
 class Encoding:
-    """How rows become batches. Picklable.
+    """The encoding of rows as batches. Picklable.
 
     Attributes:
         compression: "none", "gzip", "snappy", "lz4" or "zstd".
@@ -98,7 +98,7 @@ class Encoding:
 
     @property
     def has_producer(self) -> bool:
-        """Whether batches have a producer id."""
+        """True if batches have a producer id."""
         return self.idempotent or self.transactional
 
     def encoder(self, producer_id: int) -> _native.Encoder:
@@ -125,8 +125,8 @@ class Staging:
         token: the name of a file there that only this write has.
         topic: the topic of rows without a column `topic`; None if rows need the column.
         partitions: the partitions that each topic has, or will have, ascending.
-        others: how many partitions any other topic gets; None to refuse rows for other topics.
-        encoding: how rows become batches.
+        others: the number of partitions that any other topic gets; None to refuse rows for other topics.
+        encoding: the encoding of rows as batches.
     """
 
     path: str

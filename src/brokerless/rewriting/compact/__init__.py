@@ -5,5 +5,5 @@ Modules:
     plan.py                    which segments are cleanable, and which are merged
     passes.py                  decide which records stay, then rewrite
     record_selection.py        the decision: a bit for each record
-    report.py, explain.py      what was done; why the records of a key are still there
+    report.py, explain.py      the changes; why the records of a key still exist
 """

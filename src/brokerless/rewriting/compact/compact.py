@@ -50,8 +50,8 @@ class Compaction:
         delete_retention_ms: overrides the topic's setting.
         release: the Kafka release whose cleaner to follow. A batch that ends at the high watermark stays, even without
             records; before 4.4, the batch that ends the compacted part stays.
-        memory: about how many bytes the process may take; at least half of them are for keys. With less memory the log
-            is read more often.
+        memory: the approximate number of bytes that the process may take; at least half of them are for keys. With less
+            memory the log is read more often.
 
     >>> import brokerless as bl
     >>> with bl.Producer(NEW, "users") as producer:

@@ -63,12 +63,12 @@ class Plan:
         kept_end_offset: the batch that ends here stays, even without records.
         hash_key: the key of the hash of keys. Each plan has its own, so that nobody can make keys that collide.
         now: the time of the run, ms since the epoch.
-        delete_retention_ms: how long tombstones and markers stay once they are stamped.
-        is_due: whether a broker's cleaner would clean the log.
+        delete_retention_ms: the time in ms for which tombstones and markers stay once they are stamped.
+        is_due: True if a broker's cleaner would clean the log.
         skip_reason: why the log is skipped; empty if it is not.
         bytes: the size of all segments.
-        active: base offset and size of the active segment, which stays as it is.
-        is_rolled: the plan treats the active segment as rolled. In a dry run it is not.
+        active: the base offset and size of the active segment, which does not change.
+        is_rolled: True if the plan treats the active segment as rolled. In a dry run it is not.
     """
 
     directory: str
@@ -160,9 +160,9 @@ def _divide_at_first_dirty_offset(found: Cleanable) -> tuple[list[Segment], list
 class _Pass:
     """One pass over the log in three phases, which have to come in this order.
 
-    1. `follow_transactions` of the clean part: transactions may go on in the dirty part.
+    1. `follow_transactions` of the clean part: transactions may continue in the dirty part.
     2. `decide_dirty_records`, which fills the map of keys.
-    3. `decide_clean_records`: a clean record goes where the map has its key.
+    3. `decide_clean_records`: a clean record is removed if the map has its key.
 
     Attributes:
         counts: the counts of each segment's records, by base offset.
@@ -182,7 +182,7 @@ class _Pass:
             _feed(self._scan, segment, self._scan.feed, self._progress)
 
     def decide_dirty_records(self, segments: Iterable[Segment]) -> None:
-        """Decide the dirty records: of each key, the newest one stays. That is known once all of them were read."""
+        """Decide the dirty records: the newest record of each key stays. It is known once all of them were read."""
         scanned = [(segment, self._scan_records(segment, "dirty")) for segment in segments]
         for neighbours in _looked_up_together(scanned):
             first, last = neighbours[0][1], neighbours[-1][1]
@@ -286,7 +286,7 @@ def rewrite(
 ) -> tuple[Replacement, list[SegmentReport]]:
     """Write a new segment for a group of old ones, durably, under names that a load deletes.
 
-    Where an index of the new segment is full, another segment continues it. Kafka's cleaner fails there.
+    When an index of the new segment is full, another segment continues it. Kafka's cleaner fails there.
 
     Args:
         plan: the plan of the compaction.

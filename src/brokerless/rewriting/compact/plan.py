@@ -36,8 +36,8 @@ class Cleanable(NamedTuple):
 
     Attributes:
         segments: the segments from the oldest up to the first uncleanable one.
-        first_dirty_offset: where the dirty part begins.
-        first_uncleanable_offset: where the dirty part ends: the base offset of the first segment that stays as it is.
+        first_dirty_offset: the first offset of the dirty part.
+        first_uncleanable_offset: the end of the dirty part: the base offset of the first segment that does not change.
         limit: why it ends there, in a few words.
         clean_bytes: the size of the segments that begin in the clean part.
         cleanable_bytes: the size of the segments with dirty records. A segment with both parts counts in both.
@@ -69,8 +69,9 @@ def cleanable(
 
     Args:
         state: the state of the log.
-        active_base_offset: where the active segment begins; the log end offset to treat it as rolled.
-        min_compaction_lag_ms: the first segment with a younger record is uncleanable, and so are all behind it.
+        active_base_offset: the base offset of the active segment; the log end offset to treat it as rolled.
+        min_compaction_lag_ms: the minimum age of a record, in ms. The first segment with a younger record is
+            uncleanable, and so are all following segments.
         ignore_checkpoint: ignore the cleaner's checkpoint and treat the whole log as dirty.
     """
     inactive = [segment for segment in state.segments if segment.base_offset < active_base_offset]

@@ -1,7 +1,7 @@
 """`Verdicts`: which records of each segment stay, in a limited amount of memory.
 
 The verdict of a segment is a bit for each of its records in the order of the file. The first record is the lowest bit
-of the first byte; bits behind the last byte are 0. Verdicts of several ranges of keys are merged by OR.
+of the first byte; bits beyond the last byte are 0. Verdicts of several ranges of keys are merged by OR.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ class Counts:
 
 @dataclass(frozen=True, kw_only=True)
 class SegmentReport:
-    """What a compaction did to one old segment. Numbers of records, unless said otherwise.
+    """The effect of a compaction on one old segment. Values are numbers of records, unless stated otherwise.
 
     Attributes:
         base_offset: the segment's base offset.
@@ -130,14 +130,14 @@ class SegmentReport:
 
 @dataclass(frozen=True, kw_only=True)
 class CompactionReport:
-    """What a compaction did to one log, or would do. Sizes in bytes.
+    """The effect of a compaction on one log, done or planned. Sizes are in bytes.
 
     Attributes:
         skip_reason: why the log was skipped; empty if it was not.
         bytes_before: the size of all segments before, including the active one.
         bytes_after: the size of all segments after, including the active one.
-        first_dirty_offset: where the part begins that was not compacted before.
-        first_uncleanable_offset: where the part begins that stays as it is.
+        first_dirty_offset: the first offset of the part that was not compacted before.
+        first_uncleanable_offset: the first offset of the part that does not change.
         limit: why it begins there.
         clean_bytes: the size of the segments that begin below the first dirty offset.
         cleanable_bytes: the size of the segments with dirty records.

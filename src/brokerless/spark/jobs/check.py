@@ -45,8 +45,8 @@ def check(
         - `position`: the byte position in the file
         - `start_offset`, `end_offset`: the offsets that may be lost or wrong; a null end is open
         - `next_position`: where the log is sound again; null: nowhere in this file
-        - `message`: what was found, stored against computed
-        - `broker`, `reader`, `cure`: the effect on a broker and on readers, and what to do
+        - `message`: the defect, with stored and computed values
+        - `broker`, `reader`, `cure`: the effect on a broker and on readers, and the remedy
 
     Raises:
         ValueError: the level is unknown.
@@ -62,7 +62,7 @@ def check(
 def in_order(found: DataFrame) -> DataFrame:
     """Return findings sorted by topic, partition, file and position; those without a topic come first.
 
-    Spark runs what it sorts twice, once for a sample. So findings are shuffled first: only the shuffled rows are read
-    again, and not the logs.
+    To sort, Spark computes its input twice, once for a sample. So findings are shuffled first: only the shuffled rows
+    are read again, and not the logs.
     """
     return found.repartition("path").orderBy("topic", "partition", "path", "position", "code", "message")

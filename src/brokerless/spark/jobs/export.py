@@ -67,7 +67,7 @@ class ExportReport:
         skipped: the number of tasks that an earlier run had finished.
         lost: the ranges that `onCorrupt=skip` left out.
         replaced_keys: the number of header keys with a U+FFFD, which replaces bytes of the log that are not UTF-8.
-        notes: what the caller has to know, a sentence each.
+        notes: information for the caller, a sentence each.
     """
 
     partitions: tuple[PartitionReport, ...]

@@ -38,7 +38,7 @@ class ExportDirectory:
 
     @property
     def is_remote(self) -> bool:
-        """Whether the directory is in an object store."""
+        """True if the directory is in an object store."""
         return remote.is_remote(self.path)
 
     def begin(self) -> None:
@@ -88,7 +88,7 @@ class ExportDirectory:
     def write_new(self, name: str, content: Buffer) -> None:
         """Write a small file that does not exist yet.
 
-        Of several concurrent writers, one succeeds; an object store only checks beforehand.
+        Only one of several concurrent writers succeeds; an object store only checks beforehand.
 
         Raises:
             FileExistsError: the file exists.

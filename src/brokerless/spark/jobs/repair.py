@@ -30,20 +30,20 @@ def repair(
 ) -> list[RepairReport]:
     """Repair log directories with Spark tasks, one for each, as `brokerless.repair` does.
 
-    Each directory takes what it lost from the others, where these have the same history.
+    Each directory takes lost records from the others, where these have the same history.
 
     Args:
         spark: a session, not one of Spark Connect.
         paths: the log directories of a cluster, which all executors see.
-        suffix: the result of a directory is beside it, with this behind its name.
+        suffix: the suffix of the result's name. The result of a directory lies beside it, under its name and suffix.
         in_place: put each result in the place of the damaged partitions.
         topics: only these topics; None: all.
         keep_suspect: keep a batch with a wrong checksum if all its records can be decoded, with a new checksum.
-        indexes_only: leave logs with damaged batches as they are.
-        dry_run: change nothing, and return what would be done.
+        indexes_only: leave logs with damaged batches unchanged.
+        dry_run: change nothing, and return the planned repair.
 
     Returns:
-        What was done to each directory, in the order of the paths.
+        The repair of each directory, in the order of the paths.
 
     Raises:
         ValueError: no path is given, or the suffix is empty.

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 def report(spark: SparkSession, *paths: str | os.PathLike[str], topics: Iterable[str] | None = None) -> ClusterReport:
-    """Read log directories whole with Spark tasks, and return what they hold as one page and as tables.
+    """Read whole log directories with Spark tasks, and return a report of them as one page and as tables.
 
     The numbers are those of `brokerless.report`. Executors read the segments. The driver lists the directories, and
-    makes the page. It needs Jinja and Matplotlib there: `pip install 'brokerless[report]'`.
+    makes the page. It needs Jinja and Matplotlib for that: `pip install 'brokerless[report]'`.
 
     Args:
         spark: a session, not one of Spark Connect.

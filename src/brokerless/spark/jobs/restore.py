@@ -64,7 +64,7 @@ class RestoreReport:
         tasks: the number of tasks that ran.
         skipped: the number of tasks that an earlier run had finished.
         lost: the ranges that the export left out (`onCorrupt=skip`), of all its topics.
-        notes: what the caller has to know, a sentence each.
+        notes: information for the caller, a sentence each.
     """
 
     partitions: tuple[PartitionReport, ...]
@@ -148,15 +148,15 @@ def _restore(
 
 @dataclass(frozen=True, kw_only=True)
 class _Plan:
-    """What a restore does, once everything it depends on was checked.
+    """The plan of a restore, made after all checks.
 
     Attributes:
         path: the log directory.
         manifest: the manifest of the export.
         topics: the requested topics.
-        missing: those of them that this export was not restored to yet.
+        missing: the topics among them that are not restored from this export yet.
         present: the log end offsets of existing topics among them, by partition.
-        digests: what identifies each topic's records among all exports.
+        digests: the digest that identifies each topic's records among all exports.
         topic_ids: the ids that the caller gave for topics.
     """
 
@@ -180,7 +180,7 @@ class _Plan:
 
     @property
     def restoration(self) -> Restoration:
-        """What the commit records: which export each topic holds, and where each log starts."""
+        """The restoration that the commit records: the export in each topic, and the start of each log."""
         starts = {
             (name, number): partition.start_offset
             for name, topic in self.missing.items()
@@ -190,7 +190,7 @@ class _Plan:
 
 
 def _plan(directory: ExportDirectory, path: str, names: tuple[str, ...], topic_ids: Mapping[str, str]) -> _Plan:
-    """Check the export and the log directory, and return what is to be restored.
+    """Check the export and the log directory, and return the plan of the restore.
 
     Raises:
         ValueError: see `restore`.
@@ -223,7 +223,7 @@ def _plan(directory: ExportDirectory, path: str, names: tuple[str, ...], topic_i
 def _run(
     spark: SparkSession, directory: ExportDirectory, plan: _Plan, encoding: Encoding, *, sole_replica: bool
 ) -> tuple[list[Made], int]:
-    """Write the missing topics and commit them; return what tasks made, and the number of tasks that ran."""
+    """Write the missing topics and commit them; return the results of tasks, and the number of tasks that ran."""
     files = [file for file in plan.manifest.files if file.topic in plan.missing]
     _check_there(directory, files)
     new, restoration = plan.new_topics, plan.restoration

@@ -4,5 +4,5 @@ Modules:
     batch_sink.py              writes of batch jobs
     stream_sink.py             writes of streams, each epoch once
     sink_options.py            the options of both
-    written.py                 what the driver, the tasks and the commit tell each other
+    written.py                 the messages between the driver, the tasks and the commit
 """

@@ -1,4 +1,4 @@
-"""What a write's driver, its tasks and its commit tell each other, in forms that the tasks in the JVM have, too.
+"""The messages between a write's driver, its tasks and its commit, in forms that the tasks in the JVM have, too.
 
 A writer is pickled as a call of `writer` with JSON, and what a task wrote as a call of `written` with JSON. So the JVM
 reads the one and writes the other (`rust/jvm/src/write_task.rs`), and Python sees no difference.

@@ -56,8 +56,8 @@ def _report_as_spark(error: Exception) -> None:
 def hide_traceback(error: Exception) -> None:
     """Configure PySpark to report the error without its traceback, except in a user's own process.
 
-    Subclasses of ValueError (of Arrow, of decoders) tell nothing to a user: their traceback stays. So it does for one
-    who has set the variable.
+    Messages of subclasses of ValueError (of Arrow, of decoders) do not help a user: their traceback stays. It also
+    stays if the user has set the environment variable.
     """
     if isinstance(error, ValueError) and type(error) is not ValueError:
         return

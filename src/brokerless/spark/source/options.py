@@ -131,12 +131,12 @@ class Options:
 
     @property
     def chooses_topics(self) -> bool:
-        """Whether the read is of chosen topics or partitions."""
+        """True if the read is of chosen topics or partitions."""
         return any(name in self.given for name in _SELECTION)
 
     @property
     def skips(self) -> bool:
-        """Whether the read skips damage, and reports it."""
+        """True if the read skips damage, and reports it."""
         return self.on_corrupt == "skip"
 
     @classmethod

@@ -1,4 +1,4 @@
-"""The views of what a cluster knew: `groups`, `commits`, `transactions`, `producers`, `remote_segments`, `cluster.*`.
+"""The views of a cluster's own state: `groups`, `commits`, `transactions`, `producers`, `remote_segments`, `cluster.*`.
 
 A group, and the segments of a partition, are in one partition of their topic. So the tasks of these views read such
 partitions, and those of `producers` data partitions. The rows are those of `brokerless.groups` and the like.
