@@ -1,4 +1,4 @@
-//! What all others stand on: errors, integers and varints, text.
+//! The base of all other modules: errors, integers and varints, text.
 
 pub(crate) mod bits;
 pub(crate) mod error;

@@ -1,4 +1,4 @@
-//! Reading: bytes to columns, to text, and to what headers alone tell.
+//! Reading: bytes to columns, to text, and to the facts that headers alone hold.
 
 pub(crate) mod batch_scan;
 pub(crate) mod columns;

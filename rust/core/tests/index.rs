@@ -1,5 +1,5 @@
-//! Index look-ups answer as Kafka's own classes do. After a wrong answer, a reader starts behind the record it asked
-//! for, or searches a segment that cannot contain it.
+//! Index look-ups answer as Kafka's own classes do. After a wrong answer, a reader starts after the requested record,
+//! or searches a segment that cannot contain it.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

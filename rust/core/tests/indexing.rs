@@ -1,5 +1,5 @@
-//! Index entries are accepted and refused as by Kafka's own classes. A wrong entry makes a broker read from behind the
-//! wanted record. One out of order makes it empty the segment at the next recovery.
+//! Index entries are accepted and refused as by Kafka's own classes. With a wrong entry, a broker reads from a position
+//! after the wanted record. With one out of order, it empties the segment at the next recovery.
 #![allow(clippy::unwrap_used)]
 
 mod support;

@@ -1,4 +1,4 @@
-//! A request is checked as a whole before anything allocates what it announces.
+//! A request is checked as a whole before anything allocates the announced sizes.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use brokerless_core::{ErrorKind, check_request};

@@ -13,7 +13,7 @@ use support::{batch, message, record, row};
 const THREADS: [usize; 3] = [1, 2, 4];
 const MAX_BATCH_BYTES: usize = 4 << 20;
 
-/// Two records, of which the second has `value_bytes`.
+/// Returns two records; the second has `value_bytes`.
 fn pair(base_offset: i64, keys: [&str; 2], value_bytes: usize) -> Vec<u8> {
     let value = "v".repeat(value_bytes);
     let first = row(base_offset, 1000, Some(keys[0]), Some("w"));

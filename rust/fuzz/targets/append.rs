@@ -92,7 +92,7 @@ fn sealed(data: &[u8], is_first: bool) -> Vec<u8> {
     sealed
 }
 
-/// Either all headers are appended in place, or none. If all are, they tell where the segment ends.
+/// Either all headers are appended in place, or none. If all are, they show where the segment ends.
 fn append_in_place(headers: &[u8], config: LogConfig) {
     let (mut log, mut effects) = (log(config), Effects::default());
     let request = AppendRequest {
@@ -111,8 +111,8 @@ fn append_in_place(headers: &[u8], config: LogConfig) {
     assert_eq!(end, log.segment().size);
 }
 
-/// The bytes determine the topic's settings and the origin. A refused request leaves nothing behind. A follower accepts
-/// unchanged what a leader has stored of a client, and ends in the same state.
+/// The bytes determine the topic's settings and the origin. A refused request leaves no trace. A follower accepts
+/// unchanged the batches that a leader has stored of a client, and ends in the same state.
 pub(crate) fn append(data: &[u8]) {
     let choice = crc32c(data) as u8;
     let origin = [

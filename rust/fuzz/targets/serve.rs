@@ -90,8 +90,8 @@ impl Directory for TwoTopics {
     }
 }
 
-/// Requests of one client after the other, each behind its length in two bytes; three bits of the first byte say whether the server
-/// asks for a password.
+/// Requests of one client after the other, each after its length in two bytes. Three bits of the first byte determine
+/// whether the server asks for a password.
 pub(crate) fn requests(data: &[u8]) {
     let Some((first, mut rest)) = data.split_first() else {
         return;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use brokerless_core::{Header, NextBatch, crc32c, next_batch};
 use brokerless_jvm::{PartWriter, TaskReader, narrow};
 
-/// What an input calls the directory of its files.
+/// The name of the directory of its files in an input.
 const DIRECTORY: &[u8] = b"DIR";
 /// The columns of a write, in the order in which rows have them. Only copies have the last three.
 const COLUMNS: [&str; 9] = [
@@ -67,8 +67,8 @@ impl Drop for Directory {
     }
 }
 
-/// Filters, a task in the next line, and the `.log` that it reads after that. What is narrowed once stays as it is, and
-/// a read ends.
+/// Filters, a task in the next line, and the `.log` that it reads after that. Narrowing a task twice has no further
+/// effect, and a read ends.
 pub(crate) fn task(data: &[u8]) {
     let mut parts = data.splitn(3, |&byte| byte == b'\n');
     let directory = Directory::create();
@@ -114,7 +114,7 @@ pub(crate) fn write_task(data: &[u8]) {
 }
 
 /// A block of rows; its checksum decides how they are written. Either they are refused, or the parts have as many
-/// records, in sound batches. An abort leaves nothing behind.
+/// records, in sound batches. An abort leaves none of its files.
 pub(crate) fn rows(data: &[u8]) {
     let choice = crc32c(data);
     let is = |bit: u32| choice >> bit & 1 != 0;
@@ -191,7 +191,7 @@ fn check(part: &serde_json::Value) -> u64 {
     records
 }
 
-/// The number of rows in a block, each of which follows its size.
+/// Returns the number of rows in a block, in which each row follows its size.
 fn count(mut block: &[u8]) -> u64 {
     let mut rows = 0;
     while let Some((size, rest)) = block.split_first_chunk() {

@@ -58,7 +58,7 @@ impl SegmentFiles for NoIndex {
     }
 }
 
-/// What a read gave.
+/// The result of a read.
 #[derive(Debug, PartialEq)]
 struct Rows {
     offsets: Vec<i64>,
@@ -78,7 +78,7 @@ impl Rows {
             .map(|(header, row)| (header, *row.0, *row.1))
     }
 
-    /// Whether headers say of records what is true. A checksum cannot tell.
+    /// Returns true if the headers describe the records correctly. A checksum cannot show that.
     fn have_true_headers(&self) -> bool {
         self.offsets.is_sorted_by(|a, b| a < b)
             && self.each().all(|(header, offset, timestamp)| {

@@ -70,7 +70,7 @@ fn open_regular(path: &str) -> io::Result<File> {
     }
 }
 
-/// Whether an open file is the planned one: see `Split.is_of`.
+/// Returns true if an open file is the planned one: see `Split.is_of`.
 fn is_planned(split: &TaskSplit, file: &File) -> io::Result<bool> {
     let size = file.metadata()?.len();
     if let Some(planned) = split.file_size {
@@ -88,7 +88,7 @@ fn is_planned(split: &TaskSplit, file: &File) -> io::Result<bool> {
     Ok(count == start.len() && found == *hex)
 }
 
-/// Whether the file that now has the segment's name holds all of its offsets: see `reader._is_in_one_piece`.
+/// Returns true if the file that now has the segment's name holds all of its offsets: see `reader._is_in_one_piece`.
 fn is_in_one_piece(split: &TaskSplit) -> io::Result<bool> {
     let Some(following) = split.following_offset else {
         return Ok(false);
@@ -191,7 +191,7 @@ pub(crate) struct Index {
     path: String,
     base_offset: i64,
     following_offset: Option<i64>,
-    /// Where the `.log` ends.
+    /// The position at which the `.log` ends.
     size: u64,
 }
 

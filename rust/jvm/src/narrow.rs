@@ -1,5 +1,5 @@
-//! Narrows planned tasks to the rows that a query's filters and its limit can select. Spark applies both again, so what is
-//! left out must certainly be outside them; what stays need not be inside.
+//! Narrows planned tasks to the rows that a query's filters and its limit can select. Spark applies both again, so
+//! omitted rows must certainly be outside them; the remaining rows need not be inside.
 
 use brokerless_core::{OffsetIndex, batch_offsets_at};
 use serde::Deserialize;
@@ -8,7 +8,7 @@ use crate::error::TaskError;
 use crate::file;
 use crate::task::{Task, TaskSplit};
 
-/// What the filters and the limit of a query say of its rows.
+/// The bounds that the filters and the limit of a query set for its rows.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Bounds {
@@ -106,7 +106,7 @@ fn keeps(split: &mut TaskSplit, next: Option<&TaskSplit>, bounds: &Bounds) -> bo
     if is_before || split.base_offset >= end {
         return false;
     }
-    // Within a segment the index tells where batches are, if the batch of its entry is there.
+    // Within a segment the index shows where batches are, if the batch of its entry is there.
     if split.entry.is_some() && first_offset_of(split).is_some_and(|first| first >= end) {
         return false;
     }

@@ -50,7 +50,7 @@ struct Topic {
 struct OpenPart {
     part: Part,
     batches: BatchWriter,
-    /// Whether it has rows that are not in its file yet.
+    /// True if it has rows that are not in its file yet.
     has_waiting: bool,
 }
 
@@ -154,7 +154,7 @@ impl PartWriter {
         }
     }
 
-    /// Refuses rows without a topic, and copies of which some have no timestamp.
+    /// Refuses rows without a topic, and refuses copies if some rows have no timestamp.
     fn check_nulls(&self, block: &[u8]) -> Result<(), TaskError> {
         let needs_topic = self.fields.has_topic();
         let needs_time = self.fields.has_timestamp() && self.task.staging.encoding.keep_offsets;

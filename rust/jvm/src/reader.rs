@@ -15,7 +15,7 @@ use crate::task::{Task, TaskSplit};
 /// The rows and bytes after which a chunk ends.
 const CHUNK: (usize, usize) = (64 << 10, 2 << 20);
 
-/// How many numbers [`TaskReader::counts`] has.
+/// The number of counts in [`TaskReader::counts`].
 pub(crate) const COUNTS: usize = 3;
 
 /// A reader of one task.
@@ -30,7 +30,7 @@ pub struct TaskReader {
     split: Option<(TaskSplit, SplitReader<Arc<File>, Index>)>,
     /// The last rows, after [`TaskReader::stop`].
     kept: Columns,
-    /// What the user should know of the rows so far.
+    /// The warnings about the rows so far, for the user.
     warnings: Vec<String>,
     lost_offsets: u64,
     null_timestamps: u64,
@@ -62,7 +62,8 @@ impl TaskReader {
         })
     }
 
-    /// Decodes the next rows, and returns their number; None at the end. [`TaskReader::addresses`] tells where they are.
+    /// Decodes the next rows, and returns their number; None at the end. [`TaskReader::addresses`] returns their
+    /// addresses.
     ///
     /// Ends when it has returned the task's limit of rows, or more: whole batches are decoded.
     pub fn next_rows(&mut self) -> Result<Option<usize>, TaskError> {
@@ -138,7 +139,7 @@ impl TaskReader {
         self.kept.bytes()
     }
 
-    /// Where the columns of the last rows lie, in the order of their names. Valid until the next rows.
+    /// Returns the addresses of the columns of the last rows, in the order of their names. Valid until the next rows.
     pub fn addresses(&mut self) -> impl Iterator<Item = Addresses> {
         let nulls = &mut self.null_timestamps;
         let split = &mut self.split;
@@ -163,7 +164,7 @@ impl TaskReader {
         [batches.len() as u64, bytes, self.lost_offsets]
     }
 
-    /// What the user should know of the rows so far: lost offsets, and timestamps that Spark cannot hold.
+    /// Returns the warnings about the rows so far, for the user: lost offsets, and timestamps that Spark cannot hold.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = self.warnings.clone();
         if self.null_timestamps > 0 {

@@ -1,6 +1,6 @@
 //! The functions that Java calls, declared in `java/brokerless/spark/Native.java`. All unsafe code of this crate is here.
 //!
-//! What Java must keep, and `RecordsReader.java` and `PartWriter.java` keep:
+//! The rules for Java, which `RecordsReader.java` and `PartWriter.java` keep:
 //!
 //! - A handle comes from `open` or `openWriter`, is used by one thread at a time, and is passed to `close` or
 //!   `closeWriter` once, after the last use.

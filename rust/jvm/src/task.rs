@@ -21,7 +21,7 @@ pub(crate) struct Task {
     pub(crate) splits: Vec<TaskSplit>,
 }
 
-/// Refuses what another version of the package on the driver has written. `form` is what it is called.
+/// Refuses input from another version of the package on the driver. `form` is the name of the input.
 pub(crate) fn check_version(form: &str, found: u32, expected: u32) -> Result<(), TaskError> {
     if found == expected {
         return Ok(());
@@ -82,12 +82,13 @@ struct TaskDefect {
 }
 
 impl TaskSplit {
-    /// Whether damage is passed over.
+    /// Returns true if damage is skipped.
     pub(crate) fn skips(&self) -> bool {
         self.on_corrupt == "skip"
     }
 
-    /// Whether it covers the whole segment as planned, or all of it from the position of the first wanted offset.
+    /// Returns true if it covers the whole segment as planned, or all of it from the position of the first wanted
+    /// offset.
     pub(crate) fn is_whole(&self) -> bool {
         let is_known = self.file_size.is_some() || self.last_batch.is_some();
         self.fallback_position == 0 && is_known && self.ends_segment

@@ -52,9 +52,9 @@ impl<'a> Iterator for UnsafeRows<'a> {
 #[derive(Clone, Copy)]
 pub(crate) struct UnsafeRow<'a> {
     bytes: &'a [u8],
-    /// The row and the bytes behind it.
+    /// The row and the bytes after it.
     onwards: &'a [u8],
-    /// Where the words of the fields begin.
+    /// The start of the words of the fields.
     start: usize,
 }
 
@@ -95,7 +95,7 @@ impl<'a> UnsafeRow<'a> {
             .transpose()
     }
 
-    /// The bytes from a string or binary on, also behind the row, and its length; None: it is null.
+    /// Returns the bytes from a string or binary on, also those after the row, and its length; None: it is null.
     #[inline]
     pub(crate) fn bytes_onwards(&self, field: usize) -> Result<Option<(&'a [u8], usize)>> {
         let Some(place) = self.field(field)? else {

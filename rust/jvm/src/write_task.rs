@@ -1,4 +1,4 @@
-//! What the driver tells the tasks of a write, and what they tell its commit: JSON, as `brokerless.spark.sink.written`
+//! The messages between the driver, the tasks of a write, and its commit: JSON, as `brokerless.spark.sink.written`
 //! writes and reads it.
 
 use std::collections::HashMap;

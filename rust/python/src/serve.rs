@@ -301,7 +301,7 @@ impl Directory for Answers {
     }
 
     fn problem(&self, text: &str) {
-        // It only tells the user.
+        // It only informs the user.
         let _ = self.ask(|directory| directory.call_method1("problem", (text,)).map(drop));
     }
 

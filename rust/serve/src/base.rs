@@ -1,4 +1,4 @@
-//! What all other modules stand on: the directory that is served, options, memory, counters.
+//! The base of all other modules: the directory that is served, options, memory, counters.
 
 pub(crate) mod counters;
 pub(crate) mod directory;

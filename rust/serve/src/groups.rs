@@ -1,4 +1,4 @@
-//! Consumer groups: who is in them, and what they have committed.
+//! Consumer groups: their members and their committed offsets.
 //!
 //! Members follow the classic protocol (`group`): they join, one of them assigns partitions, and all of them send
 //! heartbeats (`GroupMetadataManager` and `ClassicGroup` of Kafka). Or the newer one (`consumer_group`, KIP-848).

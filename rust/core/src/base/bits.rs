@@ -1,4 +1,4 @@
-//! Bit sets over the records of a segment, by record number. Bits behind the last byte are 0.
+//! Bit sets over the records of a segment, by record number. Bits after the last byte are 0.
 
 /// A bit set that grows.
 #[derive(Debug, Default)]
@@ -24,7 +24,7 @@ impl Bits {
     }
 }
 
-/// Whether the bit of a record is set.
+/// Returns true if the bit of a record is set.
 pub(crate) fn is_set(bits: &[u8], number: u64) -> bool {
     let byte = usize::try_from(number / 8).ok().and_then(|at| bits.get(at));
     byte.is_some_and(|byte| byte >> (number % 8) & 1 != 0)

@@ -1,4 +1,4 @@
-//! The error of the core: what is wrong, and at which position. Callers that opened the file add its path.
+//! The error of the core: a reason and a position. Callers that opened the file add its path.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ pub enum ErrorKind {
     Invalid,
 }
 
-/// What the bytes break, for findings: each has its own effect and cure.
+/// The damaged part, for findings: each has its own effect and cure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Fault {
     /// The header of a batch: its length or its magic.
@@ -36,15 +36,15 @@ pub enum Fault {
 pub struct Error {
     /// Its family.
     pub kind: ErrorKind,
-    /// What it breaks.
+    /// The damaged part.
     pub fault: Fault,
-    /// What is wrong, in lower case: the stored against the computed value if both are known.
+    /// The reason, in lower case: the stored against the computed value if both are known.
     pub message: String,
     /// Byte position of the batch (or index entry) at fault, from the start of the file.
     pub position: u64,
     /// Offset field of that batch, if it could be read.
     pub base_offset: Option<i64>,
-    /// Where the next batch starts, if the framing of this one is intact.
+    /// The position of the next batch, if the framing of this one is intact.
     pub next_position: Option<u64>,
 }
 
@@ -81,7 +81,7 @@ impl Error {
         }
     }
 
-    /// Says what it breaks.
+    /// Sets the damaged part.
     pub fn of(mut self, fault: Fault) -> Self {
         self.fault = fault;
         self

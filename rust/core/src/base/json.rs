@@ -8,7 +8,7 @@ use crate::base::error::{Error, Result};
 /// The integers that can be written.
 pub use itoa::Integer as JsonInteger;
 
-/// How keys, values and header values are written as JSON strings.
+/// The form of keys, values and header values as JSON strings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BytesFormat {
     /// As text. Bytes that are not UTF-8 become `{"base64": "..."}`, so the result is unambiguous.
@@ -198,13 +198,13 @@ impl<'a> Json<'a> {
         }
     }
 
-    /// What was written since.
+    /// Returns the bytes written since the mark.
     #[inline]
     pub fn since(&self, mark: &Mark) -> &[u8] {
         self.out.get(mark.length..).unwrap_or_default()
     }
 
-    /// Removes what was written since.
+    /// Removes the bytes written since the mark.
     #[inline]
     pub fn go_back(&mut self, mark: &Mark) {
         self.out.truncate(mark.length);

@@ -24,7 +24,7 @@ pub(crate) fn workers<Worker>(
 
 /// Does `work` on every part and returns the results in the order of the parts.
 ///
-/// Each thread owns one of the `workers`, of which there is at least one. The first belongs to this thread, which calls
+/// Each thread owns one of the `workers`; there must be at least one. The first belongs to this thread, which calls
 /// `before` first.
 pub(crate) fn in_parallel<Worker: Send, Part: Sync, Made: Send>(
     workers: &mut [Worker],

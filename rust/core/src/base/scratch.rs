@@ -48,7 +48,7 @@ impl ScratchBuffer {
         self.bytes.get_mut(start..self.filled).unwrap_or_default()
     }
 
-    /// Returns the memory behind the written bytes, at least `n` bytes of old content.
+    /// Returns the memory after the written bytes, at least `n` bytes of old content.
     #[inline]
     pub(crate) fn spare(&mut self, n: usize) -> &mut [u8] {
         if n > self.bytes.len() - self.filled {

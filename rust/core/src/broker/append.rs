@@ -2,8 +2,8 @@
 //!
 //! Each request is decided in Kafka's order: first headers and checksums of its batches, then the records (from a
 //! producer), the size, whether a new segment begins, and the producer. Only then does anything change, so a refused
-//! request leaves nothing behind. Kafka assigns the leader epoch and rolls before it checks the producer, and leaves
-//! both behind when it refuses.
+//! request leaves no trace. Kafka assigns the leader epoch and rolls before it checks the producer, and both remain
+//! when it refuses.
 
 mod analyse;
 mod config;
@@ -36,16 +36,16 @@ enum Decision {
     Empty,
     /// Its batch is in the log already.
     Duplicate(AppendInfo),
-    /// Its batches are to be stored.
+    /// Its batches must be stored.
     Append(Accepted),
 }
 
-/// An accepted request, of which nothing is stored yet.
+/// An accepted request, before any of it is stored.
 struct Accepted {
     info: AppendInfo,
     /// Bytes of its batches as they are stored.
     size: usize,
-    /// Whether the batches were built anew: then they are in [`Validator::rebuilt`].
+    /// True if the batches were built anew: then they are in [`Validator::rebuilt`].
     is_rebuilt: bool,
     /// The base offset of a new segment that begins with this request.
     roll_to: Option<i64>,

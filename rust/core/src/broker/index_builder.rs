@@ -60,12 +60,12 @@ pub struct OffsetIndexEnd {
     pub max_entries: usize,
     /// The number of entries.
     pub entries: usize,
-    /// Offset of the last entry; the base offset if there is none.
+    /// Offset of the last entry; the base offset of an empty index.
     pub last_offset: i64,
 }
 
 impl OffsetIndexEnd {
-    /// Whether no slot is free.
+    /// Returns true if no slot is free.
     pub fn is_full(&self) -> bool {
         self.entries >= self.max_entries
     }
@@ -108,12 +108,12 @@ pub struct TimeIndexEnd {
     pub max_entries: usize,
     /// The number of entries.
     pub entries: usize,
-    /// The last entry; timestamp -1 at the base offset if there is none.
+    /// The last entry; timestamp -1 at the base offset if the index is empty.
     pub last: TimestampOffset,
 }
 
 impl TimeIndexEnd {
-    /// Whether only the slot of the final entry is free.
+    /// Returns true if only the slot of the final entry is free.
     pub fn is_full(&self) -> bool {
         self.entries >= self.max_entries.saturating_sub(1)
     }
@@ -161,7 +161,7 @@ pub struct TransactionIndexEnd {
 }
 
 impl TransactionIndexEnd {
-    /// Whether an entry with this marker offset may follow.
+    /// Checks that an entry with this marker offset may follow.
     pub fn check(&self, last_offset: i64) -> Result<(), IndexError> {
         match self.last_offset {
             Some(last) if last_offset <= last => Err(IndexError::InvalidOffset(format!(
@@ -228,8 +228,8 @@ impl SegmentIndexes {
     /// Continues the indexes of a reopened segment, given the content of their files. The segment's largest timestamp
     /// is that of the last entry.
     ///
-    /// A running broker has zeros behind the entries, up to the index's full length. For a broker that opens a copy of
-    /// such a file, the index is full. It is full here, too: no entry goes behind zeros.
+    /// A running broker has zeros after the entries, up to the index's full length. For a broker that opens a copy of
+    /// such a file, the index is full. It is full here, too: no entry follows zeros.
     pub fn reopened(mut self, index: &OffsetIndex, timeindex: &TimeIndex) -> Self {
         let base_offset = self.offset.base_offset;
         self.offset.last_offset = index.last_entry().offset;
@@ -257,7 +257,7 @@ impl SegmentIndexes {
         empty
     }
 
-    /// Whether the segment must be rolled before the next append.
+    /// Returns true if the segment must be rolled before the next append.
     pub fn is_full(&self) -> bool {
         self.offset.is_full() || self.time.is_full()
     }

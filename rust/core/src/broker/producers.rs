@@ -32,7 +32,7 @@ pub enum AppendOrigin {
 }
 
 impl AppendOrigin {
-    /// Whether the log assigns the offsets. The other origins bring their own.
+    /// Returns true if the log assigns the offsets. The other origins bring their own.
     pub(crate) fn log_assigns_offsets(self) -> bool {
         matches!(self, Self::Client | Self::Coordinator)
     }
@@ -100,7 +100,7 @@ impl ProducersUpdate {
         self.completed.clear();
     }
 
-    /// Whether the transaction index can take the aborted transactions.
+    /// Checks that the transaction index can take the aborted transactions.
     pub(crate) fn check(&self, index: &TransactionIndexEnd) -> std::result::Result<(), IndexError> {
         let mut index = *index;
         for txn in self.completed.iter().filter(|txn| txn.is_aborted) {
@@ -164,7 +164,7 @@ impl Producers {
         Ok(state)
     }
 
-    /// Whether no producer is known.
+    /// Returns true if no producer is known.
     pub fn is_empty(&self) -> bool {
         self.producers.is_empty()
     }

@@ -13,7 +13,7 @@ use crate::broker::producers::{AppendOrigin, Producers, ProducersUpdate};
 use crate::broker::refusal::{Refusal, Refused};
 use crate::format::batch::{Header, LOG_OVERHEAD, MAGIC_END};
 
-/// How a walk over a segment ended, and why.
+/// The end of a walk over a segment, and its reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WalkEnd {
     /// At the end of the last whole batch. Less than a batch follows.
@@ -66,11 +66,11 @@ fn stored(bytes: &[u8], position: u64, end: u64) -> StoredBatch<'_> {
 /// A walk over the batches of a file that is fed in windows.
 #[derive(Debug)]
 pub struct BatchWalk {
-    /// Where the last batch ends.
+    /// The position at which the last batch ends.
     pub position: u64,
     /// Bytes that the next batch takes; 0 if unknown.
     pub needed: usize,
-    /// How the walk ended; None while it continues.
+    /// The end of the walk; None while it continues.
     pub ended: Option<WalkEnd>,
     bad: fn(String) -> WalkEnd,
 }
@@ -126,14 +126,15 @@ pub struct SegmentRecovery {
     indexes: SegmentIndexes,
     transactions: TransactionIndexEnd,
     update: ProducersUpdate,
-    /// Where the last valid batch ends. What follows is to be cut off.
+    /// The position at which the last valid batch ends. The rest must be truncated.
     pub valid_bytes: u64,
-    /// The offset after the last valid batch; the base offset if there is none.
+    /// The offset after the last valid batch; the base offset if no batch is valid.
     pub next_offset: i64,
     /// The highest offset after any batch. If it is above `next_offset`, batches are out of order, and readers miss
     /// some of them.
     pub highest_next_offset: i64,
-    /// The offset after the last valid batch of magic 2; None if there is none. Other batches do not concern producers.
+    /// The offset after the last valid batch of magic 2; None without such a batch. Other batches do not concern
+    /// producers.
     pub producers_end: Option<i64>,
     /// The number of valid batches.
     pub batches: u64,
@@ -291,9 +292,9 @@ fn of_refusal(refused: Refused) -> WalkEnd {
 /// Finds where a segment ends for a load, by framing alone: no magic and no checksum is refused.
 #[derive(Debug)]
 pub struct SegmentEnd {
-    /// The walk over its batches. It ends behind the last whole one, or where the load fails.
+    /// The walk over its batches. It ends after the last whole one, or where the load fails.
     pub walk: BatchWalk,
-    /// The offset after the last whole batch; None if there is none.
+    /// The offset after the last whole batch; None without a whole batch.
     pub next_offset: Option<i64>,
 }
 
@@ -319,7 +320,7 @@ impl SegmentEnd {
 /// Replays the batches of one segment for its producers only. Checksums are not verified. The state changes at the end.
 #[derive(Debug)]
 pub struct ProducerReplay {
-    /// The walk over its batches. It ends behind the last whole one, or where the load fails.
+    /// The walk over its batches. It ends after the last whole one, or where the load fails.
     pub walk: BatchWalk,
     start_offset: i64,
     update: ProducersUpdate,

@@ -35,7 +35,7 @@ pub enum Refusal {
     UnexpectedAppendOffset,
     /// An offset too far from its segment's base.
     LogSegmentOffsetOverflow,
-    /// What Kafka answers with "unknown server error".
+    /// The cases that Kafka answers with "unknown server error".
     Append,
 }
 
@@ -67,7 +67,7 @@ impl Refusal {
 pub struct Refused {
     /// Kafka's answer.
     pub refusal: Refusal,
-    /// What is wrong, in lower case: found against allowed.
+    /// The reason, in lower case: found against allowed.
     pub message: String,
     /// Byte position of the batch at fault, counted from the start of the request.
     pub position: u64,

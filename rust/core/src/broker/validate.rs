@@ -1,4 +1,4 @@
-//! Validation of produce requests (`LogValidator`): what a broker checks in a batch, and what it writes into it.
+//! Validation of produce requests (`LogValidator`): the checks of a broker, and the fields that it writes into a batch.
 //!
 //! Batches come with their producer's offsets and leave with the log's. Most stay as they are, apart from a few header
 //! fields. A new batch is built if the topic has another codec or message format, or if inner offsets of old clients
@@ -77,7 +77,7 @@ pub fn topic_codec(
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ValidatedBatch {
     pub(crate) header: Header,
-    /// Whether fields that the checksum covers have changed.
+    /// True if fields that the checksum covers have changed.
     pub(crate) is_resummed: bool,
 }
 
@@ -89,9 +89,9 @@ pub(crate) struct AppendContext {
     pub(crate) first_offset: i64,
     /// The broker's clock, ms.
     pub(crate) now: i64,
-    /// Whether the header's statements about records are trusted.
+    /// True if the header's statements about records are trusted.
     pub(crate) is_encoded_here: bool,
-    /// Whether only headers are given, and records stay as they are.
+    /// True if only headers are given, and records stay as they are.
     pub(crate) is_in_place: bool,
 }
 
@@ -102,7 +102,7 @@ pub(crate) struct ValidationResult {
     pub(crate) next_offset: i64,
     /// Largest timestamp of its records; -1 for none.
     pub(crate) max_timestamp: i64,
-    /// Whether its bytes are [`Validator::rebuilt`].
+    /// True if its bytes are [`Validator::rebuilt`].
     pub(crate) is_rebuilt: bool,
 }
 

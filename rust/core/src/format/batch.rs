@@ -31,9 +31,9 @@ pub(crate) const LOG_OVERHEAD: usize = 12;
 pub(crate) const MAGIC_END: usize = 17;
 /// Bytes of a magic 2 header, and so of the smallest batch. Headers of magic 0 and 1 are shorter.
 pub const BATCH_OVERHEAD: usize = 61;
-/// Where the bytes start that the crc of magic 2 covers.
+/// The position at which the bytes start that the crc of magic 2 covers.
 const ATTRIBUTES_AT: usize = 21;
-/// Where the crc of every magic has ended. The bytes up to here identify an entry.
+/// The position after the crc of every magic. The bytes up to here identify an entry.
 pub(crate) const CRC_END: usize = ATTRIBUTES_AT;
 /// The position of the magic. The bytes that the crc of magic 0 and 1 covers start here.
 pub(crate) const MAGIC_AT: usize = 16;
@@ -205,7 +205,7 @@ impl Header {
         LOG_OVERHEAD + self.batch_length as usize
     }
 
-    /// Where the next entry starts.
+    /// Returns the position of the next entry.
     pub fn end_position(&self) -> u64 {
         self.position + self.size() as u64
     }

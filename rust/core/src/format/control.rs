@@ -1,6 +1,6 @@
 //! Control records: transaction markers and KRaft messages.
 //!
-//! The key is int16 version, int16 type. Versions above the known one are read like the known one, and bytes behind the
+//! The key is int16 version, int16 type. Versions above the known one are read like the known one, and bytes after the
 //! known fields are ignored. The value of a transaction marker is int16 version, int32 coordinator epoch. KRaft values
 //! are Kafka's generated messages.
 

@@ -43,7 +43,7 @@ fn is_batch(header: &Header, count: i32) -> bool {
         && (is_packed || count as usize <= room)
 }
 
-/// Whether the lengths of key and value add up to the message's, as far as they lie in `entry`.
+/// Returns true if the lengths of key and value add up to the message's, as far as they lie in `entry`.
 fn is_message(header: &Header, entry: &[u8]) -> bool {
     let length_at = |at: usize| {
         let length = entry.get(at..)?.first_chunk()?;

@@ -47,7 +47,7 @@ pub trait IndexEntry<const SIZE: usize>: Copy {
     /// Offset in the log.
     fn offset(self) -> i64;
 
-    /// What the entries are searched by.
+    /// Returns the key by which entries are searched.
     fn key(self) -> i64;
 }
 
@@ -133,7 +133,7 @@ pub type TimeIndex = Index<TimestampOffset, 12>;
 impl<E: IndexEntry<SIZE>, const SIZE: usize> Index<E, SIZE> {
     /// Reads `data`. With `raw`, a tail of zeros counts as entries, as for Kafka.
     ///
-    /// A running broker keeps the active segment's indexes at full length, with zeros behind the entries, and a crash
+    /// A running broker keeps the active segment's indexes at full length, with zeros after the entries, and a crash
     /// leaves them so. A zero entry is valid only in the first slot, where it stands for the base offset.
     pub fn new(data: &[u8], base_offset: i64, raw: bool) -> Self {
         let (slots, stray) = data.as_chunks();
@@ -156,7 +156,7 @@ impl<E: IndexEntry<SIZE>, const SIZE: usize> Index<E, SIZE> {
         self.slots.len()
     }
 
-    /// Whether there is no entry.
+    /// Returns true if the index has no entry.
     pub fn is_empty(&self) -> bool {
         self.slots.is_empty()
     }
@@ -205,7 +205,7 @@ impl<E: IndexEntry<SIZE>, const SIZE: usize> Index<E, SIZE> {
 }
 
 impl OffsetIndex {
-    /// Returns the offset of the first entry at or behind `position + size`. A read of `size` bytes from `position`
+    /// Returns the offset of the first entry at or after `position + size`. A read of `size` bytes from `position`
     /// finds no record above it.
     pub fn upper_bound(&self, position: i64, size: i64) -> Option<i64> {
         let end = position.saturating_add(size);
@@ -279,7 +279,7 @@ impl TransactionIndex {
         self.slots.len()
     }
 
-    /// Whether there is no entry.
+    /// Returns true if the index has no entry.
     pub fn is_empty(&self) -> bool {
         self.slots.is_empty()
     }

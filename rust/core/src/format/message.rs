@@ -121,8 +121,8 @@ impl<'a> MessageSet<'a> {
         self.walk(check_crcs, &mut 0, usize::MAX, visit).map(drop)
     }
 
-    /// Calls `visit` with up to `most` messages, starting at byte `at` of the payload, which moves behind the last one.
-    /// Returns how many messages there were.
+    /// Calls `visit` with up to `most` messages, starting at byte `at` of the payload, and moves `at` past the last
+    /// one. Returns the number of messages.
     pub(crate) fn walk(
         &self,
         check_crcs: bool,
@@ -162,7 +162,7 @@ impl<'a> MessageSet<'a> {
         Ok(count)
     }
 
-    /// What to add to the offsets of inner messages.
+    /// Returns the number to add to the offsets of inner messages.
     pub(crate) fn offset_shift(&self) -> i64 {
         match self {
             Self::Single(_) => 0,
@@ -182,7 +182,7 @@ impl<'a> MessageSet<'a> {
     }
 }
 
-/// Splits `rest` into its first entry and the bytes behind it.
+/// Splits `rest` into its first entry and the bytes after it.
 ///
 /// An incomplete inner message is an error. Kafka ignores it, and then assigns too high offsets to the others of magic
 /// 1.
@@ -215,7 +215,7 @@ fn last_inner_offset(payload: &[u8]) -> Result<i64> {
     last.ok_or_else(|| Error::corrupt("wrapper message holds no message"))
 }
 
-/// What to add to inner offsets.
+/// Returns the number to add to inner offsets.
 fn offset_shift(header: &Header, last_inner: i64) -> Result<i64> {
     // Old librdkafka wrote 0 as the wrapper's offset, and meant base offset 0.
     if header.magic == 0 || header.base_offset == 0 {

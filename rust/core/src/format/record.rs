@@ -17,7 +17,7 @@ pub(crate) use outline::{for_each_outline, outline};
 /// The encoded headers of a record.
 #[derive(Debug, Clone, Copy)]
 pub struct Headers<'a> {
-    /// How many headers there are.
+    /// The number of headers.
     pub count: usize,
     bytes: &'a [u8],
 }
@@ -76,7 +76,7 @@ impl HeadersBuffer {
         self.bytes.clear();
     }
 
-    /// Appends a header. The key should be UTF-8: readers replace what is not.
+    /// Appends a header. The key should be UTF-8: readers replace invalid bytes.
     pub fn push(&mut self, key: &[u8], value: Option<&[u8]>) -> Result<()> {
         field_size(Some(key), "header key")?;
         field_size(value, "header value")?;
@@ -193,8 +193,8 @@ pub(crate) fn first(payload: &[u8]) -> Result<Record<'_>> {
     parse(payload, &mut 0)
 }
 
-/// Parses the record at `at`, which moves behind it. All of it is checked, also headers that no caller asks for
-/// (`DefaultRecord.readFrom`): whether a record is sound does not depend on what is read of it.
+/// Parses the record at `at`, and moves `at` past it. Checks all of it, also headers that no caller asks for
+/// (`DefaultRecord.readFrom`): whether a record is sound does not depend on the fields that are read.
 pub(crate) fn parse<'a>(payload: &'a [u8], at: &mut usize) -> Result<Record<'a>> {
     let length = varint(payload, at)?;
     let start = *at;

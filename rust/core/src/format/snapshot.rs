@@ -7,8 +7,8 @@
 //!        | int64 current transaction's first offset                                         46
 //! ```
 //!
-//! The CRC-32C covers all bytes behind it, including trailing ones, which are otherwise ignored. The order of the entries
-//! has no meaning.
+//! The CRC-32C covers all bytes after it, including trailing ones, which are otherwise ignored. The order of the
+//! entries has no meaning.
 
 use crate::base::error::{Error, Result};
 use crate::base::primitives::Reader;

@@ -6,7 +6,7 @@
 use crate::base::error::{Error, Fault, Result};
 use crate::format::batch::{BATCH_OVERHEAD, Header, LOG_OVERHEAD, MAGIC_AT, MAGIC_END};
 
-/// What `bytes` start with.
+/// The content at the start of `bytes`.
 #[derive(Debug, Clone, Copy)]
 pub enum NextBatch<'a> {
     /// A whole entry: its header and its bytes.
@@ -72,7 +72,7 @@ pub fn headers_alone(bytes: &[u8]) -> Result<(Vec<u8>, usize)> {
 /// For each batch: where it starts, and its first bytes, which no checksum covers. Then the end of the last one.
 pub type PlacedHeaders<'a> = (Vec<(u64, &'a [u8])>, u64);
 
-/// Places batches one behind the other, given their headers alone.
+/// Places batches one after the other, given their headers alone.
 pub fn place_headers(headers: &[u8]) -> Result<PlacedHeaders<'_>> {
     let (mut placed, mut end) = (Vec::new(), 0);
     for alone in headers.chunks_exact(BATCH_OVERHEAD) {
@@ -107,7 +107,7 @@ fn declared_size(bytes: &[u8]) -> usize {
     }
 }
 
-/// Whether the bytes after a bad entry that ends at `end` look like a log: there are none, or they start with a
+/// Returns true if the bytes after a bad entry that ends at `end` look like a log: they are empty, or start with a
 /// plausible header of a higher offset. Then only the bad entry is lost.
 pub fn framing_holds(rest: &[u8], end: u64, base_offset: i64) -> bool {
     match Header::parse(rest, end) {
@@ -126,7 +126,7 @@ pub(crate) fn first_known_offset(header: &Header) -> i64 {
     }
 }
 
-/// Whether `value` is below an exclusive end. `i64::MAX` stands for no end, and includes itself.
+/// Returns true if `value` is below an exclusive end. `i64::MAX` stands for no end, and includes itself.
 #[inline]
 pub(crate) fn is_before(value: i64, end: i64) -> bool {
     value < end || end == i64::MAX
@@ -157,9 +157,9 @@ pub fn check_first_offset(first: i64, next_offset: i64) -> Result<()> {
     Ok(())
 }
 
-/// Whether a batch may be sound although it begins below `next_offset`, the end of the batch before it, and ends above. A
-/// replica has appended such a batch to a log that had been truncated inside of it (KAFKA-3919). Java's consumer gets its
-/// records from `next_offset` on.
+/// Returns true if a batch may be sound although it begins below `next_offset`, the end of the batch before it, and
+/// ends above. A replica has appended such a batch to a log that had been truncated inside of it (KAFKA-3919). Java's
+/// consumer gets its records from `next_offset` on.
 ///
 /// No checksum covers a base offset. So the batch must not be one that a flipped bit has moved down from there, and
 /// [`is_continued`] has to hold, too.
@@ -170,8 +170,8 @@ pub(crate) fn may_overlap(header: &Header, next_offset: i64, limit: i64) -> bool
     header.magic == 2 && reaches_over && !is_moved && is_before(last, limit)
 }
 
-/// Whether the log goes on where a batch ends: `after` are the first bytes behind it, empty at the end of the file, where
-/// the next segment begins at `limit`. A batch that was moved ends elsewhere.
+/// Returns true if the log continues where a batch ends. `after` are the first bytes after the batch: empty at the end
+/// of the file, where the next segment begins at `limit`. A batch that was moved ends elsewhere.
 pub(crate) fn is_continued(header: &Header, limit: i64, after: &[u8]) -> bool {
     let end = header.next_offset();
     match Header::parse(after, header.end_position()) {

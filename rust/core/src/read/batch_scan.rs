@@ -6,20 +6,20 @@ use crate::format::batch::{CRC_END, Header};
 use crate::format::walk::{check_offset_range, is_continued, may_overlap};
 use crate::read::transactions::Transactions;
 
-/// What the headers of a log, or of a part of it, tell.
+/// The facts from the headers of a log, or of a part of it.
 #[derive(Debug, Default)]
 pub struct HeaderWalk {
     /// Open and aborted transactions.
     pub transactions: Transactions,
-    /// Whether the end is reached: no whole entry follows.
+    /// True if the end is reached: no whole entry follows.
     pub done: bool,
-    /// Where the last whole entry ends.
+    /// The position at which the last whole entry ends.
     pub end_position: u64,
     /// The offset field of the first entry.
     pub first_offset: Option<i64>,
     /// The offset after the last entry.
     pub next_offset: Option<i64>,
-    /// Where the last entry starts, and its first bytes, up to a checksum in every magic.
+    /// The position of the last entry, and its first bytes, up to a checksum in every magic.
     pub last: Option<(u64, [u8; CRC_END])>,
     /// The greatest partition leader epoch; -1 for none.
     pub leader_epoch: i32,
@@ -36,7 +36,7 @@ pub struct HeaderWalk {
     /// The lowest offset that the next entry may have, and the first that no entry of the file may have. If set,
     /// offsets that do not rise are errors, and so are wrong checksums of entries small enough for a marker.
     order: Option<(i64, i64)>,
-    /// Whether offsets are missing before an entry of the file.
+    /// True if offsets are missing before an entry of the file.
     has_gap: bool,
 }
 
@@ -58,7 +58,7 @@ impl HeaderWalk {
     /// Scans the headers in `bytes`, which lie at `position` of a file of `end` bytes. Returns the position wanted
     /// next.
     ///
-    /// That position may lie behind `bytes`, because bodies are not needed. It may lie inside them if a header or a
+    /// That position may lie after `bytes`, because bodies are not needed. It may lie inside them if a header or a
     /// marker is cut there: then pass a window that starts with it. At the end of the file, or at an incomplete last
     /// entry, `done` is set.
     pub fn feed(&mut self, bytes: &[u8], position: u64, end: u64) -> Result<u64> {
@@ -140,7 +140,7 @@ impl HeaderWalk {
         Ok(())
     }
 
-    /// Whether an entry may be one that overlaps the one before, if the log goes on behind it.
+    /// Returns true if an entry may overlap the one before, provided that the log continues after it.
     fn may_overlap(&self, header: &Header) -> bool {
         let is_first = self.end_position == 0;
         let Some((next_offset, limit)) = self.order else {

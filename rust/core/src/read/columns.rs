@@ -188,7 +188,7 @@ pub(crate) struct Row<'a> {
     pub(crate) headers: Headers<'a>,
 }
 
-/// The rows of one Kafka batch: what they share, and how many there are.
+/// The rows of one Kafka batch: their common fields and their number.
 #[derive(Debug, Clone, Copy)]
 pub struct BatchRows {
     /// The batch's header.
@@ -320,7 +320,7 @@ impl Columns {
         Ok(())
     }
 
-    /// Whether no column but the offsets comes from records.
+    /// Returns true if no column but the offsets comes from records.
     pub(crate) fn has_offsets_alone(&self) -> bool {
         self.keys.is_none()
             && self.values.is_none()

@@ -22,16 +22,16 @@ pub struct Decoder {
     pub next_offset: i64,
     /// The lowest offset that the next batch may have, and the first that no batch may have. None: any.
     pub order: Option<(i64, i64)>,
-    /// Whether offsets are missing before a batch: a cleaner removed them, or the batch was moved here.
+    /// True if offsets are missing before a batch: a cleaner removed them, or the batch was moved here.
     pub has_gap: bool,
-    /// A skipped batch that may have held the first wanted offset, for none behind it does: verify its checksum. A call
-    /// ends before the batch behind it.
+    /// A skipped batch that may have held the first wanted offset, since no later batch holds it: verify its checksum.
+    /// A call ends before the batch after it.
     pub doubted: Option<u64>,
     /// The last batch that was skipped because it ends below the wanted offsets, as its header says.
     below: Option<u64>,
     /// Rows below it are left out, of a batch that a survey keeps although it begins below the end of the one before.
     pub floor: i64,
-    /// Where a batch begins that overlaps the one before: its rows are wanted from the end of that one on.
+    /// The position of a batch that overlaps the one before: its rows are wanted from the end of that one on.
     pub(crate) overlapping: Option<u64>,
     check_crcs: bool,
 }
@@ -130,8 +130,8 @@ impl Decoder {
         Ok(consumed)
     }
 
-    /// Refuses a first batch in `data` that does not continue where the last one ended. `first_offset` is that of its
-    /// first record, which a wrapper's header does not tell.
+    /// Refuses a first batch in `data` that does not continue where the last one ended. `first_offset` is the offset of
+    /// its first record, which a wrapper's header does not contain.
     pub fn check_order(&self, data: &[u8], position: u64, first_offset: Option<i64>) -> Result<()> {
         // Decoding reports what is wrong with a header.
         match (self.order, Header::parse(data, position).ok().flatten()) {

@@ -1,4 +1,4 @@
-//! A defect of a log: what is wrong at one place, and which offsets it costs.
+//! A defect of a log: the damage at one place, and the offsets it costs.
 
 use std::borrow::Cow;
 
@@ -21,7 +21,7 @@ pub struct Defect {
     pub code: Cow<'static, str>,
     /// The base offset field at that position, if it can be read.
     pub base_offset: Option<i64>,
-    /// Where the file is sound again; None if its rest is lost.
+    /// The position at which the file is sound again; None if its rest is lost.
     pub next_position: Option<u64>,
 }
 

@@ -21,7 +21,7 @@ const ENOUGH: usize = 4 << 20;
 /// of a hundred.
 const TEXT_TO_PAYLOAD: usize = 4;
 
-/// What both forms share: the loop over batches, and an error that is kept until its batch comes first.
+/// The common part of both forms: the loop over batches, and an error that is kept until its batch comes first.
 #[derive(Debug)]
 struct BatchDump {
     decompressor: Decompressor,
@@ -81,7 +81,7 @@ impl BatchDump {
     }
 }
 
-/// What writing a batch needs.
+/// The scratch memory for writing a batch.
 struct DumpScratch<'a> {
     decompressor: &'a mut Decompressor,
     max_text: usize,

@@ -33,7 +33,7 @@ impl<F: ReadAt> BatchCursor<F> {
         self.window.position
     }
 
-    /// Whether no batch follows.
+    /// Returns true if no batch follows.
     pub fn is_at_end(&self) -> bool {
         self.window.position >= self.end
     }

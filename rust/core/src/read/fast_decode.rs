@@ -5,7 +5,7 @@
 //! Reading uncompressed batches is limited by the instructions spent on each record. The same loop in safe code takes 1.2
 //! to 1.4 times as long, in the best of five forms tried. `make bench` measures the whole decoder.
 //!
-//! # What it does
+//! # Method
 //!
 //! [`append`] appends records as long as they are plain. A plain record has varints of at most three bytes (eight for the
 //! timestamp) and header keys in ASCII, and ends at least [`SLACK`] bytes before the end of the payload's memory. It stops
@@ -14,10 +14,10 @@
 //!
 //! # Why it is sound
 //!
-//! *Reads.* Positions are integers, so one that is too large does no harm until something is read there. All reads are at
-//! positions up to `end`, the end of the record, with two exceptions: runs of varints behind such a position, at most
-//! `8 + 4 * 3` bytes, and copies of a constant size, at most `SLACK` bytes. `end` is at most `limit`, and `SLACK` bytes are
-//! readable behind `limit`.
+//! *Reads.* Positions are integers, so one that is too large does no harm until something is read there. All reads are
+//! at positions up to `end`, the end of the record, with two exceptions: runs of varints after such a position, at most
+//! `8 + 4 * 3` bytes, and copies of a constant size, at most `SLACK` bytes. `end` is at most `limit`, and `SLACK` bytes
+//! are readable after `limit`.
 //!
 //! *Writes.* On entry, each byte column has room for the payload up to `limit` and `SLACK` bytes more, and each fixed column
 //! for `count` elements. [`Bytes::new`] and [`room`] check this; otherwise nothing is done. Fields of a record lie inside it
@@ -38,13 +38,13 @@ use crate::read::columns::{BinaryColumn, Columns, HeadersColumn, NULL, SLACK};
 /// Two cache lines.
 pub(crate) const PREFETCHED: usize = 128;
 
-/// How far ahead of the written bytes memory is prefetched. Columns fill more memory than a cache holds.
+/// The distance by which memory is prefetched ahead of the written bytes. Columns fill more memory than a cache holds.
 const WRITTEN_AHEAD: usize = 1 << 10;
 
 /// A larger batch does not stay in the cache together with the next one.
 const LARGE_BATCH: usize = 256 << 10;
 
-/// What deltas are added to.
+/// The values that deltas are added to.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Base {
     pub(crate) offset: i64,
@@ -68,7 +68,7 @@ impl Base {
     }
 }
 
-/// The records of a batch: the first `length` of `bytes`. The bytes behind them are never interpreted.
+/// The records of a batch: the first `length` of `bytes`. The bytes after them are never interpreted.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Payload<'a> {
     pub(crate) bytes: &'a [u8],
@@ -129,7 +129,7 @@ struct Bytes {
     data: *mut u8,
     /// The length so far.
     length: usize,
-    /// Where the end of the next value is written.
+    /// The place for the end of the next value.
     offsets: *mut i32,
 }
 
@@ -191,7 +191,7 @@ impl Bytes {
     }
 }
 
-/// Where the next element of `column` is written, if there is room for `rows`.
+/// Returns the place for the next element of `column`, if there is room for `rows`.
 fn room<T>(column: &mut Vec<T>, rows: usize) -> Option<*mut T> {
     let room = column.spare_capacity_mut();
     (room.len() >= rows).then(|| room.as_mut_ptr().cast())
@@ -238,7 +238,7 @@ struct HeaderBytes {
     room: usize,
     /// Headers of earlier rows.
     before: usize,
-    /// Where the end of the next row's list is written.
+    /// The place for the end of the next row's list.
     offsets: *mut i32,
 }
 
@@ -263,7 +263,7 @@ impl HeaderBytes {
     /// Appends `count` headers, which must fill `at..end`; false if they are not plain.
     ///
     /// # Safety
-    /// `at <= end`, and `SLACK` bytes behind `end` are readable from `start`. `count` is below 2^20.
+    /// `at <= end`, and `SLACK` bytes after `end` are readable from `start`. `count` is below 2^20.
     #[inline(always)]
     unsafe fn push(&mut self, start: *const u8, mut at: usize, end: usize, count: usize) -> bool {
         if self.count + count > self.room {
@@ -487,10 +487,10 @@ fn run<const KEYS: bool, const VALUES: bool, const HEADERS: bool, const PLACES: 
     (record, taken)
 }
 
-/// Whether `count` headers fill `at..end`. A record is sound or not whether its headers are wanted or not.
+/// Returns true if `count` headers fill `at..end`. A record is sound or not whether its headers are wanted or not.
 ///
 /// # Safety
-/// `at <= end`, and `SLACK` bytes behind `end` are readable from `start`.
+/// `at <= end`, and `SLACK` bytes after `end` are readable from `start`.
 #[inline(always)]
 unsafe fn headers_fill(start: *const u8, mut at: usize, end: usize, count: usize) -> bool {
     for _ in 0..count {
@@ -641,7 +641,7 @@ pub(crate) fn prefetch(address: *const u8, ahead: usize) {
     }
 }
 
-/// Whether the first `length` bytes are ASCII.
+/// Returns true if the first `length` bytes are ASCII.
 ///
 /// # Safety
 /// `length.max(16)` bytes are readable.

@@ -1,4 +1,4 @@
-//! Batches to rows, as a consumer reads what it fetched (`CompletedFetch`): check, skip, decompress, append.
+//! Batches to rows, as a consumer reads fetched data (`CompletedFetch`): check, skip, decompress, append.
 //!
 //! A batch is skipped by its header alone, before its checksum and decompression. Control records never become rows;
 //! their offsets are consumed.
@@ -82,19 +82,19 @@ impl Selection {
         }
     }
 
-    /// Whether the batch lies outside the wanted offsets. Asked before the checksum is verified: a seek need not read
-    /// all bytes before its target.
+    /// Returns true if the batch lies outside the wanted offsets. Called before the checksum is verified: a seek need
+    /// not read all bytes before its target.
     fn is_outside(&self, header: &Header) -> bool {
         self.is_below(header)
             || header.magic == 2 && !is_before(header.base_offset, self.end_offset)
     }
 
-    /// Whether the batch ends below the wanted offsets.
+    /// Returns true if the batch ends below the wanted offsets.
     fn is_below(&self, header: &Header) -> bool {
         header.last_offset() < self.start_offset && header.last_offset_delta >= 0
     }
 
-    /// Whether no row of the batch is wanted. It depends on fields that only the checksum protects.
+    /// Returns true if no row of the batch is wanted. This depends on fields that only the checksum protects.
     fn is_unwanted(&self, header: &Header) -> bool {
         header.is_control()
             || header.records_count == Some(0)
@@ -104,8 +104,9 @@ impl Selection {
                 && header.max_timestamp < self.min_timestamp
     }
 
-    /// Whether the batch belongs to an aborted transaction: it lies between the transaction's first offset and its
-    /// marker. The batch's *last* offset counts, because compaction keeps base offsets: the first batch may start below.
+    /// Returns true if the batch belongs to an aborted transaction: it lies between the transaction's first offset and
+    /// its marker. The batch's *last* offset counts, because compaction keeps base offsets: the first batch may start
+    /// below.
     pub(crate) fn is_aborted(&self, header: &Header) -> bool {
         header.is_transactional()
             && self.aborted.get(&header.producer_id).is_some_and(|ranges| {
@@ -117,7 +118,7 @@ impl Selection {
             })
     }
 
-    /// Whether every row of the batch is wanted.
+    /// Returns true if every row of the batch is wanted.
     fn is_all_wanted(&self, header: &Header) -> bool {
         header.magic == 2
             && header.base_offset >= self.start_offset
@@ -131,7 +132,7 @@ impl Selection {
     }
 }
 
-/// How far [`Fetch::batch`] got with a batch.
+/// The progress of [`Fetch::batch`] with a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Progress {
     /// The batch is done: continue after it.
@@ -147,12 +148,12 @@ pub struct Fetch {
     selection: Selection,
     check_crcs: bool,
     decompressor: Decompressor,
-    /// The batch of which parts remain.
+    /// The batch that is partly read.
     partial: Option<PartialBatch>,
     /// The lowest offset that a wrapper may begin at. Its header does not hold its first offset.
     pub next_offset: i64,
-    /// Whether rows whose columns all follow from a batch's header are made from it, without its records. These are not
-    /// validated then; the checksum is verified. Without checks of checksums, the records are read.
+    /// True if rows are made without records where all columns follow from a batch's header. Then the records are not
+    /// validated, but the checksum is verified. Without checks of checksums, the records are read.
     pub by_headers: bool,
 }
 
@@ -173,12 +174,12 @@ impl Fetch {
         }
     }
 
-    /// Whether the batch ends below the wanted offsets.
+    /// Returns true if the batch ends below the wanted offsets.
     pub(crate) fn is_below(&self, header: &Header) -> bool {
         self.selection.is_below(header)
     }
 
-    /// Whether wanted offsets begin before the batch. A wrapper has its first offset inside.
+    /// Returns true if wanted offsets begin before the batch. A wrapper has its first offset inside.
     pub(crate) fn begins_before(&self, header: &Header) -> bool {
         header.magic == 2 && self.selection.start_offset < header.base_offset
     }

@@ -257,7 +257,7 @@ pub(crate) fn read_bytes<F: ReadAt>(
     Ok(buffer)
 }
 
-/// Whether all bytes from `position` to the end of a file are zeros.
+/// Returns true if all bytes from `position` to the end of a file are zeros.
 pub(crate) fn is_zero_from<F: ReadAt>(file: &F, mut position: u64) -> FileResult<bool, F> {
     let mut buffer = vec![0; PROBE];
     loop {
@@ -280,7 +280,7 @@ pub(crate) struct FoundBatch {
     pub(crate) header: Header,
     /// None if it is inside a wrapper that cannot be read.
     pub(crate) first_offset: Option<i64>,
-    /// Whether its checksum is right.
+    /// True if its checksum is right.
     pub(crate) is_valid: bool,
 }
 

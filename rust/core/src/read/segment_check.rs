@@ -1,6 +1,7 @@
 //! The check of a segment in one pass, as long as it is plain: sound batches of magic 2 in the order of their offsets,
-//! with indexes that lead to them. Anything else is left to the survey and the checks in Python, which define what is
-//! wrong: this pass only says that nothing is, and sums up what a log's other files are compared with.
+//! with indexes that lead to them. The survey and the checks in Python, which define the defects, handle all other
+//! segments. This pass only reports that a segment is sound, and sums up the facts with which a log's other files are
+//! compared.
 
 use std::collections::HashMap;
 
@@ -15,11 +16,11 @@ use crate::read::fetch::{Fetch, Progress, Selection};
 use crate::read::file::{FileResult, ReadAt, ReadError, Window};
 use crate::read::row_column::RowColumn;
 
-/// Index entries hold 31 bits: no batch is further behind the one before it.
+/// Index entries hold 31 bits: no batch is further from the one before it.
 const REACH: i64 = 1 << 31;
-/// What a batch has that no leader has written (RecordBatch.NO_PARTITION_LEADER_EPOCH).
+/// The leader epoch of a batch that no leader has written (RecordBatch.NO_PARTITION_LEADER_EPOCH).
 const NO_LEADER_EPOCH: i32 = -1;
-/// A check reports at most so many gaps of one kind, and changes of the leader epoch, in a segment.
+/// The most gaps of one kind, and changes of the leader epoch, that a check reports in a segment.
 const MOST_GAPS: usize = 100;
 const MOST_EPOCHS: usize = 100_000;
 /// The most producers of one generation: see [`ProducerSequences`].
@@ -54,7 +55,7 @@ impl ProducerSequences {
     }
 }
 
-/// What is known of a segment before its check.
+/// The known facts about a segment before its check.
 #[derive(Debug, Clone, Copy)]
 pub struct UncheckedSegment<'a> {
     /// The lowest offset that a batch may have.
@@ -65,13 +66,13 @@ pub struct UncheckedSegment<'a> {
     pub size: u64,
     /// The length of the reads.
     pub read_length: usize,
-    /// The `.index`, if there is one.
+    /// The `.index`, if any.
     pub offset_index: Option<&'a OffsetIndex>,
-    /// The `.timeindex`, if there is one.
+    /// The `.timeindex`, if any.
     pub time_index: Option<&'a TimeIndex>,
-    /// Whether a broker has closed the indexes. Then the last entry of the time index is the largest timestamp.
+    /// True if a broker has closed the indexes. Then the last entry of the time index is the largest timestamp.
     pub is_closed: bool,
-    /// Whether to decode records.
+    /// True to decode records.
     pub decodes: bool,
     /// The offset after the segment before it; None for the first one.
     pub log_offset: Option<i64>,
@@ -79,7 +80,7 @@ pub struct UncheckedSegment<'a> {
     pub leader_epoch: i32,
 }
 
-/// The batches of one leader epoch, one behind the other.
+/// The batches of one leader epoch, one after the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EpochRange {
     /// The epoch.
@@ -95,7 +96,7 @@ pub struct EpochRange {
 /// Offsets [start, end) that no batch has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OffsetGap {
-    /// Where the batch behind them lies.
+    /// The position of the batch after them.
     pub position: u64,
     /// The first one.
     pub start_offset: i64,
@@ -106,7 +107,7 @@ pub struct OffsetGap {
 /// A batch that does not begin with its producer's next sequence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SequenceGap {
-    /// Where the batch lies.
+    /// The position of the batch.
     pub position: u64,
     /// Its first offset.
     pub base_offset: i64,
@@ -118,7 +119,7 @@ pub struct SequenceGap {
     pub expected: i32,
 }
 
-/// What the batches of a plain segment tell.
+/// The facts from the batches of a plain segment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SegmentSummary {
     /// The offset after the last batch.
@@ -131,11 +132,11 @@ pub struct SegmentSummary {
     pub offset_gaps: Vec<OffsetGap>,
     /// The first gaps between sequences.
     pub sequence_gaps: Vec<SequenceGap>,
-    /// Whether a batch lacks records that its offsets once had.
+    /// True if a batch lacks records that its offsets once had.
     pub is_compacted: bool,
-    /// Whether a batch has a producer.
+    /// True if a batch has a producer.
     pub has_producers: bool,
-    /// Whether a batch is in a transaction.
+    /// True if a batch is in a transaction.
     pub has_transactions: bool,
 }
 
@@ -201,7 +202,7 @@ struct Pass<'a> {
     is_closed: bool,
     /// The largest timestamp so far.
     max_timestamp: i64,
-    /// Where the last batch begins.
+    /// The position of the last batch.
     last_position: u64,
     decoding: Option<(Fetch, Columns)>,
 }
@@ -366,8 +367,8 @@ impl<'a> Pass<'a> {
         Some(())
     }
 
-    /// Whether no entry leads beyond the last batch, the time index has the largest timestamp, and the offset index is not
-    /// empty where a broker would have added to it.
+    /// Returns true if no entry leads beyond the last batch, the time index has the largest timestamp, and the offset
+    /// index is not empty where a broker would have added to it.
     fn is_indexed(&self) -> bool {
         let (position, time) = (self.positions.last(), self.times.last());
         let latest = time.map_or(-1, |entry| entry.timestamp);

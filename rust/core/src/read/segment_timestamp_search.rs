@@ -17,7 +17,7 @@ pub struct TimestampMatch {
     pub leader_epoch: i32,
 }
 
-/// What a record must match.
+/// The conditions that a record must match.
 #[derive(Debug, Clone, Copy)]
 pub struct TimestampQuery {
     /// The least timestamp, ms.
@@ -29,7 +29,7 @@ pub struct TimestampQuery {
 }
 
 impl TimestampQuery {
-    /// Whether the batch may hold a match, judged by its header.
+    /// Returns true if the batch may hold a match, judged by its header.
     fn is_candidate(&self, header: &Header) -> bool {
         if self.exact {
             header.max_timestamp == self.timestamp
@@ -51,7 +51,7 @@ impl TimestampQuery {
 /// Searches the entries in `bytes`, which lie at `position` of a file of `end` bytes. Control records count.
 ///
 /// Returns the match, and the position wanted next as from [`crate::HeaderWalk::feed`]: bodies that cannot hold a match
-/// are not needed. At `end`, nothing more is to be searched.
+/// are not needed. At `end`, the search is complete.
 pub fn find_timestamp(
     bytes: &[u8],
     position: u64,

@@ -13,13 +13,13 @@ use crate::format::walk::{MAX_GAP, NextBatch, check_offset_range, first_known_of
 struct SoundBatch {
     /// Byte position in the file.
     position: u64,
-    /// Position behind its last byte.
+    /// The position after its last byte.
     end_position: u64,
-    /// The first offset that its header tells.
+    /// The first offset according to its header.
     first_offset: i64,
     /// The offset after its last one.
     next_offset: i64,
-    /// Whether it may be a wrapper, whose first offset is inside.
+    /// True if it may be a wrapper, whose first offset is inside.
     is_wrapper: bool,
 }
 
@@ -28,7 +28,7 @@ struct SoundBatch {
 pub struct BatchRange {
     /// Byte position in the file.
     pub position: u64,
-    /// Position behind the last byte.
+    /// The position after the last byte.
     pub end_position: u64,
     /// First offset.
     pub first_offset: i64,
@@ -59,14 +59,14 @@ pub struct Soundness {
     pub first_offset: Option<i64>,
     /// The offset after the last sound batch.
     pub next_offset: i64,
-    /// Bytes that the batch behind the last one takes; 0 if unknown.
+    /// The bytes that the batch after the last one takes; 0 if unknown.
     pub needed: usize,
-    /// Whether no batch so far contradicts another one or leaves the segment's range of offsets.
+    /// True if no batch so far contradicts another one or leaves the segment's range of offsets.
     pub is_rising: bool,
     batches: Option<Vec<SoundBatch>>,
 }
 
-/// What is known of the end of a segment.
+/// The known facts about the end of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SegmentEnd {
     /// It may be anywhere up to the limit.
@@ -232,8 +232,8 @@ impl Soundness {
         Some(stays)
     }
 
-    /// Whether a batch begins below `low`, the end of the one before, and ends above it (KAFKA-3919): the batch behind it
-    /// begins where it ends, and no single flipped bit explains it.
+    /// Returns true if a batch begins below `low`, the end of the one before, and ends above it (KAFKA-3919): the batch
+    /// after it begins where it ends, and no single flipped bit explains it.
     fn overlaps(
         &self,
         batches: &[SoundBatch],
@@ -325,8 +325,8 @@ impl Soundness {
         (batches, stays)
     }
 
-    /// The limit of the segment; if it has none, that of the batches which go on without a gap that is too large. Indexes
-    /// hold 31 bits, but brokers have written segments that span more (KAFKA-6264).
+    /// Returns the limit of the segment. Without one, returns the limit of the batches that continue without a gap that
+    /// is too large. Indexes hold 31 bits, but brokers have written segments that span more (KAFKA-6264).
     fn reach(&self, batches: &[SoundBatch]) -> i64 {
         if self.limit < i64::MAX {
             return self.limit;
@@ -345,7 +345,7 @@ impl Soundness {
 
     /// Improves the choice between two neighbours that contradict each other: the one that leaves fewer gaps stays. A
     /// batch that a flipped bit has moved a little leaves gaps on both sides. If both leave as many, the dropped batch
-    /// should explain the gap: a gap before the first of the two, or behind the second, is explained by neither.
+    /// should explain the gap: neither explains a gap before the first of the two, or after the second.
     fn prefer_fewer_gaps(&self, batches: &[SoundBatch], stays: &mut [bool], is_limited: bool) {
         let limit = self.reach(batches);
         let mut kept: Vec<usize> = (0..batches.len()).filter(|&i| is_set(stays, i)).collect();
@@ -390,8 +390,9 @@ impl Soundness {
     }
 }
 
-/// Whether some offsets of a dropped batch are in no batch that stays. Counted are offsets below `certain_end`, where the
-/// segment reaches for certain, and those of a batch that continues the log at `end` or overlaps one that stays.
+/// Returns true if some offsets of a dropped batch are in no batch that stays. Counts offsets below `certain_end`, up
+/// to which the segment reaches for certain, and those of a batch that continues the log at `end` or overlaps one that
+/// stays.
 fn is_missing(batch: &BatchRange, kept: &[BatchRange], end: i64, certain_end: i64) -> bool {
     let (first, next) = (batch.first_offset, batch.next_offset);
     let after = kept.partition_point(|kept| kept.next_offset <= first);

@@ -1,4 +1,4 @@
-//! Reads a split: the batches that start in one range of a `.log` file, checked against what was planned.
+//! Reads a split: the batches that start in one range of a `.log` file, checked against the plan.
 //!
 //! A range that begins inside the file comes from an entry of the offset index, which may be wrong. So the reader looks
 //! for the batch of that entry first. A broker may have replaced the file since: then the reader takes all of it.
@@ -43,25 +43,25 @@ pub struct Split {
     pub file_size: Option<u64>,
     /// Transactions to leave out.
     pub aborted: Vec<AbortedTransaction>,
-    /// Whether damage is passed over, and the lost offsets reported.
+    /// True if damage is skipped, and the lost offsets reported.
     pub skips: bool,
     /// Every batch of the file ends below it, if that is known.
     pub limit_offset: Option<i64>,
-    /// Whether this is the last split of the segment.
+    /// True if this is the last split of the segment.
     pub ends_segment: bool,
     /// Records that are missing after the split.
     pub missing: Vec<Defect>,
-    /// Whether records that only the segment's index knows, after the end of the file, count as missing.
+    /// True if records after the end of the file, known only from the segment's index, count as missing.
     pub trusts_index: bool,
 }
 
 impl Split {
-    /// Whether it has no file to read and only reports missing records.
+    /// Returns true if it has no file to read and only reports missing records.
     pub fn is_absent(&self) -> bool {
         !self.missing.is_empty() && self.end_position == 0
     }
 
-    /// Whether reading stops at `end_offset`.
+    /// Returns true if reading stops at `end_offset`.
     ///
     /// If `end_offset` is just the end of the segment, all bytes are read: bytes after the last batch of an older
     /// segment are damage.
@@ -69,7 +69,7 @@ impl Split {
         self.end_offset < self.following_offset.unwrap_or(i64::MAX)
     }
 
-    /// What a reader of this split selects. `is_planned`: the file is the planned one.
+    /// Returns the selection of a reader of this split. `is_planned`: the file is the planned one.
     pub fn selection(&self, is_planned: bool) -> Selection {
         let mut selection = Selection::new(&self.aborted);
         selection.start_offset = self.start_offset;
@@ -92,7 +92,7 @@ impl Split {
     }
 }
 
-/// What [`SplitReader::step`] found.
+/// The result of [`SplitReader::step`].
 #[derive(Debug)]
 pub enum Step {
     /// The decoder's columns have rows.
@@ -103,7 +103,7 @@ pub enum Step {
     Missing(Defect),
 }
 
-/// What a reader needs of the other files of the split's segment.
+/// The other files of the split's segment, as a reader needs them.
 pub trait SegmentFiles {
     /// The error of reading them.
     type Error;
@@ -113,18 +113,18 @@ pub trait SegmentFiles {
     fn cut_short(&self, next_offset: i64) -> Result<Option<Defect>, Self::Error>;
 }
 
-/// How rows are decoded.
+/// The options for decoding rows.
 #[derive(Debug)]
 pub struct DecodeOptions {
     /// The wanted columns, empty.
     pub columns: Columns,
-    /// Whether to verify checksums.
+    /// True to verify checksums.
     pub check_crcs: bool,
     /// The rows and bytes after which a chunk ends.
     pub chunk: (usize, usize),
     /// The cap on one batch's decompressed size.
     pub max_batch_bytes: usize,
-    /// Whether rows may be made from headers: see [`Fetch::by_headers`].
+    /// True if rows may be made from headers: see [`Fetch::by_headers`].
     pub by_headers: bool,
     /// Rows below this timestamp, in ms, may be left out.
     pub min_timestamp: i64,
@@ -153,7 +153,7 @@ enum State<F> {
     Skipping {
         parts: SurveyReader<F>,
         next_offset: i64,
-        /// Whether no finding covers the end of the segment.
+        /// True if no finding covers the end of the segment.
         is_sound: bool,
     },
     Finished,
@@ -245,7 +245,7 @@ where
         }
     }
 
-    /// Whether an error is about a batch that overlaps the one before it: the decoder then takes it.
+    /// Returns true if an error is about a batch that overlaps the one before it: the decoder then takes it.
     fn is_overlap(&mut self, error: &Error) -> FileResult<bool, F> {
         let (State::Decoding { window, .. }, Some((next_offset, limit))) =
             (&self.state, self.decoder.order)
@@ -262,7 +262,7 @@ where
         let Some(header) = probe_batch(file, position)?.map(|batch| batch.header) else {
             return Ok(false);
         };
-        // The last batch of a log has nothing behind it that tells where it ends.
+        // The last batch of a log has nothing after it that shows where it ends.
         let limit = if self.split.file_size.is_some() {
             limit
         } else {
@@ -277,7 +277,7 @@ where
         Ok(is_over)
     }
 
-    /// Whether an error is about offsets that the batches before the planned position may explain.
+    /// Returns true if an error is about offsets that the batches before the planned position may explain.
     fn may_restart(&self, error: &Error) -> bool {
         error.fault == Fault::Order
             && self.split.position > 0
@@ -373,7 +373,7 @@ where
         let split = &self.split;
         match parts.step(&mut self.decoder)? {
             Some(RowsOrDefect::Rows) => return Ok(Some(Step::Rows)),
-            // Nothing is lost, and a check tells of it.
+            // Nothing is lost, and a check reports it.
             Some(RowsOrDefect::Defect(defect)) if defect.code == "offset-overlap" => {}
             Some(RowsOrDefect::Defect(defect)) => {
                 let mut end_offset = defect.end_offset;
@@ -493,13 +493,14 @@ fn verify<F: ReadAt>(file: &F, position: u64) -> FileResult<(), F> {
     Ok(())
 }
 
-/// Where offsets are missing, batches may have been moved. A read that ends there looks so far for those that belong
-/// before: a compacted log lacks offsets everywhere, and its other batches cost time.
+/// The bytes that a read searches for moved batches where it ends at missing offsets. A compacted log lacks offsets
+/// everywhere, and its other batches cost time.
 const LOOK_AHEAD: u64 = 1 << 20;
 
-/// Returns where a batch begins that starts below `reached`: then a flipped bit, or a moved batch, lies before it.
+/// Returns the position of a batch that starts below `reached`: then a flipped bit, or a moved batch, lies before it.
 ///
-/// Looks at the next batch; with `looks_on`, at those of the next [`LOOK_AHEAD`] bytes, or up to what is no batch.
+/// Checks the next batch; with `looks_on`, those of the next [`LOOK_AHEAD`] bytes, up to the first bytes that are no
+/// batch.
 fn below<F: ReadAt>(
     reached: i64,
     window: &Window<F>,

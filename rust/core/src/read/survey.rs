@@ -49,7 +49,7 @@ pub struct Survey {
     pub next_offset: i64,
 }
 
-/// What is known of a segment before its survey.
+/// The known facts about a segment before its survey.
 #[derive(Debug, Clone, Copy)]
 pub struct SurveyedSegment {
     /// The lowest offset that a batch may have.
@@ -60,9 +60,9 @@ pub struct SurveyedSegment {
     pub limit_offset: Option<i64>,
     /// The byte position at which the file ends.
     pub end: u64,
-    /// Whether to verify checksums.
+    /// True to verify checksums.
     pub check_crcs: bool,
-    /// Whether the log was shut down cleanly. A broker then truncates nothing.
+    /// True if the log was shut down cleanly. A broker then truncates nothing.
     pub is_clean: bool,
 }
 
@@ -95,7 +95,7 @@ struct Dropped {
     is_missed: bool,
 }
 
-/// What lies in the gap between two runs.
+/// The content of the gap between two runs.
 #[derive(Debug, Clone)]
 enum InGap {
     Defect(Defect),
@@ -213,7 +213,7 @@ impl<'f, F: ReadAt> Walk<'f, F> {
         Ok(())
     }
 
-    /// Returns the defect for the defect at `position`, and moves behind it.
+    /// Returns the finding for the defect at `position`, and moves past it.
     fn pass_over(&mut self, error: Error) -> FileResult<Defect, F> {
         let (position, start_offset) = (self.position, self.next_offset);
         let mut code = code(&error);
@@ -274,7 +274,8 @@ impl<'f, F: ReadAt> Walk<'f, F> {
         })
     }
 
-    /// Whether the bytes at `position`, as many as a header has, are zeros: what a file system leaves of lost writes.
+    /// Returns true if the bytes at `position`, as many as a header has, are zeros: file systems leave these for lost
+    /// writes.
     fn is_zero_header(&self, position: u64) -> FileResult<bool, F> {
         let bytes = file::read_bytes(self.file, position, BATCH_OVERHEAD)?;
         Ok(bytes.iter().all(|&byte| byte == 0))
@@ -483,7 +484,7 @@ impl<'f, F: ReadAt> Walk<'f, F> {
         Ok(found)
     }
 
-    /// Finds the first sound batch from `position` to `end`; None if there is none or the budget is spent.
+    /// Finds the first sound batch from `position` to `end`; None without such a batch, or if the budget is spent.
     fn find(&mut self, mut position: u64, end: u64) -> FileResult<Option<u64>, F> {
         let offsets = self.segment.base_offset..self.limit();
         let mut length = MIN_BLOCK;
@@ -516,18 +517,18 @@ impl<'f, F: ReadAt> Walk<'f, F> {
         Ok(None)
     }
 
-    /// Whether a batch with a right checksum and offsets of this segment starts at `position`.
+    /// Returns true if a batch with a right checksum and offsets of this segment starts at `position`.
     fn is_good(&self, position: u64) -> FileResult<bool, F> {
         Ok(self.fits(probe_batch(self.file, position)?))
     }
 
-    /// Whether a possibly damaged batch with offsets of this segment starts at `position`.
+    /// Returns true if a possibly damaged batch with offsets of this segment starts at `position`.
     fn seems_batch(&self, position: u64) -> FileResult<bool, F> {
         let offset = probe_batch(self.file, position)?.and_then(|batch| batch.first_offset);
         Ok(offset.is_some_and(|offset| (self.next_offset..self.limit()).contains(&offset)))
     }
 
-    /// Whether a batch has a right checksum and offsets of this segment. Their order is checked later.
+    /// Returns true if a batch has a right checksum and offsets of this segment. Their order is checked later.
     fn fits(&self, batch: Option<FoundBatch>) -> bool {
         let Some((batch, first)) = batch.and_then(|batch| Some((batch, batch.first_offset?)))
         else {

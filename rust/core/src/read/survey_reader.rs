@@ -11,7 +11,7 @@ use crate::read::file::{
 use crate::read::soundness::BatchRange;
 use crate::read::survey::{NEAR, Part, cut_batch};
 
-/// What [`SurveyReader::step`] found.
+/// The result of [`SurveyReader::step`].
 #[derive(Debug)]
 pub enum RowsOrDefect {
     /// The decoder's columns have rows.
@@ -90,7 +90,7 @@ impl<F: ReadAt + Clone> SurveyReader<F> {
         Window::new(self.file.clone(), position, run.end_position, length)
     }
 
-    /// Moves behind a sound batch with malformed records.
+    /// Moves past a sound batch with malformed records.
     fn pass_over(&mut self, error: Error) -> FileResult<RowsOrDefect, F> {
         let Some(run) = self.run.take() else {
             return Err(error.into());

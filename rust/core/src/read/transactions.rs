@@ -76,7 +76,7 @@ impl Transactions {
     }
 }
 
-/// How a transaction ended, by its marker.
+/// The end of a transaction, by its marker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EndOfTransaction {
     /// COMMIT, not ABORT.

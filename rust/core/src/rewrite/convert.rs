@@ -51,7 +51,7 @@ pub struct Converter {
     codecs: Codecs,
 }
 
-/// What decompresses, compresses and builds batches.
+/// The codecs that decompress, compress and build batches.
 #[derive(Debug)]
 struct Codecs {
     decompressor: Decompressor,
@@ -59,7 +59,7 @@ struct Codecs {
     builder: BatchBuilder,
 }
 
-/// What a single entry needs to become what is asked for.
+/// The change that a single entry needs to match the requested form.
 enum Change {
     /// Nothing.
     None,
@@ -99,7 +99,7 @@ impl Converter {
         })
     }
 
-    /// Counts what was done since the start, or since [`Self::take_converted`].
+    /// Returns the counts since the start, or since [`Self::take_converted`].
     pub fn converted(&self) -> Converted {
         self.converted
     }
@@ -109,7 +109,7 @@ impl Converter {
         std::mem::take(&mut self.converted)
     }
 
-    /// Whether the result depends on this entry alone. Then any converter of the same kind can do
+    /// Returns true if the result depends on this entry alone. Then any converter of the same kind can do
     /// [`Self::convert_independent`], while this one calls [`Self::advance`].
     fn is_independent(&self, header: &Header) -> bool {
         let becomes_batch = self.conversion.magic.unwrap_or(header.magic) == 2;
@@ -166,7 +166,8 @@ impl Converter {
         Ok(last.saturating_add(1))
     }
 
-    /// Whether the entry is dropped with its producer. Fails if it must be dropped and that was not asked for.
+    /// Returns true if the entry is dropped with its producer. Fails if it must be dropped and the options do not allow
+    /// that.
     fn is_dropped(&mut self, header: &Header, entry: &[u8]) -> Result<bool> {
         let magic = self.conversion.magic.unwrap_or(header.magic);
         if magic == 2 && !self.conversion.drop_producers {

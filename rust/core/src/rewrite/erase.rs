@@ -29,7 +29,7 @@ pub struct RecordMatcher {
 }
 
 impl RecordMatcher {
-    /// Whether the record matches.
+    /// Returns true if the record matches.
     pub fn matches(&self, record: &NewRecord<'_>) -> Result<bool> {
         let by_key = record.key.is_some_and(|key| {
             self.keys.contains(key)
@@ -59,7 +59,7 @@ const MAX_RANGES: usize = 1 << 16;
 /// The records to erase in a segment.
 #[derive(Debug, Default)]
 pub struct ErasedRecords {
-    /// A bit for each record by its number, least significant first. It is set if the record is erased. Records behind
+    /// A bit for each record by its number, least significant first. It is set if the record is erased. Records after
     /// the last byte stay.
     pub bits: Vec<u8>,
     /// The number of records.
@@ -85,7 +85,7 @@ pub struct ErasureScan {
     /// The offset after the last entry, and the limit of the segment's offsets.
     next_offset: i64,
     limit: i64,
-    /// Whether the last record was erased: then the next one continues its range.
+    /// True if the last record was erased: then the next one continues its range.
     is_run: bool,
     /// Bytes that the entry after the consumed ones needs; 0 if unknown.
     pub needed: usize,
@@ -154,7 +154,7 @@ impl ErasureScan {
         // Control records are walked too: an unchecked count could claim record numbers beyond any memory.
         transcode::for_each(header, entry, decompressor, true, |record| {
             if header.magic < 2 {
-                // A wrapper's header tells only its last offset.
+                // A wrapper's header holds only its last offset.
                 walk::check_first_offset(record.offset, *next_offset)?;
             }
             let has_value = record.value.is_some_and(|value| !value.is_empty());

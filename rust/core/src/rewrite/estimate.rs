@@ -92,7 +92,7 @@ pub struct SpaceEstimate {
     /// Bytes of single messages in the current batch.
     open_bytes: usize,
     is_open: bool,
-    /// That of the first record of the open batches; and how far behind it the last one is.
+    /// The offset of the first record of the open batches, and the distance from it to the last one.
     first_offset: i64,
     last_offset: i64,
     /// Bytes that the entry after the consumed ones needs; 0 if unknown.
@@ -274,7 +274,7 @@ impl SpaceEstimate {
     }
 }
 
-/// Closes the batch of each form, and adds up what it takes.
+/// Closes the batch of each form, and adds up its size.
 fn measure(
     builders: &mut [(i8, Codec, BatchBuilder)],
     contents: &mut [Vec<u8>; 2],

@@ -23,7 +23,7 @@ pub enum Verdict {
     Drop,
 }
 
-/// What else a filter does to a batch.
+/// The further effects of a filter on a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Retention {
     /// Keep the header if no record stays. Only magic 2 supports this.
@@ -59,8 +59,8 @@ impl BatchFilter {
         }
     }
 
-    /// Returns what stays of `entry`, the whole entry of `header`. `verdict` is asked for each record by its number,
-    /// from 0. A batch of magic 2 of which all records stay is `entry` itself.
+    /// Returns the remaining part of `entry`, the whole entry of `header`. `verdict` is asked for each record by its
+    /// number, from 0. If all records of a batch of magic 2 stay, returns `entry` itself.
     ///
     /// The checksum is not verified here; as with Kafka's cleaner, that is left to the caller.
     pub fn filter<'a>(
@@ -205,7 +205,7 @@ impl BatchFilter {
     }
 }
 
-/// How many records stay, and where.
+/// The number of records that stay, and their place.
 enum Kept {
     /// All, in the batch as it was.
     All(usize),

@@ -40,7 +40,7 @@ pub struct Rewriter {
     aborted: VecDeque<AbortedTxn>,
     /// Bytes that the entry after the consumed ones needs; 0 if unknown.
     pub needed: usize,
-    /// Whether the new segment is full: continue with another one, which is based where this one ends.
+    /// True if the new segment is full: continue with another one, which is based where this one ends.
     pub is_full: bool,
 }
 

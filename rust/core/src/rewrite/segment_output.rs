@@ -24,7 +24,7 @@ pub struct PendingBytes {
     pub txnindex: Vec<u8>,
 }
 
-/// A new segment, of which the last bytes are still to be written to its files.
+/// A new segment whose last bytes must still be written to its files.
 #[derive(Debug)]
 pub struct SegmentOutput {
     base_offset: i64,
@@ -96,7 +96,7 @@ impl SegmentOutput {
             .map_err(refused)
     }
 
-    /// Whether an index has no free slot: the next batch belongs to another segment.
+    /// Returns true if an index has no free slot: the next batch belongs to another segment.
     pub fn is_full(&self) -> bool {
         self.indexes.is_full()
     }
@@ -111,7 +111,7 @@ impl SegmentOutput {
         self.batches
     }
 
-    /// The offset after the last batch; the base offset if there is none.
+    /// Returns the offset after the last batch; the base offset of an empty segment.
     pub fn next_offset(&self) -> i64 {
         self.next_offset
     }

@@ -1,4 +1,4 @@
-//! The records of Kafka's own topics: which message each is, and what it says.
+//! The records of Kafka's own topics: the message type and the content of each.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -21,7 +21,7 @@ const MEMORY_OF_BYTE: u64 = 8;
 /// A topic that Kafka keeps its own state in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InternalTopic {
-    /// `__consumer_offsets`: groups of all types, and what they committed.
+    /// `__consumer_offsets`: groups of all types, and their commits.
     ConsumerOffsets,
     /// `__transaction_state`: transactional ids.
     TransactionState,
@@ -33,7 +33,7 @@ pub enum InternalTopic {
     ClusterMetadata,
 }
 
-/// What a record of an internal topic says. The texts are reused for the next record.
+/// The content of a record of an internal topic. The texts are reused for the next record.
 #[derive(Debug, Default)]
 pub struct StateRecord {
     /// The number of its type, if it has one.
@@ -50,7 +50,7 @@ pub struct StateRecord {
     pub unknown: Option<String>,
     /// About how much memory key and value take once they are decoded, also as Python's objects and in tables.
     pub memory: u64,
-    /// Whether the value is left out, because it takes more memory than is allowed.
+    /// True if the value is left out, because it takes more memory than is allowed.
     pub is_too_large: bool,
 }
 
@@ -67,7 +67,7 @@ impl InternalTopic {
         }
     }
 
-    /// Decodes a record. What is not known, or not as its type demands, becomes bytes.
+    /// Decodes a record. Unknown parts, and parts that break the schema of their type, become bytes.
     ///
     /// A key or value that takes more memory than `most` once it is decoded is left out; None: [`MAX_MESSAGE_MEMORY`].
     pub fn decode(
@@ -127,7 +127,8 @@ impl InternalTopic {
     }
 }
 
-/// A record whose type is in front of its key (`CoordinatorRecordSerde`). As in Kafka, bytes behind it do not matter.
+/// Decodes a record whose type is in front of its key (`CoordinatorRecordSerde`). As in Kafka, bytes after the key do
+/// not matter.
 fn keyed(
     types: &'static [Keyed],
     key: Option<&[u8]>,

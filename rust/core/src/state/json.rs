@@ -15,7 +15,7 @@ use crate::state::walk::{Value, Visitor, walk};
 /// The memory that one message may take, unless the caller says so.
 pub(crate) const MAX_MESSAGE_MEMORY: u64 = 250_000_000;
 
-/// Writes a message as JSON, and leaves what is behind it in `reader`.
+/// Writes a message as JSON, and leaves the bytes after it in `reader`.
 ///
 /// After an error, `json` is as before. Fields with a tag that have their default are left out, and the others come
 /// after the fields without one.

@@ -32,12 +32,12 @@ pub struct LatestRecords {
     too_large: HashMap<Box<[u8]>, (i64, usize)>,
     memory: usize,
     most: usize,
-    /// Which keys are kept, by their hash: one of so many shares.
+    /// The share of the keys that is kept, by their hash: its number, and the number of shares.
     share: (u64, u64),
 }
 
 impl LatestRecords {
-    /// Creates an empty map that takes at most so many bytes of memory.
+    /// Creates an empty map that takes at most `most` bytes of memory.
     pub fn new(most: usize) -> Self {
         Self {
             by_key: HashMap::new(),
@@ -178,7 +178,7 @@ impl LatestRecords {
         records
     }
 
-    /// Returns the records of `__consumer_offsets`, those of a group one behind the other.
+    /// Returns the records of `__consumer_offsets`, those of a group one after the other.
     pub fn into_groups(self) -> Vec<(Box<[u8]>, LatestRecord)> {
         let mut records: Vec<_> = self.by_key.into_iter().collect();
         records.sort_unstable_by(|(one, before), (next, after)| {

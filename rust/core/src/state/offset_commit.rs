@@ -11,7 +11,7 @@ use crate::state::messages;
 use crate::state::schema::Field;
 use crate::state::walk::{Value, Visitor, walk};
 
-/// What a group committed for a partition.
+/// A group's commit for a partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OffsetCommit<'a> {
     /// The group.
@@ -20,7 +20,7 @@ pub struct OffsetCommit<'a> {
     pub topic: Cow<'a, str>,
     /// The partition.
     pub partition: i32,
-    /// What it committed. None: the offset expired, or was deleted.
+    /// The committed offset. None: the offset expired, or was deleted.
     pub committed: Option<Committed<'a>>,
 }
 
@@ -31,7 +31,7 @@ pub struct Committed<'a> {
     pub offset: i64,
     /// The leader epoch of the last record that was read; -1: not known.
     pub leader_epoch: i32,
-    /// What the consumer noted.
+    /// The metadata of the consumer.
     pub metadata: Cow<'a, str>,
     /// The time of the commit, in ms since 1970.
     pub commit_timestamp: i64,

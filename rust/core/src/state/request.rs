@@ -6,17 +6,17 @@ use crate::state::requests::REQUESTS;
 use crate::state::schema::{Field, Schema};
 use crate::state::walk::{Visitor, walk};
 
-/// Checks the body of a request, before anything allocates what it announces: all lengths and counts fit into it.
+/// Checks the body of a request, before anything allocates the announced sizes: all lengths and counts fit into it.
 ///
-/// Returns how many elements its arrays have, and how many tagged fields nobody knows: what is decoded takes memory for
-/// each of them, however few bytes it has.
+/// Returns the number of array elements and unknown tagged fields: each takes memory when it is decoded, however few
+/// bytes it has.
 ///
 /// # Errors
 ///
-/// The API or its version is not known; or the bytes break the format, or announce more than there is.
+/// The API or its version is not known; or the bytes break the format, or announce more than the body holds.
 pub fn check_request(api_key: i16, version: i16, body: &[u8]) -> Result<usize> {
     let mut elements = Elements(0);
-    // Bytes behind a request are ignored, as brokers do: librdkafka leaves three when it asks for all topics.
+    // Bytes after a request are ignored, as brokers do: librdkafka leaves three when it asks for all topics.
     walk(
         schema(api_key)?,
         version,
@@ -27,7 +27,7 @@ pub fn check_request(api_key: i16, version: i16, body: &[u8]) -> Result<usize> {
 }
 
 /// Returns the body of a request with other bytes for some fields: those that `replace` returns for the name and the
-/// bytes of a field. Bytes behind the body are left out.
+/// bytes of a field. Bytes after the body are left out.
 ///
 /// The names must not be those of tagged fields, or of fields in these: a tag has the size of its field in front.
 ///

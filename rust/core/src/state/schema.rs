@@ -50,11 +50,11 @@ pub(crate) enum Kind {
     Float64,
     /// 16 bytes.
     Uuid,
-    /// UTF-8 behind its length.
+    /// UTF-8 after its length.
     String,
-    /// Bytes behind their length.
+    /// Bytes after their length.
     Bytes,
-    /// Elements behind their number.
+    /// Elements after their number.
     Array(&'static Kind),
     /// Fields one after the other.
     Struct(&'static [Field]),
@@ -71,7 +71,7 @@ pub(crate) struct Field {
     pub(crate) versions: Versions,
     /// The versions in which it may be null.
     pub(crate) nullable: Versions,
-    /// The versions in which it is optional, behind its tag.
+    /// The versions in which it is optional, after its tag.
     pub(crate) tagged: Versions,
     /// The tag.
     pub(crate) tag: u32,

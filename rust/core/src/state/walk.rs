@@ -17,7 +17,8 @@ pub(crate) enum Value<'a> {
     Bytes(&'a [u8]),
 }
 
-/// Hears of each field of a message, in the order of the walk. An implementation leaves out what it ignores.
+/// A visitor of each field of a message, in the order of the walk. An implementation leaves out the calls that it
+/// ignores.
 pub(crate) trait Visitor<'a> {
     /// A field begins: its value comes next, and is the first of the bytes that are left.
     fn begin_field(&mut self, _field: &'static Field, _left: &'a [u8]) {}
@@ -32,17 +33,17 @@ pub(crate) trait Visitor<'a> {
     }
     fn value(&mut self, _value: Value<'a>) {}
     fn begin_array(&mut self) {}
-    /// An element of an array begins, or a tagged field that nobody knows was skipped.
+    /// An element of an array begins, or an unknown tagged field was skipped.
     fn element(&mut self) {}
     fn end_array(&mut self) {}
     fn begin_struct(&mut self) {}
     fn end_struct(&mut self) {}
 }
 
-/// Walks through a message, and leaves what is behind it in `reader`.
+/// Walks through a message, and leaves the bytes after it in `reader`.
 ///
-/// Fields that the version does not have are not told of, and fields with a tag only if they are there: after the
-/// others, in the order of the bytes. Unknown tagged fields are skipped.
+/// Fields that the version does not have are not visited. Fields with a tag are visited only if they are present:
+/// after the others, in the order of the bytes. Unknown tagged fields are skipped.
 pub(crate) fn walk<'a>(
     schema: &'static Schema,
     version: i16,
@@ -172,7 +173,7 @@ impl Walk {
                 None => Value::Null,
             },
             Kind::Struct(fields) => {
-                // A nullable struct has a byte in front, but a varint behind a tag.
+                // A nullable struct has a byte in front, but a varint after a tag.
                 let is_null = is_nullable
                     && match is_tagged {
                         true => reader.unsigned_varint()? as i32 <= 0,

@@ -39,7 +39,7 @@ pub struct NewRecord<'a> {
 /// A closed batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BuiltBatch {
-    /// Offset of the last record; one below the base offset if there is none.
+    /// Offset of the last record; one below the base offset if the batch is empty.
     pub last_offset: i64,
     /// The effective maximum, ms; -1 if no record has a timestamp.
     pub max_timestamp: i64,
@@ -58,7 +58,7 @@ pub struct BatchBuilder {
     options: BatchOptions,
     /// The closed batches, then the open one.
     buffer: ScratchBuffer,
-    /// Where the open batch starts.
+    /// The position at which the open batch starts.
     start: usize,
     records_count: i32,
     last_offset: i64,
@@ -100,7 +100,7 @@ impl BatchBuilder {
         self.records_count
     }
 
-    /// Offset of the last record; one below the base offset if there is none.
+    /// Returns the offset of the last record; one below the base offset if the batch is empty.
     pub(crate) fn last_offset(&self) -> i64 {
         self.last_offset
     }
@@ -116,8 +116,8 @@ impl BatchBuilder {
         self.options.header_size() + records
     }
 
-    /// Whether Kafka would add the record to this batch. The first record always fits. Another one fits if the batch
-    /// with it, itself uncompressed, takes at most `limit` bytes. `record` must follow the last one.
+    /// Returns true if Kafka would add the record to this batch. The first record always fits. Another one fits if the
+    /// batch with it, itself uncompressed, takes at most `limit` bytes. `record` must follow the last one.
     pub fn has_room_for(&self, record: &NewRecord<'_>, limit: usize) -> bool {
         // An invalid record is refused by the append, with a reason.
         self.record_size(record)
@@ -525,7 +525,7 @@ fn left_for_records(limit: usize) -> usize {
     limit.min(MAX_BYTES).saturating_sub(BATCH_OVERHEAD)
 }
 
-/// Whether a compressed batch with `records` bytes of records has room for `size` more.
+/// Returns true if a compressed batch with `records` bytes of records has room for `size` more.
 #[inline]
 fn has_room_compressed(records: usize, size: usize, ratio: f32, limit: usize) -> bool {
     let so_far = BATCH_OVERHEAD + estimated(records, ratio);

@@ -26,9 +26,9 @@ pub struct BatchOptions {
     pub producer_epoch: i16,
     /// Sequence of the first record; -1 for none.
     pub base_sequence: i32,
-    /// Whether the batch is part of a transaction.
+    /// True if the batch is part of a transaction.
     pub is_transactional: bool,
-    /// Whether the records are control records.
+    /// True if the records are control records.
     pub is_control: bool,
     /// When the cleaner may drop the batch's tombstones or its marker, ms (KIP-534); -1 for no horizon.
     pub delete_horizon_ms: i64,

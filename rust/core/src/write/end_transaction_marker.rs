@@ -6,8 +6,8 @@ use crate::write::batch_builder::{BatchBuilder, BatchOptions, NewRecord};
 
 /// Returns the marker that ends a producer's transaction in a partition: a batch of one control record, 78 bytes.
 ///
-/// Of `options`, the base offset, the leader epoch and the producer's id and epoch are used. A marker has no sequence
-/// and is never compressed.
+/// Uses the base offset, the leader epoch, and the producer's id and epoch of `options`. A marker has no sequence and
+/// is never compressed.
 pub fn end_transaction_marker(
     options: &BatchOptions,
     commit: bool,

@@ -22,8 +22,8 @@ const LONG: usize = 1 << 13;
 /// The first zigzag timestamp delta, ms, that does not fit a varint of four bytes.
 const LONG_DELTA: u64 = 1 << 28;
 
-/// How far ahead values are prefetched. The processor's own prefetching ends at each page. Without this, encoding
-/// values that are not in a cache takes 1.3 times as long.
+/// The distance by which values are prefetched. The processor's own prefetching ends at each page. Without this,
+/// encoding values that are not in a cache takes 1.3 times as long.
 const AHEAD: usize = 2 << 10;
 
 /// A column of byte strings: those of row `i` lie between `offsets[i]` and `offsets[i + 1]`.
@@ -59,7 +59,7 @@ pub struct PlainRows<'a> {
     pub timestamps: &'a [i64],
 }
 
-/// A row whose value is not null, without headers. Each field is given with the bytes behind it, and its length: copies
+/// A row whose value is not null, without headers. Each field is given with the bytes after it, and its length: copies
 /// of a constant size may read beyond the field.
 #[derive(Debug, Clone, Copy)]
 pub struct PlainRow<'a> {
@@ -146,7 +146,7 @@ pub(crate) fn append_row(
 }
 
 impl OpenBatch {
-    /// How many more rows have a plain offset delta, and a valid timestamp for any plain delta.
+    /// Returns how many more rows have a plain offset delta, and a valid timestamp for any plain delta.
     #[inline(always)]
     fn plain_rows(&self) -> usize {
         match usize::try_from(self.offset_delta) {

@@ -16,8 +16,8 @@ const MAX_BATCH_BYTES: usize = 8 << 20;
 
 /// Appends to `out` a snapshot that covers only these records, as `bootstrap.checkpoint` contains it.
 ///
-/// `controls` are further control records behind the header: types, and values as JSON. `timestamp` is that of every record,
-/// ms. The leader epoch is 0.
+/// `controls` are further control records after the header: types, and values as JSON. `timestamp` is that of every
+/// record, ms. The leader epoch is 0.
 pub fn kraft_snapshot<'a>(
     records: impl IntoIterator<Item = &'a [u8]>,
     controls: impl IntoIterator<Item = (ControlType, &'a [u8])>,

@@ -1,5 +1,5 @@
 //! Appends of batches whose payload is broken under a right checksum, in every codec, or too large for memory. An
-//! accepted batch must be readable, and a refused one must leave nothing behind.
+//! accepted batch must be readable, and a refused one must leave no trace.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 mod in_place;

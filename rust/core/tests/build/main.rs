@@ -1,4 +1,5 @@
-//! Batches equal those of Kafka's own builder byte for byte, and what it refuses is refused.
+//! Batches equal those of Kafka's own builder byte for byte, and everything that it refuses is
+//! refused.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 mod batches;

@@ -1,4 +1,4 @@
-//! What Kafka's builder refuses is refused and leaves no trace.
+//! Everything that Kafka's builder refuses is refused and leaves no trace.
 
 use brokerless_core::{BatchBuilder, BatchOptions, Compression, Headers, NewRecord, TimestampType};
 

@@ -1,4 +1,4 @@
-//! Conversions to another batch size join batches only if nobody can tell.
+//! Conversions to another batch size join batches only if no reader can notice it.
 
 use brokerless_core::{Conversion, Header};
 

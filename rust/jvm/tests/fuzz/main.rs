@@ -39,7 +39,7 @@ fn seeds(target: &Target) -> Vec<(String, Vec<u8>)> {
     seeds
 }
 
-/// Runs one input and returns its peak memory. A failure tells how to reproduce it.
+/// Runs one input and returns its peak memory. A failure names the file of the input that reproduces it.
 fn run(target: &Target, input: &[u8], origin: &str) -> usize {
     let before = MEMORY.current_usage();
     MEMORY.reset_peak_usage();

@@ -114,7 +114,7 @@ fn mutate(random: &mut Random, data: &mut Vec<u8>, seeds: &[Vec<u8>]) {
     }
 }
 
-/// Corrects the checksums of all whole entries. Otherwise damage behind a wrong checksum is never reached.
+/// Corrects the checksums of all whole entries. Otherwise no reader would reach the damage after a wrong checksum.
 fn correct_checksums(data: &mut [u8]) {
     let mut at = 0;
     while let Ok(NextBatch::Batch(header, entry)) = next_batch(&data[at..], at as u64) {

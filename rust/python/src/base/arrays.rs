@@ -55,7 +55,7 @@ fn give_back(mut block: Vec<u8>) {
     }
 }
 
-/// A lent block, which owns the memory behind an Arrow buffer.
+/// A lent block, which owns the memory of an Arrow buffer.
 struct Lent(Vec<u8>);
 
 impl AsRef<[u8]> for Lent {

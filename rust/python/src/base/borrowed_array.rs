@@ -23,7 +23,7 @@ pub(crate) struct Array {
     pub(crate) type_name: String,
     /// The rows of the buffers that belong to the array.
     pub(crate) rows: Range<usize>,
-    /// Whether the first buffer is the bitmap of nulls.
+    /// True if the first buffer is the bitmap of nulls.
     has_bitmap: bool,
     /// Its own buffers. One that pyarrow lacks is empty.
     buffers: Vec<Buffer>,

@@ -2,7 +2,8 @@
 //!
 //! pyarrow takes the buffer and lends it through the Arrow C data interface. So no pointer is handled here, and the
 //! interpreter lock can be released. The caller must not write to the buffer during the call. pyarrow takes longer to
-//! load than all else together: until something else needs it, `bytes` are held as such, and little else is copied.
+//! load than all other modules together. So `bytes` are held without it, and other small buffers are copied until
+//! another part has loaded pyarrow.
 
 use arrow_buffer::Buffer;
 use arrow_data::ArrayData;
@@ -22,7 +23,7 @@ pub(crate) enum Bytes {
     Copied(Vec<u8>),
 }
 
-/// What is copied at most before pyarrow is loaded.
+/// The most bytes that are copied before pyarrow is loaded.
 const MOST_COPIED: usize = 1 << 20;
 
 impl Bytes {

@@ -83,7 +83,7 @@ pub(crate) struct BytesColumn {
     places: Places,
 }
 
-/// Where the bytes of each row lie.
+/// The positions of the bytes of each row.
 enum Places {
     /// Every row is null.
     Absent,
@@ -138,7 +138,7 @@ impl BytesColumn {
         Ok(column)
     }
 
-    /// Whether every field is null.
+    /// Returns true if every field is null.
     pub(crate) fn is_absent(&self) -> bool {
         matches!(self.places, Places::Absent)
     }
@@ -174,7 +174,7 @@ impl BytesColumn {
             Places::Views(views, data) => viewed(views, data, row),
             Places::Fixed(size, data) => sized(data, *size, row),
             Places::Dictionary(indices, values) => {
-                // An index behind the last value of a dictionary is damage, not a null.
+                // An index beyond the last value of a dictionary is damage, not a null.
                 let index = indices.get(row).filter(|&index| index < values.rows as i64);
                 match index.and_then(|index| usize::try_from(index).ok()) {
                     Some(index) => return values.get(index),
@@ -241,7 +241,7 @@ pub(crate) struct HeadersColumn {
     values: BytesColumn,
 }
 
-/// Where the headers of each row lie among all headers: between one offset and the next.
+/// The positions of the headers of each row among all headers: between one offset and the next.
 enum Offsets {
     Small(ScalarBuffer<i32>),
     Large(ScalarBuffer<i64>),
@@ -277,7 +277,7 @@ impl HeadersColumn {
         })
     }
 
-    /// Whether no row has headers.
+    /// Returns true if no row has headers.
     pub(crate) fn is_empty(&self) -> bool {
         match &self.offsets {
             Offsets::Small(offsets) => offsets.windows(2).all(|pair| pair.first() == pair.last()),

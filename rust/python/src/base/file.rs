@@ -62,9 +62,9 @@ pub(crate) enum AnyFile {
     Readable(Arc<Py<PyAny>>),
 }
 
-/// What is read of a file here at once is still in the cache of a core when its checksum is computed.
+/// The length of a local read. These bytes are still in the cache of a core when their checksum is computed.
 const LOCAL_LENGTH: usize = 1 << 18;
-/// Elsewhere, each read is a request.
+/// The length of a remote read: each is a request.
 const REMOTE_LENGTH: usize = 2 << 20;
 
 impl AnyFile {

@@ -9,7 +9,8 @@ use crate::base::buffer::Bytes;
 use crate::base::error::OrRaise as _;
 use crate::base::table::table;
 
-/// Defines the class of an index: the fields of its entries, the first of which is searched by, and its own methods.
+/// Defines the class of an index: the fields of its entries, and its own methods. Entries are searched by the first
+/// field.
 macro_rules! index {
     ($class:ident, $key:ident, $value:ident: $integer:ty as $array:ty, { $($own:tt)* }) => {
         #[pyclass(module = "brokerless._native", frozen)]

@@ -22,7 +22,7 @@ impl HandOver {
         })
     }
 
-    /// pyarrow moves the rows out of the struct behind the pointer and marks it as released.
+    /// pyarrow moves the rows out of the struct at the pointer and marks it as released.
     pub(crate) fn rows<'py>(
         &self,
         py: Python<'py>,

@@ -1,4 +1,4 @@
-//! `HeaderWalk`: what the batch headers of a log tell.
+//! `HeaderWalk`: the facts from the batch headers of a log.
 
 use brokerless_core::{Compression, HeaderWalk as Walk, Transactions};
 use pyo3::prelude::*;

@@ -31,7 +31,7 @@ impl ProducerSequences {
     }
 }
 
-/// What the batches of a plain segment tell.
+/// The facts from the batches of a plain segment.
 #[pyclass(module = "brokerless._native", frozen, get_all)]
 #[derive(Debug)]
 pub(crate) struct PlainSegment {

@@ -1,4 +1,4 @@
-//! `SplitReader` and `RunReader`: the rows of an open `.log` as Arrow, and what is lost between them.
+//! `SplitReader` and `RunReader`: the rows of an open `.log` as Arrow, and the losses between them.
 
 use arrow_array::RecordBatch;
 use brokerless_core::{

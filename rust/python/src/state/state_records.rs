@@ -51,7 +51,7 @@ const MEMORY_OF_ROW: u64 = 200;
 #[derive(Debug)]
 pub(crate) struct OffsetCommits {
     last: HashMap<Box<[u8]>, Last>,
-    /// How many commits did not decode, the first one's row in its rows, and why it did not.
+    /// The number of commits that did not decode, and of the first one its row in its rows and the reason.
     failed: Option<(u64, usize, String)>,
     /// The memory that `last` takes, and may take.
     memory: usize,

@@ -40,7 +40,7 @@ pub(crate) struct RecordRows {
     hand_over: HandOver,
     rows: usize,
     next: usize,
-    /// Whether rows are measured and divided into pieces.
+    /// True if rows are measured and divided into pieces.
     is_cut: bool,
 }
 

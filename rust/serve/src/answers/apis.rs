@@ -27,7 +27,7 @@ pub(crate) struct Api {
     handler: Handler,
 }
 
-/// What answers a request.
+/// The function that answers a request.
 enum Handler {
     /// Answers at once: it reads no files.
     Now(fn(&Call) -> Answered),
@@ -35,7 +35,7 @@ enum Handler {
     Refuses(fn(&Call) -> Answered),
     /// Reads files.
     Reads(fn(&Call) -> Answered),
-    /// Reads or writes what is kept of groups.
+    /// Reads or writes the state of groups.
     OfGroups(fn(&Call) -> Answered),
     /// Answers in steps.
     Steps(fn(Arc<Call>) -> Answered<Step>),
@@ -103,7 +103,7 @@ fn api_of(key: ApiKey, version: i16) -> Option<&'static Api> {
 
 /// Returns the first step of the answer to a frame without its length.
 ///
-/// `share` holds the memory of the frame, and grows with what is made of it.
+/// `share` holds the memory of the frame, and grows as the frame is decoded and answered.
 pub(crate) fn answer(
     shared: &Arc<Shared>,
     peer: &Arc<Peer>,
@@ -224,7 +224,7 @@ fn versions(error: Option<ResponseError>, have_ids: bool) -> ApiVersionsResponse
         .with_api_keys(api_keys)
 }
 
-/// Whether a client names itself as clients do (KIP-511).
+/// Returns true if a client names itself as clients do (KIP-511).
 fn is_named_well(request: &ApiVersionsRequest, version: i16) -> bool {
     let is_well = |name: &str| {
         let is_end = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);

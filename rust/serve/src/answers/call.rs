@@ -24,7 +24,7 @@ pub(crate) struct Call {
 /// An answer, or a part of it; an error closes the connection.
 pub(crate) type Answered<T = Reply> = Result<T, ProtocolError>;
 
-/// What has to be done next for an answer.
+/// The next step of an answer.
 pub(crate) enum Step {
     /// Send this; None: the client wants no reply.
     Reply(Option<Reply>),
@@ -36,10 +36,10 @@ pub(crate) enum Step {
     Wait(Pin<Box<dyn Future<Output = Answered> + Send>>),
 }
 
-/// What leads to the next step.
+/// The work that leads to the next step.
 pub(crate) type Work = Box<dyn FnOnce() -> Answered<Step> + Send>;
 
-/// The threads that may block, of which only so many work at once.
+/// The threads that may block; the number at work at once is limited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Threads {
     /// For fetches.
@@ -88,7 +88,7 @@ impl Call {
         self.request.reply(&response(self, &self.request.body()?)?)
     }
 
-    /// Returns the step that does work on a thread that may block. The directory hears what it could not read.
+    /// Returns the step that does work on a thread that may block. Reports unreadable files to the directory.
     pub(crate) fn block(
         self: &Arc<Self>,
         threads: Threads,

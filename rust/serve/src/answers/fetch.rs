@@ -31,19 +31,19 @@ use crate::protocol::wire::{Part, Reply, encode, put_text, put_varint};
 const FLEXIBLE: i16 = 12;
 /// The first version that names topics by their ids.
 const WITH_IDS: i16 = 13;
-/// The first version that tells a client where the leader is (KIP-951).
+/// The first version whose response names the leader's endpoint (KIP-951).
 const WITH_ENDPOINTS: i16 = 16;
 
-/// The most files in a response: they are open until it is sent. What is small is read behind that many.
+/// The most files in a response: they are open until it is sent. After that many, small ranges are read into memory.
 const MOST_FILES: usize = 256;
-/// What is small, and how much of it is read for a response.
+/// The most bytes read into memory for one range, and for a whole response.
 const SMALL: u64 = 64 << 10;
 const MOST_COPIED: u64 = 8 << 20;
-/// How often a fetch that waits looks again.
+/// The shortest pause before a waiting fetch looks again.
 const LOOK: Duration = Duration::from_millis(100);
-/// So many times as long as it looks, it rests.
+/// The pause before the next look, as a multiple of the duration of the last look.
 const REST: u32 = 20;
-/// The memory of a partition that a fetch wants, as long as it waits, and of what is found for it.
+/// The memory of a partition that a fetch wants while it waits, and the memory of the answer for it.
 const OF_WANTED: usize = 128;
 const OF_ANSWER: usize = 1024;
 const OF_ABORTED: usize = 64;
@@ -148,20 +148,20 @@ impl Fetch {
     }
 }
 
-/// How much a client wants.
+/// The limits that a client sets for a fetch.
 #[derive(Debug, Clone, Copy)]
 struct Bounds {
     max_bytes: u64,
     is_committed: bool,
 }
 
-/// What a fetch found.
+/// The result of a fetch.
 #[derive(Debug)]
 struct Found {
     answers: Vec<Answer>,
     bytes: u64,
     has_error: bool,
-    /// What is read.
+    /// The reads, for the log of reads.
     reads: Vec<Read>,
     /// The memory of the answers.
     share: Share,
@@ -278,7 +278,8 @@ fn read(partitions: &Partitions, fetching: &Fetching, bounds: Bounds, share: Sha
     found
 }
 
-/// Reads what is sent, so that its file does not stay open; unless there is no memory for that, or it cannot be read.
+/// Reads a range into memory so that its file does not stay open. Keeps the file if there is no memory, or if the read
+/// fails.
 fn hold(partitions: &Partitions, part: &mut Part) {
     let Part::File(range) = part else { return };
     let Ok(length) = usize::try_from(range.length) else {
@@ -430,7 +431,7 @@ fn records(
         };
         let next_base = partition.next_base(segment.base_offset);
         let Some(first) = segment.place(offset)? else {
-            // A cleaner may have left nothing behind the offset in this segment.
+            // A cleaner may have left nothing after the offset in this segment.
             match next_base.filter(|base| *base < end) {
                 Some(base) => from = base,
                 None => return Ok(None),
@@ -465,7 +466,7 @@ fn records(
     }
 }
 
-/// Writes a response, and notes in the session what it says.
+/// Writes a response, and records its contents in the session.
 fn respond(call: &Call, fetching: &Fetching, found: Found) -> Answered {
     let (version, server) = (call.version(), &call.peer.server);
     let mut reply = new_reply(call)?;
@@ -556,7 +557,7 @@ fn put_endpoint(buffer: &mut BytesMut, server: &Address, version: i16) -> Answer
     Ok(())
 }
 
-/// Writes a response that says what is wrong with the session.
+/// Writes a response with a session error.
 fn respond_error(call: &Call, error: ResponseError) -> Answered {
     let (version, mut reply) = (call.version(), new_reply(call)?);
     head(reply.buffer(), 0, error.code(), version);

@@ -17,7 +17,7 @@ use crate::base::sync::lock;
 use crate::protocol::sasl::{self, MECHANISMS};
 use crate::protocol::wire::{ProtocolError, Reply};
 
-/// How long a client waits for the answer to a wrong password, as `connection.failed.authentication.delay.ms`.
+/// The delay before the answer to a wrong password, as `connection.failed.authentication.delay.ms`.
 const AFTER_A_WRONG_PASSWORD: Duration = Duration::from_millis(100);
 
 /// Begins with the mechanism that a client names.

@@ -109,7 +109,7 @@ pub(super) fn not_there(name: &str) -> ResponseError {
     }
 }
 
-/// What is wrong with a topic's name, as a broker has it (`Topic.validate`).
+/// Returns the reason why a topic's name is illegal, in a broker's words (`Topic.validate`).
 pub(super) fn illegal(name: &str) -> Option<String> {
     let is_legal = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
     match name {
@@ -191,7 +191,7 @@ pub(super) fn cluster(
     Ok(response)
 }
 
-/// Topics with their partitions, up to a number of these, and where to go on (KIP-966).
+/// Topics with their partitions, up to a number of partitions, and the cursor for the next request (KIP-966).
 pub(super) fn topic_partitions(
     call: &Call,
     request: &DescribeTopicPartitionsRequest,

@@ -1,4 +1,4 @@
-//! What incremental fetches have been told already (KIP-227, `FetchSession` and `FetchManager` of Kafka).
+//! The sessions of incremental fetches (KIP-227, `FetchSession` and `FetchManager` of Kafka).
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
@@ -29,7 +29,7 @@ pub(crate) struct Key {
     pub(crate) partition: i32,
 }
 
-/// What a client wants of a partition, and what it was told last.
+/// The part of a fetch request for one partition, and the offsets last sent for it.
 #[derive(Debug, Clone)]
 pub(crate) struct Wanted {
     pub(crate) fetch_offset: i64,
@@ -68,7 +68,7 @@ struct State {
     partitions: Partitions,
 }
 
-/// What a request asks for, with its session if it has one.
+/// The partitions that a request asks for, with its session if it has one.
 #[derive(Debug)]
 pub(crate) struct Fetching {
     pub(crate) wanted: Vec<(Key, Wanted)>,
@@ -104,7 +104,7 @@ impl Fetching {
 }
 
 impl Wanted {
-    /// Whether the client knows these offsets from an earlier response.
+    /// Returns true if the client knows these offsets from an earlier response.
     pub(crate) fn knows(&self, told: (i64, i64)) -> bool {
         self.told == Some(told)
     }

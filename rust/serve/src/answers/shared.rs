@@ -1,4 +1,4 @@
-//! What all connections share, and what is known of the client of one.
+//! The state that all connections share, and the state of one connection's client.
 
 use std::io;
 use std::net::SocketAddr;
@@ -15,7 +15,7 @@ use crate::groups::coordinator::Coordinator;
 use crate::log::partitions::Partitions;
 use crate::protocol::sasl::{Authenticating, Users};
 
-/// What all connections share.
+/// The state that all connections share.
 pub(crate) struct Shared {
     pub(crate) partitions: Partitions,
     pub(crate) sessions: Sessions,
@@ -55,13 +55,13 @@ impl Shared {
         })
     }
 
-    /// Whether every topic has an id, if that was looked up.
+    /// Returns true if every topic has an id; None if that was not looked up.
     pub(crate) fn known_to_have_ids(&self) -> Option<bool> {
         self.have_ids.get().copied()
     }
 
-    /// Whether every topic has an id. Clients ask for this before they have a password: it is looked up once. This
-    /// blocks.
+    /// Returns true if every topic has an id. Clients ask for this before they have a password, so it is looked up only
+    /// once. Blocks.
     pub(crate) fn have_ids(&self) -> Result<bool, Refusal> {
         let topics = self.partitions.directory().topics()?;
         let have_ids = topics.all().iter().all(|topic| !topic.id.is_nil());
@@ -77,7 +77,7 @@ pub(crate) struct Peer {
     pub(crate) login: Mutex<Login>,
 }
 
-/// Whether a client has said who it is.
+/// The login state of a client.
 pub(crate) enum Login {
     /// The user; None: nobody is asked.
     Done(Option<String>),
@@ -88,7 +88,7 @@ pub(crate) enum Login {
     Refused,
 }
 
-/// How a client sends what its mechanism wants.
+/// The way in which a client sends its SASL tokens.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tokens {
     InRequests,

@@ -1,4 +1,4 @@
-//! What a server has done so far.
+//! The counters of a server.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -12,9 +12,9 @@ const API_KEYS: usize = 128;
 pub struct Count {
     /// The name, without a prefix.
     pub name: &'static str,
-    /// What it counts.
+    /// The description of the count.
     pub help: &'static str,
-    /// Whether it may fall.
+    /// True if the value may fall.
     pub is_gauge: bool,
     /// A label with its value.
     pub label: Option<(&'static str, String)>,

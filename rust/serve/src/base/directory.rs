@@ -1,4 +1,4 @@
-//! What a server asks a directory for.
+//! The interface between a server and the directory that it serves.
 
 use std::borrow::Cow;
 use std::io;
@@ -39,13 +39,13 @@ pub trait Directory: Send + Sync + 'static {
     /// The leader epoch of each partition of a topic, in the order of [`Topic::partitions`]; -1: not known.
     fn leader_epochs(&self, topic: &str) -> Result<Vec<i32>, Refusal>;
 
-    /// The groups that a coordinator left, with what it knew of them.
+    /// Returns the groups that a coordinator left, with their known state.
     fn groups(&self) -> Result<Vec<KnownGroup>, Refusal>;
 
-    /// What groups have committed: group, topic, partition.
+    /// Returns the commits of groups: group, topic, partition.
     fn commits(&self) -> Result<Vec<(String, String, i32, Commit)>, Refusal>;
 
-    /// What was set for a "topic", or for a "broker" by its id ("": for all brokers): names and values.
+    /// Returns the configs of a "topic", or of a "broker" by its id ("": for all brokers): names and values.
     fn configs(&self, kind: &str, name: &str) -> Result<Vec<(String, String)>, Refusal>;
 
     /// Takes notice of what cannot be read.
@@ -123,11 +123,11 @@ pub struct Topic {
     pub id: Uuid,
     /// The numbers of its partitions, ascending.
     pub partitions: Vec<i32>,
-    /// Whether it is one of Kafka's own.
+    /// True if it is one of Kafka's internal topics.
     pub is_internal: bool,
 }
 
-/// What a look at a partition found.
+/// The result of looking up a partition.
 #[derive(Debug, Clone)]
 pub struct PartitionLookup {
     /// The partition; None: its state is still the known one.
@@ -160,13 +160,13 @@ pub struct Partition {
     pub base_offsets: Vec<i64>,
     /// The names of those `.log` files that have another one than their first offset has.
     pub other_names: Vec<(i64, String)>,
-    /// Where the last sound batch of the last segment ends.
+    /// The position at which the last sound batch of the last segment ends.
     pub end_position: u64,
     /// The first offset that a consumer may fetch.
     pub log_start_offset: i64,
-    /// The offset behind the last record for consumers.
+    /// The offset after the last record for consumers.
     pub high_watermark: i64,
-    /// The offset behind the last record whose transaction has ended.
+    /// The offset after the last record whose transaction has ended.
     pub last_stable_offset: i64,
     /// The leader epochs, each with its first offset, ascending.
     pub epochs: Vec<(i32, i64)>,
@@ -207,14 +207,14 @@ pub struct KnownGroup {
     pub pending: Vec<(String, i32)>,
 }
 
-/// What a group has committed for a partition.
+/// A group's committed offset for a partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Commit {
     /// The next offset to read; -1: none is committed.
     pub offset: i64,
     /// The leader epoch of the record before it; -1: not known.
     pub leader_epoch: i32,
-    /// What the client wrote beside it.
+    /// The metadata that the client committed with the offset.
     pub metadata: StrBytes,
 }
 
@@ -233,7 +233,7 @@ impl Default for Commit {
 pub struct Refusal {
     /// The protocol's error.
     pub error: ResponseError,
-    /// What is wrong, for the log of the server. It repeats no text of a client: that may be long, and comes with each
+    /// The reason, for the log of the server. It repeats no text of a client: that may be long, and comes with each
     /// partition.
     pub message: Cow<'static, str>,
 }

@@ -1,10 +1,10 @@
-//! The memory that requests and replies may take, and what clients leave behind, over all connections.
+//! The memory that requests, replies and the state of clients may take, over all connections.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// What each element of a request takes when it is decoded, with what is answered for it: a key without letters is one
-/// byte of FindCoordinator, and takes 250 with its answer.
+/// The memory of each element of a decoded request and of its answer. A key without letters is one byte of
+/// FindCoordinator, and takes 250 with its answer.
 const OF_ELEMENT: usize = 512;
 /// Parts above this size share half of the budget: clients with large requests do not keep the others out.
 const LARGE: usize = 256 << 10;
@@ -16,7 +16,7 @@ const SMALL: usize = 16 << 10;
 #[derive(Debug)]
 pub(crate) struct Memory {
     most: usize,
-    /// What all large parts may take.
+    /// The most bytes that all large parts together may take.
     most_of_large: usize,
     used: AtomicUsize,
 }
@@ -54,12 +54,12 @@ impl Memory {
         }
     }
 
-    /// What is taken now.
+    /// Returns the bytes in use.
     pub(crate) fn used(&self) -> usize {
         self.used.load(Ordering::Relaxed)
     }
 
-    /// Whether so much is taken that clients that only wait should give back theirs.
+    /// Returns true if more than half of the memory is in use. Clients that only wait should then give back theirs.
     pub(crate) fn is_short(&self) -> bool {
         self.used() > self.most / 2
     }
@@ -91,12 +91,12 @@ impl Share {
         taken.is_ok()
     }
 
-    /// Takes what a request with so many elements takes when it is decoded; returns whether there was enough.
+    /// Takes the memory for decoding a request with this number of elements. Returns false if there is not enough.
     pub(crate) fn grow_to_decode(&self, elements: usize) -> bool {
         self.grow(elements.saturating_mul(OF_ELEMENT))
     }
 
-    /// Gives back what a request with so many elements took when it was decoded.
+    /// Gives back the memory for decoding a request with this number of elements.
     pub(crate) fn give_back_decoded(&self, elements: usize) {
         self.give_back(elements.saturating_mul(OF_ELEMENT));
     }

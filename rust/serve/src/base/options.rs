@@ -1,4 +1,4 @@
-//! How a server serves.
+//! The options of a server.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -17,11 +17,11 @@ pub struct Limits {
     /// The memory of all requests and replies. A quarter as much is for sessions, an eighth for members, and an eighth
     /// for commits. Records that are sent from their files take none.
     pub memory_bytes: usize,
-    /// How long a client may take to log in, or to ask something where nobody is asked for a password.
+    /// The time limit for a client to log in, or to send its first request where no password is asked for.
     pub login: Duration,
-    /// How long a connection may be silent between two requests.
+    /// The time that a connection may be silent between two requests.
     pub idle: Duration,
-    /// How long a reply may take to be taken, as far as it is in memory.
+    /// The time limit for a client to take a reply, as far as the reply is in memory.
     pub transfer: Duration,
     /// Clients with incremental fetches at once; further ones fetch without.
     pub sessions: usize,
@@ -43,7 +43,7 @@ impl Default for Limits {
     }
 }
 
-/// How records are shown.
+/// The form in which records are shown.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RecordView {
     /// Batches of v0 and v1 as v2, for clients that read nothing older.
@@ -61,7 +61,7 @@ pub struct Tls {
     pub key: PathBuf,
 }
 
-/// How a server serves.
+/// The options of a server.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Host and port to listen at.
@@ -78,13 +78,13 @@ pub struct Options {
     pub users: Option<Vec<(String, String)>>,
     /// A file for lines that say who read what.
     pub read_log: Option<PathBuf>,
-    /// How records are shown.
+    /// The form in which records are shown.
     pub view: RecordView,
     /// Limits.
     pub limits: Limits,
 }
 
-/// Where clients find the server.
+/// The address at which clients find the server.
 #[derive(Debug, Clone)]
 pub(crate) struct Address {
     pub(crate) node_id: i32,

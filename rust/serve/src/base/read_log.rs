@@ -22,7 +22,7 @@ pub(crate) struct Client {
     pub(crate) user: Option<String>,
 }
 
-/// What is read.
+/// One read of a partition.
 #[derive(Debug, Clone)]
 pub(crate) struct Read {
     pub(crate) topic: String,

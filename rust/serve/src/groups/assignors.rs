@@ -18,7 +18,7 @@ pub(crate) type Wanted = BTreeMap<StrBytes, BTreeSet<Uuid>>;
 pub(crate) enum Assignor {
     /// As even as it can be, and with few moves.
     Uniform,
-    /// Of each topic a range.
+    /// A range of each topic's partitions.
     Range,
 }
 
@@ -39,8 +39,8 @@ impl Assignor {
         }
     }
 
-    /// Assigns all partitions of the topics that members want. `wanted`: the topics of each member. `before`: what they
-    /// had.
+    /// Assigns all partitions of the topics that members want. `wanted`: the topics of each member. `before`: their
+    /// previous partitions.
     pub(crate) fn assign(
         self,
         topics: &BTreeMap<Uuid, Vec<i32>>,

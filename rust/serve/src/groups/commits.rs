@@ -1,4 +1,4 @@
-//! What groups have committed: in the directory before, and to this server since.
+//! The commits of groups: those of the directory, and those made to this server since.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
@@ -21,10 +21,10 @@ const OF_GROUP: usize = 1024;
 
 /// Commits by topic and partition.
 pub(super) type ByPartition = BTreeMap<(StrBytes, i32), Commit>;
-/// What is committed for the partitions of a topic, each with an error.
+/// The commits for the partitions of a topic, each with an error.
 pub(super) type OfTopic = (StrBytes, Vec<(i32, Commit, i16)>);
 
-/// What is known of a group besides its members.
+/// The state of a group besides its members.
 #[derive(Debug, Default)]
 struct Kept {
     protocol_type: StrBytes,
@@ -36,7 +36,7 @@ struct Kept {
 #[derive(Debug, Default)]
 struct Entry {
     commit: Commit,
-    /// Whether it was committed to this server, or an earlier one with the same file.
+    /// True if it was committed to this server, or to an earlier one with the same file.
     is_own: bool,
 }
 
@@ -64,7 +64,7 @@ pub(crate) struct Commits {
 #[derive(Default)]
 struct Known {
     groups: BTreeMap<StrBytes, Kept>,
-    /// Whether the directory's are among them.
+    /// True if the directory's groups are among them.
     is_loaded: bool,
 }
 
@@ -86,7 +86,7 @@ impl Known {
 }
 
 impl Commits {
-    /// `file` keeps what is committed here; None: it is forgotten when the server stops.
+    /// `file` keeps the commits made here; None: they are forgotten when the server stops.
     ///
     /// # Errors
     ///
@@ -172,7 +172,7 @@ impl Commits {
         })
     }
 
-    /// What a group has committed for some partitions; None: for all. `share` takes the memory of a reply with it.
+    /// Returns a group's commits for some partitions; None: for all. `share` takes the memory of a reply with them.
     pub(super) fn of_group(
         &self,
         directory: &dyn Directory,
@@ -316,7 +316,7 @@ impl Commits {
         Ok(())
     }
 
-    /// Writes all commits but those that the directory has. Others commit meanwhile: their lines come behind.
+    /// Writes all commits but those that the directory has. Others commit meanwhile: their lines follow.
     fn write_all(&self, into: &mut impl Write) -> io::Result<()> {
         let mut last = Bound::Unbounded;
         loop {

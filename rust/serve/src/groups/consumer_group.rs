@@ -17,25 +17,25 @@ use crate::groups::assignors::{Assignment, Assignor, TopicPartition, Wanted};
 
 /// The most members of a group.
 const MOST_MEMBERS: usize = 1000;
-/// The most bytes of a pattern, and of what it is compiled to.
+/// The most bytes of a pattern, and of its compiled form.
 const MOST_OF_TEXT: usize = 1024;
 const MOST_PATTERN: usize = 32 << 10;
 /// The memory of a partition that is assigned.
 const OF_ASSIGNED: usize = 128;
 /// A silent member is out after this time.
 const SESSION: Duration = Duration::from_secs(15);
-/// How often members send heartbeats, in ms.
+/// The interval between a member's heartbeats, in ms.
 pub(crate) const HEARTBEAT_MS: i32 = 1000;
 /// The epoch of a member that joins.
 const JOINS: i32 = 0;
 /// The epoch of a static member that leaves for a while (KIP-345); that of one that leaves for good is -1.
 const LEAVES_FOR_A_WHILE: i32 = -2;
 
-/// What a heartbeat says.
+/// The contents of a heartbeat.
 #[derive(Debug)]
 pub(crate) struct Heartbeat {
     pub(crate) member_id: StrBytes,
-    /// The memory of who it is, and of what it wants.
+    /// The memory of the member's identity, and of its subscription.
     pub(crate) share: Share,
     pub(crate) share_of_wanted: Share,
     pub(crate) epoch: i32,
@@ -63,7 +63,7 @@ pub(crate) struct Beaten {
     pub(crate) assignment: Option<BTreeSet<TopicPartition>>,
 }
 
-/// Where a member stands on its way to the group's assignment (`MemberState`).
+/// The state of a member on its way to the group's assignment (`MemberState`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Stable,
@@ -108,7 +108,7 @@ pub(crate) struct ConsumerGroup {
     listing: Option<Arc<Topics>>,
     /// The topics that the target was made for.
     topics: BTreeMap<Uuid, Vec<i32>>,
-    /// The memory of these, and of what is assigned.
+    /// The memory of these, and of the target assignment.
     share: Option<Share>,
 }
 
@@ -142,7 +142,7 @@ impl ConsumerGroup {
         }
     }
 
-    /// Returns the pattern of a member that was compared with other topics than those which are there now.
+    /// Returns the pattern of a member if it was compared with topics other than the current ones.
     pub(crate) fn old_pattern(&self, id: &StrBytes, topics: &Arc<Topics>) -> Option<StrBytes> {
         let pattern = self.members.get(id)?.pattern.as_ref()?;
         (!Arc::ptr_eq(&pattern.listing, topics)).then(|| pattern.text.clone())
@@ -376,7 +376,7 @@ impl ConsumerGroup {
         }
     }
 
-    /// Removes members that were silent, or kept what they had to give back, for too long.
+    /// Removes members that were silent for too long, or kept partitions for too long that they had to give back.
     pub(crate) fn expire(&mut self, now: Instant) {
         let silent: Vec<StrBytes> = self
             .members
@@ -415,7 +415,8 @@ impl Member {
         }
     }
 
-    /// A client may lag one epoch behind, if it missed an answer, and has nothing that is not its own.
+    /// Checks the epoch of a heartbeat. A client that missed an answer may lag one epoch behind if it owns only its
+    /// assigned partitions.
     fn check_epoch(&self, beat: &Heartbeat) -> Result<(), ResponseError> {
         let has_own = || {
             let owned = beat.owned.as_ref();

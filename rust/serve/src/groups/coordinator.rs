@@ -41,7 +41,7 @@ pub(super) const MOST_GROUPS: usize = 10_000;
 const SESSION_MS: std::ops::RangeInclusive<i32> = 6_000..=1_800_000;
 /// The most protocols of a member. Clients have two or three.
 const MOST_PROTOCOLS: usize = 64;
-/// The memory of a member, and of each protocol that it knows, besides what it sent.
+/// The memory of a member, and of each of its protocols, besides the bytes that it sent.
 pub(super) const OF_MEMBER: usize = 1024;
 const OF_PROTOCOL: usize = 256;
 /// The memory of a group, or of a member, in a response, besides its texts.
@@ -84,7 +84,7 @@ impl Coordinator {
         });
     }
 
-    /// Whether a group has members of the classic protocol.
+    /// Returns true if a group has members of the classic protocol.
     pub(super) fn has_classic_members(&self, group: &StrBytes) -> bool {
         let groups = lock(&self.groups);
         groups.get(group).is_some_and(|group| !group.is_gone())
@@ -694,7 +694,7 @@ fn join_response(joined: Joined, version: i16) -> JoinGroupResponse {
     }
 }
 
-/// Whether the metadata of a commit are longer than a broker takes: it counts as Java counts letters.
+/// Returns true if the metadata of a commit are longer than a broker takes. A broker counts as Java counts letters.
 fn is_too_long(metadata: &str) -> bool {
     metadata.len() > MOST_METADATA && metadata.encode_utf16().count() > MOST_METADATA
 }

@@ -15,7 +15,7 @@ use crate::groups::members::{Assigned, Joined, Joining, Member, Members};
 /// The most members of a group.
 const MOST_MEMBERS: usize = 1000;
 
-/// Where a group stands (`ClassicGroupState`).
+/// The state of a group (`ClassicGroupState`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum State {
     Empty,
@@ -341,7 +341,7 @@ impl Group {
         }
     }
 
-    /// What a member wrote for the chosen protocol.
+    /// Returns the metadata that a member wrote for the chosen protocol.
     pub(crate) fn wishes(&self, member: &Member) -> Bytes {
         member
             .protocols
@@ -511,7 +511,7 @@ impl Group {
         }
     }
 
-    /// Whether nothing of the group has to be remembered.
+    /// Returns true if nothing of the group has to be remembered.
     pub(crate) fn is_gone(&self) -> bool {
         self.members.is_empty() && self.pending.is_empty()
     }

@@ -12,10 +12,10 @@ use std::sync::Mutex;
 use crate::base::directory::Commit;
 use crate::base::sync::lock;
 
-/// A file is replaced when it is larger than this, and than twice what it was when it was written as a whole.
+/// A file is rewritten when it exceeds this size, and twice its size after the last rewrite.
 const GROWTH: u64 = 4 << 20;
 
-/// A commit: group, topic, partition, and what is committed.
+/// A commit: group, topic, partition, and the committed offset.
 pub(super) type Line<'a> = (&'a str, &'a str, i32, &'a Commit);
 
 /// The file.
@@ -31,11 +31,11 @@ pub(super) struct Journal {
 #[derive(Default)]
 struct Added {
     lines: Vec<u8>,
-    /// How often lines were added so far.
+    /// The number of times that lines were added.
     number: u64,
 }
 
-/// What is in the file, durably.
+/// The durable state of the file.
 struct Written {
     /// None: the file has to be written as a whole, as there is none yet, or as a write to it failed.
     file: Option<File>,
@@ -76,9 +76,9 @@ impl Journal {
         added.number
     }
 
-    /// Returns when what was added is in the file. This blocks.
+    /// Returns once the added lines are in the file. This blocks.
     ///
-    /// `write_all` writes all commits that are known, for a file that has to be written as a whole.
+    /// `write_all` writes all known commits, for a file that must be written as a whole.
     pub(super) fn sync(
         &self,
         number: u64,

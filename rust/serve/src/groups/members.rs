@@ -12,7 +12,7 @@ use kafka_protocol::protocol::StrBytes;
 
 use crate::base::memory::Share;
 
-/// What a member learns when all have joined.
+/// The answer to a member once all have joined.
 #[derive(Debug, Clone)]
 pub(crate) struct Joined {
     pub(crate) generation: i32,
@@ -22,11 +22,11 @@ pub(crate) struct Joined {
     pub(crate) member_id: StrBytes,
     /// For the leader, all members with their wishes.
     pub(crate) members: Vec<(StrBytes, Option<StrBytes>, Bytes)>,
-    /// Whether the leader has nothing to assign: a static one that came back (KIP-814).
+    /// True if the leader has nothing to assign: a static one that came back (KIP-814).
     pub(crate) skip_assignment: bool,
 }
 
-/// What a member learns when the leader has assigned.
+/// The answer to a member once the leader has assigned.
 #[derive(Debug, Clone)]
 pub(crate) struct Assigned {
     pub(crate) protocol_type: StrBytes,
@@ -48,9 +48,9 @@ pub(crate) struct Joining {
     pub(crate) protocols: Vec<(StrBytes, Bytes)>,
     /// The memory of all that.
     pub(crate) share: Share,
-    /// Whether the client understands that it gets an id first (KIP-394).
+    /// True if the client supports getting an id first (KIP-394).
     pub(crate) takes_id_first: bool,
-    /// Whether the client understands that it has nothing to assign (KIP-814).
+    /// True if the client supports skipping the assignment (KIP-814).
     pub(crate) skips_assignment: bool,
 }
 
@@ -95,7 +95,7 @@ impl Member {
         };
     }
 
-    /// Whether a client waits for an answer: it sends no heartbeats meanwhile.
+    /// Returns true if a client waits for an answer: it sends no heartbeats meanwhile.
     pub(super) fn is_waiting(&self) -> bool {
         let joins = self
             .joining
@@ -108,7 +108,7 @@ impl Member {
                 .is_some_and(|syncing| !syncing.is_canceled())
     }
 
-    /// Tells a client that waits that it is a member no longer.
+    /// Answers a waiting client with an error: it is no longer a member.
     pub(super) fn fence(&mut self, error: ResponseError) {
         if let Some(joining) = self.joining.take() {
             let _ = joining.send(Err(error));
@@ -188,7 +188,7 @@ impl Members {
         self.instances.get(instance).cloned()
     }
 
-    /// Whether all members but perhaps one know a protocol.
+    /// Returns true if all members except `but` know a protocol.
     pub(super) fn all_know(&self, protocol: &StrBytes, but: Option<&StrBytes>) -> bool {
         let knowing = self.knowing.get(protocol).copied().unwrap_or(0);
         let left_out = but.and_then(|id| self.all.get(id));

@@ -52,7 +52,7 @@ impl SharedFileSets {
     }
 }
 
-/// What a partition depends on.
+/// The files that a partition depends on.
 #[derive(Debug, Clone)]
 pub(crate) struct Dependencies {
     pub(crate) own: Vec<FileStamp>,
@@ -61,11 +61,11 @@ pub(crate) struct Dependencies {
 
 /// A broker's lock is gone with its process, which changes no file.
 const TRUSTED: Duration = Duration::from_secs(5);
-/// Nothing tells when an object store has changed.
+/// No stamp shows that an object store has changed.
 const TRUSTED_REMOTE: Duration = Duration::from_secs(60);
 
 impl Dependencies {
-    /// How long files are enough to tell that nothing has changed.
+    /// Returns the time for which unchanged files prove that nothing has changed.
     pub(crate) fn trusted(&self) -> Duration {
         match self.own.is_empty() {
             true => TRUSTED_REMOTE,
@@ -73,7 +73,7 @@ impl Dependencies {
         }
     }
 
-    /// Whether all files are as they were; the shared ones at most `fresh` ago.
+    /// Returns true if all files are unchanged. The check of the shared ones is at most `fresh` old.
     pub(crate) fn are_same(&self, fresh: Duration) -> bool {
         let is_shared_same = self.shared.as_ref().is_none_or(|shared| {
             let mut looked = lock(&shared.looked);

@@ -15,14 +15,14 @@ use crate::log::segment::Segment;
 
 /// A partition is looked at again after this time: a broker may write to it.
 const FRESH: Duration = Duration::from_millis(100);
-/// So many segments stay open. Each needs two file descriptors.
+/// The most segments that stay open. Each needs two file descriptors.
 const MOST_OPEN: usize = 256;
 
 /// A cache in front of a directory. All calls may block.
 pub(crate) struct Partitions {
     directory: Arc<dyn Directory>,
     pub(crate) cluster_id: String,
-    /// How records are shown.
+    /// The form in which records are shown.
     pub(crate) view: RecordView,
     /// For records that go through this process.
     pub(crate) memory: Arc<Memory>,
@@ -66,7 +66,8 @@ impl Partitions {
         &*self.directory
     }
 
-    /// Tells what is wrong with the directory, if that is why a client is refused. The next one finds it as it is then.
+    /// Reports a defect of the directory if that is why a client is refused. Forgets the partition, so that the next
+    /// client reads its current state.
     pub(crate) fn tell(&self, topic: &str, partition: i32, refusal: &Refusal) {
         if matches!(
             refusal.error,
@@ -125,7 +126,7 @@ impl Partitions {
         Ok(partition)
     }
 
-    /// Returns the segment of a partition with an offset, or the first one behind it; None: there is none.
+    /// Returns the segment of a partition with an offset, or the first one after it; None if there is no such segment.
     pub(crate) fn segment(
         &self,
         partition: &Arc<Partition>,
@@ -172,7 +173,7 @@ impl Partition {
         self.epochs.last().map_or(-1, |(epoch, _)| *epoch)
     }
 
-    /// The first offset of the segment behind one.
+    /// Returns the base offset of the segment after one.
     pub(crate) fn next_base(&self, base_offset: i64) -> Option<i64> {
         let place = self
             .base_offsets
@@ -180,7 +181,7 @@ impl Partition {
         self.base_offsets.get(place).copied()
     }
 
-    /// The offset behind the last record that a client may see.
+    /// Returns the offset after the last record that a client may see.
     pub(crate) fn visible_end(&self, is_committed: bool) -> i64 {
         match is_committed {
             true => self.last_stable_offset.min(self.high_watermark),
@@ -188,9 +189,10 @@ impl Partition {
         }
     }
 
-    /// Refuses a client whose leader epoch is another one (KIP-320). -1: the client does not say.
+    /// Refuses a client whose leader epoch differs (KIP-320). -1: the client sends none.
     ///
-    /// Metadata tell the epoch, at the latest when a client has been fenced: librdkafka sends 0 where they tell none.
+    /// Metadata contain the epoch, at the latest when a client has been fenced: librdkafka sends 0 if they contain
+    /// none.
     pub(crate) fn check_epoch(&self, of_client: i32) -> Result<(), Refusal> {
         let epoch = self.leader_epoch();
         if of_client < 0 || epoch < 0 || of_client == epoch {

@@ -1,4 +1,4 @@
-//! The records of a range of a segment: as they lie, or as the server was told to show them.
+//! The records of a range of a segment: as they lie, or in the form that the options ask for.
 
 use std::io;
 use std::sync::Arc;
@@ -13,33 +13,33 @@ use crate::log::segment::Segment;
 use crate::log::segment_file::{SegmentFile, invalid};
 use crate::protocol::wire::{FileRange, Part};
 
-/// Records that go through this process take so many bytes at once, unless the first batch is larger.
+/// The bytes of records that go through this process at once, unless the first batch is larger.
 const IN_MEMORY: u64 = 1 << 20;
 /// No batch that is larger goes through this process: a broker's `message.max.bytes` is far below.
 const MOST: u64 = 64 << 20;
 /// The largest batch after decompression that is converted.
 const MOST_DECOMPRESSED: usize = 64 << 20;
 
-/// Where records lie: the first batch is whole.
+/// The position of records: the first batch is whole.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Range {
     pub(crate) position: u64,
     pub(crate) length: u64,
     /// The size of the first batch.
     pub(crate) first: u64,
-    /// Where the batches end that may be sent.
+    /// The position at which the batches end that may be sent.
     pub(crate) stop: u64,
 }
 
-/// What is sent for a range, and where it ends.
+/// The parts that are sent for a range, and the position at which it ends.
 pub(crate) struct Sent {
     pub(crate) parts: Vec<Part>,
     pub(crate) end: u64,
 }
 
 impl RecordView {
-    /// Returns what is sent for a range; None: there is no memory for it now. Nothing may be left of a segment without
-    /// aborted records.
+    /// Returns the parts to send for a range; None if there is no memory for them now. Without aborted records, nothing
+    /// of a segment may be left.
     ///
     /// `drops_aborted`: the client itself would show records of aborted transactions.
     pub(crate) fn records(
@@ -136,9 +136,10 @@ fn same_magic(segment: &Segment, range: Range) -> io::Result<(bool, u64)> {
     ))
 }
 
-/// Returns the parts of a range without the batches of aborted transactions, and where the last batch ends.
+/// Returns the parts of a range without the batches of aborted transactions, and the position at which the last batch
+/// ends.
 ///
-/// It goes on behind the range until there is one batch: a client that got none would ask for the same again.
+/// Continues after the range until there is one batch: a client that got none would ask for the same again.
 fn without_aborted(
     partition: &Partition,
     segment: &Segment,

@@ -8,10 +8,11 @@ use brokerless_core::{Header, IndexEntry as _, OffsetPosition, ReadAt};
 use crate::base::directory::{Directory, Partition};
 use crate::log::segment_file::{SegmentFile, invalid};
 
-/// What a read of headers reads at once, at most, and at first: an index leads near to the batch.
+/// The most bytes that a read of headers reads at once, and the bytes of its first read. An index leads near to the
+/// batch.
 const CHUNK: usize = 1 << 16;
 const FIRST_CHUNK: usize = 1 << 9;
-/// So many entries of an index are read at once: the last steps of a search.
+/// The number of index entries that are read at once: the last steps of a search.
 const PAGE: u64 = 512;
 /// The bytes of an entry of an offset index.
 const ENTRY: u64 = 8;
@@ -20,13 +21,13 @@ const ENTRY: u64 = 8;
 pub(crate) struct Segment {
     pub(crate) file: SegmentFile,
     pub(crate) base_offset: i64,
-    /// Where its last sound batch ends, as far as it is known.
+    /// The position at which its last sound batch ends, as far as it is known.
     pub(crate) end: u64,
     /// The offset index, with the number of its entries.
     index: Option<(SegmentFile, u64)>,
 }
 
-/// The batch with an offset, or the first one behind it.
+/// The batch with an offset, or the first one after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) position: u64,
@@ -77,7 +78,7 @@ impl Segment {
         }
     }
 
-    /// Returns the batch with an offset, or the first one behind it; None: there is none up to the end.
+    /// Returns the batch with an offset, or the first one after it; None if there is no such batch up to the end.
     pub(crate) fn place(&self, offset: i64) -> io::Result<Option<Place>> {
         let below = self.entries_below(|entry| entry.offset <= offset)?;
         let start = match (&self.index, below.checked_sub(1)) {
@@ -135,7 +136,7 @@ impl Segment {
                 Some(slot) => OffsetPosition::parse(slot, self.base_offset),
                 None => self.entry(index, middle)?,
             };
-            // The zeros behind the entries of an active segment.
+            // The zeros after the entries of an active segment.
             let is_entry = middle == 0 || entry.offset > self.base_offset;
             if is_entry && position(entry) < self.end && is_below(entry) {
                 low = middle + 1;
@@ -204,7 +205,7 @@ impl Segment {
     }
 }
 
-/// The position of an entry. A negative one is behind each log.
+/// Returns the position of an entry. A negative one lies after the end of every log.
 fn position(entry: OffsetPosition) -> u64 {
     u64::try_from(entry.position).unwrap_or(u64::MAX)
 }

@@ -11,7 +11,8 @@ use bytes::Bytes;
 use crate::base::directory::{Directory, Refusal};
 use crate::base::sync::lock;
 
-/// What is read at once of a file that is not local: a search in an index looks at few places.
+/// The bytes that are read at once of a file that is not local: a search in an index reads few
+/// places.
 const BLOCK: u64 = 64 << 10;
 
 /// A file.

@@ -21,11 +21,11 @@ use crate::net::socket::Socket;
 use crate::net::steps::Steps;
 use crate::protocol::wire::{Part, ProtocolError};
 
-/// What a frame grows by at first while it arrives: nothing is allocated for a length that a client only announces.
+/// The initial growth of a frame while it arrives: nothing is allocated for a length that a client only announces.
 const STEP: usize = 1 << 12;
 /// The most bytes of a request before a client has logged in.
 const BEFORE_LOGIN: usize = 64 << 10;
-/// How long a request may take to arrive: what has come of it takes memory.
+/// The time limit for a request to arrive: the received part takes memory.
 const ARRIVAL: Duration = Duration::from_secs(10);
 
 /// Serves a connection until it is closed, breaks the protocol, or is silent too long.

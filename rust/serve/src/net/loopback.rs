@@ -13,7 +13,7 @@ use crate::base::options::Options;
 use crate::net::steps::Steps;
 use crate::protocol::wire::Part;
 
-/// What a member waits for, at most: others that never come.
+/// The longest wait of a member: the others never come.
 const PATIENCE: Duration = Duration::from_millis(5);
 
 /// A connection without a socket.

@@ -1,7 +1,7 @@
-//! The connections that are open: so many in all, and so many of an address.
+//! The open connections: their number is limited, in all and per address.
 //!
-//! A connection that has asked nothing yet, or has not logged in, gives its place up to a new one when there is no other:
-//! thousands of silent ones lock nobody out.
+//! A connection that has sent no request yet, or has not logged in, gives up its place to a new one when there is no
+//! other: thousands of silent ones lock nobody out.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
@@ -22,7 +22,7 @@ pub(super) struct OpenConnections {
 
 #[derive(Default)]
 struct All {
-    /// Those that have a place, each with what tells it that it has to give it up.
+    /// The connections that have a place, each with the signal to give it up.
     places: HashMap<u64, Arc<Notify>>,
     of_address: HashMap<IpAddr, usize>,
     /// Connections that have not logged in, nor had an answer, the oldest first.

@@ -13,14 +13,14 @@ use tokio::time::timeout;
 use crate::net::socket::Socket;
 use crate::protocol::wire::FileRange;
 
-/// What one call sends at most, so that a fast client does not keep a thread from the others.
+/// The most bytes that one call sends, so that a fast client does not keep a thread from the others.
 const AT_ONCE: u64 = 1 << 20;
 
-/// A copy goes through so many bytes of memory for each connection.
+/// The bytes of memory that a copy needs for each connection.
 const COPIED: usize = 16 << 10;
-/// So many threads wait for a disk at once. They must not be those that serve all clients.
+/// The most threads that wait for a disk at once. They must not be those that serve all clients.
 static COLD: Semaphore = Semaphore::const_new(8);
-/// How long a client may take nothing.
+/// The time for which a client may take nothing.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Sends a part of a file.
@@ -48,12 +48,12 @@ pub(super) async fn send_file(socket: &mut Socket, range: &FileRange) -> io::Res
     Ok(())
 }
 
-/// Reads what comes next of a file on a thread that may wait for a disk, if it is not in the page cache. Returns where
-/// that ends.
+/// Reads the next part of a file on a thread that may wait for a disk, if it is not in the page cache. Returns the end
+/// of that part.
 ///
-/// This has no limit of time: a slow disk is no fault of the client. What cannot be read, the sender notices. Both ends
-/// are looked at, as what was read last and what is read ahead are at the ends; a hole between them is rare, and only
-/// makes others wait.
+/// This has no time limit: a slow disk is no fault of the client. The sender notices what cannot be read. Only both
+/// ends are checked, since the bytes read last and the bytes read ahead are at the ends. A hole between them is rare,
+/// and only makes others wait.
 async fn fill_page_cache(range: &FileRange, position: u64) -> u64 {
     let end = (range.position + range.length).min(position + AT_ONCE);
     if is_cached(&range.file, position) && is_cached(&range.file, end - 1) {
@@ -77,7 +77,7 @@ async fn fill_page_cache(range: &FileRange, position: u64) -> u64 {
     end
 }
 
-/// Whether a byte of a file is there without waiting for a disk. Where the system does not tell: yes.
+/// Returns true if a byte of a file can be read without waiting for a disk, or if the system does not report it.
 #[cfg(target_os = "linux")]
 fn is_cached(file: &File, position: u64) -> bool {
     use rustix::io::{Errno, ReadWriteFlags, preadv2};

@@ -23,7 +23,7 @@ use crate::net::open::OpenConnections;
 use crate::net::socket;
 use crate::net::steps::Steps;
 
-/// How often groups are looked at for silent members.
+/// The interval between two searches for silent members of groups.
 const TICK: Duration = Duration::from_millis(100);
 /// Connections that wait to be accepted. A system drops more of them, and a client asks again after a second: with the
 /// 128 of the standard library, some hundred connections at once made everybody wait.
@@ -80,7 +80,7 @@ impl Server {
         self.address
     }
 
-    /// What it has done so far; nothing after it was stopped.
+    /// Returns the server's counts so far; empty after it was stopped.
     pub fn counts(&self) -> Vec<Count> {
         let Some(steps) = &self.steps else {
             return Vec::new();

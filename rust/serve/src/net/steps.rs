@@ -16,7 +16,7 @@ use crate::protocol::wire::{ProtocolError, Reply};
 /// The threads for fetches, as many for groups, and as many for other requests, that work at once.
 const READERS: usize = 8;
 
-/// What takes the steps of all answers.
+/// The executor of the steps of all answers.
 pub(super) struct Steps {
     pub(super) shared: Arc<Shared>,
     fetches: Semaphore,
@@ -36,7 +36,7 @@ impl Steps {
 
     /// Returns the reply to a frame without its length; None: the client wants none.
     ///
-    /// `share` holds the memory of the frame, and grows with what is made of it.
+    /// `share` holds the memory of the frame, and grows as the frame is decoded and answered.
     pub(super) async fn answer(
         &self,
         peer: &Arc<Peer>,

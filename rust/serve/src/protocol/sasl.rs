@@ -89,7 +89,7 @@ impl Authenticating {
     }
 }
 
-/// What is kept of a password. The salt is new at each start.
+/// The stored form of a password. The salt is new at each start.
 struct Secret {
     salt: [u8; 16],
     sha256: Keys,

@@ -21,7 +21,7 @@ pub(crate) struct Request {
     pub(crate) client_id: StrBytes,
     /// The body as it was sent.
     pub(crate) body: Bytes,
-    /// How many elements its lists have.
+    /// The number of elements of its lists.
     pub(crate) elements: usize,
 }
 
@@ -112,7 +112,7 @@ impl Request {
         }
     }
 
-    /// Says what is wrong with the request.
+    /// Returns the error for a malformed request.
     pub(crate) fn error(&self, error: &dyn fmt::Display) -> ProtocolError {
         ProtocolError::Bytes(format!("{:?} version {}: {error}", self.api, self.version))
     }
@@ -139,7 +139,7 @@ pub(crate) fn encode<T: Encodable>(
         .map_err(|error| ProtocolError::Bytes(format!("a reply cannot be encoded: {error}")))
 }
 
-/// Writes a text behind a compact length.
+/// Writes a text after a compact length.
 pub(crate) fn put_text(into: &mut impl BufMut, text: &str) {
     put_varint(into, text.len() + 1);
     into.put_slice(text.as_bytes());
@@ -212,7 +212,7 @@ impl Reply {
         }
     }
 
-    /// The bytes behind the last part of a file.
+    /// Returns the bytes after the last part of a file.
     pub(crate) fn buffer(&mut self) -> &mut BytesMut {
         &mut self.last
     }

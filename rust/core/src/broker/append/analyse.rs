@@ -9,7 +9,7 @@ use crate::format::batch::Header;
 use crate::format::compression::Compression;
 use crate::format::walk::NextBatch;
 
-/// What the headers of a request's batches tell.
+/// The facts from the headers of a request's batches.
 pub(super) struct Analysis {
     pub(super) size: usize,
     pub(super) source: Compression,

@@ -50,7 +50,7 @@ pub struct ActiveSegment {
 pub struct SegmentWrite {
     /// Base offset of the segment.
     pub base_offset: i64,
-    /// Whether a roll comes first: close the previous segment and create this one's files. Files that already have
+    /// True if a roll comes first: close the previous segment and create this one's files. Files that already have
     /// these names are stale or empty.
     pub is_new: bool,
     /// At a roll: the producer snapshot to write, named by `base_offset`; None if it exists.
@@ -72,7 +72,7 @@ pub struct SegmentWrite {
 pub struct Effects {
     /// The writes to segments.
     pub writes: Vec<SegmentWrite>,
-    /// Whether the leader epochs have changed.
+    /// True if the leader epochs have changed.
     pub has_new_epochs: bool,
     /// Bytes that are still to come. Memory is reserved for them at once.
     pub(super) expected: usize,
@@ -107,7 +107,7 @@ pub struct AppendRequest {
     pub leader_epoch: i32,
     /// The broker's clock, ms.
     pub now: i64,
-    /// Whether our own encoder made the batches: their headers describe their records correctly.
+    /// True if our own encoder made the batches: their headers describe their records correctly.
     pub is_encoded_here: bool,
     /// The version of a coordinator's markers (`transaction.version`), which no batch stores.
     pub transaction_version: i8,
@@ -117,7 +117,7 @@ pub struct AppendRequest {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AppendInfo {
     /// Offset of its first record. -1 if there was no batch, and for given offsets in magic 0 and 1, whose headers do
-    /// not tell it.
+    /// not contain it.
     pub first_offset: i64,
     /// Offset of its last record; -1 if there was no batch.
     pub last_offset: i64,
@@ -125,7 +125,7 @@ pub struct AppendInfo {
     pub log_append_time: i64,
     /// The largest timestamp of its records.
     pub max_timestamp: i64,
-    /// Whether it was stored before. Then these are the stored offsets, and nothing changed.
+    /// True if it was stored before. Then these are the stored offsets, and nothing changed.
     pub is_duplicate: bool,
 }
 

@@ -5,7 +5,7 @@ use crate::base::error::Error;
 use crate::broker::validate::not_in_place;
 use crate::format::walk::{self, NextBatch};
 
-/// What a request holds of its batches.
+/// The part of its batches that a request holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BatchForm {
     Whole,

@@ -1,4 +1,4 @@
-//! Rolling: when a new segment begins, and what is written at the end of the old one.
+//! Rolling: the conditions for a new segment, and the last writes to the old one.
 
 use super::{ActiveSegment, Analysis, Effects, LogAppender, LogConfig, SegmentWrite};
 use crate::broker::index_builder::{

@@ -75,7 +75,7 @@ impl LogAppender {
         })
     }
 
-    /// The first offset that is undecided for consumers that read committed; None if there is none.
+    /// Returns the first offset that is undecided for consumers that read committed; None if every offset is decided.
     pub fn first_unstable_offset(&self) -> Option<i64> {
         let first = self.producers.first_unstable_offset()?;
         Some(if first < self.log_start_offset {

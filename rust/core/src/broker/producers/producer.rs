@@ -9,7 +9,7 @@ use crate::format::control::{self, ControlType};
 use crate::format::record;
 use crate::format::snapshot::ProducerState;
 
-/// What is remembered of a batch.
+/// The metadata that are kept of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct BatchMetadata {
     pub(super) last_sequence: i32,

@@ -13,7 +13,7 @@ use crate::format::record;
 /// The most listed record errors. Further ones are only counted.
 const MAX_LISTED: usize = 1 << 16;
 
-/// What the checks find.
+/// The results of the checks.
 pub(super) struct RecordChecks<'r> {
     rules: &'r ValidationRules,
     pub(super) context: AppendContext,
@@ -22,9 +22,9 @@ pub(super) struct RecordChecks<'r> {
     /// Largest timestamp of all batches, then of the last batch.
     pub(super) max_timestamp: i64,
     pub(super) max_batch_timestamp: i64,
-    /// Whether the records' offsets are 0, 1, 2 and so on.
+    /// True if the records' offsets are 0, 1, 2 and so on.
     pub(super) is_in_order: bool,
-    /// Of the current batch: the refused records, their number, and whether a timestamp is among the reasons.
+    /// The refused records of the current batch, their number, and whether a timestamp is among the reasons.
     refused: Vec<(i32, String)>,
     refused_count: u64,
     is_timestamp: bool,
@@ -45,8 +45,8 @@ impl<'r> RecordChecks<'r> {
         }
     }
 
-    /// Accepts a batch of our own encoder by its header. False if the rules ask for more than the header tells, or may
-    /// refuse a record.
+    /// Accepts a batch of our own encoder by its header. Returns false if the rules need more than the header holds, or
+    /// may refuse a record.
     pub(super) fn accepts_header(&mut self, header: &Header) -> bool {
         let rules = self.rules;
         let is_stamped_here = rules.timestamp_type == TimestampType::LogAppendTime;

@@ -41,7 +41,7 @@ impl Header {
         (self.timestamp_type() == TimestampType::LogAppendTime).then_some(self.max_timestamp)
     }
 
-    /// Whether the batch is part of a transaction.
+    /// Returns true if the batch is part of a transaction.
     pub fn is_transactional(&self) -> bool {
         self.magic == 2 && self.attributes & TRANSACTIONAL != 0
     }
@@ -52,7 +52,7 @@ impl Header {
         self.attributes &= !TRANSACTIONAL;
     }
 
-    /// Whether the batch holds control records, which consumers never see.
+    /// Returns true if the batch holds control records, which consumers never see.
     pub fn is_control(&self) -> bool {
         self.magic == 2 && self.attributes & CONTROL != 0
     }

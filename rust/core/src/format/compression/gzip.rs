@@ -69,12 +69,12 @@ impl Gzip {
         }
     }
 
-    /// Decodes one member's deflate stream, verifies its trailer, and returns the bytes behind it.
+    /// Decodes one member's deflate stream, verifies its trailer, and returns the bytes after it.
     fn deflated<'a>(&mut self, mut data: &'a [u8], out: &mut OutputBuffer) -> Result<&'a [u8]> {
         let decoder = self.streaming.get_or_insert_with(|| Decompress::new(false));
         decoder.reset(false);
         loop {
-            // At the cap the stream may still end. One more byte tells.
+            // At the cap the stream may still end. One more byte shows it.
             let within_cap = out.reserve(1);
             let mut beyond = [0];
             let room = if within_cap.is_ok() {
@@ -122,8 +122,8 @@ impl Gzip {
     }
 }
 
-/// Whether another member may follow the first one, which decoded to `size` bytes: a header's magic directly behind a
-/// matching trailer. False positives only cost time, as the slower decoder then decides.
+/// Returns true if another member may follow the first one, which decoded to `size` bytes: a header's magic directly
+/// after a matching trailer. False positives only cost time, as the slower decoder then decides.
 fn has_second_member(data: &[u8], size: usize) -> bool {
     let isize = (size as u32).to_le_bytes();
     let Some((_, later)) = data.split_at_checked(MIN_MEMBER - isize.len()) else {
@@ -136,7 +136,7 @@ fn has_second_member(data: &[u8], size: usize) -> bool {
     })
 }
 
-/// Returns the bytes behind a member's header.
+/// Returns the bytes after a member's header.
 fn after_header(data: &[u8]) -> Result<&[u8]> {
     let cut = || Error::corrupt("gzip: data ends inside a member's header");
     let (fixed, mut rest) = data.split_first_chunk::<10>().ok_or_else(cut)?;

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! All integers are little-endian, and blocks are independent. The content checksum must be present but is not verified.
-//! Bytes behind the frame are ignored. The end mark is required: without it, a cut payload would look whole.
+//! Bytes after the frame are ignored. The end mark is required: without it, a cut payload would look whole.
 
 use lz4::block::{CompressionMode, compress_bound, compress_to_buffer, decompress_to_buffer};
 use twox_hash::XxHash32;
@@ -140,7 +140,7 @@ pub(super) fn decode(
     Ok(())
 }
 
-/// Parses the header; returns it and the bytes behind it.
+/// Parses the header; returns it and the bytes after it.
 fn header(data: &[u8], ignore_checksum: bool) -> Result<(Frame, &[u8])> {
     let (fixed, _) = data
         .split_first_chunk::<6>()
@@ -180,7 +180,7 @@ fn compressed(block: &[u8], max_block: usize, out: &mut OutputBuffer) -> Result<
     out.reserve(allowed)?;
     let mut decoded = decode_block(block, out.spare().get_mut(..allowed).unwrap_or_default());
     if decoded.is_err() && allowed < most {
-        // Either the cap is reached, or the cap is exact and LZ4 needs spare bytes behind a match. Kafka's buffer holds
+        // Either the cap is reached, or the cap is exact and LZ4 needs spare bytes after a match. Kafka's buffer holds
         // any block.
         let mut whole = vec![0; most];
         decoded = decode_block(block, &mut whole);

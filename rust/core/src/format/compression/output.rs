@@ -53,7 +53,7 @@ impl OutputBuffer {
         self.max - self.filled
     }
 
-    /// The memory behind the filled bytes.
+    /// Returns the memory after the filled bytes.
     pub(super) fn spare(&mut self) -> &mut [u8] {
         self.bytes.get_mut(self.filled..).unwrap_or_default()
     }

@@ -77,8 +77,7 @@ impl Zstd {
     }
 }
 
-/// Moves `rest` behind its first frame. Returns None for a skippable frame, else the declared content size, if there is
-/// one.
+/// Moves `rest` past its first frame. Returns None for a skippable frame, else the declared content size, if any.
 fn skip_frame(rest: &mut &[u8]) -> Result<Option<Option<u64>>> {
     let magic = little_endian(rest, 4)? as u32;
     if magic & 0xffff_fff0 == SKIPPABLE {

@@ -15,7 +15,7 @@ pub(crate) struct Outline<'a> {
     pub(crate) headers: usize,
 }
 
-/// Returns the outline of the record at `at`, which moves behind it. All of the record is checked, as by [`parse`].
+/// Returns the outline of the record at `at`, and moves `at` past it. All of the record is checked, as by [`parse`].
 #[inline]
 pub(crate) fn outline<'a>(payload: &'a [u8], at: &mut usize) -> Result<Outline<'a>> {
     if let Some((outline, end)) = plain_outline(payload, *at) {

@@ -37,13 +37,13 @@ pub(super) struct PartialBatch {
     pub(super) header: Header,
     /// Bytes of the decompressed payload.
     pub(super) payload_length: usize,
-    /// Where this part starts.
+    /// The start of this part.
     pub(super) start: Cursor,
-    /// Where this part ends.
+    /// The end of this part.
     pub(super) end: Cursor,
-    /// Where the parts after this one end, the last one first.
+    /// The ends of the parts after this one, the last one first.
     later_ends: Vec<Cursor>,
-    /// What to add to the offsets of a wrapper's messages.
+    /// The number to add to the offsets of a wrapper's messages.
     pub(super) offset_shift: i64,
 }
 
@@ -127,12 +127,12 @@ impl PartialBatch {
         self.end.position - self.start.position
     }
 
-    /// Whether no part follows this one.
+    /// Returns true if no part follows this one.
     pub(super) fn is_last(&self) -> bool {
         self.later_ends.is_empty()
     }
 
-    /// Whether the batch has several parts: then its records have been checked.
+    /// Returns true if the batch has several parts: then its records have been checked.
     pub(super) fn is_divided(&self) -> bool {
         self.start.record > 0 || !self.is_last()
     }

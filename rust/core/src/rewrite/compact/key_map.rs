@@ -85,7 +85,7 @@ impl Table {
             .find(|slot| slot[2] == 0 || slot[..2] == *hash)
     }
 
-    /// Whether more than four in five slots would be used: then searches become long.
+    /// Returns true if more than four in five slots would be used: then searches become long.
     fn is_full(&self) -> bool {
         (self.used + 1) * 5 > self.slots.len() * 4
     }

@@ -13,12 +13,12 @@ use crate::format::record;
 /// Keys that are passed on at once. A hostile batch may hold far more.
 const MAX_KEYS: usize = 1 << 16;
 
-/// A batch whose records are to be hashed.
+/// A batch whose records must be hashed.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct BatchTask {
     /// Its header.
     pub(super) header: Header,
-    /// Where it begins in the bytes that were fed.
+    /// Its position in the bytes that were fed.
     pub(super) at: usize,
     pub(super) fate: BatchFate,
 }
@@ -35,7 +35,7 @@ impl BatchTask {
     }
 }
 
-/// What is to be done with a batch's records.
+/// The treatment of a batch's records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BatchFate {
     /// They belong to an aborted transaction and are dropped.
@@ -71,7 +71,7 @@ pub(super) struct HashingOptions {
     /// If `is_dirty`, records from here on; else records below.
     pub(super) first_dirty_offset: i64,
     pub(super) is_dirty: bool,
-    /// Whether tombstones of magic 0 and 1, which have no delete horizon, stay.
+    /// True if tombstones of magic 0 and 1, which have no delete horizon, stay.
     pub(super) keeps_legacy_tombstones: bool,
     /// The clock, ms.
     pub(super) now: i64,

@@ -28,7 +28,7 @@ pub struct LastRecord {
     pub producer_epoch: i16,
 }
 
-/// What a rewrite needs besides the verdicts.
+/// The options of a rewrite, besides the verdicts.
 #[derive(Debug, Clone, Default)]
 pub struct RewriteOptions {
     /// The batch that ends here stays, even without records.
@@ -39,7 +39,7 @@ pub struct RewriteOptions {
     pub producers: HashMap<i64, LastRecord>,
     /// The cap on the decompressed size of one batch.
     pub max_batch_bytes: usize,
-    /// How many threads filter batches.
+    /// The number of threads that filter batches.
     pub threads: usize,
 }
 
@@ -53,11 +53,11 @@ struct RewriteVerdicts {
     stamp: Vec<u8>,
 }
 
-/// A batch of which at least the header may stay.
+/// A batch that stays, or at least its header.
 #[derive(Debug, Clone, Copy)]
 struct KeptBatch {
     header: Header,
-    /// Where it begins in the bytes that were fed.
+    /// Its position in the bytes that were fed.
     at: usize,
     /// Number of its first record in the segment.
     first: u64,
@@ -71,7 +71,7 @@ struct KeptBatch {
 #[derive(Default)]
 struct FilteredPart {
     bytes: Vec<u8>,
-    /// Where each batch ends in `bytes`.
+    /// The ends of the batches in `bytes`.
     ends: Vec<usize>,
     failed: Option<Error>,
 }
@@ -127,7 +127,8 @@ impl CompactionRewrite {
         self.rewriter.needed
     }
 
-    /// Whether the new segment is full while batches wait: continue with another one, which is based where this one ends.
+    /// Returns true if the new segment is full while batches wait: continue with another one, which is based where this
+    /// one ends.
     pub fn is_full(&self) -> bool {
         self.rewriter.is_full
     }
@@ -161,7 +162,7 @@ impl CompactionRewrite {
         Ok(consumed)
     }
 
-    /// Counts the records of the whole batches, and returns those batches of which something may stay.
+    /// Counts the records of the whole batches, and returns the batches that may stay in part or whole.
     fn walk(&mut self, data: &[u8], position: u64) -> Result<(usize, Vec<KeptBatch>)> {
         let mut batches = Vec::new();
         let (consumed, needed) = walk::for_each(data, position, |header, entry| {
@@ -290,7 +291,7 @@ impl RewriteVerdicts {
 }
 
 impl RewriteOptions {
-    /// Whether the batch stays even if none of its records does.
+    /// Returns true if the batch stays even if none of its records does.
     fn is_retained(&self, header: &Header) -> bool {
         let is_last_of_producer = header.producer_id >= 0
             && self.producers.get(&header.producer_id).is_some_and(|last| {

@@ -39,7 +39,7 @@ const MAX_WAITING_RECORDS: u64 = 1 << 20;
 pub struct ScanOptions {
     /// Transactions that were aborted below it are not followed (`UnifiedLog.collectAbortedTransactions`).
     pub log_start_offset: i64,
-    /// Where the dirty part begins.
+    /// The start of the dirty part.
     pub first_dirty_offset: i64,
     /// The clock, ms: tombstones and markers with a delete horizon up to now are dropped.
     pub now: i64,
@@ -51,11 +51,11 @@ pub struct ScanOptions {
     pub max_bytes: usize,
     /// The cap on the decompressed size of one batch.
     pub max_batch_bytes: usize,
-    /// How many threads decompress and hash.
+    /// The number of threads that decompress and hash.
     pub threads: usize,
 }
 
-/// What a segment is scanned for.
+/// The purpose of scanning a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
     /// For its transactions only: the clean segments, before the dirty ones.
@@ -107,7 +107,7 @@ pub struct CompactionScan {
     hasher: KeyHasher,
     /// One for each thread; none for a single thread.
     workers: Vec<KeyHasher>,
-    /// What the workers hashed in the last call: not in the map yet.
+    /// The batches that the workers hashed in the last call: not in the map yet.
     waiting: Vec<HashedBatches>,
     decided: ScanState,
     txnindex: (TransactionIndexEnd, Vec<u8>),
@@ -115,7 +115,7 @@ pub struct CompactionScan {
     pub needed: usize,
 }
 
-/// What is decided so far.
+/// The decisions so far.
 #[derive(Debug)]
 struct ScanState {
     map: KeyMap,
@@ -201,7 +201,7 @@ impl CompactionScan {
         consumed
     }
 
-    /// Follows the transactions. Returns the batches whose records are to be hashed, and the bytes of all, or the error
+    /// Follows the transactions. Returns the batches whose records must be hashed, and the bytes of all, or the error
     /// of the batch after them.
     fn walk(&mut self, data: &[u8], position: u64) -> (Vec<BatchTask>, Result<usize>) {
         let mut tasks = Vec::new();
@@ -359,7 +359,7 @@ impl CompactionScan {
 }
 
 impl ScanState {
-    /// Takes over what was hashed, in the order of the batches.
+    /// Takes over the hashed batches, in their order.
     fn take(&mut self, hashed: &[HashedBatches]) {
         let is_clean = self.phase == Phase::Clean;
         if !is_clean {

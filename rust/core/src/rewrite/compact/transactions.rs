@@ -17,14 +17,14 @@ pub(crate) struct CleanedTransactions {
     upcoming: BinaryHeap<Reverse<(i64, i64, i64, i64)>>,
     /// By producer: the aborted transaction that has begun, and whether a batch of it was found.
     aborted: HashMap<i64, (AbortedTxn, bool)>,
-    /// Producers of which a batch was found after their last COMMIT.
+    /// Producers that have a batch after their last COMMIT.
     committed: HashSet<i64>,
 }
 
-/// What a control batch means for the transaction that it ends.
+/// The effect of a control batch on the transaction that it ends.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct MarkerVerdict {
-    /// Whether no batch of the transaction is left: the marker may be dropped.
+    /// True if no batch of the transaction is left: the marker may be dropped.
     pub(crate) is_discardable: bool,
     /// The entry for the transaction index of the new segment.
     pub(crate) aborted: Option<AbortedTxn>,

@@ -1,4 +1,4 @@
-//! The options of a conversion, and the counts of what it did.
+//! The options of a conversion, and the counts of its changes.
 
 use std::ops::AddAssign;
 
@@ -6,7 +6,7 @@ use crate::base::error::{Error, Result};
 use crate::format::batch::BATCH_OVERHEAD;
 use crate::format::compression::{Codec, Compression};
 
-/// What batches are converted to.
+/// The target form of batches.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Conversion {
     /// 0, 1 or 2; None keeps each batch's.
@@ -15,8 +15,8 @@ pub struct Conversion {
     pub codec: Option<Codec>,
     /// Also compress batches anew that have the codec: their level is unknown.
     pub recompress: bool,
-    /// Join neighbouring batches up to this many uncompressed bytes, if nobody can tell. None: only single messages are
-    /// joined.
+    /// Join neighbouring batches up to this many uncompressed bytes, if no reader can notice it. None: only single
+    /// messages are joined.
     pub batch_size: Option<usize>,
     /// Join only below this offset: the log of another replica may end between batches above it.
     pub join_below: Option<i64>,
@@ -84,7 +84,7 @@ counts! {
         batches,
         /// Entries among them that changed.
         changed,
-        /// Entries that were not joined, because another replica may end behind them.
+        /// Entries that were not joined, because another replica may end after them.
         apart,
         /// Records that lost their headers.
         headers,

@@ -28,7 +28,7 @@ pub(super) struct BatchGroup {
     bytes: usize,
 }
 
-/// What an entry adds to a batch.
+/// The contribution of one entry to a batch.
 struct GroupEntry {
     options: BatchOptions,
     last_offset: i64,

@@ -153,12 +153,12 @@ impl SegmentConverter {
         self.rewriter.needed
     }
 
-    /// Whether the new segment is full: continue with another one, which is based where this one ends.
+    /// Returns true if the new segment is full: continue with another one, which is based where this one ends.
     pub fn is_full(&self) -> bool {
         self.rewriter.is_full
     }
 
-    /// Counts what was done so far.
+    /// Returns the counts so far.
     pub fn converted(&self) -> Converted {
         let mut converted = self.converter.converted();
         converted += self.converted_by_workers;
