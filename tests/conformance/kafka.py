@@ -84,6 +84,8 @@ _COMPLAINTS = re.compile(
 # The metadata log is recovered each time, and a controller tells of each request that came before it was ready.
 _OF_OTHERS = re.compile(
     r"__cluster_metadata|INFO .*(QuorumController|ControllerServer|RaftManager)|ControllerApis.*CONTROLLER_REGISTRATION"
+    # A broker may assign replicas to its directories before the controller knows its epoch; it tries again.
+    r"|ControllerApis.*ASSIGN_REPLICAS_TO_DIRS|AssignmentsManager.*STALE_BROKER_EPOCH"
 )
 # The stack of what the line above tells.
 _STACK = re.compile(r"\s+at |\s+\.\.\. |Caused by: |[\w.$]+(Exception|Error)(: |$)")
