@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, SupportsIndex
 
 from brokerless.wording import option
@@ -40,48 +39,6 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> ValueError:
         return ValueError(f"unknown {kind} {name!r}: did you mean {folded[nearest[0]]!r}?")
     some = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
     return ValueError(f"unknown {kind} {name!r}: there is {some or 'none'}")
-
-
-def is_glob(name: str) -> bool:
-    """Return whether a topic's name is a glob: no topic has `*`, `?` or `[` in its name."""
-    return any(letter in name for letter in "*?[")
-
-
-def is_chosen(topic: str | None, names: Iterable[str]) -> bool:
-    """Return whether names or globs choose a topic. A glob chooses Kafka's internal topics only if it begins with `_`.
-
-    >>> is_chosen("orders-v2", ["orders-*"]), is_chosen("__consumer_offsets", ["*"])
-    (True, False)
-    """
-    return any(
-        topic == name
-        or (
-            topic is not None
-            and is_glob(name)
-            and fnmatchcase(topic, name)
-            and not (topic.startswith("__") and not name.startswith("_"))
-        )
-        for name in names
-    )
-
-
-def chosen_topics(names: Iterable[str], known: Iterable[str]) -> list[str]:
-    """Return the topics that names or globs choose, sorted.
-
-    Raises:
-        ValueError: a name or a glob chooses none.
-
-    >>> chosen_topics(["orders-*", "users"], ["orders-1", "orders-2", "users", "other"])
-    ['orders-1', 'orders-2', 'users']
-    """
-    topics = set(known)
-    chosen: set[str] = set()
-    for name in names:
-        found = {topic for topic in topics if is_chosen(topic, [name])}
-        if not found:
-            raise unknown("topic", name, topics)
-        chosen |= found
-    return sorted(chosen)
 
 
 def unknown_partition(partition: int, known: Iterable[int]) -> ValueError:

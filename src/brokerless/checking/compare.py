@@ -11,10 +11,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Self
 
 from brokerless import _native
-from brokerless.arguments import is_chosen
 from brokerless.checking.comparison import Comparison, Difference, Place
 from brokerless.errors import located
 from brokerless.io.runner import Threads
+from brokerless.layout.file_names import is_chosen
 from brokerless.log_dir.log_dirs import LogDirs
 
 if TYPE_CHECKING:

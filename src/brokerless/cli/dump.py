@@ -18,7 +18,7 @@ from brokerless.cli.options import as_json, bytes_option, existing_path, long_fr
 @as_json
 @click.option("--deep-iteration", is_flag=True, help="Show the records of each batch.")
 @click.option("--print-data-log", is_flag=True, help="Show keys and values too.")
-@click.option("--skip-record-metadata", is_flag=True, help="Of a record show only its key and value.")
+@click.option("--skip-record-metadata", is_flag=True, help="Show only the keys and values of records.")
 @click.option("--verify-index-only", is_flag=True, help="Check indexes without showing their entries.")
 @click.option("--index-sanity-check", is_flag=True, help="Check only what an index says of itself.")
 @click.option("--max-bytes", type=long_from(0), help="Read at most this many bytes of each .log.")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @click.option("--header", "headers", multiple=True, help="Records with this header, as NAME=VALUE. Repeatable.")
 @click.option("--blank", is_flag=True, help="Leave the records, with an empty value. Keys and headers stay.")
 @bytes_option("How keys, prefixes and header values are given.")
-@click.option("--local-only", is_flag=True, help="Of a tiered log, erase from local segments alone.")
+@click.option("--local-only", is_flag=True, help="Erase only in the local segments of a tiered log.")
 @click.option("--sole-replica", is_flag=True, help="No other broker has a replica: do not warn of it.")
 def erase(
     target: RewriteTarget,

@@ -97,7 +97,7 @@ def recover(
 
 
 def _forecasts(settings: dict[str, dict[str, Any]], topics: tuple[str, ...], *, err: bool) -> dict[str, Forecast]:
-    """Return the forecast for each directory. Print what a broker does where there is none."""
+    """Return the forecast for each directory. If one fails, print whether a broker would start."""
     from brokerless.errors import CorruptRecordError
     from brokerless.log_dir.recover import forecast
     from brokerless.log_dir.start_faults import OfflineError
@@ -125,7 +125,7 @@ def _print_forecast(found: Forecast, form: str) -> None:
 
 
 def _end(found: Forecast, paths: tuple[str, ...], *, force: bool, dry_run: bool) -> None:
-    """Say what comes next, and exit with 1 if a broker does not serve all."""
+    """Print the next command. Exit with 1 if a broker would not serve every log."""
     is_refused = bool(found.missing) and not force
     if dry_run and is_refused:
         terminal.say("recovery would be refused: put back what was removed or cut, or use --force", err=True)

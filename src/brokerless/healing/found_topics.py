@@ -20,13 +20,14 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from brokerless.arguments import chosen_topics, listed_few
+from brokerless.arguments import listed_few
 from brokerless.errors import CorruptRecordError
 from brokerless.healing.partition_counts import likely_count
 from brokerless.healing.replica_ranking import Replica, node_id_of, ranked
 from brokerless.io import storage
 from brokerless.io.remote import is_remote
 from brokerless.layout import checkpoints, commit_journal, file_names
+from brokerless.layout.file_names import chosen_topics
 from brokerless.layout.log_dir_files import LogDirFiles, hint_at_log_dirs, is_log_dir
 from brokerless.log.log import Log
 from brokerless.log_dir.copying import check_at_rest

@@ -16,9 +16,11 @@ from __future__ import annotations
 import os
 import re
 from collections import defaultdict
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, NamedTuple
 
 from brokerless import _native
+from brokerless.arguments import unknown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -178,6 +180,48 @@ def is_internal(topic: str | None) -> bool:
     (True, False)
     """
     return topic in _INTERNAL
+
+
+def is_glob(name: str) -> bool:
+    """Return whether a topic's name is a glob: no topic has `*`, `?` or `[` in its name."""
+    return any(letter in name for letter in "*?[")
+
+
+def is_chosen(topic: str | None, names: Iterable[str]) -> bool:
+    """Return whether names or globs choose a topic. A glob chooses Kafka's internal topics only if it begins with `_`.
+
+    >>> is_chosen("orders-v2", ["orders-*"]), is_chosen("__consumer_offsets", ["*"])
+    (True, False)
+    """
+    return any(
+        topic == name
+        or (
+            topic is not None
+            and is_glob(name)
+            and fnmatchcase(topic, name)
+            and (name.startswith("_") or not is_internal(topic))
+        )
+        for name in names
+    )
+
+
+def chosen_topics(names: Iterable[str], known: Iterable[str]) -> list[str]:
+    """Return the topics that names or globs choose, sorted.
+
+    Raises:
+        ValueError: a name or a glob chooses none.
+
+    >>> chosen_topics(["orders-*", "users"], ["orders-1", "orders-2", "users", "other"])
+    ['orders-1', 'orders-2', 'users']
+    """
+    topics = set(known)
+    chosen: set[str] = set()
+    for name in names:
+        found = {topic for topic in topics if is_chosen(topic, [name])}
+        if not found:
+            raise unknown("topic", name, topics)
+        chosen |= found
+    return sorted(chosen)
 
 
 def snapshot_offsets(names: Iterable[str]) -> list[int]:

@@ -7,9 +7,10 @@ from collections import Counter
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from brokerless.arguments import check_partition, check_several, chosen_topics, is_chosen, listed_few, unknown_partition
+from brokerless.arguments import check_partition, check_several, listed_few, unknown_partition
 from brokerless.io import storage
 from brokerless.layout import commit_journal, file_names
+from brokerless.layout.file_names import chosen_topics, is_chosen
 from brokerless.layout.log_dir_files import LogDirFiles, hint_at_log_dirs, partitions_in
 from brokerless.log.log import Log
 from brokerless.log.reader import Reader

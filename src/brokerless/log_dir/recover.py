@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from brokerless.arguments import chosen_topics, is_chosen, listed_few
+from brokerless.arguments import listed_few
 from brokerless.errors import CorruptRecordError, UnsupportedFormatError
 from brokerless.io import storage
 from brokerless.io.clock import now_ms
 from brokerless.layout import checkpoints, file_names
 from brokerless.layout.commit_journal import Journal
+from brokerless.layout.file_names import chosen_topics, is_chosen
 from brokerless.layout.lock import check_free
 from brokerless.layout.log_dir_files import LogDirFiles, hint_at_log_dirs
 from brokerless.layout.topic_config import TopicConfig

@@ -11,11 +11,12 @@ import contextlib
 import os
 from typing import TYPE_CHECKING, TypeVar
 
-from brokerless.arguments import check_partition, is_chosen, unknown, unknown_partition
+from brokerless.arguments import check_partition, unknown, unknown_partition
 from brokerless.errors import CorruptRecordError, located
 from brokerless.io import disk, storage
 from brokerless.io.clock import now_ms
 from brokerless.layout import checkpoints, file_names
+from brokerless.layout.file_names import is_chosen
 from brokerless.layout.replication import SOLE
 from brokerless.metadata.bootstrap import bootstrap, bootstrap_file, without_records
 from brokerless.metadata.topic_settings import Cluster

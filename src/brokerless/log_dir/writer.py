@@ -19,11 +19,12 @@ from typing import TYPE_CHECKING, Never, Self
 
 from brokerless import _native
 from brokerless.append.writer import LogWriter
-from brokerless.arguments import check_number, is_chosen
+from brokerless.arguments import check_number
 from brokerless.errors import CorruptRecordError, UnsupportedFormatError
 from brokerless.io import disk, interrupts, storage
 from brokerless.io.clock import now_ms
 from brokerless.layout import checkpoints, commit_journal, file_names
+from brokerless.layout.file_names import is_chosen
 from brokerless.layout.lock import Lock
 from brokerless.layout.log_dir_files import LogDirFiles, check_outside, hint_at_log_dirs
 from brokerless.layout.release import Release

@@ -14,12 +14,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from brokerless import _native
-from brokerless.arguments import check_several, chosen_topics
+from brokerless.arguments import check_several
 from brokerless.checking import check
 from brokerless.checking.codes import CODES
 from brokerless.checking.finding import SCHEMA as FINDINGS
 from brokerless.errors import BrokerlessError
 from brokerless.io.chunking import in_shares
+from brokerless.layout.file_names import chosen_topics
 from brokerless.log.log import Log
 from brokerless.log_dir.log_dirs import LogDirs
 from brokerless.metadata.schema import TIME, schema

@@ -7,9 +7,10 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from brokerless.arguments import check_partition, check_several, chosen_topics, is_chosen, unknown_partition
+from brokerless.arguments import check_partition, check_several, unknown_partition
 from brokerless.io import disk, storage
 from brokerless.layout import file_names
+from brokerless.layout.file_names import chosen_topics, is_chosen
 from brokerless.layout.log_dir_files import LogDirFiles, hint_at_log_dirs
 
 if TYPE_CHECKING:

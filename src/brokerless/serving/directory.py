@@ -11,11 +11,12 @@ import time
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from brokerless.arguments import check_number, is_chosen, to_ms
+from brokerless.arguments import check_number, to_ms
 from brokerless.errors import CorruptRecordError
 from brokerless.io import storage
 from brokerless.io.remote import is_remote
 from brokerless.layout import checkpoints, commit_journal, file_names
+from brokerless.layout.file_names import is_chosen
 from brokerless.layout.log_dir_files import LogDirFiles
 from brokerless.log.aborted_transactions import first_unstable_offset, fitting, transactions
 from brokerless.log.log import Log

@@ -8,8 +8,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from brokerless import _native
-from brokerless.arguments import check_several, is_chosen, to_ms
+from brokerless.arguments import check_several, to_ms
 from brokerless.errors import BrokerlessError, UnsupportedFormatError
+from brokerless.layout.file_names import is_chosen
 from brokerless.log.end_offsets import end_offsets
 from brokerless.log_dir.log_dirs import LogDirs, sorted_replicas
 from brokerless.metadata.schema import TIME, schema

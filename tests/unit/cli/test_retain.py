@@ -143,6 +143,19 @@ def test_truncations_that_are_refused(data, run, options, message):
     assert offsets(data) == {"t-0": [0, 1, 2], "t-1": [0, 1, 2]}
 
 
+def test_a_truncation_in_place_is_for_the_sole_replica(data, run):
+    """Below the high watermark, followers would have more records than their leader."""
+    # Then nothing says that no other broker has a replica.
+    (data / "bootstrap.checkpoint").unlink()
+    cut = ["truncate", data, "--topic", "t", "--partition", 0, "--offset", 2, "--in-place"]
+    refused = run(*cut)
+    assert (refused.code, refused.out) == (2, "")
+    assert "--sole-replica" in refused.err
+    assert offsets(data) == {"t-0": [0, 1, 2], "t-1": [0, 1, 2]}
+    assert run(*cut, "--sole-replica").code == 0
+    assert offsets(data) == {"t-0": [0, 1], "t-1": [0, 1, 2]}
+
+
 def test_nothing_that_was_not_named(data, run):
     result = run("retain", data, "--retention-bytes", 0, "--in-place")
     assert (result.code, result.err.count("no topic named")) == (2, 1)

@@ -5,7 +5,7 @@ import re
 import pytest
 
 import brokerless as bl
-from brokerless.arguments import chosen_topics, is_chosen
+from brokerless.layout.file_names import chosen_topics, is_chosen
 
 
 @pytest.fixture
@@ -31,6 +31,8 @@ def data(tmp_path):
         ("__consumer_offsets", ["*"], False),
         ("__consumer_offsets", ["__*"], True),
         ("_mine", ["*"], True),
+        # No topic of Kafka's own: nobody may miss it.
+        ("__mine", ["*"], True),
         (None, ["*"], False),
     ],
 )

@@ -6,8 +6,9 @@ import json
 import os
 from typing import TYPE_CHECKING
 
-from brokerless.arguments import check_several, chosen_topics, is_glob
+from brokerless.arguments import check_several
 from brokerless.io import storage
+from brokerless.layout.file_names import chosen_topics, is_glob
 from brokerless.log_dir.log_dirs import LogDirs
 
 if TYPE_CHECKING:

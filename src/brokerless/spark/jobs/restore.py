@@ -18,11 +18,11 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from brokerless import _native
-from brokerless.arguments import check_several, chosen_topics, unknown
+from brokerless.arguments import check_several, unknown
 from brokerless.errors import LogInUseError
 from brokerless.io import disk, storage
 from brokerless.io.chunking import in_shares
-from brokerless.layout.file_names import check_writable_topic
+from brokerless.layout.file_names import check_writable_topic, chosen_topics
 from brokerless.layout.log_dir_files import LogDirFiles
 from brokerless.layout.topic_config import TOPIC, TopicConfig
 from brokerless.log_dir.log_dirs import LogDirs
