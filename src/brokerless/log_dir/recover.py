@@ -167,7 +167,8 @@ class Forecast:
         if self.ends_early:
             offsets = sum(one.offset - one.end_offset for one in self.ends_early)
             damage += f"; up to {offsets} may be missing already"
-        return f"{self.lost_records} records lost{damage}; {self.changes} changes; a broker {self._start}"
+        changes = f"{self.changes} change{'s'[: self.changes != 1]}"
+        return f"{self.lost_records} records lost{damage}; {changes}; a broker {self._start}"
 
     @property
     def _start(self) -> str:
