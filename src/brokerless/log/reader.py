@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Self
 
@@ -74,12 +75,11 @@ class Reader:
         for column in self._columns:
             if column not in _native.ROW_COLUMNS:
                 raise unknown("column", column, _native.ROW_COLUMNS)
-        self._check_crcs = check_crcs
         self.schema = _native.row_schema(self._columns, spark=self._is_for_spark)
-        self.lost: list[Defect] = []
-        self.notes: list[str] = []
-        self.null_timestamps = 0
-        self._rows = self._read(splits) if limit is None else _first(limit, self._read(splits))
+        self._found = _Found()
+        self.lost, self.notes = self._found.lost, self._found.notes
+        rows = _rows(splits, self._columns, self._found, check_crcs=check_crcs, for_spark=self._is_for_spark)
+        self._rows = rows if limit is None else _first(limit, rows)
 
     def __repr__(self) -> str:
         lost = f", {len(self.lost)} ranges lost" if self.lost else ""
@@ -123,41 +123,57 @@ class Reader:
         stream: object = reader.__arrow_c_stream__(requested_schema)  # type: ignore[no-untyped-call]
         return stream
 
-    def _read(self, splits: Iterable[Split]) -> Generator[pa.RecordBatch, None, None]:
-        remaining = iter(splits)
-        while True:
-            # They may be planned as late as here.
-            with collected(forwards=True) as notes:
-                split = next(remaining, None)
-            self.notes += notes
-            if split is None:
-                return
-            before = self.null_timestamps
-            with contextlib.ExitStack() as closing:
-                closing.enter_context(located(split.path))
-                file, is_planned = (None, True) if split.is_absent else _open(split)
-                if file is not None:
-                    closing.enter_context(file)
-                reader = _native.SplitReader(
-                    split,
-                    file,
-                    self._columns,
-                    is_planned=is_planned,
-                    cut_short=partial(_cut_short, split),
-                    check_crcs=self._check_crcs,
-                    max_rows=_MAX_ROWS,
-                    spark=self._is_for_spark,
-                )
-                for part in reader:
-                    if isinstance(part, tuple):
-                        path, *lost = part
-                        self.lost.append(Defect(path or split.path, *lost))
-                        self.notes.append(str(self.lost[-1]))
-                        continue
-                    self.null_timestamps = before + reader.null_timestamps
-                    # The reader stops between Kafka batches only, and one may hold more records.
-                    for start in range(0, part.num_rows, _MAX_ROWS):
-                        yield part.slice(start, _MAX_ROWS)
+
+@dataclass
+class _Found:
+    """What a reader tells beside its rows.
+
+    The reader and its generator share it. A generator that held the reader would keep its file open and its buffers in
+    memory after a caller stops early, until Python collects cycles.
+    """
+
+    lost: list[Defect] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    null_timestamps: int = 0
+
+
+def _rows(
+    splits: Iterable[Split], columns: Sequence[str], found: _Found, *, check_crcs: bool, for_spark: bool
+) -> Generator[pa.RecordBatch, None, None]:
+    remaining = iter(splits)
+    while True:
+        # They may be planned as late as here.
+        with collected(forwards=True) as notes:
+            split = next(remaining, None)
+        found.notes += notes
+        if split is None:
+            return
+        before = found.null_timestamps
+        with contextlib.ExitStack() as closing:
+            closing.enter_context(located(split.path))
+            file, is_planned = (None, True) if split.is_absent else _open(split)
+            if file is not None:
+                closing.enter_context(file)
+            reader = _native.SplitReader(
+                split,
+                file,
+                columns,
+                is_planned=is_planned,
+                cut_short=partial(_cut_short, split),
+                check_crcs=check_crcs,
+                max_rows=_MAX_ROWS,
+                spark=for_spark,
+            )
+            for part in reader:
+                if isinstance(part, tuple):
+                    path, *lost = part
+                    found.lost.append(Defect(path or split.path, *lost))
+                    found.notes.append(str(found.lost[-1]))
+                    continue
+                found.null_timestamps = before + reader.null_timestamps
+                # The reader stops between Kafka batches only, and one may hold more records.
+                for start in range(0, part.num_rows, _MAX_ROWS):
+                    yield part.slice(start, _MAX_ROWS)
 
 
 def _cut_short(split: Split, next_offset: int) -> Defect | None:
@@ -170,13 +186,14 @@ def _cut_short(split: Split, next_offset: int) -> Defect | None:
 
 
 class SparkReader(Reader):
-    """A `Reader` of rows in Spark's types: timestamps in us, and null for no headers.
-
-    Attributes:
-        null_timestamps: the number of timestamps so far that are null because they are outside Spark's range.
-    """
+    """A `Reader` of rows in Spark's types: timestamps in us, and null for no headers."""
 
     _is_for_spark = True
+
+    @property
+    def null_timestamps(self) -> int:
+        """The number of timestamps so far that are null because they are outside Spark's range."""
+        return self._found.null_timestamps
 
 
 def _first(limit: int, rows: Generator[pa.RecordBatch, None, None]) -> Generator[pa.RecordBatch, None, None]:

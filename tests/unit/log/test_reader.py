@@ -1,6 +1,8 @@
 """What damage and tails do to a read."""
 
+import gc
 import itertools
+import os
 
 import pytest
 
@@ -254,6 +256,26 @@ def test_a_batch_of_many_records_comes_in_slices(tmp_path):
     chunks = list(log.read(columns=["offset"]))
     assert [rows.num_rows for rows in chunks] == [65536, 65536, 150_000 - 2 * 65536]
     assert offsets(chunks) == list(range(150_000))
+
+
+@pytest.mark.parametrize("limit", [None, 50])
+def test_a_read_that_is_given_up_closes_its_file_at_once(directory, limit):
+    """It stayed open, and kept a batch of 50 MB in memory, until Python collected cycles."""
+
+    def held():
+        links = [f"/proc/self/fd/{name}" for name in os.listdir("/proc/self/fd")]
+        return [os.readlink(link) for link in links if os.path.islink(link)].count(str(log_file(directory, 0)))
+
+    gc.collect()
+    gc.disable()
+    try:
+        rows = bl.Log(directory).read(limit=limit)
+        next(rows)
+        assert held() == 1
+        del rows
+        assert held() == 0
+    finally:
+        gc.enable()
 
 
 def test_the_next_offset_is_the_batchs_and_not_its_last_records(tmp_path):
