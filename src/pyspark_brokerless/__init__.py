@@ -1,4 +1,4 @@
-"""Where Spark finds `format("brokerless")` by itself: it looks for a DefaultSource in each top-level `pyspark_*`."""
+"""The package in which Spark finds `format("brokerless")`: it looks for a DefaultSource in each `pyspark_*`."""
 
 from brokerless.spark.data_source import BrokerlessSource as DefaultSource
 

@@ -263,7 +263,7 @@ def test_batches_out_of_order_are_an_error_or_skipped(cases, topic):
     """A consumer passes over what is behind its position without a word; so no row comes twice."""
     case = cases[topic]
     rows, error, _ = case.read()
-    assert "where the segment goes on" in error
+    assert "where the segment continues" in error
     assert rows == sorted(set(rows))
     skipped, error, lost = case.read(on_corrupt="skip")
     assert error is None

@@ -100,7 +100,7 @@ def test_lost_offsets_are_said(golden):
 
 def test_offsets_out_of_range_are_said_when_they_are_no_error(golden):
     options = {"startingOffsets": '{"nulls":{"0":70}}', "endingOffsets": '{"nulls":{"0":99}}'}
-    with pytest.warns(UserWarning, match="end offset 99 of nulls-0 is behind the log end offset 80"):
+    with pytest.warns(UserWarning, match="end offset 99 of nulls-0 is beyond the log end offset 80"):
         batches = read(golden / "logs/kafka-4.1/nulls-0", **options, failOnDataLoss="false")
     assert [row for batch in batches for row in batch["offset"].to_pylist()] == list(range(70, 80))
 

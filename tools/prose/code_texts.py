@@ -1,4 +1,4 @@
-"""Usage: code_texts.py DIRECTORY. Write the docstrings and Rust's doc comments to files there, for the prose linter."""
+"""Usage: code_texts.py DIRECTORY. Write docstrings, Rust's doc comments and messages to files, for the prose linter."""
 
 from __future__ import annotations
 
@@ -38,6 +38,36 @@ def doc_comments(path: Path) -> Iterator[tuple[int, str]]:
             lines = []
 
 
+def messages(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield the line and the text of each string that a user may read: of several words, and no docstring."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    nodes = list(ast.walk(tree))
+    alone = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    parts = {id(part) for node in nodes if isinstance(node, ast.JoinedStr) for part in node.values}
+    for node in nodes:
+        if isinstance(node, ast.JoinedStr):
+            text = "".join(str(part.value) if isinstance(part, ast.Constant) else "N" for part in node.values)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in alone | parts:
+            text = node.value
+        else:
+            continue
+        if _is_prose(text):
+            yield node.lineno, text
+
+
+def native_messages(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield the line and the text of each of Rust's strings that a user may read."""
+    source = path.read_text(encoding="utf-8")
+    for found in re.finditer(r'(?m)^\s*//.*$|"((?:[^"\\]|\\.)*)"', source):
+        text = re.sub(r"\\\s*\n\s*", "", found[1] or "")
+        if _is_prose(text):
+            yield source.count("\n", 0, found.start()) + 1, re.sub(r"\{[^}]*\}", "N", text)
+
+
+def _is_prose(text: str) -> bool:
+    return len(re.findall(r"[A-Za-z]{2,}(?=[ ,.:;]|$)", text)) > 3 and " " in text
+
+
 def written(texts: Iterable[tuple[Path, int, str]]) -> str:
     """Return texts with their places as headings."""
     return "\n".join(f"## {path.relative_to(ROOT)}:{line}\n\n{text}\n" for path, line, text in texts)
@@ -47,6 +77,11 @@ if __name__ == "__main__":
     target = Path(sys.argv[1])
     target.mkdir(parents=True, exist_ok=True)
     sources = sorted([*(ROOT / "src").rglob("*.py"), *(ROOT / "src").rglob("*.pyi")])
-    (target / "docstrings.md").write_text(written((path, *one) for path in sources for one in docstrings(path)))
     crates = sorted(path for path in (ROOT / "rust").rglob("*.rs") if "target" not in path.parts)
-    (target / "rust.md").write_text(written((path, *one) for path in crates for one in doc_comments(path)))
+    for name, paths, texts in (
+        ("docstrings", sources, docstrings),
+        ("messages", sources, messages),
+        ("rust", crates, doc_comments),
+        ("native_messages", [path for path in crates if "tests" not in path.parts], native_messages),
+    ):
+        (target / f"{name}.md").write_text(written((path, *one) for path in paths for one in texts(path)))

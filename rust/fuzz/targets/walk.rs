@@ -20,7 +20,7 @@ fn entries(data: &[u8]) -> (Vec<Header>, usize, Result<usize>) {
             Ok(NextBatch::NeedMore(needed)) => {
                 assert!(
                     needed == 0 || needed > data.len() - at,
-                    "asks for what is there"
+                    "asks for fewer bytes than there are"
                 );
                 return (headers, at, Ok(needed));
             }

@@ -144,7 +144,7 @@ class SegmentFiles:
             offset: the base offset of the new segment, beyond all others.
         """
         changes = Changes(self._directory)
-        why = f"the log starts at offset {offset}, behind its end"
+        why = f"the log starts at offset {offset}, beyond its end"
         for base_offset in reversed(base_offsets):
             changes.delete_segment(base_offset, why)
         for kind in (file_names.LOG, file_names.INDEX, file_names.TIMEINDEX):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from brokerless.log.segment import Segment
 
 MOST = 10
-"""The most findings of one kind in a segment: where one entry of an index is wrong, mostly all behind it are."""
+"""The most findings of one kind in a segment: where one entry of an index is wrong, mostly all after it are."""
 MOST_GAPS = 10 * MOST
 """The most gaps of one kind that are kept of a log."""
 # The most changes of the leader epoch that are kept of a log.

@@ -230,7 +230,7 @@ class _Entries:
                 self._wrong_offset(row, "below the start of the segment")
             falls: Any = pc.or_(pc.less_equal(offsets[1:], offsets[:-1]), pc.less_equal(values[1:], values[:-1]))
             for row in _rows(falls)[:MOST]:
-                why = f"behind an entry of offset {offsets[row].as_py()} at {values[row].as_py()}"
+                why = f"after an entry of offset {offsets[row].as_py()} at {values[row].as_py()}"
                 self._wrong_offset(row + 1, why)
         if self._times is not None:
             offsets, values = self._times["offset"], self._times["timestamp"]
@@ -239,7 +239,7 @@ class _Entries:
             falls = pc.or_(pc.less(offsets[1:], offsets[:-1]), pc.less_equal(values[1:], values[:-1]))
             for row in _rows(falls)[:MOST]:
                 self._wrong_time(
-                    row + 1, f"behind an entry of time {values[row].as_py()}, offset {offsets[row].as_py()}"
+                    row + 1, f"after an entry of time {values[row].as_py()}, offset {offsets[row].as_py()}"
                 )
 
     def _check_end(self) -> None:

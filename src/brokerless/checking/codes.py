@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 Severity = Literal["error", "warning", "note"]
-"""How bad a finding is.
+"""The severity of a finding.
 
 - error: records are lost, read wrongly or not served, or a broker does not start.
 - warning: a broker or a reader works, but slower, or on files that contradict each other.
@@ -16,7 +16,7 @@ Severity = Literal["error", "warning", "note"]
 """
 
 Subject = Literal["batch", "records", "index", "state", "other"]
-"""What a fault is of.
+"""The part of a log directory that a fault is of.
 
 - batch: bytes that are no sound batch.
 - records: records that are not in the directory.
@@ -25,7 +25,10 @@ Subject = Literal["batch", "records", "index", "state", "other"]
 """
 
 Level = Literal["quick", "default", "deep"]
-"""How much is read: names, small files and batch headers; all batches, with checksums; all records, too."""
+"""The depth of a check.
+
+It reads names, small files and batch headers; all batches, with checksums; all records, too.
+"""
 LEVELS: tuple[Level, ...] = ("quick", "default", "deep")
 
 
@@ -66,8 +69,8 @@ _RECOVERS = (
 )
 _SKIP = '`brokerless read --on-corrupt skip`, or `on_corrupt="skip"`, reads everything around it'
 _CUT_HERE = (
-    "After an unclean shutdown it truncates the log here, and everything behind is gone. After a clean one it starts, "
-    "and a fetch of this batch fails."
+    "After an unclean shutdown it truncates the log here, and everything after it is gone. After a clean one it "
+    "starts, and a fetch of this batch fails."
 )
 _ENDS_HERE = "A consumer stops at this offset with an error. A read returns the rows before it, and raises an error."
 _WRITTEN_SO = "the producer or a tool wrote it so: find the producer by its id"
@@ -185,8 +188,8 @@ CODES: dict[str, Code] = {
     ),
     "tail-zeros": Code(
         "error",
-        "zeros lie behind the last batch, although the log was closed",
-        'It does not start: "Found record size 0". With fewer than 17 bytes it starts, and writes behind them.',
+        "zeros follow the last batch, although the log was closed",
+        'It does not start: "Found record size 0". With fewer than 17 bytes it starts, and writes after them.',
         "A consumer does not get that far. A read returns everything before them.",
         "`brokerless repair` and `brokerless recover` cut them off",
         is_cured=True,
@@ -262,7 +265,7 @@ CODES: dict[str, Code] = {
     "epochs-damaged": Code(
         "error",
         "the file of leader epochs cannot be read",
-        "It does not start, or takes the log directory offline. Without the file it goes on with the epochs of the "
+        "It does not start, or takes the log directory offline. Without the file it continues with the epochs of the "
         "batches.",
         "None.",
         _REBUILD,
@@ -274,7 +277,7 @@ CODES: dict[str, Code] = {
     "epochs-differ": Code(
         "warning",
         "the file of leader epochs contradicts the batches",
-        "As a leader it tells followers wrong ends of epochs: they may truncate too much or too little.",
+        "As a leader it gives followers wrong ends of epochs: they may truncate too much or too little.",
         "None.",
         _REBUILD,
         subject="state",
@@ -284,7 +287,7 @@ CODES: dict[str, Code] = {
         "error",
         "an offset index contradicts its log",
         "It finds wrong places: a fetch may fail or miss records. If the last entry of the newest index leads beyond "
-        "the log, it starts with the end of the segment before, and gives the offsets behind it to new records.",
+        "the log, it starts with the end of the segment before, and gives the offsets after it to new records.",
         _SLOW,
         _REBUILD,
         subject="index",
@@ -321,7 +324,7 @@ CODES: dict[str, Code] = {
     "transaction-index": Code(
         "error",
         "a transaction index contradicts the markers in its log",
-        "A fetch with read_committed tells the consumer wrong aborted transactions.",
+        "A fetch with read_committed gives the consumer wrong aborted transactions.",
         "A consumer with read_committed gets aborted records, or misses committed ones. Reads of brokerless use the "
         "markers.",
         _REBUILD,
@@ -389,7 +392,7 @@ CODES: dict[str, Code] = {
         "a transaction is open for longer than its producer's timeout, or than 15 minutes if that is not known",
         "Its coordinator ends it if it knows it. If not, it hangs: the last stable offset stays, and compaction stops.",
         "A consumer with read_committed waits at its first offset.",
-        "`brokerless transactions --hanging` with the directories of all brokers tells whether it hangs. Where the "
+        "`brokerless transactions --hanging` with the directories of all brokers shows whether it hangs. Where the "
         "transaction.max.timeout.ms of a broker is above its default of 15 minutes, it may not. If it does, "
         "start the cluster, and run `kafka-transactions.sh abort` with the topic, the partition and the start offset",
     ),
@@ -397,7 +400,7 @@ CODES: dict[str, Code] = {
         "warning",
         "the largest timestamp of a segment is in the future, or of 1970",
         "It judges the segment's age by it. With a time in the future, retention by time never deletes the segment, "
-        "nor those behind it; with one of 1970, such as 0 or a time in seconds, it deletes the segment at once.",
+        "nor those after it; with one of 1970, such as 0 or a time in seconds, it deletes the segment at once.",
         "Searches by time find other records.",
         "find the producer that sets such times. `brokerless retain --before-offset` deletes the segment; "
         "message.timestamp.after.max.ms and message.timestamp.before.max.ms refuse such records (Kafka 3.6)",
@@ -640,7 +643,7 @@ CODES: dict[str, Code] = {
     "shutdowns-differ": Code(
         "warning",
         "the log directories of a broker are of different shutdowns",
-        "It starts, and tells its controller that it was shut down uncleanly.",
+        "It starts, and reports to its controller that it was shut down uncleanly.",
         "Partitions in the older directory may lack records.",
         "put back the directories of one moment, if one of them is a snapshot; a replica fetches what it lacks",
         level="quick",
@@ -694,7 +697,7 @@ CODES: dict[str, Code] = {
     "metadata-cut": Code(
         "error",
         "a snapshot of the cluster's metadata is cut",
-        "It starts with what is left of it: topics, settings and access rights behind the cut are gone, and the "
+        "It starts with what is left of it: topics, settings and access rights after the cut are gone, and the "
         "partitions of these topics are renamed `-stray`.",
         "`brokerless cluster` shows the metadata as of an earlier offset.",
         "copy the metadata log from another controller. Without one, remove the snapshot, if there is an older one and "

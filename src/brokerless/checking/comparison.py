@@ -6,10 +6,10 @@ from dataclasses import asdict, dataclass
 from typing import Literal, NamedTuple
 
 Status = Literal["equal", "behind", "ahead", "diverged", "damaged", "missing", "extra"]
-"""How a partition is, seen from the first directory.
+"""The state of a partition, seen from the first directory.
 
 - equal: both have the same batches, from the later of the two starts on.
-- behind, ahead: one is a prefix of the other, and the first one ends earlier, or later.
+- ahead, behind: one is a prefix of the other, and the first one ends later, or earlier.
 - diverged: from some offset on, the batches differ.
 - damaged: a batch cannot be read, so that it is not known what follows.
 - missing, extra: only the second one has the partition, or only the first one.

@@ -223,7 +223,7 @@ def _in_words(error: Exception) -> str:
 
 
 def _interrupt_behind(error: BaseException | None) -> KeyboardInterrupt | None:
-    """Return the interrupt behind an error, such as one during an import or a shutdown; None: there was none."""
+    """Return the interrupt that caused an error, such as one during an import or a shutdown; None: there was none."""
     while error is not None and not isinstance(error, KeyboardInterrupt):
         error = error.__cause__ or error.__context__
     return error

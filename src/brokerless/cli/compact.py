@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     metavar="KEY",
     help="Change nothing: say of each record with this key why it is still there, and whether a compaction drops it.",
 )
-@bytes_option("How the KEY of --explain is given.")
+@bytes_option("Form of the KEY of --explain.")
 def compact(
     target: RewriteTarget,
     explain: str | None,

@@ -41,7 +41,7 @@ def dump(
 ) -> None:
     """Show the content of .log, .index, .timeindex, .txnindex, .snapshot and .checkpoint files.
 
-    Of a directory, every file of these kinds is shown. Text has the fields and the wording of kafka-dump-log. An index
+    Every file of these kinds is shown of a directory. Text has the fields and the wording of kafka-dump-log. An index
     is checked against the files of the same name beside it. Stderr reports entries that do not fit, batches with a
     wrong checksum, and missing records after the end of a .log that other files name; the exit code is then 1. A
     damaged file is shown up to the damage, and the next file follows.
@@ -133,7 +133,7 @@ def _files(paths: tuple[str, ...], listed: str | None, form: str) -> list[str]:
 
 
 def _say_missing(path: str) -> bool:
-    """Report the records missing behind a `.log` by the other files of its directory; return whether there are any."""
+    """Report the records missing after a `.log`, by the other files of its directory; return whether there are any."""
     from brokerless.errors import CorruptRecordError, UnsupportedFormatError
     from brokerless.log.log import Log
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @click.option("--key-prefix", "key_prefixes", multiple=True, help="Records whose key starts so. Repeatable.")
 @click.option("--header", "headers", multiple=True, help="Records with this header, as NAME=VALUE. Repeatable.")
 @click.option("--blank", is_flag=True, help="Leave the records, with an empty value. Keys and headers stay.")
-@bytes_option("How keys, prefixes and header values are given.")
+@bytes_option("Form of keys, prefixes and header values.")
 @click.option("--local-only", is_flag=True, help="Erase only in the local segments of a tiered log.")
 @click.option("--sole-replica", is_flag=True, help="No other broker has a replica: do not warn of it.")
 def erase(
@@ -76,7 +76,7 @@ def erase(
     if target.in_place and not sole_replica and any(report.may_have_replicas for report in reports):
         terminal.say(
             "warning: replicas of other brokers may still hold these records, and one that becomes leader gives them "
-            "out: erase there too, or say --sole-replica if there are none",
+            "out: erase there too, or give --sole-replica if no other broker has a replica",
             err=True,
         )
 

@@ -1,4 +1,4 @@
-"""What `repair` and `rescue` print of a report, and the exit codes."""
+"""The output of `repair` and `rescue`, and their exit codes."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     help="Format of the input.  [default: by its name, else json]",
 )
 @bytes_option(
-    'How JSON lines have keys, values and header values. With utf8, {"base64": ...} stands for any bytes, too.'
+    'Form of keys, values and header values in JSON lines. With utf8, {"base64": ...} stands for any bytes, too.'
 )
 @click.option(
     "--compression",

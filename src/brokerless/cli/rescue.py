@@ -76,7 +76,7 @@ def rescue(
     leader epoch, then the one with the highest end. Damaged ranges come from the other replicas.
 
     \b
-    What the new cluster has:
+    The new cluster has:
       topics          with their ids and settings; without metadata, those that have directories
       access rights   also quotas, users, tokens and features: those of the newest metadata on any disk
       groups          consumers resume at their committed offsets

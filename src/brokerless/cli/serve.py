@@ -13,7 +13,7 @@ from brokerless.cli import terminal
 from brokerless.cli.options import LocalPath, chosen_topics, existing_path, int_from, long_from, moment, size
 
 
-@click.command(short_help="Let any Kafka client read directories, with no broker.")
+@click.command(short_help="Serve directories to any Kafka client.")
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=existing_path)
 @click.option("--listen", metavar="HOST:PORT", default="127.0.0.1:9092", show_default=True, help="Where to listen.")
 @click.option(

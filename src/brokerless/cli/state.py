@@ -1,4 +1,4 @@
-"""What the verbs that show a cluster's state share: the forms in which they print a table."""
+"""The forms in which the verbs of a cluster's state print a table."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def telling() -> Iterator[None]:
 
 
 class TableForm(NamedTuple):
-    """How a table is printed.
+    """The form in which a table is printed.
 
     Attributes:
         schema: of the rows.

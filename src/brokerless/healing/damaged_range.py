@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from brokerless.log.log import Log
 
 State = Literal["lost", "recovered", "suspect"]
-"""What became of a range: gone; taken from another replica; or kept although its checksum is wrong."""
+"""The outcome for a range: gone; taken from another replica; or kept although its checksum is wrong."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -233,7 +233,7 @@ def _topic_id(
     elif len(paths) > 1:
         places = ", ".join(f"{topic_id} in {of_id[0]}" for topic_id, of_id in paths.items())
         raise ValueError(
-            f"topic {name!r} was created several times, and no metadata tell which one counts: {places}; leave "
+            f"topic {name!r} was created several times, and no metadata say which one counts: {places}; leave "
             "out the disks of the others, or move their directories out"
         )
     else:
@@ -286,7 +286,7 @@ def _add_strays(
             notes.append(f"{name}-{number} comes from {path}: its broker had given it up, and no other is left")
             topic.replicas.setdefault(number, []).append(replica)
     for (name, topic_id), paths in older.items():
-        which = "tell no topic id" if topic_id is None else f"have the topic id {topic_id}"
+        which = "name no topic id" if topic_id is None else f"have the topic id {topic_id}"
         doubts.append(
             f"not used: {listed_few(paths)}, which a broker gave up: they {which}, and the topic of the name {name} "
             f"has the id {topics[name].topic_id}. Each can be read as a partition directory"
@@ -329,7 +329,7 @@ def _count(topic: FoundTopic, notes: list[str], *, has_metadata: bool) -> None:
         count = likely_count(topic.name, best, topic.count)
         if count.reason:
             what = "no metadata" if not has_metadata else "the metadata do not"
-            notes.append(f"{what} tell how many partitions {topic.name} has: {count.partitions}, {count.reason}")
+            notes.append(f"{what} say how many partitions {topic.name} has: {count.partitions}, {count.reason}")
         topic.count = count.partitions
 
 

@@ -146,7 +146,7 @@ class LogRepair:
         yield from (Step("keep", name, f"{directory}/{name}") for name in kept)
         if topic_id is not None and checkpoints.PARTITION_METADATA not in kept:
             content = checkpoints.format_partition_metadata(topic_id)
-            yield Step("write", checkpoints.PARTITION_METADATA, content, "it does not tell the topic's id")
+            yield Step("write", checkpoints.PARTITION_METADATA, content, "it does not name the topic's id")
         if self.recorded:
             yield Step("write", lost_offsets.FILE, lost_offsets.content(self.recorded))
         yield from self.gone
@@ -518,7 +518,7 @@ def _start(log: Log, findings: Iterable[Finding], log_start_offset: int | None) 
 
 
 def _not_believed(log: Log, piece: Piece) -> DamagedRange:
-    message = "batches of an older leader epoch behind damage may be what the disk had there before"
+    message = "batches of an older leader epoch after damage may be older content of the disk"
     offsets = piece.first_offset, piece.next_offset
     return DamagedRange.lost(log, "epoch-order", message, piece.path, piece.position, offsets)
 

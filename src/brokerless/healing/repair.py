@@ -116,7 +116,7 @@ def _finish_commit(path: str, *, is_allowed: bool) -> None:
     if not storage.exists(f"{path}/{commit_journal.NAME}"):
         return
     if not is_allowed:
-        raise ValueError(f"a write to {path} was interrupted behind its commit: `brokerless recover` finishes it")
+        raise ValueError(f"a write to {path} was interrupted after its commit: `brokerless recover` finishes it")
     with _locked(path):
         commit_journal.roll_forward(path)
 

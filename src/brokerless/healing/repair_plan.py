@@ -476,7 +476,7 @@ def _doubts_on_start(one: LogRepair) -> list[str]:
     root, start = one.log.root, one.log_start_offset
     if start is None or root.has_log_start_offsets or start <= one.log.local_log_start_offset:
         return []
-    why = f"{checkpoints.LOG_START_OFFSETS} does not tell, and the leader epochs, or another replica, begin there"
+    why = f"{checkpoints.LOG_START_OFFSETS} does not say so, and the leader epochs, or another replica, begin there"
     what = f"whether the records below offset {start} were deleted"
     return [f"{one.log.name}: {what}: {why}. They stay in the file, and are not shown"]
 

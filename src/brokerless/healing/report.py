@@ -64,7 +64,7 @@ def _plain(value: Any) -> Any:  # noqa: ANN401 - what JSON has
 
 
 RECOVERED = "recovered as by a broker that starts"
-"""What is done with a partition of a directory that was not shut down cleanly, if nothing is damaged."""
+"""The treatment of a partition of a directory that was not shut down cleanly, if nothing is damaged."""
 
 
 @dataclass(kw_only=True)

@@ -146,7 +146,7 @@ def rescue(
         else:
             plan.report.notes.append(
                 "transactions that are open at that moment will be committed, aborted or left out, each as a whole; a "
-                "dry run does not tell which"
+                "dry run cannot say which"
             )
     return plan.report
 

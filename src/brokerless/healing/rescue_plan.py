@@ -235,7 +235,7 @@ class RescuePlan:
             raise ValueError(f"voters {sorted(voters)} are not among the nodes {nodes}")
         result.nodes = {node: to if len(nodes) == 1 else f"{to}/node-{node}" for node in nodes}
         if old_id is None and cluster_id is None:
-            result.notes.append("no disk tells the cluster's id: the cluster gets a new one")
+            result.notes.append("no disk names the cluster's id: the cluster gets a new one")
         elif result.cluster_id == old_id:
             result.notes.append(
                 f"the cluster keeps its id, {old_id}: the old nodes must be down before its nodes start, and stay down"
@@ -249,7 +249,7 @@ class RescuePlan:
         else:
             result.metadata = metadata.path
             result.notes += [
-                f"{root.path}/{checkpoints.META_PROPERTIES} tells no node's id: whether replicas there were in sync is "
+                f"{root.path}/{checkpoints.META_PROPERTIES} names no node's id: whether replicas there were in sync is "
                 "not known, nor whether the disk is a controller's"
                 for root in roots
                 if root.node_id is None
@@ -474,7 +474,7 @@ class RescuePlan:
         end = kept.repair.end_offset
         if kept.replica.topic_id is None and one.topic.has_id:
             one.doubts.append(
-                f"{one.name} comes from {kept.replica.log.path}, which does not tell its topic's id: it may be of an "
+                f"{one.name} comes from {kept.replica.log.path}, which does not name its topic's id: it may be of an "
                 "older topic of that name"
             )
         for replica in replicas:
@@ -545,7 +545,8 @@ class RescuePlan:
             without_id = [other.log.path for other in one.topic.replicas[one.number] if other.topic_id is None]
             if without_id:
                 result.notes.append(
-                    f"not used: {listed_few(without_id)}: what does not tell its topic's id may be of an older topic"
+                    f"not used: {listed_few(without_id)}: a directory that does not name its topic's id may be of an "
+                    "older topic"
                 )
         result.missing += [MissingPartition(one.topic.name, one.number, why, False) for why in one.hidden]
         live = one.live

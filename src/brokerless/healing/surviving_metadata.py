@@ -315,7 +315,7 @@ def _behind(log: Log, end: int) -> str:
     for segment in log.segments[-1:]:
         zeros = segment.size - log.files.extent.end_position
         if zeros > 0:
-            return f"{segment.path}: the {zeros} bytes behind offset {end} are no batches, as after a crash"
+            return f"{segment.path}: the {zeros} bytes after offset {end} are no batches, as after a crash"
     return ""
 
 
@@ -330,7 +330,7 @@ def _lost_behind(log: Log, node_id: int | None, epoch: int, snapshot: int | None
     """
     end = log.files.extent.next_offset
     if snapshot is not None and not log.segments and has_started(log.root.path):
-        return f"it has no segments behind its snapshot of offset {snapshot}"
+        return f"it has no segments after its snapshot of offset {snapshot}"
     if snapshot is not None and log.segments and end < snapshot:
         return f"it ends at offset {end}, below its own snapshot of offset {snapshot}"
     leader, of_leader = (_quorum_state(log).get(name, -1) for name in ("leaderId", "leaderEpoch"))

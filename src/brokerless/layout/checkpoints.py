@@ -381,7 +381,7 @@ def _unescape(text: str) -> str:
             return chr(int(match[1], 16))
         if match[2] == "u":
             raise CorruptRecordError(
-                f"properties are malformed: no four hexadecimal digits behind \\u in {excerpt(text)}"
+                f"properties are malformed: no four hexadecimal digits after \\u in {excerpt(text)}"
             )
         return _CONTROLS.get(match[2] or "", match[2] or "")
 

@@ -39,7 +39,7 @@ def is_committed(root: str, epoch: Epoch) -> bool:
         raise ValueError(
             f"query {epoch.query} has written epoch {last} to {root}, and comes with epoch {epoch.number}: its "
             "checkpoint is an old copy, or was changed; which rows are here already cannot be told: start the query "
-            "with a new checkpoint, behind those"
+            "with a new checkpoint, after those"
         )
     if epoch.number > last + 1:
         known = f"knows its epochs up to {last}" if last >= 0 else "knows none of its epochs"

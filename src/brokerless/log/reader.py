@@ -126,7 +126,7 @@ class Reader:
 
 @dataclass
 class _Found:
-    """What a reader tells beside its rows.
+    """The losses and notes of a read, beside its rows.
 
     The reader and its generator share it. A generator that held the reader would keep its file open and its buffers in
     memory after a caller stops early, until Python collects cycles.

@@ -162,7 +162,7 @@ class Forecast:
     def summary(self) -> str:
         """Return the forecast in one line."""
         ends = len({name for name, _ in self.cuts})
-        damage = f" behind damage in {ends} log{'s'[: ends != 1]}, and what the damage hit" if ends else ""
+        damage = f" after damage in {ends} log{'s'[: ends != 1]}, and what the damage hit" if ends else ""
         damage += "; records are missing already" if self.missing else ""
         if self.ends_early:
             offsets = sum(one.offset - one.end_offset for one in self.ends_early)

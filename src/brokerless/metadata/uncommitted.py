@@ -74,9 +74,9 @@ class Uncommitted:
             elif replicas is None and cluster.has_lost_metadata and log.root.path not in self._are_lost:
                 self._are_lost.add(log.root.path)
                 yield (
-                    f"whether offsets {first} to {end - 1} of {log.name} and others behind a high watermark in "
+                    f"whether offsets {first} to {end - 1} of {log.name} and others above a high watermark in "
                     f"{log.root.path} were committed is not known: other brokers may have replicas, and the metadata "
-                    f"log ({file_names.METADATA_TOPIC}-0) that tells is not there: name the directory that has it, too"
+                    f"log ({file_names.METADATA_TOPIC}-0) that records it is not there: name its directory, too"
                 )
 
     def _cluster(self, root: LogDirFiles) -> Cluster:

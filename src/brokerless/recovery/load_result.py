@@ -82,7 +82,7 @@ class Loaded(NamedTuple):
         if lost:
             records, offsets = sum(cut.records for cut in lost), [cut.offsets or (0, 0) for cut in lost]
             raise CorruptRecordError(
-                f"the log needs recovery, which cuts it at damage and loses {records} sound records behind it, offsets "
+                f"the log needs recovery, which cuts it at damage and loses {records} sound records after it, offsets "
                 f"{offsets[0][0]} to {offsets[-1][1]}: {lost[0].name} from {lost[0].position} on: "
                 f"{lost[0].why}; nothing was changed. `brokerless recover` on the log directory does that, as a broker "
                 "would, and sets aside the bytes it cuts; to keep these records, copy the log first: `brokerless read "

@@ -353,7 +353,7 @@ class _Loader:
             if name in self.changes:
                 size = self.changes.size(name)
                 # A broker appends behind the last whole entry, and cuts the rest off when it closes the file.
-                self.changes.truncate(name, size - size % entry, f"{size % entry} bytes behind its last entry")
+                self.changes.truncate(name, size - size % entry, f"{size % entry} bytes after its last entry")
         if txn_index in self.changes:
             found = _native.TransactionIndex(self.changes.read(txn_index), base_offset)
             try:
@@ -397,7 +397,7 @@ class _Loader:
                 # Later segments go first: a crash in between then leaves the damage, and no gap.
                 with self.changes.insert_before(before):
                     for later in reversed([base for base in self.segments if base > base_offset]):
-                        why = f"behind the damage in segment {base_offset}"
+                        why = f"after the damage in segment {base_offset}"
                         self._cut_off(later, 0, why, keep=False)
                         self.changes.delete_segment(later, why)
                         self.segments.remove(later)
@@ -419,7 +419,7 @@ class _Loader:
         with self.changes.open(log) as file:
             feed(recovery, file)
             is_lossy = self._is_lossy(base_offset, recovery, file)
-        why = recovery.error or "less than a batch behind its last one"
+        why = recovery.error or "less than a batch after its last one"
         if recovery.ended == "split":
             self._split(base_offset)
             return _Recovered(_Outcome.SPLIT, why)
@@ -595,7 +595,7 @@ class _Loader:
             if whole.ended != "failed":
                 raise CorruptRecordError(f"a broker does not start: {leads}; remove {index_name}: a broker rebuilds it")
             raise CorruptRecordError(
-                f"a broker does not start: {log} is damaged behind its last whole batch: {walk.error}; {_REPAIR}",
+                f"a broker does not start: {log} is damaged after its last whole batch: {walk.error}; {_REPAIR}",
                 position=walk.position,
             )
         next_offset = walk.next_offset
@@ -606,7 +606,7 @@ class _Loader:
                 offsets = f"offsets {base_offset} to {whole.next_offset - 1}"
                 self.losses.append(f"a broker does not see {offsets}: {leads}. Remove {index_name}: it is rebuilt")
             else:
-                what = f"{size - walk.position} bytes behind its last whole batch" if reached else "its end"
+                what = f"{size - walk.position} bytes after its last whole batch" if reached else "its end"
                 self.losses.append(f"a broker does not see {what} ({log})")
         return next_offset if reached and next_offset is not None else base_offset
 

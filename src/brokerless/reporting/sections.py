@@ -142,9 +142,9 @@ def _findings(tables: dict[str, pa.Table]) -> Section:
     return Section(
         "findings",
         "Findings",
-        "What a check of directories, batches and records found, as `brokerless check --deep` does. `brokerless "
-        "finding CODE` tells the effect of a finding on a broker and on readers. Offsets are those that may be lost or "
-        "wrong, up to the one before “to”. A note is what a broker puts in order when it starts.",
+        "The findings of a check of directories, batches and records, as of `brokerless check --deep`. `brokerless "
+        "finding CODE` explains the effect of a finding on a broker and on readers. Offsets are those that may be lost "
+        "or wrong, up to the one before “to”. A note is what a broker puts in order when it starts.",
         tables=[
             _table("By kind and topic", *kinds),
             _table("The first findings, errors first", *rows, _sum(tables["kinds"], "findings")),
@@ -171,9 +171,7 @@ def _topics(tables: dict[str, pa.Table], elsewhere: int) -> Section:
         ],
     )
     remote = (
-        f" Of {count(elsewhere)} partitions, some records are in remote storage: they do not count."
-        if elsewhere
-        else ""
+        f" Some records of {count(elsewhere)} partitions are in remote storage: they do not count." if elsewhere else ""
     )
     by_form: defaultdict[tuple[int, str], list[int]] = defaultdict(lambda: [0, 0, 0])
     for row in tables["forms"].to_pylist():
@@ -368,7 +366,7 @@ def _space(tables: dict[str, pa.Table]) -> Section:
     return Section(
         "space",
         "Codecs and batch sizes",
-        "What the records would take in other forms: an estimate from samples of the largest topics, in message format "
+        "The size of the records in other forms: an estimate from samples of the largest topics, in message format "
         "2. “As now” keeps the batches: `brokerless convert` does that. A batch.size is the producer's setting, for "
         "producers that fill their batches. "
         f"Now these topics take {in_bytes(all_now)}.",
@@ -420,7 +418,7 @@ def _keys(tables: dict[str, pa.Table]) -> Section:
         "Keys and compaction",
         "Distinct keys are estimated (HyperLogLog, within 3 %). A compaction of all segments would keep one record "
         "of each key in a partition. A broker leaves the active segment, and young records. "
-        "`brokerless compact --dry-run` tells exactly what it would do. The policy is what the metadata have.",
+        "`brokerless compact --dry-run` shows exactly what it would do. The policy is what the metadata have.",
         tables=[_table("Keys by topic", *rows)],
     )
 
@@ -530,7 +528,7 @@ def _producers(tables: dict[str, pa.Table]) -> Section:
     return Section(
         "producers",
         "Producers",
-        "Idempotent and transactional producers that producer snapshots, and the batches behind them, still have.",
+        "Idempotent and transactional producers that producer snapshots, and the batches after them, still have.",
         tables=[_table("Producers by topic", *rows)],
     )
 

@@ -122,7 +122,7 @@ SCHEMAS = {
     "findings": FINDINGS,
     "kinds": schema(topic=pa.string(), code=pa.string(), severity=pa.string(), findings=pa.int64()),
 }
-"""The tables of a report, by name. `ClusterReport` tells what they hold."""
+"""The tables of a report, by name. `ClusterReport` describes them."""
 
 
 class _Steps(NamedTuple):

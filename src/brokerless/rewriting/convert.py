@@ -88,13 +88,13 @@ class ConversionReport:
             f"{self.replaced_segments} of {self.segments} segment{several} {would_be}replaced by {self.new_segments}",
         ]
         counts = {
-            "batches not joined: another replica may end behind them": self.apart_batches,
+            "batches not joined: another replica may end inside them": self.apart_batches,
             "records lost their headers": self.dropped_headers,
             "records lost their timestamp": self.dropped_timestamps,
             "batches lost their producer": self.dropped_producers,
             "control batches left out": self.dropped_control_batches,
             "aborted records left out": self.dropped_aborted_records,
-            "undecided records left out, at or behind the last stable offset": self.dropped_undecided_records,
+            "undecided records left out, at or above the last stable offset": self.dropped_undecided_records,
         }
         lines += [f"{count} {what}" for what, count in counts.items() if count]
         return [*lines, settings_line(self.settings)]
@@ -306,7 +306,7 @@ class Conversion(PlainOperation):
 def _unsafe_to_join(state: LogState) -> ValueError:
     return ValueError(
         f"cannot join batches of {state.directory}: another broker's replica may end inside a joined batch, and then "
-        f"never follows again. If there is none, give {option('sole_replica')}. In formats 0 and 1, messages "
+        f"never follows again. If no other broker has one, give {option('sole_replica')}. In formats 0 and 1, messages "
         "outside any wrapper are always joined"
     )
 

@@ -98,7 +98,7 @@ class TruncationReport:
             if ended:
                 lines.append(f"{_in_words(ended, dry_run=dry_run)} {what}, with markers at the end")
         if self.left_out:
-            lines.append(f"{_in_words(self.left_out, dry_run=dry_run)} left out, with all behind the first of them")
+            lines.append(f"{_in_words(self.left_out, dry_run=dry_run)} left out, with all after the first of them")
         return lines
 
 
@@ -371,13 +371,13 @@ def _find_cut_in(
                 is_since = max_timestamp >= timestamp if timestamp is not None else last_offset >= offset
                 if last_offset < end:
                     # Offsets decide where to cut, and no checksum covers them. So check the deleted part, too.
-                    reason = f"offset {last_offset} is below {end}, where the segment goes on"
+                    reason = f"offset {last_offset} is below {end}, where the segment continues"
                     raise CorruptRecordError(reason, path=segment.path, position=position)
                 if is_since and found is None:
                     is_above = offset is not None and base_offset is not None and base_offset >= offset
                     if not is_valid and not is_above:
                         raise CorruptRecordError(
-                            f"crc mismatch: the batch with last offset {last_offset} may or may not be behind the cut",
+                            f"crc mismatch: the batch with last offset {last_offset} may or may not be after the cut",
                             path=segment.path,
                             position=position,
                         )
@@ -401,7 +401,7 @@ def _check_order(state: LogState, segment: Segment) -> None:
                 *(batches[name].to_pylist() for name in ("position", "last_offset")), strict=True
             ):
                 if not end <= last < end_offset:
-                    reason = f"offset {last} is not between {end}, where the segment goes on, and {end_offset}"
+                    reason = f"offset {last} is not between {end}, where the segment continues, and {end_offset}"
                     raise CorruptRecordError(reason, path=segment.path, position=position)
                 end = last + 1
 

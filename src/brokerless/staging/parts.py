@@ -222,7 +222,7 @@ def check_no_link(path: str) -> None:
     target = storage.link_target(path)
     if target is not None:
         raise ValueError(
-            f"{path} is a symbolic link: a write would replace it by a directory, and leave {target} behind. "
+            f"{path} is a symbolic link: a write would replace it by a directory, and {target} would stay as it is. "
             "Move that directory to the place of the link; or append with a Producer (`brokerless produce`), which "
             "follows the link"
         )

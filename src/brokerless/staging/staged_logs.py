@@ -128,7 +128,7 @@ def append_parts(log: LogWriter, parts: Sequence[Part], encoding: Encoding, *, k
             if part.first_offset < end:
                 raise ValueError(
                     f"offsets {part.first_offset} to {part.last_offset} of {part.topic}-{part.partition} do not follow "
-                    f"{end - 1}: the offsets of a partition must not overlap between tasks, and must be behind the "
+                    f"{end - 1}: the offsets of a partition must not overlap between tasks, and must follow the "
                     "existing log (repartition by partition, then sortWithinPartitions)"
                 )
             end = part.last_offset + 1

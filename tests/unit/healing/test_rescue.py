@@ -286,7 +286,7 @@ OLD, FLIPPED = "theOldClusterAAAAAAAAA", "theOldClusterAAAAAAAAC"
         (("", OLD, OLD), OLD, "its cluster.id is empty, and not used"),
         ((FLIPPED, OLD, OLD), OLD, f"the cluster.id {FLIPPED} is taken for a damaged {OLD}, the id on 2 of 3 disks"),
         ((OLD, FLIPPED), OLD, f"the cluster.id {FLIPPED} is taken for a damaged {OLD}, the id on 1 of 2 disks"),
-        (("", ""), None, "no disk tells the cluster's id: the cluster gets a new one"),
+        (("", ""), None, "no disk names the cluster's id: the cluster gets a new one"),
     ],
 )
 def test_a_damaged_cluster_id_does_not_stop_a_rescue(disks, tmp_path, found, taken, note):

@@ -384,7 +384,7 @@ def test_a_log_that_starts_at_its_snapshot_is_sound(tmp_path):
 def test_a_snapshot_without_a_log_is_in_doubt_once_a_controller_has_started(tmp_path, offset):
     path = root(tmp_path / "d", voters=[1])
     snapshot_of(path, offset, 1, "abc")
-    assert surviving(path).doubts[0].endswith(f"it has no segments behind its snapshot of offset {offset}")
+    assert surviving(path).doubts[0].endswith(f"it has no segments after its snapshot of offset {offset}")
 
 
 def test_the_snapshot_that_a_new_cluster_starts_with_is_not_in_doubt(tmp_path):

@@ -195,7 +195,7 @@ def test_offsets_that_go_back(log):
     old(log).write_bytes(twice)
     (finding,) = found(log)
     assert (finding.code, finding.position, finding.base_offset) == ("batch-order", len(content), 6)
-    assert finding.reason == "offset 6 is below 10, where the segment goes on"
+    assert finding.reason == "offset 6 is below 10, where the segment continues"
     damage.flip_bit(old(log), len(content) + 9)  # the copy's length
     (finding,) = found(log)
     assert (finding.code, finding.position, finding.next_position) == ("batch-cut", len(content), None)

@@ -266,7 +266,7 @@ def test_no_record_goes_by_settings_that_are_not_known(data):
 
 
 def test_no_record_goes_by_the_settings_of_a_topic_that_the_metadata_do_not_name(data, metadata):
-    """As one behind damage in the metadata log, whose end is missing."""
+    """As one after damage in the metadata log, whose end is missing."""
     shutil.move(metadata / METADATA, data / METADATA)
     (data / "plain-0").rename(data / "other-0")
     with pytest.raises(ValueError, match="min_compaction_lag_ms and delete_retention_ms of its topic are not known"):

@@ -85,7 +85,7 @@ def test_a_read_gives_what_a_consumer_gets(tmp_path_factory, counts, data, on_co
 def test_what_may_be_damage_is_damage(tmp_path, ranges):
     log = log_of(tmp_path / "t-0", ranges)
     assert "batch-order" in {finding.code for finding in bl.check(tmp_path / "t-0")}
-    with pytest.raises(CorruptRecordError, match="where the segment goes on"):
+    with pytest.raises(CorruptRecordError, match="where the segment continues"):
         read(log)
 
 

@@ -123,7 +123,7 @@ def test_what_a_broker_does_not_see_behind_the_last_batch_is_not_said_to_stop_it
     log = path / "t-0" / f"{0:020d}.log"
     whole = log.read_bytes()
     log.write_bytes(whole + behind)
-    said = f"does not see {len(behind)} bytes behind its last whole batch"
+    said = f"does not see {len(behind)} bytes after its last whole batch"
     with bl.open_log_dir(path) as log_dir, pytest.raises(bl.errors.CorruptRecordError, match=said):
         log_dir.log("t", 0)
     list(recovered(str(path)))

@@ -58,7 +58,7 @@ def damage(data, *, number=7):
 def test_opening_a_log_that_would_lose_sound_batches_is_refused(data):
     damage(data)
     before = contents(data)
-    words = r"loses 92 sound records behind it, offsets 8 to 99 .* nothing was changed. `brokerless recover`"
+    words = r"loses 92 sound records after it, offsets 8 to 99 .* nothing was changed. `brokerless recover`"
     with bl.open_log_dir(data) as log_dir, pytest.raises(bl.errors.CorruptRecordError, match=words):
         log_dir.log("t", 0)
     for verb in (bl.Conversion(compression="zstd"), bl.Retention(retention_bytes=1), bl.Compaction(roll=True)):
@@ -75,7 +75,7 @@ def test_what_recovery_cuts_off_is_counted_and_set_aside(data):
     damage(data)
     found = forecast(str(data))
     assert found.lost_records == 92
-    assert found.summary().startswith("92 records lost behind damage in 1 log, and what the damage hit; ")
+    assert found.summary().startswith("92 records lost after damage in 1 log, and what the damage hit; ")
     assert dict(recovered(str(data))) == dict(found.steps)
     assert values(data) == list(range(7))
     names, content = set_aside(data)

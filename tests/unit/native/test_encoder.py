@@ -212,7 +212,7 @@ def test_kept_batches_end_where_what_a_batch_has_once_changes():
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ({}, "there is no column offset, which is to be kept"),
+        ({}, "there is no column offset, which must be kept"),
         ({"offset": pa.array([3, 3])}, "row 1: offset 3 after offset 3; offsets must rise"),
         ({"offset": pa.array([3, -1])}, "row 1: offset -1 is negative"),
         ({"offset": pa.array([3, None])}, "row 1: offset is null"),

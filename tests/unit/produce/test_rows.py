@@ -334,7 +334,7 @@ REFUSED = [
         {"magic": 1},
         "row 0: 1 headers in magic 1",
     ),
-    (pa.table({"value": ["x"]}), {"keep_offsets": True}, "there is no column offset, which is to be kept"),
+    (pa.table({"value": ["x"]}), {"keep_offsets": True}, "there is no column offset, which must be kept"),
     (pa.table({"value": ["x"], "offset": [-7]}), {"keep_offsets": True}, "row 0: offset is -7, allowed: 0 to "),
     (
         pa.table({"value": ["x"], "offset": pa.array([None], pa.int64())}),

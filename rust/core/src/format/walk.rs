@@ -150,7 +150,7 @@ pub(crate) fn check_offset(header: &Header, next_offset: i64) -> Result<()> {
 pub fn check_first_offset(first: i64, next_offset: i64) -> Result<()> {
     if first < next_offset {
         return Err(Error::corrupt(format!(
-            "offset {first} is below {next_offset}, where the segment goes on"
+            "offset {first} is below {next_offset}, where the segment continues"
         ))
         .of(Fault::Order));
     }

@@ -416,7 +416,7 @@ impl<'f, F: ReadAt> Walk<'f, F> {
         let batch = &dropped.batch;
         let (first, last) = (batch.first_offset, batch.next_offset.wrapping_sub(1));
         let reason = if first < low {
-            format!("offset {first} is below {low}, where the segment goes on")
+            format!("offset {first} is below {low}, where the segment continues")
         } else if last >= self.limit() {
             format!(
                 "offset {last} is not below {}, where the segment has to end",

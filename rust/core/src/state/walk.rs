@@ -114,7 +114,7 @@ impl Walk {
                 self.field(field, true, &mut content, visitor)?;
                 if content.remaining() > 0 {
                     return Err(Error::corrupt(format!(
-                        "{} bytes behind the tagged field {}",
+                        "{} bytes after the tagged field {}",
                         content.remaining(),
                         field.name
                     )));

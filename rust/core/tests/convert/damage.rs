@@ -82,7 +82,7 @@ fn a_damaged_offset_does_not_pass_for_one_that_is_to_be_left_out() {
     };
     let beyond = |offset| format!("offset {offset} is not below 6, where the log ends");
     let below =
-        |offset, next| format!("offset {offset} is below {next}, where the segment goes on");
+        |offset, next| format!("offset {offset} is below {next}, where the segment continues");
     assert_eq!(refused(1 << 40), (1, beyond((1 << 40) + 1)));
     assert_eq!(refused(5), (1, beyond(6)));
     assert_eq!(refused(i64::MAX), (1, beyond(i64::MAX)));

@@ -322,7 +322,7 @@ struct SourceColumns {
 impl SourceColumns {
     fn new(columns: &Columns) -> PyResult<Self> {
         let offsets = columns.numbers("offset", "int64")?.ok_or_else(|| {
-            let message = "there is no column offset, which is to be kept";
+            let message = "there is no column offset, which must be kept";
             exception(Error::invalid(message))
         })?;
         Ok(Self {

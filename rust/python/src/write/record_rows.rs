@@ -73,7 +73,7 @@ impl RecordRows {
         }
         let found = Columns::new(rows, &asked)?;
         let is_lacking = |name| found.get(name).is_none();
-        for (name, reason) in [("value", ""), ("offset", ", which is to be kept")] {
+        for (name, reason) in [("value", ""), ("offset", ", which must be kept")] {
             if asked.contains(&name) && is_lacking(name) {
                 let error = Error::invalid(format!("there is no column {name}{reason}"));
                 return Err(exception(error));

@@ -61,7 +61,7 @@ def session_options(function: _Command) -> _Command:
 
     for decorate in (
         click.option("--conf", metavar="NAME=VALUE", multiple=True, help="A setting of Spark. Repeatable."),
-        click.option("--master", help="Where Spark runs: yarn, spark://HOST:PORT, k8s://..., local[N]."),
+        click.option("--master", help="Spark's master: yarn, spark://HOST:PORT, k8s://..., local[N]."),
     ):
         command = decorate(command)
     return command  # type: ignore[return-value] # with other arguments, which click passes

@@ -145,7 +145,7 @@ def _rising(rows: pa.RecordBatch, last: int, split: Split) -> tuple[pa.RecordBat
     offsets: list[int] = column.to_pylist()
     before = [last, *offsets]
     wrong = next(i for i, offset in enumerate(offsets) if not before[i] < offset < end)
-    reason = f"offset {offsets[wrong]} behind offset {before[wrong]}, in a segment that ends below {end}"
+    reason = f"offset {offsets[wrong]} after offset {before[wrong]}, in a segment that ends below {end}"
     if split.on_corrupt != "skip":
         raise CorruptRecordError(reason, path=split.path)
     kept = _longest_rising(offsets, last, end)

@@ -355,7 +355,7 @@ def _check_order(start: Bound, end: Bound) -> None:
         for partition in (first or {}).keys() & (last or {}).keys():
             low, high = first[partition], last[partition]  # type: ignore[index]
             if isinstance(low, int) and isinstance(high, int) and low > high >= 0:
-                raise ValueError(f"{partition[0]}-{partition[1]} would start at {low}, behind its end {high}")
+                raise ValueError(f"{partition[0]}-{partition[1]} would start at {low}, beyond its end {high}")
 
 
 def _json(text: str, option: str, example: str) -> Any:  # noqa: ANN401 - JSON

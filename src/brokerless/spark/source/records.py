@@ -184,7 +184,7 @@ def pieces(
 def _plan(log: Log, options: Options, start: StartOffset | None, end: EndOffset | None, target: int) -> list[Split]:
     if isinstance(end, int) and end > log.log_end_offset:
         raise OffsetOutOfRangeError(
-            f"end offset {end} of {log.name} is behind the log end offset {log.log_end_offset}",
+            f"end offset {end} of {log.name} is beyond the log end offset {log.log_end_offset}",
             log_start_offset=log.local_log_start_offset,
             log_end_offset=log.log_end_offset,
         )
