@@ -1,5 +1,36 @@
-"""`python -m brokerless`."""
+"""The process of the command: `python -m brokerless`, and the script `brokerless`."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
 
 from brokerless.cli import main
 
-main()
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import ModuleType
+
+
+class _WithoutPandas:
+    """A finder of modules for which pandas is not installed.
+
+    `pyarrow.array` imports it wherever it is. That takes as long as all else of a short command, which has no use for
+    it.
+    """
+
+    @staticmethod
+    def find_spec(name: str, _path: Sequence[str] | None, _target: ModuleType | None = None) -> None:
+        if name == "pandas":
+            raise ModuleNotFoundError(name=name)
+
+
+def process() -> None:
+    """Run the command, and exit."""
+    if sys.argv[1:2] != ["spark"]:
+        sys.meta_path.insert(0, _WithoutPandas)
+    main()
+
+
+if __name__ == "__main__":
+    process()

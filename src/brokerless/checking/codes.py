@@ -62,7 +62,7 @@ class Code(NamedTuple):
     level: Level = "default"
 
 
-_REPLICA = "copy the partition's directory from another replica, while its broker is stopped"
+_REPLICA = "Copy the partition's directory from another replica, while its broker is stopped"
 _RECOVERS = (
     "`brokerless repair` keeps every sound batch on both sides, and takes the rest from another replica (--from); "
     "`brokerless recover` truncates there as a broker does"
@@ -420,7 +420,7 @@ CODES: dict[str, Code] = {
         "available. Before 3.4.1 that is so for a record of an unknown type, too.",
         "`brokerless groups` and `brokerless transactions` leave the record out.",
         "`brokerless erase --in-place --bytes hex --key` with the key of the record, on each replica. A record without "
-        f"a key: {_REPLICA}, if it does not have the record",
+        f"a key has no such cure. {_REPLICA}, if it does not have the record",
         is_unserved=True,
         level="deep",
     ),
