@@ -99,7 +99,7 @@ def test_where_to_end(options, end):
         ({"startingOffsets": '{"t":{"0":"1"}}'}, "must look like"),
         ({"startingOffsets": '{"t":1}'}, "must look like"),
         ({"startingOffsets": "[1]"}, "must be"),
-        ({"startingOffsets": '{"t":{"0":9}}', "endingOffsets": '{"t":{"0":8}}'}, "behind its end"),
+        ({"startingOffsets": '{"t":{"0":9}}', "endingOffsets": '{"t":{"0":8}}'}, "beyond its end"),
         ({"startingTimestamp": "2024-05-01"}, "whole number"),
         # to a broker these are the words latest, earliest, ...
         ({"startingTimestamp": "-2"}, "startingTimestamp has a negative time: -2"),

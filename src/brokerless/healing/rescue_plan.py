@@ -415,7 +415,7 @@ class RescuePlan:
         )
         passed: list[KeptReplica] = []
         for replica in replicas:
-            # What does not tell its topic's id may be of an older topic.
+            # What does not name its topic's id may be of an older topic.
             others = [
                 other.log
                 for other in replicas
