@@ -1,6 +1,7 @@
 """Exports by Spark: its own reader gives the same rows, and what is killed does not show."""
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from own_spark import run_patched
 import brokerless as bl
 from brokerless import _native
 from brokerless.spark import export
+from support import damage
 
 COLUMNS = ",".join(_native.ROW_COLUMNS)
 
@@ -84,6 +86,7 @@ def test_a_worker_that_is_killed_in_mid_file(tmp_path):
     done = run_patched(
         f"""
         from brokerless.spark import export
+from support import damage
         found = export(spark, {str(tmp_path / "d")!r}, {str(tmp_path / "e")!r}, options={{"minPartitions": "2"}})
         print(sum(partition.rows for partition in found.partitions), found.tasks)
         """,
@@ -104,6 +107,7 @@ def test_a_driver_that_is_killed_and_run_again(spark, tmp_path):
             producer.send([{"value": b"%d" % number, "partition": number % 3}])
     job = f"""
         from brokerless.spark import export
+from support import damage
         found = export(spark, {str(tmp_path / "d")!r}, {str(tmp_path / "e")!r}, options={{"minPartitions": "3"}})
         print(found.tasks, found.skipped)
     """
@@ -125,6 +129,22 @@ def test_a_driver_that_is_killed_and_run_again(spark, tmp_path):
     assert sorted(map(int, table["value"].to_pylist())) == list(range(300))
 
 
+def test_an_error_comes_without_stack_traces(golden, tmp_path):
+    """Forty lines of the JVM hid it."""
+    shutil.copytree(golden / "logs/kafka-4.1/nulls-0", tmp_path / "nulls-0")
+    damage.flip_bit(next((tmp_path / "nulls-0").glob("*.log")), 90)
+    done = subprocess.run(
+        [sys.executable, "-m", "brokerless", "spark", "export", tmp_path / "nulls-0", "--output", tmp_path / "e"],
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (1, ""), done.stderr
+    assert done.stderr.splitlines()[-1].startswith("brokerless: record batch crc mismatch at")
+    assert "\tat " not in done.stderr
+
+
 def test_the_command(run, golden, tmp_path):
     arguments = ["export", golden / "logs/kafka-4.1", "--output", tmp_path / "e", "--topic", "nulls"]
     arguments += ["--columns", "key,value", "--json"]
@@ -139,6 +159,7 @@ def test_the_command(run, golden, tmp_path):
     (report,) = map(json.loads, done.stdout.splitlines())
     assert (report["topic"], report["partition"], report["rows"]) == ("nulls", 0, 80)
     assert ds.dataset(str(tmp_path / "e"), partitioning="hive").to_table().num_rows == 80
+    assert "FutureWarning" not in done.stderr
     code, _, err = run(*arguments, "--compression", "snappy")
     assert code == 2
     assert "has another export" in err

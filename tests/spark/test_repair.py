@@ -45,6 +45,8 @@ def test_the_command(run, disks):
     (said,) = bl.repair(disks[1], dry_run=True).ranges
     steps = "t-0: write 00000000000000000000.log: keep offsets 0 to 8, keep offsets 10 to 19"
     assert run("repair", disks[1], "--dry-run")[:2] == (3, f"{said}\n{steps}\n")
+    _, out, _ = run("repair", disks[0], disks[1], "--dry-run")
+    assert [line for line in out.splitlines() if line.endswith(":")] == [f"{disks[0]}:", f"{disks[1]}:"]
 
 
 def test_indexes_alone_are_repaired_without_the_others(spark, disks):

@@ -41,7 +41,17 @@ def test_sparks_workers_do_not_import_pandas():
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
 
 
-@pytest.mark.parametrize("verb", ["ls", "groups", "transactions", "retain --topic * --retention-bytes 1000000000 --dry-run", "check --deep", "report"])
+@pytest.mark.parametrize(
+    "verb",
+    [
+        "ls",
+        "groups",
+        "transactions",
+        "retain --topic * --retention-bytes 1000000000 --dry-run",
+        "check --deep",
+        "report",
+    ],
+)
 def test_verbs_do_not_import_pandas(verb, golden, tmp_path):
     """Where it is installed, `pyarrow.array` imports it: that takes as long as all else of a short command."""
     script = (

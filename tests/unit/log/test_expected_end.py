@@ -345,7 +345,8 @@ def test_no_cut_is_made_by_a_header_that_is_damaged(data, tmp_path):
     newest = data / "t-0" / f"{6:020d}.log"
     overwrite(newest, newest.stat().st_size // 3 + 24, b"\x40")
     with pytest.raises(
-        bl.errors.CorruptRecordError, match=r"crc mismatch .* the batch with last offset \d+ may or may not be after the cut"
+        bl.errors.CorruptRecordError,
+        match=r"crc mismatch .* the batch with last offset \d+ may or may not be after the cut",
     ):
         rewrite(Truncation(offset=8), data, topics=["t"], output=tmp_path / "new")
 

@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING
 import click
 
 from brokerless.cli import repair as verb
+from brokerless.cli import terminal
 from brokerless.cli.healing_report import print_reports
 from brokerless.cli.spark.session import on_spark, shared, task_progress
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from brokerless.healing.report import RepairReport
 
 
 @click.command(short_help=verb.repair.short_help, params=shared(verb.repair, "output", "sources", "lost_path"))
@@ -57,4 +60,10 @@ def repair(
             indexes_only=indexes_only,
             dry_run=dry_run,
         )
-    print_reports(found, form, lambda report: verb.show(report, is_dry=dry_run))
+
+    def show(report: RepairReport) -> None:
+        if len(found) > 1:
+            terminal.say(f"{report.path}:")
+        verb.show(report, is_dry=dry_run)
+
+    print_reports(found, form, show)

@@ -15,6 +15,7 @@ import re
 import signal
 import sys
 import threading
+import warnings
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -35,7 +36,8 @@ if TYPE_CHECKING:
 _GATEWAY = "PYSPARK_GATEWAY_PORT"
 _SETTINGS = {
     "spark.app.name": "brokerless",
-    "spark.log.level": "ERROR",
+    # The message of an error comes without Spark's stack traces.
+    "spark.log.level": "FATAL",
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.showConsoleProgress": "false",
 }
@@ -126,6 +128,7 @@ def _session(settings: dict[str, str]) -> Iterator[SparkSession]:
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     logging.getLogger().addFilter(_is_no_interrupt)
+    warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
     # Most commands run in Python in any case, so they need no note of a missing jar.
     with _after_start(), collected():
         spark = brokerless.spark.session(settings)
@@ -191,7 +194,8 @@ def _in_short() -> Iterator[None]:
         if not causes:
             # py4j may name the called method first. Java's own error follows, then its stack.
             _, _, of_java = str(error).partition("\n: ")
-            raise click.ClickException((of_java or str(error)).partition("\n")[0]) from error
+            what = (of_java or str(error)).partition("\n")[0]
+            raise click.ClickException(f"{what} (--conf spark.log.level=ERROR shows Spark's own log)") from error
         kind, message = causes[-1]
         terminal.say(f"brokerless: {message}", err=True)
         raise SystemExit(1 if kind in _DAMAGE else 2) from error
