@@ -310,16 +310,20 @@ def test_a_broker_keeps_and_deletes_segments_by_the_times_that_we_name(client, t
         assert {topic: client.offset(broker, topic, 0, EARLIEST) for topic in times} == expected
 
 
-def test_a_copy_as_it_was(client, tmp_path):
-    """Of one partition: the other one is made anew, empty, since the metadata name it."""
+@pytest.mark.parametrize("in_place", [False, True])
+def test_a_log_as_it_was(client, tmp_path, in_place):
+    """Of one partition. A copy's other one is made anew, empty, since the metadata name it."""
     data = fill(tmp_path / "data")
     before = seen(data, "t")
-    new = tmp_path / "new"
-    (done,) = rewrite(Truncation(offset=500), data, topics=["t"], partitions=[0], output=new)
+    new = data if in_place else tmp_path / "new"
+    output = None if in_place else new
+    truncation = Truncation(offset=500, sole_replica=in_place)
+    (done,) = rewrite(truncation, data, topics=["t"], partitions=[0], output=output)
     end = done.report.log_end_offset
     assert 450 < end <= 500
     expected = {
-        level: [row for row in rows if row["partition"] == 0 and row["offset"] < end] for level, rows in before.items()
+        level: [row for row in rows if (row["offset"] < end if row["partition"] == 0 else in_place)]
+        for level, rows in before.items()
     }
     assert seen(new, "t") == expected
     with Broker(new, log=tmp_path / "broker.log") as broker:
