@@ -10,10 +10,11 @@ from typing import Any
 import click
 
 from brokerless.cli import terminal
+from brokerless.cli.exit_codes import exit_line
 from brokerless.cli.options import LocalPath, chosen_topics, existing_path, int_from, long_from, moment, size
 
 
-@click.command(short_help="Serve directories to any Kafka client.")
+@click.command(short_help="Serve directories to any Kafka client.", epilog=exit_line(done=None))
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=existing_path)
 @click.option("--listen", metavar="HOST:PORT", default="127.0.0.1:9092", show_default=True, help="Where to listen.")
 @click.option(

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from brokerless.cli import terminal
+from brokerless.cli.exit_codes import DAMAGE, FAILURE
 from brokerless.cli.options import Progress
 from brokerless.notes import collected
 
@@ -194,4 +195,4 @@ def _in_short() -> Iterator[None]:
             raise click.ClickException((of_java or str(error)).partition("\n")[0]) from error
         kind, message = causes[-1]
         terminal.say(f"brokerless: {message}", err=True)
-        raise SystemExit(1 if kind in _DAMAGE else 2) from error
+        raise SystemExit(DAMAGE if kind in _DAMAGE else FAILURE) from error
