@@ -42,6 +42,9 @@ def check(
     finding is a line with a code; `brokerless finding CODE` explains its effect on a broker and on readers, and its
     cure. A running broker changes its files: check a copy or a snapshot.
 
+    --quick looks at names, ids, checkpoints and the headers of batches. The default also looks at checksums, the order
+    of offsets, epochs and sequences, and at indexes, epochs and snapshots against the batches.
+
     --against compares each partition with that of another directory: it is equal, behind, ahead, or diverged from an
     offset on. Batches are compared by their checksums, which are verified. Copies that were compacted have other
     batches: --records compares the latest record of each key.
