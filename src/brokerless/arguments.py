@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, SupportsIndex
+from typing import TYPE_CHECKING, SupportsIndex, TypeVar
 
 from brokerless.wording import option
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+_T = TypeVar("_T")
 
 Time = int | str | datetime
 """A point in time: ms since 1970, a datetime, or ISO 8601 text. A time without a zone is UTC."""
@@ -65,6 +67,31 @@ def check_several(name: str, values: object) -> None:
     """
     if isinstance(values, str | bytes):
         raise TypeError(f"{option(name)}: several are expected, not the string {values!r}; give [{values!r}]")
+
+
+def some_or_all(name: str, values: Iterable[_T] | None) -> list[_T] | None:
+    """Return the values of an argument that selects some of several, such as topics; None selects all.
+
+    An empty list is refused: it is mostly the result of a search that found nothing, where "all" would be a surprise,
+    and "none" would report that all is well.
+
+    Raises:
+        TypeError: a string in place of a list.
+        ValueError: the list is empty.
+
+    >>> some_or_all("topics", ("orders",)), some_or_all("topics", None)
+    (['orders'], None)
+    >>> some_or_all("topics", [])
+    Traceback (most recent call last):
+    ValueError: topics: the list is empty; None selects all
+    """
+    if values is None:
+        return None
+    check_several(name, values)
+    chosen = list(values)
+    if not chosen:
+        raise ValueError(f"{option(name)}: the list is empty; None selects all")
+    return chosen
 
 
 def check_partition(number: object) -> None:

@@ -13,7 +13,7 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
-from brokerless.arguments import check_several, unknown
+from brokerless.arguments import some_or_all, unknown
 from brokerless.checking.codes import LEVELS
 from brokerless.checking.directories import (
     check_blank,
@@ -144,9 +144,7 @@ def check(
     """
     if level not in LEVELS:
         raise unknown("level", level, LEVELS)
-    check_several("topics", topics)
-    check_several("partitions", partitions)
-    chosen = Chosen(None if topics is None else list(topics), None if partitions is None else list(partitions))
+    chosen = Chosen(some_or_all("topics", topics), some_or_all("partitions", partitions))
     found, groups = _groups(paths, checks_ids=chosen.is_all)
     yield from found
     for names, directories in groups:

@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Self
 
 from brokerless import _native
+from brokerless.arguments import some_or_all
 from brokerless.checking.comparison import Comparison, Difference, Place
 from brokerless.errors import located
 from brokerless.io.runner import Threads
@@ -56,8 +57,8 @@ def compare(
     >>> [(found.status, found.offset) for found in bl.compare(SAMPLE, SAMPLE)]
     [('equal', None)]
     """
+    names = some_or_all("topics", topics)
     here, there = ({(log.topic, log.partition): log for log in _logs(LogDirs(path))} for path in (first, second))
-    names = None if topics is None else list(topics)
     places = sorted({*here, *there}, key=lambda place: (str(place[0]), place[1] or 0))
     for name in names or ():
         if not any(is_chosen(topic, [name]) for topic, _ in places):

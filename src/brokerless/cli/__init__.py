@@ -1,7 +1,6 @@
 """The `brokerless` command: one function per verb, each in the file of its name, without logic of its own.
 
-Data goes to stdout, messages to stderr. Exit codes: 0 done, 1 damage or findings, 2 could not run, and 128 plus the
-number of a signal that ended the command.
+Data goes to stdout, messages to stderr. `exit_codes.py` has the exit codes.
 
 Verbs import the library inside their functions, so that `--help` and mistyped options answer at once. `main` imports
 the verbs inside its function too, so that an interrupt during the import shows no traceback.

@@ -10,12 +10,14 @@ from typing import Any
 import click
 
 from brokerless.cli import terminal
-from brokerless.cli.exit_codes import DAMAGE, WARNINGS
+from brokerless.cli.exit_codes import DAMAGE, WARNINGS, exit_line
 from brokerless.cli.findings import Printer, levels
 from brokerless.cli.options import BytesProgress, Progress, as_json, chosen_partitions, chosen_topics, existing_path
 
+CHECK_EXITS = exit_line(done="no findings, or notes only", damage="errors", warnings="warnings, but no error")
 
-@click.command(short_help="Find every fault, with its effect and its cure.")
+
+@click.command(short_help="Find every fault, with its effect and its cure.", epilog=CHECK_EXITS)
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=existing_path)
 @chosen_topics
 @chosen_partitions
@@ -40,12 +42,15 @@ def check(
     finding is a line with a code; `brokerless finding CODE` explains its effect on a broker and on readers, and its
     cure. A running broker changes its files: check a copy or a snapshot.
 
+    --quick looks at names, ids, checkpoints and the headers of batches. The default also looks at checksums, the order
+    of offsets, epochs and sequences, and at indexes, epochs and snapshots against the batches.
+
     --against compares each partition with that of another directory: it is equal, behind, ahead, or diverged from an
     offset on. Batches are compared by their checksums, which are verified. Copies that were compacted have other
     batches: --records compares the latest record of each key.
 
-    Exit codes: 0 nothing, or notes only; 1 errors; 3 warnings, but no error; 2 could not run. With --against: 0 all are
-    equal; 1 some diverged, are damaged, or are in one directory only; 3 some are behind or ahead.
+    With --against, partitions that diverged, are damaged, or are in one directory only count as errors, and those that
+    are behind or ahead as warnings.
 
     \b
     brokerless check /var/lib/kafka/data

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from brokerless.cli.options import existing_path
-from brokerless.cli.state import Point, TableForm, form_of, of_state, point_of, telling
+from brokerless.cli.state import STATE_EXITS, Point, TableForm, form_of, of_state, point_of, telling
 from brokerless.wording import moment as moment_text
 
 if TYPE_CHECKING:
@@ -62,7 +62,9 @@ def cluster() -> None:
 
 
 def _subject_command(subject: str) -> click.Command:
-    @click.command(name=subject, short_help=f"List {_HELP[subject]}.", help=f"List {_HELP[subject]}.")
+    @click.command(
+        name=subject, short_help=f"List {_HELP[subject]}.", help=f"List {_HELP[subject]}.", epilog=STATE_EXITS
+    )
     @of_state
     @as_of
     def command(
@@ -95,7 +97,7 @@ for _subject in _HELP:
     cluster.add_command(_subject_command(_subject))
 
 
-@cluster.command(short_help="Show what changed between two points or two directories.")
+@cluster.command(short_help="Show what changed between two points or two directories.", epilog=STATE_EXITS)
 @click.argument("paths", metavar="PATH [PATH]", nargs=-1, required=True, type=existing_path)
 @click.option("--since", type=point_of, metavar="POINT", help="With one PATH: the earlier point, a time or offset:N.")
 @as_of

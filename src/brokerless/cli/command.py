@@ -19,7 +19,7 @@ from brokerless.cli.compact import compact
 from brokerless.cli.convert import convert
 from brokerless.cli.dump import dump
 from brokerless.cli.erase import erase
-from brokerless.cli.exit_codes import DAMAGE, FAILURE, Ended, of_interrupt
+from brokerless.cli.exit_codes import DAMAGE, FAILURE, MEANINGS, Ended, of_interrupt
 from brokerless.cli.finding import finding
 from brokerless.cli.groups import groups
 from brokerless.cli.ls import ls
@@ -87,29 +87,29 @@ class _Verbs(click.Group):
                 formatter.write_dl([(str(verb.name).ljust(width), verb.get_short_help_str(80)) for verb in verbs])
 
 
+_EXITS = "\b\nExit codes; each verb's help says more of its own:\n" + "\n".join(
+    f"  {code}  {meaning}" for code, meaning in MEANINGS.items()
+)
+
+
 @click.group(
     cls=_Verbs,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     commands=[verb for verbs in _JOBS.values() for verb in verbs],
+    epilog=_EXITS,
 )
 @click.version_option(package_name="brokerless")
 def cli() -> None:
     """Read, check, repair, change and serve Kafka's log directories, with no broker running.
 
     PATH is the data directory of a broker (its log.dirs, or a copy or snapshot of it), one partition's directory in it,
-    or one .log file. `brokerless VERB --help` explains a verb.
+    or one .log file. A SIZE is a number of bytes, or has a unit: 500MB is 500 * 10^6 bytes, 512MiB is 512 * 2^20.
+    `brokerless VERB --help` explains a verb.
 
     \b
     brokerless ls /var/lib/kafka/data
     brokerless check /var/lib/kafka/data
     brokerless read /var/lib/kafka/data --topic orders --limit 10
-
-    \b
-    Exit codes:
-      0  done, and nothing was found
-      1  damage or errors
-      2  could not run
-      3  warnings, or something is or may be lost (check, repair, rescue, report)
     """
 
 

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from brokerless.cli.options import bytes_option, long_from, parse_bytes, release, size
-from brokerless.cli.rewriting import rewriting
+from brokerless.cli.rewriting import REWRITE_EXITS, rewriting
 
 if TYPE_CHECKING:
     from brokerless.cli.rewriting import RewriteTarget
 
 
-@click.command(short_help="Keep the last record of each key, as the log cleaner does.")
+@click.command(short_help="Keep the last record of each key, as the log cleaner does.", epilog=REWRITE_EXITS)
 @rewriting
 @click.option("--roll", is_flag=True, help="Roll the active segment first: it is never compacted.")
 @click.option("--ignore-checkpoint", is_flag=True, help="Ignore the cleaner's checkpoint: the whole log is dirty.")

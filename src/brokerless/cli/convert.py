@@ -9,13 +9,13 @@ import click
 from brokerless import _native
 from brokerless.cli import terminal
 from brokerless.cli.options import INT_MAX, int_from
-from brokerless.cli.rewriting import rewriting
+from brokerless.cli.rewriting import REWRITE_EXITS, rewriting
 
 if TYPE_CHECKING:
     from brokerless.cli.rewriting import RewriteTarget
 
 
-@click.command(short_help="Change message format, codec or batch size.")
+@click.command(short_help="Change message format, codec or batch size.", epilog=REWRITE_EXITS)
 @rewriting
 @click.option("--magic", type=click.IntRange(0, 2), help="Message format: 2 since Kafka 0.11, 1 since 0.10, 0 before.")
 @click.option("--compression", type=click.Choice(_native.CODECS), help="Codec of the batches.  [default: theirs]")

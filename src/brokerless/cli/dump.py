@@ -8,11 +8,14 @@ import sys
 import click
 
 from brokerless.cli import terminal
-from brokerless.cli.exit_codes import DAMAGE, FAILURE
+from brokerless.cli.exit_codes import DAMAGE, FAILURE, exit_line
 from brokerless.cli.options import as_json, bytes_option, existing_path, long_from
 
 
-@click.command(short_help="Show single files, batch by batch.")
+@click.command(
+    short_help="Show single files, batch by batch.",
+    epilog=exit_line(damage="damage was found, or an index does not fit"),
+)
 @click.argument("paths", metavar="[FILE|DIR]...", nargs=-1, type=existing_path)
 @click.option("--files", "listed", metavar="FILE,FILE...", help="Files, separated by commas, as for kafka-dump-log.")
 @as_json
@@ -43,7 +46,7 @@ def dump(
 
     Every file of these kinds is shown of a directory. Text has the fields and the wording of kafka-dump-log. An index
     is checked against the files of the same name beside it. Stderr reports entries that do not fit, batches with a
-    wrong checksum, and missing records after the end of a .log that other files name; the exit code is then 1. A
+    wrong checksum, and missing records after the end of a .log that other files name. A
     damaged file is shown up to the damage, and the next file follows.
 
     JSON has one object per batch or entry. It also covers the text files of a log directory: checkpoints,

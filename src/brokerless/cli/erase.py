@@ -10,13 +10,13 @@ import click
 
 from brokerless.cli import terminal
 from brokerless.cli.options import bytes_option, parse_bytes
-from brokerless.cli.rewriting import rewriting
+from brokerless.cli.rewriting import REWRITE_EXITS, rewriting
 
 if TYPE_CHECKING:
     from brokerless.cli.rewriting import RewriteTarget
 
 
-@click.command(short_help="Erase records by key or header.")
+@click.command(short_help="Erase records by key or header.", epilog=REWRITE_EXITS)
 @rewriting
 @click.option("--key", "keys", multiple=True, help="Records with this key. Repeatable.")
 @click.option("--keys-from", type=click.File("rb"), help="A file of keys, one a line; - for stdin.")

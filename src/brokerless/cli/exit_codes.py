@@ -1,10 +1,43 @@
-"""The exit codes of the command: 0 for done, or one of these."""
+"""The exit codes of the command, and the line about them in each verb's help."""
 
+import re
 import signal
 
+DONE = 0
 DAMAGE = 1
 FAILURE = 2
 WARNINGS = 3
+# What each code means, whatever the verb.
+MEANINGS = {
+    DONE: "done, and nothing was found",
+    DAMAGE: "damage or errors, or something is not known because of damage",
+    FAILURE: "could not run",
+    WARNINGS: "warnings, or something is or may be lost",
+}
+OF_SIGNALS = "130, 143, 129"
+MEANING_OF_SIGNALS = "ended by SIGINT (Ctrl-C), SIGTERM or SIGHUP, after a clean end of what it did"
+_LINE = "Exit codes: "
+
+
+def exit_line(
+    *, done: str | None = "done", damage: str | None = "damage was found", warnings: str | None = None
+) -> str:
+    """Return the line of a verb's help about its exit codes; None for a code that it never returns.
+
+    >>> exit_line()
+    'Exit codes: 0 done; 1 damage was found; 2 could not run.'
+    """
+    of_verb = {DONE: done, DAMAGE: damage, FAILURE: MEANINGS[FAILURE], WARNINGS: warnings}
+    return _LINE + "; ".join(f"{code} {text}" for code, text in of_verb.items() if text is not None) + "."
+
+
+def named_in(line: str | None) -> set[int]:
+    """Return the codes that a line of `exit_line` names.
+
+    >>> named_in(exit_line(damage=None))
+    {0, 2}
+    """
+    return {int(code) for code in re.findall(r"(?:^Exit codes:|;) (\d)", line or "")}
 
 
 class Ended(KeyboardInterrupt):

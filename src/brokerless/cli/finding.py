@@ -7,10 +7,11 @@ import json
 import click
 
 from brokerless.cli import terminal
+from brokerless.cli.exit_codes import exit_line
 from brokerless.cli.options import as_json
 
 
-@click.command(short_help="Explain a finding of check.")
+@click.command(short_help="Explain a finding of check.", epilog=exit_line(damage=None))
 @click.argument("code", required=False)
 @as_json
 def finding(code: str | None, form: str) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from brokerless.cli.options import chosen_topics
-from brokerless.cli.state import TableForm, at_time, dicts, form_of, large, of_state, state_memory, telling
+from brokerless.cli.state import STATE_EXITS, TableForm, at_time, dicts, form_of, large, of_state, state_memory, telling
 from brokerless.cli.table import in_words, print_table
 from brokerless.wording import moment
 
@@ -25,7 +25,7 @@ _ROWS = 1 << 13
 _COMMITS = ("GROUP", "PARTITION", "OFFSET", "LAG THEN", "LAG", "COMMITTED", "NOTE", "METADATA")
 
 
-@click.command(short_help="List consumer groups, members, offsets and lag.")
+@click.command(short_help="List consumer groups, members, offsets and lag.", epilog=STATE_EXITS)
 @of_state
 @click.option("--group", "names", multiple=True, help="Only this group. Repeatable.")
 @chosen_topics
@@ -58,8 +58,7 @@ def groups(
     --history lists each change of a group, or with --offsets each commit. A note marks commits that go back, also after
     the offset was removed, and says how long after its commit an offset was removed.
 
-    Compaction removes old records, so the history is as long as compaction left it. Exit code 1: damage hides
-    something.
+    Compaction removes old records, so the history is as long as compaction left it.
 
     \b
     brokerless groups /var/lib/kafka/data

@@ -8,13 +8,19 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from brokerless.cli import terminal
-from brokerless.cli.exit_codes import DAMAGE, WARNINGS
+from brokerless.cli.exit_codes import DAMAGE, WARNINGS, exit_line
 from brokerless.cli.findings import finding_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from brokerless.healing.report import HealingReport
+
+HEALING_EXITS = exit_line(
+    done="nothing is lost",
+    damage="errors remain",
+    warnings="something is or may be lost, or warnings remain",
+)
 
 
 def print_reports(

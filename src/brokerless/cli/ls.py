@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from brokerless.cli import terminal
-from brokerless.cli.exit_codes import DAMAGE
+from brokerless.cli.exit_codes import DAMAGE, exit_line
 from brokerless.cli.options import Progress, as_json, paths
 from brokerless.cli.table import print_table
 from brokerless.errors import CorruptRecordError, UnsupportedFormatError
@@ -39,7 +39,7 @@ _HEADINGS = (
 _DAMAGE = (CorruptRecordError, UnsupportedFormatError, OSError)
 
 
-@click.command(short_help="List topics and partitions.")
+@click.command(short_help="List topics and partitions.", epilog=exit_line(damage="damage hides a value"))
 @paths
 @as_json
 def ls(paths: tuple[str, ...], topics: tuple[str, ...], partitions: tuple[int, ...], form: str) -> None:
@@ -48,7 +48,7 @@ def ls(paths: tuple[str, ...], topics: tuple[str, ...], partitions: tuple[int, .
     START is the log start offset; the note of a tiered log names its remote offsets. END is the log end offset, one
     above the last record. FIRST RECORD is the time of the first record, LATEST RECORD the latest time of all. Of
     several replicas, the one that a read takes comes first. JSON also has the high watermark, the last stable offset
-    and the local log start offset. A value that damage hides is left out (null in JSON), and the exit code is 1.
+    and the local log start offset. A value that damage hides is left out (null in JSON).
 
     Stderr names directories that are not read, and partitions that a broker would not serve because the cluster's
     metadata lack their topic ids.

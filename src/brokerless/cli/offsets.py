@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from brokerless.cli import terminal
+from brokerless.cli.exit_codes import exit_line
 from brokerless.cli.options import as_json, isolation_level, moment, named_logs, note_missing, paths
 from brokerless.wording import printable
 
@@ -27,7 +28,7 @@ _WORDS = {
 }
 
 
-@click.command(short_help="Find offsets by time.")
+@click.command(short_help="Find offsets by time.", epilog=exit_line())
 @paths
 @click.option(
     "--timestamp",

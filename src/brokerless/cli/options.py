@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import click
 
+from brokerless import _native
 from brokerless.arguments import to_ms
 from brokerless.cli import terminal
 from brokerless.io.clock import now_ms
@@ -116,12 +117,14 @@ _UNITS = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "KB": 10**3, "MB": 10*
 
 
 def size(text: str) -> int:
-    """Parse a number of bytes, with an optional suffix KiB, MiB or GiB, or KB, MB or GB.
+    """Parse a number of bytes, with an optional unit: KiB, MiB or GiB, or KB, MB or GB, as messages show sizes.
 
-    >>> size("512MiB"), size("500MB")
-    (536870912, 500000000)
+    >>> size("512MiB"), size("500MB"), size("500 MB")
+    (536870912, 500000000, 500000000)
     """
-    digits, unit = next(((text.removesuffix(u), n) for u, n in _UNITS.items() if text.endswith(u)), (text, 1))
+    digits, unit = next(
+        ((text.removesuffix(u).removesuffix(" "), n) for u, n in _UNITS.items() if text.endswith(u)), (text, 1)
+    )
     if not (digits.isascii() and digits.isdigit() and digits.strip("0")):
         raise click.BadParameter(f"{text!r} is not a number of bytes, KB, MB, GB, KiB, MiB or GiB")
     # Python refuses numbers of thousands of digits with its own message.
@@ -230,6 +233,21 @@ def parse_bytes(text: bytes, bytes_as: str, option: str) -> bytes:
     except (binascii.Error, ValueError):
         raise click.BadParameter(f"{text.decode(errors='replace')!r} is not {bytes_as}", param_hint=option) from None
 
+
+compression_option = click.option(
+    "--compression",
+    type=click.Choice(_native.CODECS),
+    default="none",
+    show_default=True,
+    help="Codec of the batches.",
+)
+batch_size_option = click.option(
+    "--batch-size",
+    type=int_from(1),
+    default=16384,
+    show_default=True,
+    help="Bytes at which a batch is closed.",
+)
 
 as_json = click.option(
     "--json",

@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from brokerless import _native
 from brokerless.cli import terminal
+from brokerless.cli.exit_codes import exit_line
 from brokerless.cli.options import (
     LocalPath,
     Progress,
+    batch_size_option,
     broker_settings,
     bytes_option,
+    compression_option,
     format_of,
     int_from,
     known_release,
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-@click.command(short_help="Write records into a topic.")
+@click.command(short_help="Write records into a topic.", epilog=exit_line())
 @click.argument("path", type=LocalPath(file_okay=False))
 @click.option("--topic", required=True, help="Created if it does not exist.")
 @click.option("--partitions", type=int_from(1), help="Partitions of a new topic.  [default: 1]")
@@ -54,15 +56,9 @@ if TYPE_CHECKING:
 @bytes_option(
     'Form of keys, values and header values in JSON lines. With utf8, {"base64": ...} stands for any bytes, too.'
 )
-@click.option(
-    "--compression",
-    type=click.Choice(_native.CODECS),
-    default="none",
-    show_default=True,
-    help="Codec of the batches.",
-)
+@compression_option
 @click.option("--compression-level", type=int_from(-(1 << 31)), help="Kafka's default unless given.")
-@click.option("--batch-size", type=int_from(1), default=16384, show_default=True, help="Bytes.")
+@batch_size_option
 @click.option("--magic", type=click.IntRange(0, 2), default=2, show_default=True, help="Message format.")
 @click.option("--idempotent", is_flag=True, help="Give batches a producer id and sequences.")
 @click.option("--transactional-id", help="Write all of the input in one transaction.")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from brokerless.cli.options import chosen_partitions, chosen_topics
-from brokerless.cli.state import TableForm, form_of, of_state, point_of, telling
+from brokerless.cli.state import STATE_EXITS, TableForm, form_of, of_state, point_of, telling
 from brokerless.wording import moment
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ _HEADINGS = (
 _NUMBERS = (*_HEADINGS[1:5], *_HEADINGS[6:])
 
 
-@click.command(short_help="List the producers of partitions.")
+@click.command(short_help="List the producers of partitions.", epilog=STATE_EXITS)
 @of_state
 @chosen_topics
 @chosen_partitions

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from brokerless.cli import terminal
-from brokerless.cli.exit_codes import DAMAGE
+from brokerless.cli.exit_codes import DAMAGE, exit_line
 from brokerless.cli.options import (
     LocalPath,
     Progress,
@@ -47,7 +47,7 @@ def _file(_context: click.Context, _option: click.Parameter, value: str | None) 
     return value
 
 
-@click.command(short_help="Print records as JSON lines, or write a file.")
+@click.command(short_help="Print records as JSON lines, or write a file.", epilog=exit_line())
 @paths
 @click.option("--start-offset", type=offset_or("earliest", "latest"), help="Start at it.  [default: earliest]")
 @click.option(
@@ -105,7 +105,7 @@ def read(
     """Print records as JSON lines, or write them to an Arrow or Parquet file.
 
     A whole log directory is read without Kafka's internal topics; --topic selects topics, internal ones too. At damage
-    the output ends with the record before it, and the exit code is 1; a file that --output would replace is left as it
+    the output ends with the record before it, and a file that --output would replace is left as it
     was.
 
     \b

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from brokerless.cli import terminal
-from brokerless.cli.exit_codes import DAMAGE
+from brokerless.cli.exit_codes import DAMAGE, exit_line
 from brokerless.cli.options import LocalPath, Progress, as_json, broker_settings, chosen_topics, dry_run_option
 
 if TYPE_CHECKING:
@@ -18,7 +18,12 @@ if TYPE_CHECKING:
     from brokerless.recovery.lost_batches import Cut
 
 
-@click.command(short_help="Recover the logs of a directory after a crash.")
+@click.command(
+    short_help="Recover the logs of a directory after a crash.",
+    epilog=exit_line(
+        damage="a broker would not start or not serve all logs, or --force is needed: records are missing"
+    ),
+)
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=LocalPath(exists=True, file_okay=False))
 @chosen_topics
 @dry_run_option
@@ -55,9 +60,8 @@ def recover(
     After a clean shutdown a broker recovers nothing: there, a cut needs --force. Recovery also needs --force where
     other files show that a log lacks records, since it erases that evidence.
 
-    Exit code 1: a broker would not start, or would not serve all logs, or records are missing and --force is not given.
-    The message names the reason and the cure. Name all log.dirs of a broker: only one of them has the cluster's
-    metadata.
+    If a broker would not start, the message names the reason and the cure. Name all log.dirs of a broker: only one of
+    them has the cluster's metadata.
 
     \b
     brokerless recover data --dry-run

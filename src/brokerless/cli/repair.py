@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from brokerless.cli import terminal
-from brokerless.cli.healing_report import print_left, print_lost, print_repaired, print_reports
+from brokerless.cli.healing_report import HEALING_EXITS, print_left, print_lost, print_repaired, print_reports
 from brokerless.cli.options import BytesProgress, as_json, chosen_topics, dry_run_option, existing_path
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from brokerless.healing.report import RepairReport
 
 
-@click.command(short_help="Keep every sound batch, on both sides of damage.")
+@click.command(short_help="Keep every sound batch, on both sides of damage.", epilog=HEALING_EXITS)
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=existing_path)
 @click.option("--output", metavar="DIR", help="Write the result to this new directory.")
 @click.option("--in-place", is_flag=True, help="Put the result in the place of the damaged partitions.")
@@ -81,9 +81,6 @@ def repair(
     No broker may use PATH. With --output it stays unchanged. --in-place replaces whole partitions, all at once: if the
     process dies, the directory is as it was, or repaired. The cluster's metadata log is only repaired if nothing of it
     is lost; otherwise `brokerless rescue` makes a new cluster.
-
-    Exit codes: 0 nothing is lost; 3 records are lost, suspect or in doubt, or warnings remain; 1 errors remain; 2 could
-    not run.
 
     \b
     brokerless repair data --dry-run

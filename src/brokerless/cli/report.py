@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import click
 
 from brokerless.cli import terminal
-from brokerless.cli.exit_codes import DAMAGE
+from brokerless.cli.exit_codes import DAMAGE, exit_line
 from brokerless.cli.findings import exit_for, in_words
 from brokerless.cli.options import LocalPath, Progress, chosen_topics, existing_path
 
@@ -20,7 +20,14 @@ if TYPE_CHECKING:
     from brokerless.reporting.report import ClusterReport
 
 
-@click.command(short_help="Write one page of HTML about log directories.")
+REPORT_EXITS = exit_line(
+    done="no findings, or notes only",
+    damage="errors, or something is not known",
+    warnings="warnings, but no error",
+)
+
+
+@click.command(short_help="Write one page of HTML about log directories.", epilog=REPORT_EXITS)
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=existing_path)
 @click.option(
     "--output",
@@ -36,9 +43,6 @@ def report(paths: tuple[str, ...], output: str, topics: tuple[str, ...]) -> None
     that other codecs and batch sizes would take; distinct keys, and the gain of a compaction; producers; consumer
     groups with their lag over time; open and hanging transactions; and the findings of `brokerless check --deep`.
     Nothing is changed. It needs `pip install 'brokerless[report]'`.
-
-    Exit codes: 0 nothing was found; 1 the check found errors, or something is not known; 3 warnings, but no error; 2
-    could not run.
 
     \b
     brokerless report /var/lib/kafka/data --output report.html

@@ -8,14 +8,14 @@ import click
 
 from brokerless.arguments import listed_few
 from brokerless.cli import terminal
-from brokerless.cli.healing_report import print_left, print_lost, print_repaired, print_reports
+from brokerless.cli.healing_report import HEALING_EXITS, print_left, print_lost, print_repaired, print_reports
 from brokerless.cli.options import BytesProgress, as_json, chosen_topics, existing_path, int_from, known_release, moment
 
 if TYPE_CHECKING:
     from brokerless.healing.report import MissingPartition, RescueReport
 
 
-@click.command(short_help="Make a cluster that starts, from any disks that are left.")
+@click.command(short_help="Make a cluster that starts, from any disks that are left.", epilog=HEALING_EXITS)
 @click.argument("disks", metavar="DISK...", nargs=-1, required=True, type=existing_path)
 @click.option(
     "--output", metavar="DIR", help="The new directory; with several nodes, each gets a directory node-ID in it."
@@ -94,9 +94,6 @@ def rescue(
 
     --dry-run reports what will be missing. A rescue writes the same to report.json in the directory --lost: the source
     of each partition, lost ranges of offsets, lost partitions, doubts and notes.
-
-    Exit codes: 0 nothing is lost; 3 records, partitions or metadata are or may be lost; 1 errors remain in the result;
-    2 could not run.
 
     \b
     brokerless rescue /mnt/disk1 /mnt/disk2 --dry-run

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from brokerless.cli.options import long_from, offset_or, release
-from brokerless.cli.rewriting import rewriting
+from brokerless.cli.rewriting import REWRITE_EXITS, rewriting
 
 if TYPE_CHECKING:
     from brokerless.cli.rewriting import RewriteTarget
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _HIGH_WATERMARK = -1
 
 
-@click.command(short_help="Delete the oldest records.")
+@click.command(short_help="Delete the oldest records.", epilog=REWRITE_EXITS)
 @rewriting
 @click.option("--retention-ms", type=long_from(0), help="Delete segments older than this, by their records.")
 @click.option("--retention-bytes", type=long_from(0), help="Keep at least this many bytes of each partition.")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from brokerless.cli import terminal
-from brokerless.cli.exit_codes import DAMAGE
+from brokerless.cli.exit_codes import DAMAGE, exit_line
 from brokerless.cli.options import (
     LocalPath,
     Progress,
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
     _Command = TypeVar("_Command", bound=Callable[..., Any])
     _TargetT = TypeVar("_TargetT", bound="RewriteTarget")
+
+REWRITE_EXITS = exit_line(damage="damage was found, or carried over")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,8 +101,8 @@ class RewriteTarget:
             for result in rewrite_each(
                 operation,
                 self.paths,
-                topics=self.topics,
-                partitions=self.partitions,
+                topics=self.topics or None,
+                partitions=self.partitions or None,
                 output=self.output,
                 dry_run=self.dry_run,
                 jobs=self.jobs,

@@ -10,10 +10,11 @@ from typing import Any
 import click
 
 from brokerless.cli import terminal
+from brokerless.cli.exit_codes import exit_line
 from brokerless.cli.options import LocalPath, chosen_topics, existing_path, int_from, long_from, moment, size
 
 
-@click.command(short_help="Serve directories to any Kafka client.")
+@click.command(short_help="Serve directories to any Kafka client.", epilog=exit_line(done=None))
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=existing_path)
 @click.option("--listen", metavar="HOST:PORT", default="127.0.0.1:9092", show_default=True, help="Where to listen.")
 @click.option(
@@ -56,19 +57,20 @@ from brokerless.cli.options import LocalPath, chosen_topics, existing_path, int_
     nargs=2,
     metavar="CERTIFICATE KEY",
     type=LocalPath(exists=True, dir_okay=False),
-    help="Encrypt with these files in PEM form.",
+    help="Encrypt with these files in PEM form. Without it, records and PLAIN passwords can be read on their way.",
 )
 @click.option(
     "--users",
     metavar="FILE",
     type=LocalPath(exists=True, dir_okay=False),
-    help="Ask clients for a password (SASL): lines of user:password.",
+    help="Ask clients for a password (SASL PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512): lines of user:password.",
 )
 @click.option(
     "--read-log",
     metavar="FILE",
     type=LocalPath(dir_okay=False),
-    help="Add JSON lines to this file that say who read what.",
+    help="Add a JSON line to this file for each partition of each response: when, which client and user, topic, "
+    "partition, offset, bytes. A read that cannot be written down is refused.",
 )
 @click.option("--metrics", metavar="HOST:PORT", help="Show counters over HTTP, as Prometheus reads them.")
 @click.option(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
-from brokerless.cli.exit_codes import DAMAGE
+from brokerless.cli.exit_codes import DAMAGE, exit_line
 from brokerless.cli.options import LocalPath, Progress, as_json, existing_path, format_of, moment, size
 from brokerless.cli.table import print_table
 from brokerless.notes import collected
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _Command = TypeVar("_Command", bound="Callable[..., Any]")
+
+STATE_EXITS = exit_line(damage="damage or a missing directory hides something")
 
 _ROWS_OF_TEXT = 10_000
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from brokerless.cli.state import TableForm, at_time, form_of, of_state, state_memory, telling
+from brokerless.cli.state import STATE_EXITS, TableForm, at_time, form_of, of_state, state_memory, telling
 from brokerless.wording import moment
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ _ROWS = 1 << 10
 _UNDER_WAY = ("Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence")
 
 
-@click.command(short_help="List transactions: ongoing, open and hanging ones.")
+@click.command(short_help="List transactions: ongoing, open and hanging ones.", epilog=STATE_EXITS)
 @of_state
 @click.option("--open", "chosen", flag_value="open", help="Only those that are under way, or open in the data.")
 @click.option("--hanging", "chosen", flag_value="hanging", help="Only those that hang.")

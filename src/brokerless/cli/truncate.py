@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from brokerless.cli.options import moment, offset_or
-from brokerless.cli.rewriting import rewriting
+from brokerless.cli.rewriting import REWRITE_EXITS, rewriting
 
 if TYPE_CHECKING:
     from brokerless.cli.rewriting import RewriteTarget
 
 
-@click.command(short_help="Cut logs, or copies of them, at a moment or an offset.")
+@click.command(short_help="Cut logs, or copies of them, at a moment or an offset.", epilog=REWRITE_EXITS)
 @rewriting
 @click.option("--timestamp", type=moment(), help="Cut before the first batch with a record of this time or later.")
 @click.option("--offset", type=offset_or(), help="Cut before this offset.")

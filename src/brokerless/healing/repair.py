@@ -16,7 +16,7 @@ import errno
 import os
 from typing import TYPE_CHECKING
 
-from brokerless.arguments import check_several
+from brokerless.arguments import some_or_all
 from brokerless.healing.lost_directory import lost_directory
 from brokerless.healing.repair_plan import RepairPlan
 from brokerless.io import disk, storage
@@ -82,7 +82,7 @@ def repair(
         disk.check_local(os.fspath("" if made is None else made))
     if not dry_run and (output is None) != in_place:
         raise ValueError(f"give either a directory for the result ({option('output')}), or {option('in_place')}")
-    check_several("topics", topics)
+    names = some_or_all("topics", topics)
     if not storage.exists(given):
         raise FileNotFoundError(errno.ENOENT, "no such directory", given)
     is_partition = file_names.is_partition_directory(storage.list_directory(given))
@@ -99,7 +99,7 @@ def repair(
         raise ValueError(f"what is lost needs a place of its own, not {target}")
     _finish_commit(given, is_allowed=in_place and not dry_run)
     check_at_rest(LogDirFiles(os.path.dirname(os.path.abspath(given)) if is_partition else given))
-    plan = RepairPlan.of(given, others, topics, keep_suspect=keep_suspect, indexes_only=indexes_only, progress=progress)
+    plan = RepairPlan.of(given, others, names, keep_suspect=keep_suspect, indexes_only=indexes_only, progress=progress)
     if dry_run:
         return plan.foreseen(target)
     if not in_place:

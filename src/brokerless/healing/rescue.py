@@ -18,7 +18,7 @@ from dataclasses import replace as with_fields
 from functools import partial
 from typing import TYPE_CHECKING
 
-from brokerless.arguments import check_several, listed_few, to_ms
+from brokerless.arguments import listed_few, some_or_all, to_ms
 from brokerless.checking.check import check
 from brokerless.healing.lost_directory import lost_directory, lost_files
 from brokerless.healing.producer_ids import in_snapshots, of_headers, of_transactional_ids
@@ -113,7 +113,7 @@ def rescue(
         raise ValueError(f"give a directory for the result ({option('output')}), or {option('dry_run')}")
     if not disks:
         raise ValueError("give at least one disk")
-    check_several("topics", topics)
+    names = some_or_all("topics", topics)
     for one in disks:
         disk.check_local(os.fspath(one), "rescue")
     for made in (output, lost_path):
@@ -133,7 +133,7 @@ def rescue(
             voters={} if voters is None else parse_voters(voters),
             cluster_id=cluster_id,
             release=None if release is None else Release.parse(release),
-            topics=None if topics is None else set(topics),
+            topics=None if names is None else set(names),
             rename=rename,
             until=None if as_of is None else to_ms("as_of", as_of),
             converts=convert,

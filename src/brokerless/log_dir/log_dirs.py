@@ -7,7 +7,7 @@ from collections import Counter
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from brokerless.arguments import check_partition, check_several, listed_few, unknown_partition
+from brokerless.arguments import check_partition, listed_few, some_or_all, unknown_partition
 from brokerless.io import storage
 from brokerless.layout import commit_journal, file_names
 from brokerless.layout.file_names import chosen_topics, is_chosen
@@ -130,29 +130,28 @@ class LogDirs:
             all_replicas: return every replica of a partition, in the order of the paths, without comparing them.
 
         Raises:
-            ValueError: a topic or partition does not exist; or, without `all_replicas`, a broker has one twice.
+            ValueError: a topic or partition does not exist, or a list is empty; or, without `all_replicas`, a broker
+                has one twice.
             TypeError: `topics` is a string, or a partition is not a number.
 
         >>> [(log.name, log.log_end_offset) for log in LogDirs(SAMPLE_DIR).logs(["upgraded-compact"])]
         [('upgraded-compact-0', 363)]
         """
-        check_several("topics", topics)
-        check_several("partitions", partitions)
+        named, numbers = some_or_all("topics", topics), some_or_all("partitions", partitions)
         # Compare the replicas of the chosen partitions only: comparing opens files, and damage elsewhere must not fail.
         chosen = self._by_partition
-        if topics is not None:
-            named, present = list(topics), self.topics()
+        if named is not None:
+            present = self.topics()
             for topic in named:
                 if topic not in present and (strays := self._strays(topic)):
                     raise ValueError(f"topic {topic!r} has only directories that {_GIVEN_UP}: {listed_few(strays)}")
             wanted = set(chosen_topics(named, present))
             chosen = [replicas for replicas in chosen if replicas[0].topic in wanted]
-        if partitions is not None:
-            numbers = set(partitions)
+        if numbers is not None:
             for number in numbers:
                 check_partition(number)
             known = {replicas[0].partition for replicas in chosen if replicas[0].partition is not None}
-            for number in sorted(numbers - known):
+            for number in sorted(set(numbers) - known):
                 raise unknown_partition(number, known)
             chosen = [replicas for replicas in chosen if replicas[0].partition in numbers]
         if all_replicas:
@@ -265,7 +264,7 @@ class LogDirs:
         Args:
             topics: only those of these topics, by name or glob; None: all.
         """
-        names = None if topics is None else list(topics)
+        names = some_or_all("topics", topics)
         return [
             Log(one.path, root=self._root(os.path.dirname(one.path)))
             for one in self.leftovers()

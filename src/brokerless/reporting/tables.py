@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from brokerless import _native
-from brokerless.arguments import check_several
+from brokerless.arguments import some_or_all
 from brokerless.checking import check
 from brokerless.checking.codes import CODES
 from brokerless.checking.finding import SCHEMA as FINDINGS
@@ -184,8 +184,7 @@ def compute(
         FileNotFoundError: a path does not exist.
         ValueError: a path is no log directory, or a topic does not exist.
     """
-    check_several("topics", topics)
-    names = None if topics is None else list(topics)
+    names = some_or_all("topics", topics)
     steps = _Steps(runner, progress)
     with collected() as notes:
         directories = LogDirs(*paths)

@@ -7,7 +7,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from brokerless.arguments import check_partition, check_several, unknown_partition
+from brokerless.arguments import check_partition, some_or_all, unknown_partition
 from brokerless.io import disk, storage
 from brokerless.layout import file_names
 from brokerless.layout.file_names import chosen_topics, is_chosen
@@ -44,17 +44,14 @@ def select_partitions(
     Args:
         paths: log directories, and directories of partitions.
         topics: the topics, by name or glob. Log directories need at least one.
-        partitions: the partitions of these topics; None or empty: all.
+        partitions: the partitions of these topics; None: all.
 
     Raises:
         ValueError: there is no path; a topic or partition is in no directory; a log directory is given without a topic;
             a partition's directory belongs to none of the topics and partitions; or a path is no such directory.
         TypeError: a string in place of several topics, or of a partition's number.
     """
-    check_several("topics", topics)
-    check_several("partitions", partitions)
-    # An iterator would be exhausted the second time.
-    topics, partitions = tuple(topics or ()), tuple(partitions or ())
+    topics, partitions = some_or_all("topics", topics) or [], some_or_all("partitions", partitions) or []
     for number in partitions:
         check_partition(number)
     found = [_at(path, topics) for path in paths]

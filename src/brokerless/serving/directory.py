@@ -11,7 +11,7 @@ import time
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from brokerless.arguments import check_number, to_ms
+from brokerless.arguments import check_number, some_or_all, to_ms
 from brokerless.errors import CorruptRecordError
 from brokerless.io import storage
 from brokerless.io.remote import is_remote
@@ -82,7 +82,7 @@ class ServedDirectory:
         as_of: Time | None = None,
     ) -> None:
         self._paths = paths
-        self._wanted = None if topics is None else list(topics)
+        self._wanted = some_or_all("topics", topics)
         self._local = [os.fspath(path) for path in paths if not is_remote(os.fspath(path))]
         self._times, self._names = self._modified(), self._listed()
         with collected():
@@ -148,7 +148,7 @@ class ServedDirectory:
                     wanted = self._wanted
                     if wanted is not None:
                         wanted = [topic for topic in found.topics() if is_chosen(topic, wanted)]
-                    self._logs = _by_partition(found.logs(wanted))
+                    self._logs = {} if wanted == [] else _by_partition(found.logs(wanted))
                     self._numbers = _by_topic(self._logs)
                     self._epochs = {}
                     self._number += 1

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from brokerless import _native
-from brokerless.arguments import check_several, to_ms
+from brokerless.arguments import some_or_all, to_ms
 from brokerless.errors import BrokerlessError, UnsupportedFormatError
 from brokerless.layout.file_names import is_chosen
 from brokerless.log.end_offsets import end_offsets
@@ -102,10 +102,8 @@ def commits(
     >>> bl.commits(CLUSTER_DIR).read_all().num_rows
     21
     """
-    check_several("groups", groups)
-    check_several("topics", topics)
-    of_groups = None if groups is None else pa.array(sorted(set(groups)), pa.string())
-    of_topics = None if topics is None else list(topics)
+    named, of_topics = some_or_all("groups", groups), some_or_all("topics", topics)
+    of_groups = None if named is None else pa.array(sorted(set(named)), pa.string())
     directories = LogDirs(*paths)
     until = None if as_of is None else to_ms("as_of", as_of)
     coordinators = needed_logs_of(directories, OFFSETS_TOPIC)

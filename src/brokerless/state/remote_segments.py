@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from brokerless.arguments import check_several, to_ms
+from brokerless.arguments import some_or_all, to_ms
 from brokerless.log_dir.log_dirs import LogDirs
 from brokerless.metadata.schema import TIME, schema, structs
 from brokerless.state.internal_topic import (
@@ -87,10 +87,9 @@ def remote_segments(
     >>> bl.remote_segments(CLUSTER_DIR).num_rows
     0
     """
-    check_several("topics", topics)
+    wanted = some_or_all("topics", topics)
     directories = LogDirs(*paths)
     until = None if as_of is None else to_ms("as_of", as_of)
-    wanted = None if topics is None else set(topics)
     logs = needed_logs_of(directories, REMOTE_LOG_METADATA_TOPIC)
     rows = [row for log in logs for row in segments_of(log, as_of=until, history=history)]
     chosen = [row for row in rows if wanted is None or row["topic"] in wanted]

@@ -1,13 +1,16 @@
 """`--help`: a verb is found, and fits on a screen; a shell completes verbs and options."""
 
 import os
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import click
 import pytest
 
 from brokerless.cli.command import cli
+from brokerless.cli.options import size
 
 
 def verbs(group=cli, prefix=()):
@@ -37,6 +40,29 @@ def test_a_verb_explains_itself_and_all_its_options(run, name, command):
         if isinstance(option, click.Option) and not option.hidden:
             assert option.help, f"{' '.join(name)} {option.opts[0]}"
             assert option.opts[0] in shown.out
+
+
+def test_every_size_is_given_and_shown_with_one_set_of_units(run):
+    """KB is 1,000 bytes and KiB 1,024: a limit whose unit has two meanings is 7 % off for a GB."""
+    assert "500MB is 500 * 10^6 bytes, 512MiB is 512 * 2^20" in " ".join(run("--help").out.split())
+    sizes = [
+        (*name, option.opts[0], option.default)
+        for name, command in verbs()
+        for option in command.params
+        if getattr(option.type, "func", None) is size
+    ]
+    assert len(sizes) >= 6
+    for *name, option, default in sizes:
+        assert re.fullmatch(r"[1-9]\d*[KMG](i?)B", default), (name, option)
+        assert f"[default: {default}]" in " ".join(run(*name, "--help").out.split())
+        assert size(default) == size(re.sub("(?=[KMG])", " ", default))
+
+
+def test_every_size_in_a_text_has_one_of_these_units():
+    root = Path(__file__).parents[3]
+    for path in (root / "README.md", *(root / "docs").rglob("*.md"), *(root / "src").rglob("*.py")):
+        other = re.search(r"\b\d+ ?(?:[kmg]i?[bB]|[KMG]i?b|kB|[KMG]o)\b", path.read_text())
+        assert other is None, (path, other)
 
 
 @pytest.mark.parametrize(

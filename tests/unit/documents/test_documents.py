@@ -77,6 +77,9 @@ def test_every_verb_is_in_the_guide_to_the_command_line():
     guide = (ROOT / "docs/guides/cli.md").read_text()
     headings = ", ".join(re.findall(r"^## (.+)", guide, flags=re.MULTILINE)).split(", ")
     assert sorted(headings) == sorted(cli.commands)
+    for verb in cli.commands:
+        assert f"[`{verb}`](../command-line.md#{verb})" in guide
+    assert "Exit codes:" not in guide, "the help has them, and docs/command-line.md"
     spark = cli.commands["spark"]
     assert isinstance(spark, click.Group)
     assert set(re.findall(r"^brokerless spark (\w+)", guide, flags=re.MULTILINE)) == set(spark.commands)

@@ -406,10 +406,10 @@ def test_a_worker_that_is_killed_leaves_the_logs_as_they_were(data):
 @pytest.mark.parametrize(
     ("topics", "partitions", "message"),
     [
-        ([], [], "no topic named"),
-        (["tt"], [], "unknown topic 'tt': did you mean 't'"),
+        (None, None, "no topic named"),
+        (["tt"], None, "unknown topic 'tt': did you mean 't'"),
         (["u"], [1], "unknown partition 1: there is 0"),
-        (["__cluster_metadata"], [], "unknown topic '__cluster_metadata'"),
+        (["__cluster_metadata"], None, "unknown topic '__cluster_metadata'"),
     ],
 )
 def test_topics_and_partitions_that_cannot_be_rewritten_are_refused(data, topics, partitions, message):
@@ -431,7 +431,7 @@ def test_a_copy_never_overwrites_nor_lands_in_a_partition(data, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["data", "new"]
 
 
-@pytest.mark.parametrize(("named", "topics"), [(".", ["t"]), ("t-0", [])])
+@pytest.mark.parametrize(("named", "topics"), [(".", ["t"]), ("t-0", None)])
 def test_an_error_of_a_copy_names_what_was_copied(data, tmp_path, named, topics):
     log = min((data / "t-0").glob("*.log"))
     flip_bit(log, -1)

@@ -28,7 +28,7 @@ def test_names_that_can_be_gone_through_once(data):
 def test_no_path_is_not_nothing_to_do():
     """As a shell's pattern that matched nothing has it."""
     with pytest.raises(ValueError, match="no path: a log directory or a partition directory is needed"):
-        select_partitions([], [], [])
+        select_partitions([], None, None)
 
 
 def test_a_partition_that_is_a_string_is_not_unknown(data):

@@ -97,7 +97,8 @@ def test_groups_and_topics_can_be_chosen(tmp_path):
     write_records(tmp_path, "__consumer_offsets", [(commit_key(*name, 0), commit_value(1)) for name in names])
     chosen = rows(tmp_path, groups=["g"], topics=["t"])
     assert [(row["group"], row["topic"]) for row in chosen] == [("g", "t")]
-    assert rows(tmp_path, groups=[]) == []
+    with pytest.raises(ValueError, match="groups: the list is empty"):
+        bl.commits(tmp_path, groups=[])
     with pytest.raises(TypeError, match="groups: several are expected"):
         bl.commits(tmp_path, groups="g")
 

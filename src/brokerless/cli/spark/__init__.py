@@ -36,8 +36,6 @@ def spark() -> None:
     brokerless spark export /kafka/data1 --output /exports/all --topic orders
     brokerless spark restore /exports/all --output /restored/kafka-data
     brokerless spark check s3://backup/kafka --master yarn --conf spark.executor.instances=20
-
-    Exit codes are those of the other verbs: 0 done, 1 damage, 2 could not run.
     """
 
 

@@ -15,7 +15,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-@click.command(short_help=verb.check.short_help, params=shared(verb.check, "partitions", "against", "records"))
+@click.command(
+    short_help=verb.check.short_help,
+    epilog=verb.check.epilog,
+    params=shared(verb.check, "partitions", "against", "records"),
+)
 @on_spark
 def check(
     spark: SparkSession,
@@ -27,10 +31,8 @@ def check(
 ) -> None:
     """Find every fault of log directories, as `brokerless check` does, with Spark. Nothing is changed.
 
-    The findings, the lines and the exit codes are those of `brokerless check`. A log is one task, and the directories
+    The findings and the lines are those of `brokerless check`. A log is one task, and the directories
     around the logs are one more. Lines are sorted by topic, partition, file and position.
-
-    Exit codes: 0 nothing, or notes only; 1 errors; 3 warnings, but no error; 2 could not run.
 
     \b
     brokerless spark check /kafka/data1 /kafka/data2
@@ -42,7 +44,7 @@ def check(
 
     wanted: Any = level or "default"
     # Not all at once: a damaged disk may have more findings than fit in the driver's memory.
-    rows = in_order(job(spark, *paths, topics=topics, level=wanted)).toLocalIterator()
+    rows = in_order(job(spark, *paths, topics=topics or None, level=wanted)).toLocalIterator()
     with task_progress(spark, "check"):
         first = next(rows, None)
     printer = Printer(form, shows_notes=shows_notes)

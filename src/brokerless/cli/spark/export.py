@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from brokerless.cli import terminal
+from brokerless.cli.exit_codes import DAMAGE, exit_line
 from brokerless.cli.options import as_json, chosen_topics, existing_path, isolation_level, moment
 from brokerless.cli.spark.pairs import pair
 from brokerless.cli.spark.reports import print_lost, print_report, tasks_in_words
@@ -25,7 +26,10 @@ _OPTIONS = {
 }
 
 
-@click.command(short_help="Export records to Parquet or JSON files.")
+@click.command(
+    short_help="Export records to Parquet or JSON files.",
+    epilog=exit_line(damage="damage was found, or left out (--on-corrupt skip)"),
+)
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=existing_path)
 @click.option("--output", required=True, help="A directory, or its URL; with iceberg a table. New, or begun before.")
 @chosen_topics
@@ -77,15 +81,19 @@ def export(
     brokerless spark export /kafka/data --output /exports/orders --topic orders
     brokerless spark export /kafka/data --output s3://exports/all --isolation-level read_committed --master yarn
     brokerless spark export /kafka/data --output /exports/day --start-timestamp 2024-05-01 --end-timestamp 2024-05-02
-
-    Exit codes: 0 done, 1 damage was left out (--on-corrupt skip), 2 could not run.
     """
     from brokerless.spark import export as job
 
     options = {_OPTIONS[name]: str(value) for name, value in chosen.items() if value is not None}
     with task_progress(spark, "export"):
         exported = job(
-            spark, paths, output, format=format, compression=compression, topics=topics, options=options | dict(others)
+            spark,
+            paths,
+            output,
+            format=format,
+            compression=compression,
+            topics=topics or None,
+            options=options | dict(others),
         )
     print_report(exported.partitions, form)
     terminal.say(tasks_in_words(exported.tasks, exported.skipped), err=True)
@@ -95,4 +103,4 @@ def export(
             f"note: {exported.replaced_keys:,} header keys hold U+FFFD: what is no UTF-8 in the log shows so", err=True
         )
     if exported.lost:
-        raise SystemExit(1)
+        raise SystemExit(DAMAGE)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from brokerless.cli.exit_codes import exit_line
 from brokerless.cli.options import as_json, chosen_topics, existing_path
 from brokerless.cli.spark.session import on_spark, task_progress
 from brokerless.cli.table import print_table
@@ -33,7 +34,7 @@ _NUMBERS = (
 _OTHERS = ("MAGIC", "CODECS", "FIRST TIME", "LAST TIME")
 
 
-@click.command(short_help="Count what logs hold.")
+@click.command(short_help="Count what logs hold.", epilog=exit_line())
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=existing_path)
 @chosen_topics
 @click.option(
@@ -63,7 +64,7 @@ def profile(
     from brokerless.spark import profile as job
 
     with task_progress(spark, "profile"):
-        found = [row.asDict() for row in job(spark, *paths, topics=topics, by=by).orderBy(*by).collect()]
+        found = [row.asDict() for row in job(spark, *paths, topics=topics or None, by=by).orderBy(*by).collect()]
     if form == "json":
         for row in found:
             click.echo(json.dumps(row, default=_moment, separators=(",", ":")))

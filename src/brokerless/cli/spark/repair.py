@@ -17,7 +17,11 @@ if TYPE_CHECKING:
     from brokerless.healing.report import RepairReport
 
 
-@click.command(short_help=verb.repair.short_help, params=shared(verb.repair, "output", "sources", "lost_path"))
+@click.command(
+    short_help=verb.repair.short_help,
+    epilog=verb.repair.epilog,
+    params=shared(verb.repair, "output", "sources", "lost_path"),
+)
 @click.option(
     "--suffix",
     default=".repaired",
@@ -40,8 +44,6 @@ def repair(
 
     Name the disks of the whole cluster: each directory takes what it lost from the others. All executors have to see
     them under the same PATH.
-
-    Exit codes: 0 nothing is lost; 3 records are lost, or warnings are left; 1 errors are left; 2 could not run.
 
     \b
     brokerless spark repair /kafka/data1 /kafka/data2 --dry-run

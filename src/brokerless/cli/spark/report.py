@@ -13,14 +13,12 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-@click.command(short_help=verb.report.short_help, params=shared(verb.report))
+@click.command(short_help=verb.report.short_help, epilog=verb.report.epilog, params=shared(verb.report))
 @on_spark
 def report(spark: SparkSession, paths: tuple[str, ...], output: str, topics: tuple[str, ...]) -> None:
     """Read log directories whole with Spark, and write what they hold as one page of HTML that opens offline.
 
     The page is that of `brokerless report`, with the same numbers. Nothing is changed.
-
-    Exit codes: 1 the check found errors, or something is not known; 3 warnings, but no error; 2 could not run.
 
     \b
     brokerless spark report /kafka/data1 /kafka/data2 --output report.html
@@ -29,6 +27,6 @@ def report(spark: SparkSession, paths: tuple[str, ...], output: str, topics: tup
 
     with verb.page_file(paths, output) as file:
         with task_progress(spark, "report"):
-            found = job(spark, *paths, topics=topics)
+            found = job(spark, *paths, topics=topics or None)
         file.write(found.html.encode())
     verb.tell(found)

@@ -6,9 +6,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from brokerless import _native
 from brokerless.cli import terminal
-from brokerless.cli.options import LocalPath, as_json, chosen_topics, existing_path, int_from
+from brokerless.cli.exit_codes import DAMAGE, exit_line
+from brokerless.cli.options import (
+    LocalPath,
+    as_json,
+    batch_size_option,
+    chosen_topics,
+    compression_option,
+    existing_path,
+)
 from brokerless.cli.spark.pairs import pair
 from brokerless.cli.spark.reports import print_lost, print_report, tasks_in_words
 from brokerless.cli.spark.session import on_spark, task_progress
@@ -17,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-@click.command(short_help="Turn an export back into logs.")
+@click.command(short_help="Turn an export back into logs.", epilog=exit_line(damage="the export had left out damage"))
 @click.argument("exported", metavar="EXPORT", type=existing_path)
 @click.option(
     "--output",
@@ -34,14 +41,8 @@ if TYPE_CHECKING:
     metavar="TOPIC=ID",
     help="A topic's id in the cluster that was started on the directory. Repeatable.  [default: as exported]",
 )
-@click.option(
-    "--compression",
-    type=click.Choice(_native.CODECS),
-    default="none",
-    show_default=True,
-    help="Codec of the batches.",
-)
-@click.option("--batch-size", type=int_from(1), default=16384, show_default=True, help="Bytes of a batch.")
+@compression_option
+@batch_size_option
 @click.option("--sole-replica", is_flag=True, help="No other broker has replicas of these partitions: do not warn.")
 @as_json
 @on_spark
@@ -62,8 +63,6 @@ def restore(
 
     \b
     brokerless spark restore /exports/orders --output /restored/kafka-data --compression zstd
-
-    Exit codes: 0 done, 1 the export had left out damage (lost), 2 could not run.
     """
     from brokerless.spark import restore as job
 
@@ -72,7 +71,7 @@ def restore(
             spark,
             exported,
             output,
-            topics=topics,
+            topics=topics or None,
             topic_ids=dict(topic_ids),
             compression=compression,
             batch_size=batch_size,
@@ -82,4 +81,4 @@ def restore(
     terminal.say(tasks_in_words(restored.tasks, restored.skipped), err=True)
     print_lost(restored.lost)
     if restored.lost:
-        raise SystemExit(1)
+        raise SystemExit(DAMAGE)

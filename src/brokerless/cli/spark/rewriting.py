@@ -120,7 +120,7 @@ def _on_spark(
     run = f"brokerless spark {verb.name} /kafka/data1 /kafka/data2 {example}"
     text = _HELP.format(does=does, verb=verb.name, more=", a large one several" if is_divisible else "", run=run)
     params = shared(verb, "output", "jobs", *left_out)
-    return click.command(verb.name, params=params, short_help=verb.short_help, help=text)(command)
+    return click.command(verb.name, params=params, short_help=verb.short_help, help=text, epilog=verb.epilog)(command)
 
 
 _HELP = """{does}

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from brokerless.cli import terminal
+from brokerless.cli.exit_codes import DAMAGE, FAILURE
 from brokerless.cli.options import Progress
 from brokerless.notes import collected
 
@@ -198,4 +199,4 @@ def _in_short() -> Iterator[None]:
             raise click.ClickException(f"{what} (--conf spark.log.level=ERROR shows Spark's own log)") from error
         kind, message = causes[-1]
         terminal.say(f"brokerless: {message}", err=True)
-        raise SystemExit(1 if kind in _DAMAGE else 2) from error
+        raise SystemExit(DAMAGE if kind in _DAMAGE else FAILURE) from error

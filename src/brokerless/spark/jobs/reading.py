@@ -6,7 +6,7 @@ import json
 import os
 from typing import TYPE_CHECKING
 
-from brokerless.arguments import check_several
+from brokerless.arguments import some_or_all
 from brokerless.io import storage
 from brokerless.layout.file_names import chosen_topics, is_glob
 from brokerless.log_dir.log_dirs import LogDirs
@@ -32,9 +32,8 @@ def _options(paths: Collection[Path], topics: Iterable[str] | None) -> dict[str,
 
 
 def subscription(topics: Iterable[str] | None, paths: Iterable[Path]) -> dict[str, str]:
-    """Return the option of the source for the topics that names or globs choose; none: all."""
-    check_several("topics", topics)
-    names = list(topics or ())
+    """Return the option of the source for the topics that names or globs choose; None: all."""
+    names = some_or_all("topics", topics) or []
     if any(map(is_glob, names)):
         names = chosen_topics(names, LogDirs(*paths).topics())
     return {"subscribe": ",".join(names)} if names else {}

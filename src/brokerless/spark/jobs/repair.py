@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from brokerless.arguments import check_several
+from brokerless.arguments import some_or_all
 from brokerless.healing.repair import repair as of_directory
 from brokerless.io.remote import is_remote
 from brokerless.spark.jobs.spark_tasks import SparkTasks
@@ -50,7 +50,7 @@ def repair(
 
         repair(spark, "/kafka/data1", "/kafka/data2", dry_run=True)
     """
-    check_several("topics", topics)
+    names = some_or_all("topics", topics)
     if not paths or not suffix:
         raise ValueError("give at least one log directory, and a suffix")
     # Workers have another working directory.
@@ -64,7 +64,7 @@ def repair(
             f"{path.rstrip('/')}{suffix}" if beside else None,
             in_place=in_place and not dry_run,
             sources=[other for other in given if other != path and not indexes_only],
-            topics=None if topics is None else list(topics),
+            topics=names,
             keep_suspect=keep_suspect,
             indexes_only=indexes_only,
             dry_run=dry_run,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from brokerless.arguments import check_several
+from brokerless.arguments import some_or_all
 from brokerless.io import storage
 from brokerless.reporting.report import ClusterReport, check_installed
 from brokerless.reporting.tables import compute
@@ -33,9 +33,9 @@ def report(spark: SparkSession, *paths: str | os.PathLike[str], topics: Iterable
 
         report(spark, "/kafka/data1", "/kafka/data2").save("report.html")
     """
-    check_several("topics", topics)
+    names = some_or_all("topics", topics)
     check_installed()
 
     # Executors may have another working directory.
     absolute = tuple(storage.absolute(os.fspath(path)) for path in paths)
-    return ClusterReport(compute(absolute, topics or None, SparkTasks(spark)))
+    return ClusterReport(compute(absolute, names, SparkTasks(spark)))

@@ -18,7 +18,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from brokerless import _native
-from brokerless.arguments import check_several, unknown
+from brokerless.arguments import some_or_all, unknown
 from brokerless.errors import LogInUseError
 from brokerless.io import disk, storage
 from brokerless.io.chunking import in_shares
@@ -109,9 +109,9 @@ def restore(
 
         restore(spark, "/exports/orders", "/restored/kafka-data")
     """
-    check_several("topics", topics)
+    names = some_or_all("topics", topics)
     directory = ExportDirectory(storage.absolute(local(exported)))
-    plan = _plan(directory, local(output), tuple(topics or ()), dict(topic_ids or {}))
+    plan = _plan(directory, local(output), tuple(names or ()), dict(topic_ids or {}))
     with collected(forwards=True) as notes:
         restored = _restore(spark, directory, plan, compression, batch_size, sole_replica=sole_replica)
     return replace(restored, notes=tuple(notes))
@@ -424,5 +424,5 @@ def _reports(
             bytes=sum(segment.size for segment in log.segments),
             seconds=seconds.get((log.topic or "", log.partition or 0)),
         )
-        for log in LogDirs(path).logs(topics)
+        for log in (LogDirs(path).logs(topics) if topics else ())
     )

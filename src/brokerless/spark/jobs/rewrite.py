@@ -13,6 +13,7 @@ import os
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
+from brokerless.arguments import some_or_all
 from brokerless.io import storage
 from brokerless.rewriting.erase import Erasure
 from brokerless.rewriting.progress_file import ProgressFile
@@ -73,8 +74,8 @@ def rewrite(
         rewrite_each(
             operation,
             [storage.absolute(os.fspath(path)) for path in paths],
-            topics=topics,
-            partitions=partitions,
+            topics=some_or_all("topics", topics),
+            partitions=some_or_all("partitions", partitions),
             dry_run=dry_run,
             progress=progress,
             runner=SparkTasks(spark, jobs, progress),

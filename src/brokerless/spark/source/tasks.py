@@ -152,7 +152,7 @@ def select_from(log_dir: LogDirs, options: Options, *, all_replicas: bool = Fals
         return [log for topic, number in named for log in log_dir.logs([topic], [number], all_replicas=all_replicas)]
     if options.topics is not None:
         topics = set(options.topics) if needs_all else set(options.topics) & set(log_dir.topics())
-        return log_dir.logs(topics=topics, all_replicas=all_replicas)
+        return log_dir.logs(topics=topics, all_replicas=all_replicas) if topics else []
     logs = log_dir.readable(all_replicas=all_replicas)
     pattern = options.topic_pattern
     if pattern is None:
