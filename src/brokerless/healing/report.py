@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from brokerless.notes import Remark
 
 if TYPE_CHECKING:
     from brokerless.checking.finding import Finding
@@ -18,7 +20,7 @@ class HealingReport:
     Attributes:
         output: the directory of the result.
         ranges: the damaged ranges of offsets, with their states in the result.
-        doubts: other possible losses and uncertainties, a sentence each.
+        doubts: other possible losses and uncertainties.
         left: the findings that still apply to the result.
         lost_path: the directory with the report, and the bytes that were left out; None: no directory was written.
         repaired: the steps taken on the files of each faulty partition, by its name.
@@ -26,10 +28,10 @@ class HealingReport:
 
     output: str
     ranges: list[DamagedRange] = field(default_factory=list)
-    doubts: list[str] = field(default_factory=list)
+    doubts: list[Remark] = field(default_factory=list)
     left: list[Finding] = field(default_factory=list)
     lost_path: str | None = None
-    repaired: dict[str, list[str]] = field(default_factory=dict)
+    repaired: dict[str, list[Remark]] = field(default_factory=dict)
 
     @property
     def lost(self) -> list[DamagedRange]:
@@ -63,7 +65,7 @@ def _plain(value: Any) -> Any:  # noqa: ANN401 - what JSON has
     return [_plain(one) for one in value] if isinstance(value, list) else value
 
 
-RECOVERED = "recovered as by a broker that starts"
+RECOVERED = Remark("recover", "recovered as by a broker that starts")
 """The treatment of a partition of a directory that was not shut down cleanly, if nothing is damaged."""
 
 
@@ -75,7 +77,7 @@ class RepairReport(HealingReport):
         path: the damaged log directory or partition directory.
         output: the repaired directory: another one, or the same.
         ranges: the damaged ranges of offsets, with their states in the result.
-        doubts: uncertainties about transactions, leader epochs and deleted records, a sentence each.
+        doubts: uncertainties about transactions, leader epochs and deleted records.
         left: the findings that still apply to the result.
         lost_path: the directory with the bytes that were left out, and the report; None: nothing was, or a dry run.
         repaired: the steps taken on the files of each faulty partition, by its name.
@@ -93,8 +95,8 @@ class RepairReport(HealingReport):
     path: str
     partitions: int = 0
     checkpoints: list[str] = field(default_factory=list)
-    left_alone: dict[str, str] = field(default_factory=dict)
-    left_out: dict[str, str] = field(default_factory=dict)
+    left_alone: dict[str, Remark] = field(default_factory=dict)
+    left_out: dict[str, Remark] = field(default_factory=dict)
     findings: dict[str, int] = field(default_factory=dict)
 
     @property
@@ -103,19 +105,32 @@ class RepairReport(HealingReport):
         return [name for name, done in self.repaired.items() if done == [RECOVERED]]
 
 
+MissingCode = Literal["gone", "unreadable", "end", "not-in-sync", "not-leader"]
+"""Why a partition is not, or not certainly, complete.
+
+- gone: no disk has it.
+- unreadable: no replica of it can be used.
+- end: a replica that is not used had more records.
+- not-in-sync: no disk has a whole replica that was in sync.
+- not-leader: no disk has the whole replica of its leader.
+"""
+
+
 class MissingPartition(NamedTuple):
     """A partition of the cluster that is not, or not certainly, complete on the disks.
 
     Attributes:
         topic: the topic.
         partition: the partition.
-        reason: the missing part, and the evidence.
+        code: why it is not; see `MissingCode`.
+        reason: the missing part, and the evidence, in words.
         is_gone: whether no disk has a usable part of it: it starts empty.
         offset: the offset from which on records may be missing; None: it is not known.
     """
 
     topic: str
     partition: int
+    code: MissingCode
     reason: str
     is_gone: bool
     offset: int | None = None
@@ -128,7 +143,7 @@ class RescueReport(HealingReport):
     Attributes:
         output: the directory of the result.
         ranges: the damaged ranges of offsets, with their states in the result.
-        doubts: other possible losses and uncertainties, a sentence each: transactions that may have been committed,
+        doubts: other possible losses and uncertainties: transactions that may have been committed,
             changes of the metadata, logs that cannot be checked.
         left: the findings that still apply to the result.
         lost_path: the directory with the report; None for a dry run.
@@ -139,7 +154,7 @@ class RescueReport(HealingReport):
         topics: the number of partitions of each topic.
         chosen: the directory that each partition's records come from, by the partition's name.
         missing: the partitions that are not, or not certainly, complete.
-        notes: other differences from the old cluster, a sentence each.
+        notes: other differences from the old cluster.
         ended: the transactions that were open at the time of a cut, by partition name, for partitions that had any.
     """
 
@@ -149,7 +164,7 @@ class RescueReport(HealingReport):
     topics: dict[str, int] = field(default_factory=dict)
     chosen: dict[str, str] = field(default_factory=dict)
     missing: list[MissingPartition] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
+    notes: list[Remark] = field(default_factory=list)
     ended: dict[str, list[EndedTransaction]] = field(default_factory=dict)
 
     @property

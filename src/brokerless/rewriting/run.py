@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from brokerless.io.runner import Runner
     from brokerless.log.defect import Defect
     from brokerless.metadata.topic_settings import Path
+    from brokerless.notes import Remark
     from brokerless.recovery.load_result import Loaded
     from brokerless.rewriting.progress_file import ProgressFile
     from brokerless.rewriting.selection import Key
@@ -69,7 +70,7 @@ class RewriteResult(Generic[ReportT]):
         partition: the partition's number.
         report: the operation's report: `CompactionReport`, `RetentionReport`, `TruncationReport`, `ConversionReport` or
             `ErasureReport`.
-        recovery: the changes made by opening the log before the operation, one line per change.
+        recovery: the changes made by opening the log before the operation.
         unkept_log_start_offset: the log start offset, if neither the files nor a checkpoint beside them keep it. That
             happens to a partition outside any log directory.
         damage: damage that existed before and remains. A copy is checked as a whole. In place, the check covers
@@ -85,7 +86,7 @@ class RewriteResult(Generic[ReportT]):
     topic: str
     partition: int
     report: ReportT
-    recovery: tuple[str, ...] = ()
+    recovery: tuple[Remark, ...] = ()
     unkept_log_start_offset: int | None = None
     damage: tuple[Defect, ...] = ()
     notes: tuple[str, ...] = ()

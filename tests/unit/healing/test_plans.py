@@ -97,7 +97,9 @@ def test_the_words_for_batches(verb, fields, expected):
 def test_files_that_are_made_again_name_the_finding(data):
     (data / "t-0/leader-epoch-checkpoint").write_text("x")
     assert lines(data) == ["rebuild leader-epoch-checkpoint: epochs-damaged"]
-    assert bl.repair(data, dry_run=True).repaired == {"t-0": ["rebuild leader-epoch-checkpoint: epochs-damaged"]}
+    (step,) = bl.repair(data, dry_run=True).repaired["t-0"]
+    assert str(step) == "rebuild leader-epoch-checkpoint: epochs-damaged"
+    assert (step.code, step.path) == ("rebuild", f"{data}/t-0/leader-epoch-checkpoint")
 
 
 def test_a_checkpoint_of_the_directory_that_cannot_be_read_is_told(data, run):
