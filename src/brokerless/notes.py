@@ -49,6 +49,7 @@ REMARKS = {
     "transaction-doubtful": "a transaction's marker is lost",
     "transactions-unknown": "what becomes of open transactions is not known yet",
     "producer-ids": "the producer ids of transactional ids are not all known",
+    "unreadable": "the log cannot be read there",
     # Why a log is left as it is, or copied as it is.
     "batches-damaged": "its batches are damaged, and only indexes were to be repaired",
     "metadata-log": "the metadata log lacks records",

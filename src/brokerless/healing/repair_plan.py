@@ -272,6 +272,7 @@ class RepairPlan:
         """Return the report of the planned repair, with the findings around logs that would remain."""
         self.at_rest.check()
         result = self.report(to)
+        result.dry_run = True
         if self.topics is None and self.root.is_there and os.path.abspath(self.path) == self._root_path:
             with contextlib.suppress(BrokerlessError, OSError):
                 for one in check_directories(DirectoriesToCheck((self.path,))):

@@ -19,6 +19,7 @@ class HealingReport:
 
     Attributes:
         output: the directory of the result.
+        dry_run: whether nothing was changed: the report is that of a plan.
         ranges: the damaged ranges of offsets, with their states in the result.
         doubts: other possible losses and uncertainties.
         left: the findings that still apply to the result.
@@ -27,6 +28,7 @@ class HealingReport:
     """
 
     output: str
+    dry_run: bool = False
     ranges: list[DamagedRange] = field(default_factory=list)
     doubts: list[Remark] = field(default_factory=list)
     left: list[Finding] = field(default_factory=list)
@@ -48,6 +50,16 @@ class HealingReport:
         """True if nothing is lost, suspect or in doubt, and no error or warning is left."""
         return self.is_clean and not self.doubts and all(one.state == "recovered" for one in self.ranges)
 
+    @property
+    def summary(self) -> str:
+        """The result in one line."""
+        return f"the result is {self.output}"
+
+    def __str__(self) -> str:
+        more = len(self.lost) - _MOST_LOST
+        several = [f"{more} more lost range{'s'[: more != 1]}"] if more > 0 else []
+        return "\n".join([*map(str, self.lost[:_MOST_LOST]), *several, self.summary])
+
     def to_dict(self) -> dict[str, object]:
         """Return the report as a dict for JSON."""
         return {of.name: _plain(getattr(self, of.name)) for of in fields(self)}
@@ -65,6 +77,8 @@ def _plain(value: Any) -> Any:  # noqa: ANN401 - what JSON has
     return [_plain(one) for one in value] if isinstance(value, list) else value
 
 
+# The lost ranges that the text of a report names.
+_MOST_LOST = 4
 RECOVERED = Remark("recover", "recovered as by a broker that starts")
 """The treatment of a partition of a directory that was not shut down cleanly, if nothing is damaged."""
 
@@ -76,6 +90,7 @@ class RepairReport(HealingReport):
     Attributes:
         path: the damaged log directory or partition directory.
         output: the repaired directory: another one, or the same.
+        dry_run: whether nothing was changed: the report is that of a plan.
         ranges: the damaged ranges of offsets, with their states in the result.
         doubts: uncertainties about transactions, leader epochs and deleted records.
         left: the findings that still apply to the result.
@@ -103,6 +118,25 @@ class RepairReport(HealingReport):
     def recovered(self) -> list[str]:
         """The partitions in which the repair did only what a starting broker does."""
         return [name for name, done in self.repaired.items() if done == [RECOVERED]]
+
+    @property
+    def summary(self) -> str:
+        """The number of repaired partitions and of damaged ranges, in one line."""
+        count = len(self.repaired) - len(self.recovered)
+        what = "would be repaired" if self.dry_run else "repaired"
+        states = [one.state for one in self.ranges]
+        ranges = ", ".join(
+            f"{states.count(state)} {state}" for state in ("lost", "recovered", "suspect") if state in states
+        )
+        said = f"{count} of {self.partitions} partition{'s'[: self.partitions != 1]} {what}"
+        if self.recovered:
+            said += f", and {len(self.recovered)} {RECOVERED}"
+        said += f"; damaged ranges: {ranges or 'none'}"
+        if not self.dry_run:
+            said += f"; the result is {self.output}"
+        if self.lost_path is not None:
+            said += f"; what was left out, and a report, are in {self.lost_path}"
+        return said
 
 
 MissingCode = Literal["gone", "unreadable", "end", "not-in-sync", "not-leader"]
@@ -142,6 +176,7 @@ class RescueReport(HealingReport):
 
     Attributes:
         output: the directory of the result.
+        dry_run: whether nothing was changed: the report is that of a plan.
         ranges: the damaged ranges of offsets, with their states in the result.
         doubts: other possible losses and uncertainties: transactions that may have been committed,
             changes of the metadata, logs that cannot be checked.
@@ -171,3 +206,16 @@ class RescueReport(HealingReport):
     def is_whole(self) -> bool:
         """True if nothing is lost, missing or in doubt, and no error or warning is left."""
         return super().is_whole and not self.missing
+
+    @property
+    def summary(self) -> str:
+        """The number of topics and partitions, and their nodes, in one line."""
+        count = sum(self.topics.values())
+        what = "there will be" if self.dry_run else "there are"
+        topics = f"{len(self.topics)} topic{'s' * (len(self.topics) != 1)} with {count} partition{'s' * (count != 1)}"
+        if (len(self.topics), self.dry_run) == (1, False):
+            what = "there is"
+        said = f"{what} {topics} on node{'s' * (len(self.nodes) > 1)} {', '.join(map(str, self.nodes))}"
+        if not self.dry_run:
+            said += f"; start brokers on {', '.join(self.nodes.values())}; the report is in {self.lost_path}"
+        return said

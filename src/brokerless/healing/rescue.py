@@ -139,6 +139,7 @@ def rescue(
             converts=convert,
             progress=progress,
         )
+        plan.report.dry_run = dry_run
         if not dry_run:
             _NewNodes(plan).write(report_to)
         elif as_of is None:

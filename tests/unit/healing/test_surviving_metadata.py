@@ -275,7 +275,7 @@ def test_what_a_cluster_starts_with_is_in_doubt_if_its_log_is_empty(tmp_path):
     (tmp_path / "d/bootstrap.checkpoint").unlink()
     unread = []
     assert surviving_metadata([bl.LogDirFiles(str(tmp_path / "d"))], unread) is None
-    assert [doubt for doubt in unread if "is empty" in doubt] == unread != []
+    assert any("is empty" in str(doubt) for doubt in unread)
 
 
 @pytest.mark.parametrize("position", range(61, 83))

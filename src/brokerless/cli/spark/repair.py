@@ -57,4 +57,4 @@ def repair(
             indexes_only=indexes_only,
             dry_run=dry_run,
         )
-    print_reports(found, form, lambda report: verb.show(report, is_dry=dry_run))
+    print_reports(found, form, verb.show)
