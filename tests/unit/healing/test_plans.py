@@ -10,6 +10,7 @@ import brokerless as bl
 from brokerless.healing.pieces import Piece
 from brokerless.healing.repair_plan import RepairPlan
 from brokerless.healing.rescue_plan import RescuePlan
+from brokerless.notes import collected
 from support import damage
 from support.broken_directories import BROKEN, SIZE, first, healthy, last
 
@@ -235,3 +236,22 @@ def test_a_dry_run_asks_coordinators_for_topics_by_their_new_names(tmp_path):
     rename = {"orders": "copy"}
     would, done = dry_run_and_run(tmp_path, INCIDENT, rename=rename, cluster_id="laptop")
     assert left(would) == left(done) != []
+
+
+def test_a_report_prints_as_what_was_done(copied, tmp_path):
+    """It printed each field of each range."""
+    data = copied("kafka-4.1", "headers-0")
+    with collected():
+        (cut,) = bl.rewrite(bl.Truncation(offset=0), data, dry_run=True)
+    assert str(cut).startswith("headers-0: would end at 0, not at ")
+    log = data / "00000000000000000000.log"
+    content = bytearray(log.read_bytes())
+    content[100] ^= 1
+    log.write_bytes(content)
+    planned, done = bl.repair(data, dry_run=True), bl.repair(data, tmp_path / "to")
+    assert str(planned).splitlines()[-1].startswith("1 of 1 partition would be repaired; damaged ranges: 1 lost")
+    assert str(done).splitlines()[0] == str(done.lost[0])
+    assert str(done).splitlines()[-1].startswith("1 of 1 partition repaired; damaged ranges: 1 lost; the result is ")
+    rescued = str(bl.rescue(data.parent, dry_run=True)).splitlines()
+    assert 1 <= len(rescued) <= 6
+    assert rescued[-1].startswith("there will be ")
