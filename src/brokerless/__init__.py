@@ -61,6 +61,7 @@ _ALSO = (
     "MissingPartition",
     "OffsetAndTimestamp",
     "Reader",
+    "Remark",
     "RepairReport",
     "RescueReport",
     "RewriteResult",

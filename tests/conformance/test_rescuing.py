@@ -132,7 +132,7 @@ def test_two_of_three_controllers_are_lost(client, lost, tmp_path):
             "min.insync.replicas of topic __transaction_state is 1, not 2: it has no more replicas",
             "min.insync.replicas of the cluster is 1, not 2: there are no more nodes",
         }
-        assert announced <= set(rescued.notes)
+        assert announced <= set(map(str, rescued.notes))
         two, one = (f"'name': 'min.insync.replicas', 'value': '{count}'" for count in (2, 1))
         configs = [row.replace(two, one) for row in lost.told["configs"]]
         assert told(client, broker) == {**lost.told, "configs": configs}
@@ -255,7 +255,7 @@ def test_without_metadata_coordinators_of_each_kind_find_their_groups(client, tm
     shutil.rmtree(data / "__cluster_metadata-0")
     rescued = bl.rescue(data, output=tmp_path / "new", release=version)
     assert {name: count for name, (_, count) in topics.items()} == rescued.topics
-    assert any("no disk has the cluster's metadata" in doubt for doubt in rescued.doubts)
+    assert any("no disk has the cluster's metadata" in doubt for doubt in map(str, rescued.doubts))
     with Broker(tmp_path / "new", log=tmp_path / "new.log", **options, **AFTER_A_KILL) as broker:
         if version == DEFAULT:
             client.state(broker, "feature", feature="share.version", level=1)
@@ -450,7 +450,7 @@ def test_what_is_cut_at_a_time_has_each_transaction_whole(client, tmp_path):
         new = tmp_path / f"new-{at}"
         rescued = bl.rescue(tmp_path / "data", output=new, as_of=moment)
         assert rescued.left == []
-        assert any("now committed, for that was decided by then" in note for note in rescued.notes)
+        assert any("now committed, for that was decided by then" in note for note in map(str, rescued.notes))
         with Broker(new, log=tmp_path / f"log-{at}", **few) as broker:
             seen = {(row["partition"], row["offset"]) for row in client.consume(broker, "t", "read_committed")}
             (group,) = client.state(broker, "groupOffsets", groups=["g"])
@@ -521,7 +521,7 @@ def test_a_broker_that_started_with_a_new_metadata_log_gave_up_all_partitions(cl
     assert codes == ["stray"] * 3
     rescued = bl.rescue(data, output=tmp_path / "new")
     assert rescued.topics["orders"] == 3
-    assert any("topic orders is in no metadata" in doubt for doubt in rescued.doubts)
+    assert any("topic orders is in no metadata" in doubt for doubt in map(str, rescued.doubts))
     with Broker(tmp_path / "new", log=tmp_path / "log") as broker:
         assert client.consume(broker, "orders") == rows
         assert groups(client, broker) == committed

@@ -176,8 +176,8 @@ def of_recover(paths):
         except CorruptRecordError as error:
             said.add(of_fault(str(error), paths))
     found = Forecast.of_all(forecasts)
-    said |= {of_fault(one, paths) for one in found.faults}
-    mended = any("a broker serves no partition" in step for _, steps in found.steps for step in steps)
+    said |= {of_fault(str(one), paths) for one in found.faults}
+    mended = any("a broker serves no partition" in str(step) for _, steps in found.steps for step in steps)
     return worst(said | ({LACKS} if found.dropping or mended else set()))
 
 

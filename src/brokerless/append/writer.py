@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from brokerless.layout.replication import Replication
     from brokerless.layout.topic_config import TopicConfig
     from brokerless.log.expected_end import ExpectedEnd
+    from brokerless.notes import Remark
     from brokerless.recovery.load_result import Loaded
     from brokerless.recovery.lost_batches import Cut
 
@@ -114,7 +115,7 @@ class LogWriter:
     Attributes:
         directory: the partition's directory.
         config: the topic's settings.
-        recovery: the changes made by opening the log, one line each.
+        recovery: the changes made by opening the log.
         cuts: the parts of segments that opening the log cut off.
         expected_end: the log end offset that other files stated when the log was opened; None if it did not end below.
         first_dirty_offset: everything below was cleaned (the cleaner's checkpoint); None if that is unknown.
@@ -129,7 +130,7 @@ class LogWriter:
     101
     """
 
-    recovery: list[str]
+    recovery: list[Remark]
     cuts: Sequence[Cut]
     expected_end: ExpectedEnd | None
     first_dirty_offset: int | None
@@ -212,7 +213,7 @@ class LogWriter:
         if not recover:
             loaded.check_cuts()
         before_changes()
-        steps = [str(step) for step in loaded.changes.steps]
+        steps = [step.remark(loaded.changes.directory) for step in loaded.changes.steps]
         loaded.changes.apply()
         known = loaded.leader_epochs.entries()
         epoch = leader_epoch if leader_epoch is not None else known[-1][0] if known else 0

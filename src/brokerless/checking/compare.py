@@ -87,7 +87,7 @@ def _compared(pair: tuple[tuple[str | None, int | None], Log | None, Log | None]
     start = max(_start(log), _start(other))
     found = _batches(log, other, start) if memory is None else _records(log, other, start, memory)
     return Comparison(
-        topic, partition, found.status, log.path, other.path, start, found.offset, found.epoch, found.message
+        topic=topic, partition=partition, path=log.path, other=other.path, start_offset=start, **found._asdict()
     )
 
 

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, Self
+
+if TYPE_CHECKING:
+    from brokerless.errors import BrokerlessError
+
+Differing = Literal["base_offset", "last_offset", "partition_leader_epoch", "crc", "records"]
+"""What differs between two copies: a field of the header of a batch, or the latest records of keys."""
 
 Status = Literal["equal", "behind", "ahead", "diverged", "damaged", "missing", "extra"]
 """The state of a partition, seen from the first directory.
@@ -29,6 +35,11 @@ class Comparison:
         start_offset: the first offset that was compared.
         offset: the offset where they differ, or where the shorter one ends; None if neither applies.
         epoch: the leader epoch there, of the first copy that has one.
+        differing: what differs at `offset`; None unless the status is "diverged".
+        value: the value of that field of a batch in the first copy, or the number of latest records that differ.
+        other_value: the value of the field in the second copy; None for records.
+        damaged_path: the file with the batch that cannot be read; None unless the status is "damaged".
+        damaged_position: the byte position of the batch.
         message: the difference in words.
     """
 
@@ -40,7 +51,18 @@ class Comparison:
     start_offset: int | None = None
     offset: int | None = None
     epoch: int | None = None
+    differing: Differing | None = None
+    value: int | None = None
+    other_value: int | None = None
+    damaged_path: str | None = None
+    damaged_position: int | None = None
     message: str = ""
+
+    def __str__(self) -> str:
+        epoch = "" if self.epoch is None else f", leader epoch {self.epoch}"
+        place = "" if self.offset is None else f" at offset {self.offset}{epoch}"
+        message = f": {self.message}" if self.message else ""
+        return f"{self.status} {self.topic}-{self.partition}{place}{message}"
 
     def to_dict(self) -> dict[str, object]:
         """Return the comparison as a dict for JSON."""
@@ -53,7 +75,18 @@ class Difference(NamedTuple):
     status: Status
     offset: int | None = None
     epoch: int | None = None
+    differing: Differing | None = None
+    value: int | None = None
+    other_value: int | None = None
+    damaged_path: str | None = None
+    damaged_position: int | None = None
     message: str = ""
+
+    @classmethod
+    def damaged(cls, offset: int | None, error: BrokerlessError) -> Self:
+        """Return the result where an error ends the comparison."""
+        path, position = getattr(error, "path", None), getattr(error, "position", None)
+        return cls("damaged", offset, damaged_path=path, damaged_position=position, message=str(error))
 
 
 class Place(NamedTuple):

@@ -19,7 +19,7 @@ from brokerless.log.segment import whole_batches
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from brokerless.checking.comparison import Place, Status
+    from brokerless.checking.comparison import Differing, Place, Status
     from brokerless.log.log import Log
 
 _COLUMNS = ("base_offset", "last_offset", "partition_leader_epoch", "crc")
@@ -109,28 +109,29 @@ def _head(table: pa.Table, name: str, count: int) -> Any:  # noqa: ANN401 - an a
 def _ended(one: _Batches, two: _Batches, mine: pa.Table | None, theirs: pa.Table | None, end: int) -> Difference:
     damage = one.damage or two.damage
     if damage is not None:
-        return Difference("damaged", end, message=str(damage))
+        return Difference.damaged(end, damage)
     if mine is None and theirs is None:
         return Difference("equal")
     longer = mine if mine is not None else theirs
     epoch = None if longer is None else longer["partition_leader_epoch"][0].as_py()
     status: Status = "behind" if mine is None else "ahead"
-    return Difference(status, end, epoch, f"the shorter one ends at offset {end}")
+    return Difference(status, end, epoch, message=f"the shorter one ends at offset {end}")
 
 
 def _difference(mine: dict[str, int], theirs: dict[str, int]) -> Difference:
     offset = min(mine["base_offset"], theirs["base_offset"])
     epoch = mine["partition_leader_epoch"]
-    for name, what in (
+    fields: tuple[tuple[Differing, str], ...] = (
         ("base_offset", "begins at offset"),
         ("last_offset", "ends at offset"),
         ("partition_leader_epoch", "has leader epoch"),
         ("crc", "has checksum"),
-    ):
+    )
+    for name, what in fields:
         if mine[name] != theirs[name]:
             values = [f"{row[name]:08x}" if name == "crc" else str(row[name]) for row in (mine, theirs)]
             message = f"the batch at offset {offset} {what} {values[0]}, in the other copy {values[1]}"
-            return Difference("diverged", offset, epoch, message)
+            return Difference("diverged", offset, epoch, name, mine[name], theirs[name], message=message)
     return Difference("equal")
 
 
@@ -161,10 +162,11 @@ def of_records(log: Log, other: Log, start: int, memory: int) -> Difference:
                     count += single.num_rows
                     offsets += [] if not single.num_rows else [pc.min(single["offset"]).as_py() or 0]
     except (CorruptRecordError, UnsupportedFormatError) as error:
-        return Difference("damaged", error.base_offset, message=str(error))
+        return Difference.damaged(error.base_offset, error)
     if count:
         offset = min(offsets)
-        return Difference("diverged", offset, message=f"{count} latest records differ, the first at offset {offset}")
+        message = f"{count} latest records differ, the first at offset {offset}"
+        return Difference("diverged", offset, differing="records", value=count, message=message)
     if log.log_end_offset == other.log_end_offset:
         return Difference("equal")
     return Difference("behind" if end == log.log_end_offset else "ahead", end, message=f"the shorter one ends at {end}")

@@ -101,10 +101,7 @@ def _compare(
             if form == "json":
                 click.echo(json.dumps(found.to_dict(), separators=(",", ":")))
             elif found.status != "equal" or shows_all:
-                epoch = "" if found.epoch is None else f", leader epoch {found.epoch}"
-                place = "" if found.offset is None else f" at offset {found.offset}{epoch}"
-                message = f": {found.message}" if found.message else ""
-                terminal.say(f"{found.status} {found.topic}-{found.partition}{place}{message}")
+                terminal.say(str(found))
     if form != "json":
         terminal.say(", ".join(f"{count:,} {status}" for status, count in counts.items()), err=True)
     if counts.total() > counts["equal"] + counts["behind"] + counts["ahead"]:

@@ -70,8 +70,8 @@ def print_repaired(report: HealingReport) -> None:
             terminal.say(f"{name}: {step}")
 
 
-def print_left(report: HealingReport, *, is_dry: bool) -> None:
+def print_left(report: HealingReport) -> None:
     """Print the findings that are left."""
     for finding in report.left:
         if finding.severity != "note":
-            terminal.say(f"{'would be left' if is_dry else 'left'}: {finding_line(finding)}")
+            terminal.say(f"{'would be left' if report.dry_run else 'left'}: {finding_line(finding)}")

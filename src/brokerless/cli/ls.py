@@ -20,6 +20,7 @@ from brokerless.wording import moment
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from brokerless.log.defect import Defect
     from brokerless.log.log import Log
     from brokerless.log_dir.log_dirs import LogDirs
     from brokerless.metadata.topic_settings import Cluster
@@ -82,7 +83,7 @@ def ls(paths: tuple[str, ...], topics: tuple[str, ...], partitions: tuple[int, .
         for leftover in log_dir.leftovers():
             terminal.say(f"not read: {leftover.path} ({leftover.kind})", err=True)
     # A file of the log directory is damaged for every partition.
-    damages |= dict.fromkeys(damage for description in found for damage in description["damage"] or ())
+    damages |= dict.fromkeys(one["message"] for description in found for one in description["damage"] or ())
     # Damage that a read only notes is a finding here.
     damages |= dict.fromkeys(notes)
     for damage in damages:
@@ -127,21 +128,22 @@ def _description(log: Log, *, is_read: bool | None) -> dict[str, Any]:
     """Return the description of a log; facts that damage hides are None."""
     from brokerless.log.partition_files import header_walk
 
-    damage: list[str] = []
+    damage: list[dict[str, Any]] = []
 
     def known(look: Callable[[], Any]) -> Any:  # noqa: ANN401 - JSON
         try:
             return look()
         except _DAMAGE as error:
-            if str(error) not in damage:
-                damage.append(str(error))
+            said = {"code": "unreadable", "path": getattr(error, "path", None) or log.path, "message": str(error)}
+            if said not in damage:
+                damage.append(said)
             return None
 
     walk = known(lambda: header_walk(log.files))
-    damage += [f"{missing.path}: {missing.reason}" for missing in known(lambda: log.files.missing) or ()]
+    damage += [_damage(missing, missing.path) for missing in known(lambda: log.files.missing) or ()]
     end = known(lambda: log.files.damage_at_end)
-    if end is not None and not any(f"{end.path}:{end.position}" in said for said in damage):
-        damage.append(f"{end.path}:{end.position}: {end.reason}")
+    if end is not None and not any(f"{end.path}:{end.position}" in said["message"] for said in damage):
+        damage.append(_damage(end, f"{end.path}:{end.position}"))
     return {
         "topic": log.topic,
         "partition": log.partition,
@@ -164,6 +166,10 @@ def _description(log: Log, *, is_read: bool | None) -> dict[str, Any]:
         "compressions": walk and walk.compressions,
         "damage": damage or None,
     }
+
+
+def _damage(defect: Defect, place: str) -> dict[str, Any]:
+    return {"code": defect.code, "path": defect.path, "message": f"{place}: {defect.reason}"}
 
 
 def _clusters(log_dirs: list[LogDirs]) -> Iterator[Cluster]:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from brokerless.log_dir.recover import Forecast
+    from brokerless.notes import Remark
     from brokerless.recovery.lost_batches import Cut
 
 
@@ -140,14 +141,18 @@ def _end(found: Forecast, paths: tuple[str, ...], *, force: bool, dry_run: bool)
         terminal.say_next("recover" if dry_run else "check", paths)
 
 
-def _print_json(path: str, name: str, steps: Sequence[str], cuts: Sequence[Cut]) -> None:
+def _print_json(path: str, name: str, steps: Sequence[Remark], cuts: Sequence[Cut]) -> None:
     """Print an object for a log that needs changes."""
     if steps:
-        row = {"path": f"{path}/{name}", "changes": steps, "set_aside": [str(cut) for cut in cuts]}
+        row = {
+            "path": f"{path}/{name}",
+            "changes": [step.to_dict() for step in steps],
+            "set_aside": [cut.to_dict(f"{path}/{name}") for cut in cuts],
+        }
         click.echo(json.dumps(row, separators=(",", ":")))
 
 
-def _print_steps(name: str, steps: Sequence[str], cuts: Sequence[Cut], *, shows_all: bool) -> None:
+def _print_steps(name: str, steps: Sequence[Remark], cuts: Sequence[Cut], *, shows_all: bool) -> None:
     if shows_all:
         for step in steps:
             terminal.say(f"{name}: {step}")

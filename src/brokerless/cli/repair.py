@@ -112,7 +112,7 @@ def repair(
     print_reports(
         reports,
         form,
-        lambda report: show(report, is_dry=dry_run),
+        show,
         following=lambda: _say_next(reports, paths, in_place=in_place, dry_run=dry_run),
     )
 
@@ -125,10 +125,8 @@ def _say_next(reports: Sequence[RepairReport], paths: Sequence[str], *, in_place
         terminal.say_next("repair", paths, *(into or ["--in-place"]))
 
 
-def show(found: RepairReport, *, is_dry: bool) -> None:
+def show(found: RepairReport) -> None:
     """Print what a repair did, or would do."""
-    from brokerless.healing.report import RECOVERED
-
     print_lost(found)
     print_repaired(found)
     for name in found.checkpoints:
@@ -137,19 +135,5 @@ def show(found: RepairReport, *, is_dry: bool) -> None:
         terminal.say(f"leave out {directory}: {why}")
     for name, why in found.left_alone.items():
         terminal.say(f"{name}: left as it is: {why}")
-    print_left(found, is_dry=is_dry)
-    count = len(found.repaired) - len(found.recovered)
-    what = "would be repaired" if is_dry else "repaired"
-    states = [one.state for one in found.ranges]
-    ranges = ", ".join(
-        f"{states.count(state)} {state}" for state in ("lost", "recovered", "suspect") if state in states
-    )
-    said = f"{count} of {found.partitions} partition{'s'[: found.partitions != 1]} {what}"
-    if found.recovered:
-        said += f", and {len(found.recovered)} {RECOVERED}"
-    said += f"; damaged ranges: {ranges or 'none'}"
-    if not is_dry:
-        said += f"; the result is {found.output}"
-    if found.lost_path is not None:
-        said += f"; what was left out, and a report, are in {found.lost_path}"
-    terminal.say(said, err=True)
+    print_left(found)
+    terminal.say(found.summary, err=True)

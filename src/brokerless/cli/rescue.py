@@ -122,7 +122,7 @@ def rescue(
             dry_run=dry_run,
             progress=progress.add,
         )
-    print_reports([found], form, lambda report: _show(report, is_dry=dry_run))
+    print_reports([found], form, _show)
 
 
 def _pair(text: str) -> tuple[str, str]:
@@ -132,7 +132,7 @@ def _pair(text: str) -> tuple[str, str]:
     return old, new
 
 
-def _show(found: RescueReport, *, is_dry: bool) -> None:
+def _show(found: RescueReport) -> None:
     print_lost(found)
     for is_gone, kind in ((True, "lost"), (False, "perhaps lost")):
         # A disk that is not there is the same cause for thousands of partitions.
@@ -147,16 +147,8 @@ def _show(found: RescueReport, *, is_dry: bool) -> None:
     print_repaired(found)
     for note in found.notes:
         terminal.say(f"note: {note}")
-    print_left(found, is_dry=is_dry)
-    count = sum(found.topics.values())
-    what = "there will be" if is_dry else "there are"
-    topics = f"{len(found.topics)} topic{'s' * (len(found.topics) != 1)} with {count} partition{'s' * (count != 1)}"
-    if (len(found.topics), is_dry) == (1, False):
-        what = "there is"
-    said = f"{what} {topics} on node{'s' * (len(found.nodes) > 1)} {', '.join(map(str, found.nodes))}"
-    if not is_dry:
-        said += f"; start brokers on {', '.join(found.nodes.values())}; the report is in {found.lost_path}"
-    terminal.say(said, err=True)
+    print_left(found)
+    terminal.say(found.summary, err=True)
 
 
 def _with_end(missing: MissingPartition) -> str:

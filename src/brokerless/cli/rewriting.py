@@ -146,6 +146,8 @@ def print_result(result: RewriteResult[ReportT], form: str, *, dry_run: bool) ->
         words = {"topic": result.topic, "partition": result.partition, "dry_run": dry_run, **report.to_dict()}
         if result.damage:
             words["damage"] = [lost._asdict() for lost in result.damage]
+        if result.unkept_log_start_offset is not None:
+            words["unkept_log_start_offset"] = result.unkept_log_start_offset
         click.echo(json.dumps(words, separators=(",", ":")))
     else:
         for line in report.lines(dry_run=dry_run):

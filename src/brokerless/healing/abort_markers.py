@@ -12,6 +12,7 @@ from brokerless import _native
 from brokerless.healing.pieces import Piece, last_batch, piece_batches
 from brokerless.log.aborted_transactions import transactions
 from brokerless.log.segment import NO_END
+from brokerless.notes import Remark
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from brokerless.log.log import Log
 
 
-def with_markers(log: Log, pieces: Sequence[Piece], ranges: Sequence[DamagedRange]) -> tuple[list[Piece], list[str]]:
+def with_markers(log: Log, pieces: Sequence[Piece], ranges: Sequence[DamagedRange]) -> tuple[list[Piece], list[Remark]]:
     """Add ABORT markers in place of lost ones. Return the pieces, and the doubts: see `LogRepair`.
 
     A loss without a known end gets no marker: a replica whose log ended with such a marker would not ask its leader for
@@ -31,20 +32,24 @@ def with_markers(log: Log, pieces: Sequence[Piece], ranges: Sequence[DamagedRang
         return list(pieces), []
     found = transactions(log.files, log.log_start_offset, log.log_end_offset, verify=True)
     kept = list(pieces)
-    doubts = []
+    doubts: list[Remark] = []
     for producer, first, last in found.aborted:
         if any(start <= last and end is not None and last < end for start, end in lost):
             begun = _batch_at(log, first)
             place = bisect_right([piece.first_offset for piece in kept], last)
             if begun is not None and place:
-                doubts.append(
+                said = (
                     f"the transaction of producer {producer} from offset {first} on is ended as aborted: the "
                     "transaction index says so, which has no checksum"
                 )
+                doubts.append(Remark("transaction-ended", said))
                 kept.insert(place, _marker(producer, last, begun, kept[place - 1]))
     doubts += [
-        f"{doubt.reason}. Without its marker, consumers with read_committed stop at offset {doubt.first_offset}, until "
-        "the producer's next transaction ends: its records then count as that one's"
+        Remark(
+            "transaction-doubtful",
+            f"{doubt.reason}. Without its marker, consumers with read_committed stop at offset {doubt.first_offset}, "
+            "until the producer's next transaction ends: its records then count as that one's",
+        )
         for doubt in found.doubts
         if any(start < (doubt.end_offset or NO_END) and doubt.first_offset < (end or NO_END) for start, end in lost)
     ]

@@ -31,6 +31,7 @@ from brokerless.layout.file_names import chosen_topics
 from brokerless.layout.log_dir_files import LogDirFiles, hint_at_log_dirs, is_log_dir
 from brokerless.log.log import Log
 from brokerless.log_dir.copying import check_at_rest
+from brokerless.notes import Remark
 from brokerless.wording import option
 
 if TYPE_CHECKING:
@@ -82,8 +83,8 @@ class _Disk(LogDirFiles):
             raise CorruptRecordError(f"cannot be read: {error}", path=self._file(name)) from error
 
 
-def damaged_checkpoints(roots: Iterable[LogDirFiles]) -> list[str]:
-    """Return the faults of the checkpoints of some disks, a sentence each. Such a checkpoint counts as empty."""
+def damaged_checkpoints(roots: Iterable[LogDirFiles]) -> list[Remark]:
+    """Return the faults of the checkpoints of some disks. Such a checkpoint counts as empty."""
     found = []
     for root in roots:
         for name in checkpoints.OFFSET_CHECKPOINTS:
@@ -92,9 +93,8 @@ def damaged_checkpoints(roots: Iterable[LogDirFiles]) -> list[str]:
             except FileNotFoundError:
                 continue
             except (OSError, CorruptRecordError) as error:
-                found.append(
-                    f"{root.path}/{name} is not used: {error}; deleted records may be back, and lost ones not missed"
-                )
+                said = f"{root.path}/{name} is not used: {error}; deleted records may be back, and lost ones not missed"
+                found.append(Remark("checkpoint-damaged", said, path=f"{root.path}/{name}"))
     return found
 
 
@@ -126,8 +126,8 @@ def find_topics(
     roots: Iterable[LogDirFiles],
     image: SurvivingImage | None,
     wanted: set[str] | None,
-    notes: list[str],
-    doubts: list[str],
+    notes: list[Remark],
+    doubts: list[Remark],
 ) -> tuple[dict[str, FoundTopic], set[str]]:
     """Return the topics by name, sorted, and the names of those that are not wanted.
 
@@ -135,8 +135,8 @@ def find_topics(
         roots: the disks.
         image: the metadata; None: no disk has any.
         wanted: only these topics; None: all.
-        notes: receives a sentence for each unused or uncertain part of the disks.
-        doubts: receives a sentence for each topic with replicas that a broker gave up and that may not belong to it.
+        notes: receives a remark for each unused or uncertain part of the disks.
+        doubts: receives a remark for each topic with replicas that a broker gave up and that may not belong to it.
 
     Raises:
         ValueError: no topic has a wanted name; a topic has several ids, and no metadata show which one counts; or a
@@ -145,7 +145,9 @@ def find_topics(
     here, strays = _listed(roots)
     by_metadata = {} if image is None else dict(image.topic_ids)
     for name in [name for name in by_metadata if not _is_topic(name)]:
-        notes.append(f"left out: a topic of the metadata whose name is not one: {name!r}")
+        notes.append(
+            Remark("topic-name", f"left out: a topic of the metadata whose name is not one: {name!r}", topic=name)
+        )
         del by_metadata[name]
     names = {topic_id: name for name, topic_id in by_metadata.items()}
     _move_lone_strays(strays, here, {*by_metadata, *here}, names)
@@ -165,18 +167,20 @@ def find_topics(
         if paths:
             # A long topic's name is shortened in that of the directory.
             cut = "; the name may be cut" if any(len(os.path.basename(path)) == _LONGEST_NAME for path in paths) else ""
-            doubts.append(
+            said = (
                 f"topic {name} is in no metadata, and comes from directories that a broker gave up: {listed_few(paths)}"
                 f"{cut}. It was deleted, or the broker started with a new metadata log: leave the topic out if it was "
                 "deleted"
             )
+            doubts.append(Remark("stray", said, topic=name, names=tuple(paths)))
     _add_strays(topics, strays, names, notes, doubts)
     for topic in topics.values():
         _count(topic, notes, has_metadata=image is not None)
     if image is None and any(not file_names.is_internal(name) for name in topics):
-        notes.append(
+        said = (
             "without metadata, a topic has as many partitions as its highest directory says: there may have been more"
         )
+        notes.append(Remark("partition-count", said))
     return {name: topic for name, topic in topics.items() if topic.count}, known - topics.keys()
 
 
@@ -220,7 +224,7 @@ def _topic_id(
     by_metadata: Mapping[str, str],
     *,
     has_metadata: bool,
-    notes: list[str],
+    notes: list[Remark],
 ) -> str:
     """Return the id of a topic that counts."""
     paths: dict[str, list[str]] = defaultdict(list)
@@ -239,13 +243,15 @@ def _topic_id(
     else:
         chosen = next(iter(paths), None) or checkpoints.random_id()
         if has_metadata and not file_names.is_internal(name):
-            notes.append(
+            said = (
                 f"topic {name} is not in the metadata: it was deleted, or created after them. It is kept, with "
                 "retention.ms=-1 as its only setting"
             )
+            notes.append(Remark("topic-unknown", said, topic=name))
     for topic_id, of_id in paths.items():
         if topic_id != chosen:
-            notes.append(f"not used: {listed_few(of_id)}: an older topic of the name {name!r}, with the id {topic_id}")
+            said = f"not used: {listed_few(of_id)}: an older topic of the name {name!r}, with the id {topic_id}"
+            notes.append(Remark("replica-unused", said, topic=name, names=tuple(of_id)))
     return chosen
 
 
@@ -267,8 +273,8 @@ def _add_strays(
     topics: Mapping[str, FoundTopic],
     strays: Iterable[Replica],
     names: Mapping[str, str],
-    notes: list[str],
-    doubts: list[str],
+    notes: list[Remark],
+    doubts: list[Remark],
 ) -> None:
     """Add replicas that their brokers gave up to partitions without any other replica."""
     older: dict[tuple[str, str | None], list[str]] = defaultdict(list)
@@ -281,19 +287,22 @@ def _add_strays(
         if replica.topic_id != topic.topic_id:
             older[name, replica.topic_id].append(path)
         elif any(other.state != "stray" for other in topic.replicas.get(number, [])):
-            notes.append(f"not used: {path}: the broker found that its topic was deleted, or moved to other nodes")
+            said = f"not used: {path}: the broker found that its topic was deleted, or moved to other nodes"
+            notes.append(Remark("replica-unused", said, topic=name, partition=number, path=path))
         else:
-            notes.append(f"{name}-{number} comes from {path}: its broker had given it up, and no other is left")
+            said = f"{name}-{number} comes from {path}: its broker had given it up, and no other is left"
+            notes.append(Remark("stray", said, topic=name, partition=number, path=path))
             topic.replicas.setdefault(number, []).append(replica)
     for (name, topic_id), paths in older.items():
         which = "name no topic id" if topic_id is None else f"have the topic id {topic_id}"
-        doubts.append(
+        said = (
             f"not used: {listed_few(paths)}, which a broker gave up: they {which}, and the topic of the name {name} "
             f"has the id {topics[name].topic_id}. Each can be read as a partition directory"
         )
+        doubts.append(Remark("replica-unused", said, topic=name, names=tuple(paths)))
 
 
-def _count(topic: FoundTopic, notes: list[str], *, has_metadata: bool) -> None:
+def _count(topic: FoundTopic, notes: list[Remark], *, has_metadata: bool) -> None:
     """Find the number of partitions of a topic, and leave out the directories with higher numbers."""
     highest = max(topic.replicas, default=-1)
     if topic.is_known:
@@ -307,15 +316,18 @@ def _count(topic: FoundTopic, notes: list[str], *, has_metadata: bool) -> None:
             for replica in topic.replicas.pop(number)
         ]
         if sure:
-            notes.append(
+            said = (
                 f"the metadata know {topic.count} partitions of topic {topic.name}, and the disks have partition "
                 f"{sure[-1]} with its id: it got more partitions after these metadata"
             )
+            notes.append(Remark("partition-count", said, topic=topic.name, partition=sure[-1]))
             topic.count = sure[-1] + 1
         if unsure:
-            notes.append(f"not used: {listed_few(unsure)}: the metadata know {topic.count} partitions of {topic.name}")
+            said = f"not used: {listed_few(unsure)}: the metadata know {topic.count} partitions of {topic.name}"
+            notes.append(Remark("replica-unused", said, topic=topic.name, names=tuple(unsure)))
         if not topic.count:
-            notes.append(f"topic {topic.name} is left out: it has no partitions")
+            said = f"topic {topic.name} is left out: it has no partitions"
+            notes.append(Remark("topic-empty", said, topic=topic.name))
     else:
         # An index of partitions has no gaps: what decides is the number of partitions, as for keys and groups.
         topic.count = highest + 1
@@ -329,17 +341,18 @@ def _count(topic: FoundTopic, notes: list[str], *, has_metadata: bool) -> None:
         count = likely_count(topic.name, best, topic.count)
         if count.reason:
             what = "no metadata" if not has_metadata else "the metadata do not"
-            notes.append(f"{what} say how many partitions {topic.name} has: {count.partitions}, {count.reason}")
+            said = f"{what} say how many partitions {topic.name} has: {count.partitions}, {count.reason}"
+            notes.append(Remark("partition-count", said, topic=topic.name))
         topic.count = count.partitions
 
 
-def same_cluster(roots: Iterable[LogDirFiles], wanted: str | None, notes: list[str]) -> str | None:
+def same_cluster(roots: Iterable[LogDirFiles], wanted: str | None, notes: list[Remark]) -> str | None:
     """Return the id of the cluster of some disks; None if no disk has it.
 
     Args:
         roots: the disks.
         wanted: the id of the new cluster; None: that of the old one. If a disk has it, all disks are of that cluster.
-        notes: receives a sentence for each id that is not used, with the reason.
+        notes: receives a remark for each id that is not used, with the reason.
 
     Raises:
         ValueError: the disks are of several clusters: ids differ in more than one bit, and none of them is wanted.
@@ -349,12 +362,14 @@ def same_cluster(roots: Iterable[LogDirFiles], wanted: str | None, notes: list[s
         try:
             found = root.cluster_id
         except CorruptRecordError as error:
-            notes.append(f"the ids of {root.path} are not used: {error}")
+            said = f"the ids of {root.path} are not used: {error}"
+            notes.append(Remark("ids-damaged", said, path=f"{root.path}/{checkpoints.META_PROPERTIES}"))
             continue
         if found:
             paths.setdefault(found, []).append(root.path)
         elif found is not None:
-            notes.append(f"{root.path}: its cluster.id is empty, and not used")
+            said = f"{root.path}: its cluster.id is empty, and not used"
+            notes.append(Remark("ids-damaged", said, path=f"{root.path}/{checkpoints.META_PROPERTIES}"))
     if not paths:
         return None
     chosen = wanted if wanted in paths else max(paths, key=lambda one: len(paths[one]))
@@ -371,7 +386,8 @@ def same_cluster(roots: Iterable[LogDirFiles], wanted: str | None, notes: list[s
         if chosen != wanted:
             disks = f"{len(paths[chosen])} of {sum(map(len, paths.values()))} disks"
             why = f"the id on {disks}. To take the other one, give it ({option('cluster_id')})"
-        notes.append(f"{listed_few(of_other)}: the cluster.id {other} is taken for a damaged {chosen}, {why}")
+        said = f"{listed_few(of_other)}: the cluster.id {other} is taken for a damaged {chosen}, {why}"
+        notes.append(Remark("ids-damaged", said, names=tuple(of_other)))
     return chosen
 
 

@@ -18,6 +18,7 @@ from brokerless.errors import CorruptRecordError
 from brokerless.io import storage
 from brokerless.layout import checkpoints
 from brokerless.log.segment import NO_END, whole_batches
+from brokerless.notes import Remark
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -40,14 +41,14 @@ class Epochs(NamedTuple):
         dropped: the pieces that are not trusted.
         by_file: whether the leader epoch checkpoint decided: it is right.
         known: the start offset of each epoch, ascending, with the epoch; -1: it is not known.
-        doubts: a sentence for each batch whose right epoch is not known.
+        doubts: the batches whose right epoch is not known.
     """
 
     pieces: list[Piece]
     dropped: list[Piece]
     by_file: bool
     known: list[tuple[int, int]]
-    doubts: list[str]
+    doubts: list[Remark]
 
 
 def with_epochs(log: Log, pieces: list[Piece], others: Sequence[Log] = ()) -> Epochs:
@@ -59,7 +60,7 @@ def with_epochs(log: Log, pieces: list[Piece], others: Sequence[Log] = ()) -> Ep
         others: the replicas.
     """
     runs = list(_epoch_runs(pieces, [start for start, _ in _entries(log)]))
-    doubts: list[str] = []
+    doubts: list[Remark] = []
     expected, by_file = _expected(log, others, pieces, runs, doubts)
     of_piece: dict[int, list[tuple[_EpochRun, int]]] = {}
     for run, epoch in zip(runs, expected, strict=True):
@@ -185,7 +186,7 @@ def _entries(log: Log) -> list[tuple[int, int]]:
 
 
 def _expected(
-    log: Log, others: Sequence[Log], pieces: Sequence[Piece], runs: Sequence[_EpochRun], doubts: list[str]
+    log: Log, others: Sequence[Log], pieces: Sequence[Piece], runs: Sequence[_EpochRun], doubts: list[Remark]
 ) -> tuple[list[int], bool]:
     """Return the epoch of each run, and whether the leader epoch checkpoint is right.
 
@@ -233,7 +234,7 @@ def _epochs_by_file(
     pieces: Sequence[Piece],
     runs: Sequence[_EpochRun],
     others: Sequence[Log] = (),
-    doubts: list[str] | None = None,
+    doubts: list[Remark] | None = None,
     *,
     is_donor: bool = False,
 ) -> tuple[list[int] | None, bool]:
@@ -293,7 +294,7 @@ def _refuted(
     runs: Sequence[_EpochRun],
     expected: Sequence[int],
     others: Sequence[Log],
-    doubts: list[str] | None,
+    doubts: list[Remark] | None,
 ) -> Iterator[int]:
     """Yield the numbers of the runs that are right where the checkpoint is wrong. Add uncertain ones to `doubts`."""
     files = [_entries(other) for other in others]
@@ -303,10 +304,11 @@ def _refuted(
         if epoch in votes:
             yield i
         elif expected[i] not in votes and doubts is not None:
-            doubts.append(
+            said = (
                 f"whether the batch at offset {offset} has leader epoch {expected[i]}, as {checkpoints.LEADER_EPOCHS} "
                 f"says, or {epoch}, as it says itself"
             )
+            doubts.append(Remark("epoch-doubtful", said))
 
 
 def _votes(files: Iterable[list[tuple[int, int]]], offset: int) -> set[int]:

@@ -27,6 +27,7 @@ from brokerless.io import storage
 from brokerless.layout import checkpoints, file_names, lost_offsets
 from brokerless.log.log import Log
 from brokerless.log.segment import NO_END, whole_batches
+from brokerless.notes import Remark
 from brokerless.recovery.file_changes import Slice
 
 if TYPE_CHECKING:
@@ -73,12 +74,12 @@ class LogRepair:
         segments: by base offset, the pieces of each segment of the repaired log; none if it can be taken as it is.
         ranges: the damaged ranges of offsets, with their states in the result.
         left: the findings that a repair does not cure.
-        doubts: the uncertainties, such as a transaction whose outcome is unknown, a sentence each.
+        doubts: the uncertainties, such as a transaction whose outcome is unknown.
         recorded: the ranges of offsets that the repaired log lacks, ascending, except at its end.
         log_start_offset: records below it are deleted; None: no checkpoint has it.
         snapshots_from: producer snapshots above this offset describe other batches than those of the repaired log.
         gone: the steps for present files, or parts of them, that the result lacks: these neither keep nor write a file.
-        unusable: why the log can only be copied as it is; "": it can be repaired.
+        unusable: why the log can only be copied as it is; None: it can be repaired.
     """
 
     log: Log
@@ -86,14 +87,14 @@ class LogRepair:
     segments: Mapping[int, Sequence[Piece]] = field(default_factory=dict)
     ranges: Sequence[DamagedRange] = ()
     left: Sequence[Finding] = ()
-    doubts: Sequence[str] = ()
+    doubts: Sequence[Remark] = ()
     recorded: Sequence[tuple[int, int]] = ()
     log_start_offset: int | None = None
     snapshots_from: int = NO_END
     gone: Sequence[Step] = ()
-    unusable: str = ""
+    unusable: Remark | None = None
 
-    def left_alone(self, why: str) -> LogRepair:
+    def left_alone(self, why: Remark) -> LogRepair:
         """Return the plan that copies the log as it is."""
         left = [found for found in self.findings if found.severity != "note"]
         return replace(self, unusable=why, ranges=(), doubts=(), left=left)
@@ -151,11 +152,11 @@ class LogRepair:
             yield Step("write", lost_offsets.FILE, lost_offsets.content(self.recorded))
         yield from self.gone
 
-    def told(self, topic_id: str | None = None) -> list[str]:
-        """Return the steps that change something, in words, without the dropped bytes that a range reports."""
+    def told(self, topic_id: str | None = None) -> list[Remark]:
+        """Return the steps that change something, without the dropped bytes that a range reports."""
         places = {(one.path, one.position) for one in self.ranges}
         return [
-            str(step)
+            Remark(step.verb, str(step), path=f"{self.log.path}/{step.name}")
             for step in self.steps(topic_id)
             if step.why and not (step.verb == "drop" and isinstance(step.to, Slice) and step.to[:2] in places)
         ]
@@ -218,7 +219,7 @@ def salvage(
     replaced = replaced_files(log)
     others = [*others, *(Log(path) for path in replaced if path.endswith(_LOG))]
     pieces, ranges = _filled(log, others, pieces, ranges, trusts_epochs=trusts_epochs, is_compacted=check.is_compacted)
-    doubts: list[str] = []
+    doubts: list[Remark] = []
     if claim is not None and check.is_compacted:
         ranges = _without_claim(claim, ranges, doubts)
     ranges = _with_ends(log, ranges, pieces, findings)
@@ -273,13 +274,18 @@ def _is_sound(log: Log, findings: Iterable[Finding]) -> bool:
     return log.root.is_clean and all(found.code in ("file-foreign", "file-unpadded") for found in findings)
 
 
-def _recorded(log: Log, findings: Iterable[Finding]) -> tuple[list[tuple[int, int]], str]:
-    """Return the ranges that earlier repairs of a log have lost, and why it can only be copied as it is, or ""."""
-    unusable = [one.message for one in findings if one.code == "batch-unsupported" and not is_damage(one)]
+def _recorded(log: Log, findings: Iterable[Finding]) -> tuple[list[tuple[int, int]], Remark | None]:
+    """Return the ranges that earlier repairs of a log have lost, and why it can only be copied as it is, or None."""
+    unusable = [
+        Remark(one.code, one.message, path=one.path)
+        for one in findings
+        if one.code == "batch-unsupported" and not is_damage(one)
+    ]
     try:
-        return [] if log.files.is_file else lost_offsets.recorded(log.path), unusable[-1] if unusable else ""
+        return [] if log.files.is_file else lost_offsets.recorded(log.path), unusable[-1] if unusable else None
     except CorruptRecordError as error:
-        return [], f"{error}: move the file away, and what it recorded counts as lost anew"
+        said = f"{error}: move the file away, and what it recorded counts as lost anew"
+        return [], Remark("lost-offsets-damaged", said, path=f"{log.path}/{lost_offsets.FILE}")
 
 
 def _with_moved(log: Log, findings: Sequence[Finding], claim: LoneClaim) -> list[Finding]:
@@ -298,12 +304,13 @@ def _with_moved(log: Log, findings: Sequence[Finding], claim: LoneClaim) -> list
     return [*(one for one in findings if (one.code, one.start_offset) != ("offset-gap", claim.end_offset)), moved]
 
 
-def _without_claim(claim: LoneClaim, ranges: Sequence[DamagedRange], doubts: list[str]) -> list[DamagedRange]:
+def _without_claim(claim: LoneClaim, ranges: Sequence[DamagedRange], doubts: list[Remark]) -> list[DamagedRange]:
     """Remove the gap before the last batch of a compacted log from the ranges: a cleaner may have made it."""
     gap = ("lost", claim.end_offset, claim.base_offset)
     left = [one for one in ranges if (one.state, one.start_offset, one.end_offset) != gap]
     if len(left) < len(ranges):
-        doubts.append(f"whether the last batch begins at offset {claim.base_offset}: only the batch says so")
+        said = f"whether the last batch begins at offset {claim.base_offset}: only the batch says so"
+        doubts.append(Remark("offset-doubtful", said))
     return left
 
 

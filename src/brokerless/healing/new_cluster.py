@@ -29,6 +29,7 @@ from brokerless.metadata.records import (
     producer_ids_record,
     topic_record,
 )
+from brokerless.notes import Remark
 from brokerless.state.internal_topic import REMOTE_LOG_METADATA_TOPIC
 from brokerless.wording import option
 
@@ -83,7 +84,7 @@ class NewCluster:
         rename: the new names of topics.
 
     Attributes:
-        notes: the differences from the old cluster, a sentence each.
+        notes: the differences from the old cluster.
 
     Raises:
         UnsupportedFormatError: the metadata have records that a newer release wrote, and no release is given.
@@ -102,15 +103,16 @@ class NewCluster:
         self._nodes, self._release, self._is_fork, self._rename = nodes, release, is_fork, rename
         self._image: SurvivingImage | None = None if metadata is None else metadata.image
         # A dict keeps the order, and tells quickly whether it has a note.
-        self.notes: dict[str, None] = {}
+        self.notes: dict[Remark, None] = {}
         self._moved: list[str] = []
         self._tiered: dict[str, bool | None] = {}
         if metadata is None:
             return
         if metadata.image.feature_level("kraft.version") and not names_voters:
             self._note(
+                "voters-unnamed",
                 "the old metadata log names the controllers, and the new one does not: its nodes need "
-                f"controller.quorum.voters, or give {option('voters')}"
+                f"controller.quorum.voters, or give {option('voters')}",
             )
         lost, of_new_types = metadata.image.lost_meaning, len(metadata.image.of_new_types)
         if lost and release is None:
@@ -124,11 +126,11 @@ class NewCluster:
             )
         for why, count in lost.items():
             records = "record is" if count == 1 else "records are"
-            self._note(f"{count} metadata {records} not understood, and left out: {why}")
+            self._note("metadata-left-out", f"{count} metadata {records} not understood, and left out: {why}")
         if of_new_types:
             what = "left out" if release is not None else "kept as they are"
             records = "record of an unknown type is" if of_new_types == 1 else "records of unknown types are"
-            self._note(f"{of_new_types} metadata {records} {what}")
+            self._note("metadata-unknown", f"{of_new_types} metadata {records} {what}")
 
     def nodes_of(self, topic: FoundTopic, number: int, turn: int) -> list[int]:
         """Return the nodes of a partition: as many as before if the cluster has enough, and the same ones if they stay.
@@ -191,32 +193,42 @@ class NewCluster:
             if new_name != topic.name:
                 self._tiered[topic.name] = False
                 self._note(
+                    "remote-storage",
                     f"topic {topic.name}{starts} has segments in remote storage. They belong to the topic's old id, so "
-                    f"that {new_name} cannot read them: {gone}"
+                    f"that {new_name} cannot read them: {gone}",
+                    topic=topic.name,
                 )
             elif self._is_fork:
                 self._tiered[topic.name] = False
                 self._note(
+                    "remote-storage",
                     f"topic {topic.name}{starts} has segments in remote storage. A cluster with another id must not "
-                    f"use it, for retention would delete the segments of the old one: {gone}"
+                    f"use it, for retention would delete the segments of the old one: {gone}",
+                    topic=topic.name,
                 )
             elif topic.is_known:
                 self._tiered[topic.name] = True
                 self._note(
+                    "remote-storage",
                     f"topic {topic.name} has segments in remote storage. Configure the new brokers with the same one, "
-                    "and only if the old ones stay down: of two clusters, each would delete what the other still has"
+                    "and only if the old ones stay down: of two clusters, each would delete what the other still has",
+                    topic=topic.name,
                 )
             elif REMOTE_LOG_METADATA_TOPIC in names:
                 self._tiered[topic.name] = True
                 self._note(
+                    "remote-storage",
                     f"topic {topic.name}{starts} has segments in remote storage, and its settings are lost: it gets "
-                    f"{_REMOTE}=true. Configure the new brokers with the same storage"
+                    f"{_REMOTE}=true. Configure the new brokers with the same storage",
+                    topic=topic.name,
                 )
             else:
                 self._tiered[topic.name] = None
                 self._note(
+                    "remote-storage",
                     f"topic {topic.name}{starts} has segments in remote storage, or lost them: set {_REMOTE}=true "
-                    "before a broker starts, if there is such a storage"
+                    "before a broker starts, if there is such a storage",
+                    topic=topic.name,
                 )
 
     def settings(self, topic: FoundTopic, replicas: int) -> dict[str, str]:
@@ -230,7 +242,11 @@ class NewCluster:
             # Otherwise nobody could write to it with acks=all.
             wanted = settings[IN_SYNC][:20]
             settings[IN_SYNC] = str(replicas)
-            self._note(f"{IN_SYNC} of topic {topic.name} is {replicas}, not {wanted}: it has no more replicas")
+            self._note(
+                "min-insync-replicas",
+                f"{IN_SYNC} of topic {topic.name} is {replicas}, not {wanted}: it has no more replicas",
+                topic=topic.name,
+            )
         if self._tiered.get(topic.name) is False:
             settings = {name: value for name, value in settings.items() if not _OF_REMOTE.fullmatch(name)}
         return settings
@@ -263,13 +279,18 @@ class NewCluster:
             elif name == IN_SYNC and is_above(value, len(self._nodes)):
                 # Otherwise nobody could write with acks=all.
                 whose = f"broker {broker}" if broker else "the cluster"
-                self._note(f"{IN_SYNC} of {whose} is {len(self._nodes)}, not {value[:20]}: there are no more nodes")
+                self._note(
+                    "min-insync-replicas",
+                    f"{IN_SYNC} of {whose} is {len(self._nodes)}, not {value[:20]}: there are no more nodes",
+                )
                 yield config_record(BROKER_RESOURCE, broker, name, str(len(self._nodes)))
             else:
                 yield record
         for broker, names in absent.items():
             self._note(
-                f"settings of broker {broker[:20]} are left out, for it is not among the nodes: {listed_few(names)}"
+                "broker-settings-left-out",
+                f"settings of broker {broker[:20]} are left out, for it is not among the nodes: {listed_few(names)}",
+                names=names,
             )
 
     def first_producer_id(self, highest: int) -> int:
@@ -297,7 +318,7 @@ class NewCluster:
         if image is not None and release is None:
             yield from image.features()
         else:
-            self._note(f"the cluster starts with the features of Kafka {release}")
+            self._note("features", f"the cluster starts with the features of Kafka {release}")
             yield from feature_records(release or OLDEST_RELEASE)
         if image is not None:
             yield from self._broker_settings(image)
@@ -319,17 +340,19 @@ class NewCluster:
             # They may refer to anything.
             yield from image.of_new_types
 
-    def finish_notes(self) -> list[str]:
+    def finish_notes(self) -> list[Remark]:
         """Return all notes."""
         if self._moved:
             self._note(
+                "partition-moving",
                 f"{listed_few(self._moved)}: being moved to other nodes. The replicas to be removed are left out; or "
-                "those to be added, where none of the others was in sync"
+                "those to be added, where none of the others was in sync",
+                names=self._moved,
             )
         return list(self.notes)
 
-    def _note(self, note: str) -> None:
-        self.notes[note] = None
+    def _note(self, code: str, message: str, *, topic: str | None = None, names: Iterable[str] = ()) -> None:
+        self.notes[Remark(code, message, topic=topic, names=tuple(names))] = None
 
 
 def _missing(log: Log) -> tuple[int, int] | None:

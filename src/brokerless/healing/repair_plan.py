@@ -26,7 +26,8 @@ from brokerless.layout.topic_config import TopicConfig
 from brokerless.log_dir import transactional_ids
 from brokerless.log_dir.copying import FilesAtRest, StagedCopy, copy_file
 from brokerless.log_dir.log_dirs import LogDirs
-from brokerless.notes import collected
+from brokerless.log_dir.start_faults import remark_on
+from brokerless.notes import Remark, collected
 from brokerless.recovery.file_changes import Slice
 from brokerless.wording import option
 
@@ -120,11 +121,10 @@ class RepairPlan:
                 if repair.unusable:
                     return repair
                 if log.topic == file_names.METADATA_TOPIC and repair.lost:
-                    return repair.left_alone(
-                        "the cluster's metadata log lacks records: `brokerless rescue` makes a cluster of it"
-                    )
+                    why = "the cluster's metadata log lacks records: `brokerless rescue` makes a cluster of it"
+                    return repair.left_alone(Remark("metadata-log", why))
                 is_left = indexes_only and repair.has_damaged_batches
-                return repair.left_alone("its batches are damaged") if is_left else repair
+                return repair.left_alone(Remark("batches-damaged", "its batches are damaged")) if is_left else repair
 
             def faults(log: Log) -> list[Finding]:
                 check = LogCheck(log, "deep", partial(progress, log.name))
@@ -175,14 +175,21 @@ class RepairPlan:
                 told = repair.told(self.topic_ids.get(_key(repair.log)[0]))
                 result.repaired[name] = told or ([RECOVERED] if is_recovered else [])
             if repair.unusable:
-                result.left_alone[name] = repair.unusable
+                result.left_alone[name] = repair.unusable.of(
+                    "", topic=repair.log.topic, partition=repair.log.partition, path=repair.log.path
+                )
             result.ranges += repair.ranges
             result.left += repair.left
-            result.doubts += [f"{repair.log.name}: {doubt}" for doubt in repair.doubts]
+            result.doubts += [
+                doubt.of(
+                    f"{repair.log.name}: ", topic=repair.log.topic, partition=repair.log.partition, path=repair.log.path
+                )
+                for doubt in repair.doubts
+            ]
             result.doubts += _doubts_on_start(repair)
         for name, step in self.steps():
             if name in self.moving:
-                result.left_out[name] = step.why
+                result.left_out[name] = remark_on(self.moving[name][0].code, step.why, f"{self.path}/{name}")
             elif not name and step.why == UNREADABLE:
                 result.checkpoints.append(step.name)
         for finding in [*(one for repair in self.logs for one in repair.findings), *chain(*self.moving.values())]:
@@ -265,6 +272,7 @@ class RepairPlan:
         """Return the report of the planned repair, with the findings around logs that would remain."""
         self.at_rest.check()
         result = self.report(to)
+        result.dry_run = True
         if self.topics is None and self.root.is_there and os.path.abspath(self.path) == self._root_path:
             with contextlib.suppress(BrokerlessError, OSError):
                 for one in check_directories(DirectoriesToCheck((self.path,))):
@@ -471,14 +479,15 @@ def _start_of(log: Log, donors: Iterable[Log]) -> int | None:
     return highest if highest > (start or log.local_log_start_offset) else start
 
 
-def _doubts_on_start(one: LogRepair) -> list[str]:
+def _doubts_on_start(one: LogRepair) -> list[Remark]:
     """Return the uncertainties about deleted records, if the directory has no checkpoint of log start offsets."""
     root, start = one.log.root, one.log_start_offset
     if start is None or root.has_log_start_offsets or start <= one.log.local_log_start_offset:
         return []
     why = f"{checkpoints.LOG_START_OFFSETS} does not say so, and the leader epochs, or another replica, begin there"
     what = f"whether the records below offset {start} were deleted"
-    return [f"{one.log.name}: {what}: {why}. They stay in the file, and are not shown"]
+    said = f"{one.log.name}: {what}: {why}. They stay in the file, and are not shown"
+    return [Remark("log-start-doubtful", said, topic=one.log.topic, partition=one.log.partition, path=one.log.path)]
 
 
 def _topic_ids(known: Known, logs: Iterable[Log]) -> dict[str, str]:

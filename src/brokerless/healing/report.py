@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from brokerless.notes import Remark
 
 if TYPE_CHECKING:
     from brokerless.checking.finding import Finding
@@ -17,19 +19,21 @@ class HealingReport:
 
     Attributes:
         output: the directory of the result.
+        dry_run: whether nothing was changed: the report is that of a plan.
         ranges: the damaged ranges of offsets, with their states in the result.
-        doubts: other possible losses and uncertainties, a sentence each.
+        doubts: other possible losses and uncertainties.
         left: the findings that still apply to the result.
         lost_path: the directory with the report, and the bytes that were left out; None: no directory was written.
         repaired: the steps taken on the files of each faulty partition, by its name.
     """
 
     output: str
+    dry_run: bool = False
     ranges: list[DamagedRange] = field(default_factory=list)
-    doubts: list[str] = field(default_factory=list)
+    doubts: list[Remark] = field(default_factory=list)
     left: list[Finding] = field(default_factory=list)
     lost_path: str | None = None
-    repaired: dict[str, list[str]] = field(default_factory=dict)
+    repaired: dict[str, list[Remark]] = field(default_factory=dict)
 
     @property
     def lost(self) -> list[DamagedRange]:
@@ -45,6 +49,16 @@ class HealingReport:
     def is_whole(self) -> bool:
         """True if nothing is lost, suspect or in doubt, and no error or warning is left."""
         return self.is_clean and not self.doubts and all(one.state == "recovered" for one in self.ranges)
+
+    @property
+    def summary(self) -> str:
+        """The result in one line."""
+        return f"the result is {self.output}"
+
+    def __str__(self) -> str:
+        more = len(self.lost) - _MOST_LOST
+        several = [f"{more} more lost range{'s'[: more != 1]}"] if more > 0 else []
+        return "\n".join([*map(str, self.lost[:_MOST_LOST]), *several, self.summary])
 
     def to_dict(self) -> dict[str, object]:
         """Return the report as a dict for JSON."""
@@ -63,7 +77,9 @@ def _plain(value: Any) -> Any:  # noqa: ANN401 - what JSON has
     return [_plain(one) for one in value] if isinstance(value, list) else value
 
 
-RECOVERED = "recovered as by a broker that starts"
+# The lost ranges that the text of a report names.
+_MOST_LOST = 4
+RECOVERED = Remark("recover", "recovered as by a broker that starts")
 """The treatment of a partition of a directory that was not shut down cleanly, if nothing is damaged."""
 
 
@@ -74,8 +90,9 @@ class RepairReport(HealingReport):
     Attributes:
         path: the damaged log directory or partition directory.
         output: the repaired directory: another one, or the same.
+        dry_run: whether nothing was changed: the report is that of a plan.
         ranges: the damaged ranges of offsets, with their states in the result.
-        doubts: uncertainties about transactions, leader epochs and deleted records, a sentence each.
+        doubts: uncertainties about transactions, leader epochs and deleted records.
         left: the findings that still apply to the result.
         lost_path: the directory with the bytes that were left out, and the report; None: nothing was, or a dry run.
         repaired: the steps taken on the files of each faulty partition, by its name.
@@ -93,14 +110,44 @@ class RepairReport(HealingReport):
     path: str
     partitions: int = 0
     checkpoints: list[str] = field(default_factory=list)
-    left_alone: dict[str, str] = field(default_factory=dict)
-    left_out: dict[str, str] = field(default_factory=dict)
+    left_alone: dict[str, Remark] = field(default_factory=dict)
+    left_out: dict[str, Remark] = field(default_factory=dict)
     findings: dict[str, int] = field(default_factory=dict)
 
     @property
     def recovered(self) -> list[str]:
         """The partitions in which the repair did only what a starting broker does."""
         return [name for name, done in self.repaired.items() if done == [RECOVERED]]
+
+    @property
+    def summary(self) -> str:
+        """The number of repaired partitions and of damaged ranges, in one line."""
+        count = len(self.repaired) - len(self.recovered)
+        what = "would be repaired" if self.dry_run else "repaired"
+        states = [one.state for one in self.ranges]
+        ranges = ", ".join(
+            f"{states.count(state)} {state}" for state in ("lost", "recovered", "suspect") if state in states
+        )
+        said = f"{count} of {self.partitions} partition{'s'[: self.partitions != 1]} {what}"
+        if self.recovered:
+            said += f", and {len(self.recovered)} {RECOVERED}"
+        said += f"; damaged ranges: {ranges or 'none'}"
+        if not self.dry_run:
+            said += f"; the result is {self.output}"
+        if self.lost_path is not None:
+            said += f"; what was left out, and a report, are in {self.lost_path}"
+        return said
+
+
+MissingCode = Literal["gone", "unreadable", "end", "not-in-sync", "not-leader"]
+"""Why a partition is not, or not certainly, complete.
+
+- gone: no disk has it.
+- unreadable: no replica of it can be used.
+- end: a replica that is not used had more records.
+- not-in-sync: no disk has a whole replica that was in sync.
+- not-leader: no disk has the whole replica of its leader.
+"""
 
 
 class MissingPartition(NamedTuple):
@@ -109,13 +156,15 @@ class MissingPartition(NamedTuple):
     Attributes:
         topic: the topic.
         partition: the partition.
-        reason: the missing part, and the evidence.
+        code: why it is not; see `MissingCode`.
+        reason: the missing part, and the evidence, in words.
         is_gone: whether no disk has a usable part of it: it starts empty.
         offset: the offset from which on records may be missing; None: it is not known.
     """
 
     topic: str
     partition: int
+    code: MissingCode
     reason: str
     is_gone: bool
     offset: int | None = None
@@ -127,8 +176,9 @@ class RescueReport(HealingReport):
 
     Attributes:
         output: the directory of the result.
+        dry_run: whether nothing was changed: the report is that of a plan.
         ranges: the damaged ranges of offsets, with their states in the result.
-        doubts: other possible losses and uncertainties, a sentence each: transactions that may have been committed,
+        doubts: other possible losses and uncertainties: transactions that may have been committed,
             changes of the metadata, logs that cannot be checked.
         left: the findings that still apply to the result.
         lost_path: the directory with the report; None for a dry run.
@@ -139,7 +189,7 @@ class RescueReport(HealingReport):
         topics: the number of partitions of each topic.
         chosen: the directory that each partition's records come from, by the partition's name.
         missing: the partitions that are not, or not certainly, complete.
-        notes: other differences from the old cluster, a sentence each.
+        notes: other differences from the old cluster.
         ended: the transactions that were open at the time of a cut, by partition name, for partitions that had any.
     """
 
@@ -149,10 +199,23 @@ class RescueReport(HealingReport):
     topics: dict[str, int] = field(default_factory=dict)
     chosen: dict[str, str] = field(default_factory=dict)
     missing: list[MissingPartition] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
+    notes: list[Remark] = field(default_factory=list)
     ended: dict[str, list[EndedTransaction]] = field(default_factory=dict)
 
     @property
     def is_whole(self) -> bool:
         """True if nothing is lost, missing or in doubt, and no error or warning is left."""
         return super().is_whole and not self.missing
+
+    @property
+    def summary(self) -> str:
+        """The number of topics and partitions, and their nodes, in one line."""
+        count = sum(self.topics.values())
+        what = "there will be" if self.dry_run else "there are"
+        topics = f"{len(self.topics)} topic{'s' * (len(self.topics) != 1)} with {count} partition{'s' * (count != 1)}"
+        if (len(self.topics), self.dry_run) == (1, False):
+            what = "there is"
+        said = f"{what} {topics} on node{'s' * (len(self.nodes) > 1)} {', '.join(map(str, self.nodes))}"
+        if not self.dry_run:
+            said += f"; start brokers on {', '.join(self.nodes.values())}; the report is in {self.lost_path}"
+        return said

@@ -33,7 +33,7 @@ from brokerless.layout.topic_config import TopicConfig
 from brokerless.log.log import Log
 from brokerless.log_dir.copying import StagedCopy
 from brokerless.metadata.voters import Voter, parse_voters, voters_snapshot
-from brokerless.notes import collected
+from brokerless.notes import Remark, collected
 from brokerless.recovery.loader import load
 from brokerless.rewriting.convert import Conversion
 from brokerless.rewriting.run import rewrite, rewrite_each
@@ -139,15 +139,17 @@ def rescue(
             converts=convert,
             progress=progress,
         )
+        plan.report.dry_run = dry_run
         if not dry_run:
             _NewNodes(plan).write(report_to)
         elif as_of is None:
             plan.report.left = list(plan.foreseen())
         else:
-            plan.report.notes.append(
+            said = (
                 "transactions that are open at that moment will be committed, aborted or left out, each as a whole; a "
                 "dry run cannot say which"
             )
+            plan.report.notes.append(Remark("transactions-unknown", said))
     return plan.report
 
 
@@ -195,10 +197,11 @@ class _NewNodes:
                 self._write_root(node, self._directory(copy.path, node))
             if self._old_formats and not self._plan.converts:
                 names = ", ".join(sorted(self._old_formats))
-                self._note(
+                said = (
                     f"messages of formats 0 and 1, of brokers before 0.11, are kept in {names}: "
                     f"{option('convert')} makes records of today's format of them"
                 )
+                self._note(Remark("old-formats", said, names=tuple(sorted(self._old_formats))))
             for note in self._plan.cluster.finish_notes():
                 self._note(note)
             result.left = [
@@ -281,7 +284,10 @@ class _NewNodes:
             return loaded.log_start_offset, loaded.base_offsets[0], loaded.log_end_offset
         progress = partial(self._plan.progress, log.name)
         for name in copy.add_partition(log.path, to, progress, is_fatal=file_names.is_fatal):
-            self._note(f"not copied: {log.path}/{name}: a broker stops at that name")
+            said = f"not copied: {log.path}/{name}: a broker stops at that name"
+            self._note(
+                Remark("file-unknown", said, topic=log.topic, partition=log.partition, path=f"{log.path}/{name}")
+            )
         first, end = log.segments[0].base_offset if log.segments else log.log_start_offset, log.log_end_offset
         # Leader epochs of what was only in remote storage go, and records that another replica has deleted.
         new_start = max(first if loses_remote else log.log_start_offset, start or 0)
@@ -302,7 +308,8 @@ class _NewNodes:
             with collected() as notes:
                 self._highest = max(self._highest, of_transactional_ids(log))
             # The replicas of a partition have the same.
-            self._plan.report.doubts += [note for note in notes if note not in self._plan.report.doubts]
+            doubts = [Remark("producer-ids", note, topic=TRANSACTIONS_TOPIC, partition=log.partition) for note in notes]
+            self._plan.report.doubts += [doubt for doubt in doubts if doubt not in self._plan.report.doubts]
 
     def _cut(self, until: int, to: str) -> None:
         """Cut the records of all nodes at one time, so that each transaction is whole or absent.
@@ -325,23 +332,27 @@ class _NewNodes:
             for one in done.report.ended:
                 ended[one.is_committed].add(one.producer_id)
             if done.report.whole_from is not None:
-                self._note(
+                said = (
                     f"{done.name} is cut at offset {done.report.log_end_offset}, not at {done.report.whole_from}: "
                     "the COMMIT marker there is of a transaction of which other partitions lack a part at that moment"
                 )
+                self._note(Remark("cut-before", said, topic=done.topic, partition=done.partition))
         if any(ended.values()) and TRANSACTIONS_TOPIC not in self._plan.topics:
-            self._note(
+            said = (
                 f"{TRANSACTIONS_TOPIC} is not among the topics: only COMMIT and ABORT markers show what had been "
                 "decided at that moment"
             )
+            self._note(Remark("transactions-unknown", said, topic=TRANSACTIONS_TOPIC))
         for is_committed, producers in ended.items():
             if producers:
                 what = "committed, for that was" if is_committed else "aborted, for nothing was"
                 several = "s" if len(producers) > 1 else ""
-                self._note(
+                said = (
                     f"open at that moment, and now {what} decided by then: the last transaction{several} of "
                     f"producer{several} {listed_few(map(str, sorted(producers)))}"
                 )
+                code = "transactions-committed" if is_committed else "transactions-aborted"
+                self._note(Remark(code, said, names=tuple(map(str, sorted(producers)))))
 
     def _topics_of(self, node: int) -> set[str]:
         """Return the new names of the topics that have records on a node."""
@@ -388,6 +399,6 @@ class _NewNodes:
         disk.atomic_write(f"{directory}/{checkpoints.CLEAN_SHUTDOWN}", marker)
         disk.sync_directory(directory)
 
-    def _note(self, note: str) -> None:
+    def _note(self, note: Remark) -> None:
         if note not in self._plan.report.notes:
             self._plan.report.notes.append(note)

@@ -33,6 +33,7 @@ from brokerless.layout import checkpoints, file_names, lost_offsets
 from brokerless.layout.log_dir_files import different_shutdowns
 from brokerless.log_dir.copying import FilesAtRest
 from brokerless.metadata.directory import first_snapshot, formatted_snapshot
+from brokerless.notes import Remark
 from brokerless.state.internal_topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from brokerless.state.transactions import current_transactions, open_in
 from brokerless.wording import option
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from brokerless.healing.found_topics import FoundTopic
     from brokerless.healing.log_repair import LogRepair
     from brokerless.healing.replica_ranking import Replica
+    from brokerless.healing.report import MissingCode
     from brokerless.io.runner import Progress
     from brokerless.layout.log_dir_files import LogDirFiles
     from brokerless.layout.release import Release
@@ -75,10 +77,10 @@ class RescuedPartition:
         replicas: its nodes.
         log_start_offset: the highest start in a checkpoint of any replica: records below it are deleted.
         kept: the replica that it is built from; None: nothing is kept.
-        unread: a sentence for each replica that cannot be read, with the reason.
+        unread: the replicas that cannot be read, each with the reason.
         hidden: a sentence for each replica that had more records than are kept.
         live: the nodes of the replicas that can be read up to their end.
-        doubts: the uncertainties, a sentence each.
+        doubts: the uncertainties.
     """
 
     topic: FoundTopic
@@ -86,10 +88,10 @@ class RescuedPartition:
     replicas: list[int]
     log_start_offset: int = 0
     kept: KeptReplica | None = None
-    unread: list[str] = field(default_factory=list)
+    unread: list[Remark] = field(default_factory=list)
     hidden: list[str] = field(default_factory=list)
     live: set[int | None] = field(default_factory=set)
-    doubts: list[str] = field(default_factory=list)
+    doubts: list[Remark] = field(default_factory=list)
 
     @property
     def name(self) -> str:
@@ -98,6 +100,19 @@ class RescuedPartition:
     @property
     def known(self) -> dict[str, Any]:
         return self.topic.partitions.get(self.number, {})
+
+    def remark(self, code: str, message: str, path: str | None = None, names: Iterable[str] = ()) -> Remark:
+        """Return a remark on the partition."""
+        return Remark(code, message, topic=self.topic.name, partition=self.number, path=path, names=tuple(names))
+
+    def unreadable(self, path: str, error: Exception) -> Remark:
+        """Return the remark on a replica that cannot be read."""
+        return self.remark("replica-unreadable", f"{path} cannot be read: {error}", path)
+
+    def of_log(self, doubt: Remark) -> Remark:
+        """Return a doubt about the log as one about the partition."""
+        path = None if self.kept is None else self.kept.repair.log.path
+        return doubt.of(f"{self.name}: ", topic=self.topic.name, partition=self.number, path=path)
 
 
 def _check_readable(log: Log) -> None:
@@ -222,8 +237,12 @@ class RescuePlan:
         at_rest = FilesAtRest(root.path for root in roots)
         result = RescueReport(output=to, doubts=damaged_checkpoints(roots))
         result.doubts += [
-            f"{message}: one may be an older snapshot, and its partitions may lack records"
-            for _, message in different_shutdowns(roots)
+            Remark(
+                "shutdowns-differ",
+                f"{message}: one may be an older snapshot, and its partitions may lack records",
+                path=path,
+            )
+            for path, message in different_shutdowns(roots)
         ]
         old_id = same_cluster(roots, cluster_id, result.notes)
         result.cluster_id = cluster_id or old_id or checkpoints.random_id()
@@ -235,22 +254,28 @@ class RescuePlan:
             raise ValueError(f"voters {sorted(voters)} are not among the nodes {nodes}")
         result.nodes = {node: to if len(nodes) == 1 else f"{to}/node-{node}" for node in nodes}
         if old_id is None and cluster_id is None:
-            result.notes.append("no disk names the cluster's id: the cluster gets a new one")
+            result.notes.append(Remark("cluster-id-new", "no disk names the cluster's id: the cluster gets a new one"))
         elif result.cluster_id == old_id:
-            result.notes.append(
+            said = (
                 f"the cluster keeps its id, {old_id}: the old nodes must be down before its nodes start, and stay down"
             )
+            result.notes.append(Remark("cluster-id-kept", said))
         metadata = surviving_metadata(roots, result.doubts)
         if metadata is None:
-            result.doubts.append(
+            said = (
                 "no disk has the cluster's metadata: topics are known by their directories only. Their settings, "
                 "access rights, quotas and users are lost. So that nothing is deleted, all get retention.ms=-1"
             )
+            result.doubts.append(Remark("metadata-missing", said))
         else:
             result.metadata = metadata.path
             result.notes += [
-                f"{root.path}/{checkpoints.META_PROPERTIES} names no node's id: whether replicas there were in sync is "
-                "not known, nor whether the disk is a controller's"
+                Remark(
+                    "node-id-missing",
+                    f"{root.path}/{checkpoints.META_PROPERTIES} names no node's id: whether replicas there were in "
+                    "sync is not known, nor whether the disk is a controller's",
+                    path=f"{root.path}/{checkpoints.META_PROPERTIES}",
+                )
                 for root in roots
                 if root.node_id is None
             ]
@@ -384,15 +409,22 @@ class RescuePlan:
         """Note the parts that a copy of some topics, or a copy under other names, lacks."""
         notes = self.report.notes
         if OFFSETS_TOPIC in others:
-            notes.append(f"groups start anew: {OFFSETS_TOPIC} is not among the topics")
+            said = f"groups start anew: {OFFSETS_TOPIC} is not among the topics"
+            notes.append(Remark("groups-anew", said, topic=OFFSETS_TOPIC))
         elif self.rename and OFFSETS_TOPIC in self.topics:
-            notes.append(f"groups start anew on {', '.join(self.rename.values())}: they know the old names")
+            renamed = tuple(self.rename.values())
+            notes.append(
+                Remark(
+                    "groups-anew", f"groups start anew on {', '.join(renamed)}: they know the old names", names=renamed
+                )
+            )
         if self.until is None and (TRANSACTIONS_TOPIC in others or self.rename):
             which = "" if TRANSACTIONS_TOPIC in others else f" of {', '.join(self.rename.values())}"
-            notes.append(
+            said = (
                 f"open transactions{which} stay open, for no coordinator knows them: read_committed consumers stop "
                 f"there. A cut ({option('as_of')}) aborts them"
             )
+            notes.append(Remark("transactions-stay-open", said, names=tuple(self.rename.values()) if which else ()))
 
     def _examine(self, one: RescuedPartition) -> None:
         """Plan a partition from its best usable replica, with the help of the others."""
@@ -403,7 +435,7 @@ class RescuePlan:
                 _check_readable(replica.log)
                 replicas.append(replica)
             except (OSError, BrokerlessError) as error:
-                one.unread.append(f"{replica.log.path} cannot be read: {error}")
+                one.unread.append(one.unreadable(replica.log.path, error))
         has_id = any(replica.topic_id is not None for replica in replicas)
         one.log_start_offset = max(
             (
@@ -425,7 +457,7 @@ class RescuePlan:
                 found = self._salvage(one, replica, others, config)
                 kept = KeptReplica(replica, found, last_epoch(replica.log, one.known.get("leader_epoch")))
             except (OSError, BrokerlessError) as error:
-                one.unread.append(f"{replica.log.path} cannot be read: {error}")
+                one.unread.append(one.unreadable(replica.log.path, error))
                 continue
             if not found.unusable:
                 one.kept = kept
@@ -434,12 +466,20 @@ class RescuePlan:
         why = "; ".join(f"{kept.repair.log.path}: {kept.repair.unusable}" for kept in passed)
         if one.kept is None and passed:
             one.kept = passed[0]
-            one.doubts.append(f"{one.name} is copied as it is, and may be damaged: {why}")
-        elif one.kept is not None and passed:
             one.doubts.append(
+                one.remark(
+                    "copied-as-is",
+                    f"{one.name} is copied as it is, and may be damaged: {why}",
+                    one.kept.replica.log.path,
+                )
+            )
+        elif one.kept is not None and passed:
+            said = (
                 f"{one.name} comes from {one.kept.replica.log.path}, up to offset {one.kept.repair.end_offset}. A "
                 f"replica that goes further, or is of a later leader, cannot be used: {why}"
             )
+            unusable = [other.repair.log.path for other in passed]
+            one.doubts.append(one.remark("replica-unusable", said, one.kept.replica.log.path, unusable))
         if one.kept is not None:
             self._compare(one, one.kept, replicas)
 
@@ -466,17 +506,18 @@ class RescuePlan:
                 find([other])
                 readable.append(other)
             except (OSError, BrokerlessError) as error:
-                one.unread.append(f"{other.path} cannot be read: {error}")
+                one.unread.append(one.unreadable(other.path, error))
         return find(readable)
 
     def _compare(self, one: RescuedPartition, kept: KeptReplica, replicas: Iterable[Replica]) -> None:
         """Find the complete replicas, and those that had more records than are kept, as far as their files show it."""
         end = kept.repair.end_offset
         if kept.replica.topic_id is None and one.topic.has_id:
-            one.doubts.append(
+            said = (
                 f"{one.name} comes from {kept.replica.log.path}, which does not name its topic's id: it may be of an "
                 "older topic of that name"
             )
+            one.doubts.append(one.remark("topic-id-missing", said, kept.replica.log.path))
         for replica in replicas:
             is_kept = replica is kept.replica
             if replica.topic_id is None and kept.replica.topic_id is not None:
@@ -489,7 +530,7 @@ class RescuePlan:
                 try:
                     hidden = _hidden(replica.log, None if is_kept else kept.repair.log, end)
                 except (OSError, BrokerlessError) as error:
-                    one.unread.append(f"{replica.log.path} cannot be read: {error}")
+                    one.unread.append(one.unreadable(replica.log.path, error))
                     continue
             if hidden:
                 one.hidden.append(hidden)
@@ -505,19 +546,19 @@ class RescuePlan:
             for disk in self._unassigned_sources(one):
                 unassigned.setdefault(disk, []).append(one.name)
         for (path, node), names in unassigned.items():
-            self.report.notes.append(
-                f"batches come from {path}, of node {node}, for {listed_few(names)}: the metadata name other nodes"
-            )
+            said = f"batches come from {path}, of node {node}, for {listed_few(names)}: the metadata name other nodes"
+            self.report.notes.append(Remark("replica-unassigned", said, path=path, names=tuple(names)))
         later = [
             one.name
             for one in self.partitions
             if one.known and one.kept is not None and one.kept.epoch > one.known["leader_epoch"]
         ]
         if later:
-            self.report.doubts.append(
+            said = (
                 f"the metadata are older than the logs: they do not know the last leader epoch of {listed_few(later)}. "
                 "Later changes of topics, settings and access rights may be lost"
             )
+            self.report.doubts.append(Remark("metadata-older", said, names=tuple(later)))
         # To make the records is to note each setting that changes.
         for _ in self.records():
             pass
@@ -535,22 +576,33 @@ class RescuePlan:
         result.ranges += _lost_before(found)
         if told := found.told(one.topic.topic_id):
             result.repaired[one.name] = told
-        unread = [f"a replica of {one.name} is not used: {why}" for why in one.unread]
-        result.doubts += [*one.doubts, *unread, *(f"{one.name}: {doubt}" for doubt in found.doubts)]
+        unread = [why.of(f"a replica of {one.name} is not used: ") for why in one.unread]
+        of_log = [one.of_log(doubt) for doubt in found.doubts]
+        result.doubts += [*one.doubts, *unread, *of_log]
         if replica.state == "future":
-            result.notes.append(f"{one.name} comes from {found.log.path}: a replica that was moved to another disk")
+            said = f"{one.name} comes from {found.log.path}: a replica that was moved to another disk"
+            result.notes.append(one.remark("replica-moved", said, found.log.path))
         fatal = [step.name for step in found.gone if step.verb == "drop" and file_names.is_fatal(step.name)]
-        result.notes += [f"not copied: {found.log.path}/{name}: a broker stops at that name" for name in fatal]
+        result.notes += [
+            one.remark(
+                "file-unknown",
+                f"not copied: {found.log.path}/{name}: a broker stops at that name",
+                f"{found.log.path}/{name}",
+            )
+            for name in fatal
+        ]
         if replica.topic_id is not None:
             without_id = [other.log.path for other in one.topic.replicas[one.number] if other.topic_id is None]
             if without_id:
-                result.notes.append(
+                said = (
                     f"not used: {listed_few(without_id)}: a directory that does not name its topic's id may be of an "
                     "older topic"
                 )
-        result.missing += [MissingPartition(one.topic.name, one.number, why, False) for why in one.hidden]
+                result.notes.append(one.remark("replica-unused", said, names=without_id))
+        result.missing += [MissingPartition(one.topic.name, one.number, "end", why, False) for why in one.hidden]
         live = one.live
         in_sync, leader = set(one.known.get("isr") or one.known.get("elr") or ()), one.known.get("leader", -1)
+        code: MissingCode = "not-in-sync"
         reason = ""
         if in_sync and not in_sync & live:
             reason = (
@@ -558,24 +610,26 @@ class RescuePlan:
                 "committed may be missing at its end"
             )
         elif leader >= 0 and leader not in live:
+            code = "not-leader"
             reason = (
                 f"no disk has the whole replica of its leader, node {leader}: what was not replicated yet is missing "
                 "at its end"
             )
         if reason:
-            result.missing.append(MissingPartition(one.topic.name, one.number, reason, False, found.end_offset))
+            result.missing.append(MissingPartition(one.topic.name, one.number, code, reason, False, found.end_offset))
 
     def _gone(self, one: RescuedPartition) -> MissingPartition:
         """Return the report entry of a partition from which nothing is kept."""
         why = "no disk has it: it starts empty at offset 0"
         if one.unread:
+            unread = "; ".join(map(str, one.unread))
             why = (
-                f"it starts empty at offset 0, for no replica can be used: {'; '.join(one.unread)}. A file that "
-                "is no .log may be moved away: then the records can be read"
+                f"it starts empty at offset 0, for no replica can be used: {unread}. A file that is no .log may be "
+                "moved away: then the records can be read"
             )
         elif deleted := self._to_be_deleted(one):
             why += f". A broker was to delete {', '.join(deleted)}: renamed to {one.name}, it is a replica again"
-        return MissingPartition(one.topic.name, one.number, why, True)
+        return MissingPartition(one.topic.name, one.number, "unreadable" if one.unread else "gone", why, True)
 
     def _to_be_deleted(self, one: RescuedPartition) -> list[str]:
         """Return the directories of a partition that a broker has renamed for deletion, but not deleted yet."""

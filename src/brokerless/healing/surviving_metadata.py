@@ -31,6 +31,7 @@ from brokerless.metadata.directory import has_metadata_log, has_started, has_top
 from brokerless.metadata.image import MetadataImage
 from brokerless.metadata.log import replay_log, replay_snapshot, snapshots
 from brokerless.metadata.records import BROKER_RESOURCE, TOPIC_RESOURCE
+from brokerless.notes import Remark
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -149,35 +150,36 @@ class SurvivingMetadata(NamedTuple):
         image: the metadata.
         epoch: the leader epoch of its last batch; -1 without any.
         offset: the offset after the last record; -1 for a cluster that has not started.
-        doubts: why some of the cluster's metadata may be missing, a sentence each.
-        notes: the other faults of the copies, a sentence each.
+        doubts: why some of the cluster's metadata may be missing.
+        notes: the other faults of the copies.
     """
 
     path: str
     image: SurvivingImage
     epoch: int
     offset: int
-    doubts: list[str]
-    notes: list[str]
+    doubts: list[Remark]
+    notes: list[Remark]
 
 
-def surviving_metadata(roots: Iterable[LogDirFiles], unread: list[str] | None = None) -> SurvivingMetadata | None:
+def surviving_metadata(roots: Iterable[LogDirFiles], unread: list[Remark] | None = None) -> SurvivingMetadata | None:
     """Return the newest metadata in log directories.
 
     Args:
         roots: the directories.
-        unread: receives the reasons why copies cannot be read, a sentence each, if no other copy exists.
+        unread: receives the reasons why copies cannot be read, if no other copy exists.
 
     Returns:
         The metadata; None if no directory has readable ones.
     """
     read: list[_Copy] = []
-    notes: list[str] = []
+    notes: list[Remark] = []
     for root in roots:
         try:
             one = _read(root, notes)
         except (BrokerlessError, OSError) as error:
-            notes.append(f"the metadata in {root.path} cannot be read: {error}")
+            said = f"the metadata in {root.path} cannot be read: {error}"
+            notes.append(Remark("metadata-damaged", said, path=root.path))
             continue
         if one is not None:
             read.append(one)
@@ -187,12 +189,20 @@ def surviving_metadata(roots: Iterable[LogDirFiles], unread: list[str] | None = 
         return None
     best = max(read, key=lambda one: one.rank)
     notes += [
-        f"the copy of the metadata in {one.path}, up to offset {one.offset}, is damaged: {one.damage}"
+        Remark(
+            "metadata-damaged",
+            f"the copy of the metadata in {one.path}, up to offset {one.offset}, is damaged: {one.damage}",
+            path=one.path,
+        )
         for one in read
         if one.damage and (one is not best or (one.is_whole and one.is_end_known))
     ]
     notes += [
-        f"{best.path}: {count} records {name} of a preview release are left out"
+        Remark(
+            "metadata-left-out",
+            f"{best.path}: {count} records {name} of a preview release are left out",
+            path=best.path,
+        )
         for name, count in best.image.left_out.items()
     ]
     return SurvivingMetadata(best.path, best.image, best.epoch, best.offset, _doubts(best, read), notes)
@@ -229,7 +239,7 @@ class _Copy(NamedTuple):
         return has_started and self.is_whole, has_started, self.epoch, self.offset
 
 
-def _read(root: LogDirFiles, notes: list[str]) -> _Copy | None:
+def _read(root: LogDirFiles, notes: list[Remark]) -> _Copy | None:
     """Read the metadata in a log directory; None if it has none. Notes receive the reason if its log does not count."""
     node_id = None
     with suppress(CorruptRecordError):
@@ -258,7 +268,7 @@ def _read(root: LogDirFiles, notes: list[str]) -> _Copy | None:
                 emptied = f"a broker has started on {root.path} since, and its metadata log is not there"
             return _Copy(file, node_id, image, set(), True, -1, -1, emptied, not emptied)
     if emptied:
-        notes.append(f"the metadata in {root.path} are lost: {emptied}")
+        notes.append(Remark("metadata-missing", f"the metadata in {root.path} are lost: {emptied}", path=root.path))
     return None
 
 
@@ -383,14 +393,17 @@ def _quorum_state(log: Log) -> dict[str, Any]:
     return {}
 
 
-def _doubts(best: _Copy, read: Sequence[_Copy]) -> list[str]:
+def _doubts(best: _Copy, read: Sequence[_Copy]) -> list[Remark]:
+    said = ""
     doubts = []
     if not best.is_whole:
-        doubts.append(f"{best.path} does not have all metadata: {best.damage}; what came before is lost")
+        said = f"{best.path} does not have all metadata: {best.damage}; what came before is lost"
     elif best.epoch < 0 and not best.is_end_known:
-        doubts.append(f"the metadata are what {best.path} starts a cluster with, without later changes: {best.damage}")
+        said = f"the metadata are what {best.path} starts a cluster with, without later changes: {best.damage}"
     elif not best.is_end_known:
-        doubts.append(f"the metadata in {best.path} are known up to offset {best.offset}: {best.damage}")
+        said = f"the metadata in {best.path} are known up to offset {best.offset}: {best.damage}"
+    if said:
+        doubts.append(Remark("metadata-incomplete", said, path=best.path))
     if best.epoch < 0:
         return doubts
     voters = best.voters or next((one.voters for one in read if one.voters), set())
@@ -400,8 +413,9 @@ def _doubts(best: _Copy, read: Sequence[_Copy]) -> list[str]:
     behind = [one for one in read if one.epoch >= 0 and one.offset != best.offset]
     others = "".join(f"; {one.path} ends at {one.offset}" for one in behind)
     which = f"{len(here)} of the {len(voters)} controllers" if voters else "controllers that are not known"
-    doubts.append(
+    said = (
         f"the metadata are those of {best.path}, at offset {best.offset}{others}: the disks have sound copies of "
         f"{which}. Its last changes may not have been committed, and changes that only others had are missing"
     )
+    doubts.append(Remark("metadata-uncommitted", said, path=best.path, names=tuple(one.path for one in behind)))
     return doubts

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from brokerless.arguments import listed_few
 from brokerless.errors import CorruptRecordError, UnsupportedFormatError
@@ -32,17 +32,18 @@ from brokerless.log_dir.start_faults import (
     names_taken_from_checkpoints,
     partition_faults,
     quorum_faults,
+    remark_on,
     start_faults,
     taken_names,
 )
 from brokerless.log_dir.transactional_ids import check_file
 from brokerless.log_dir.writer import LogDirWriter
-from brokerless.notes import note
+from brokerless.notes import Remark, note
 from brokerless.recovery.loader import load
 from brokerless.wording import option
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Sequence
 
     from brokerless.layout.checkpoints import MetaProperties
     from brokerless.log.expected_end import ExpectedEnd
@@ -51,8 +52,19 @@ if TYPE_CHECKING:
     from brokerless.recovery.load_result import Loaded
     from brokerless.recovery.lost_batches import Cut
 
-_ROLL_FORWARD = "put the new directory of an interrupted write in the place of the old one: it is in force"
-_MAKE = "make its directory: the metadata of the new cluster name it"
+Start = Literal["yes", "partly", "serves_nothing", "no"]
+"""Whether a broker will start on log directories.
+
+- yes: it starts, and serves the logs.
+- partly: it starts, and does not serve some logs.
+- serves_nothing: it starts, and serves none, because the cluster's metadata are missing.
+- no: it does not start.
+"""
+
+_ROLL_FORWARD = Remark(
+    "rename", "put the new directory of an interrupted write in the place of the old one: it is in force"
+)
+_MAKE = Remark("make", "make its directory: the metadata of the new cluster name it")
 
 
 @dataclass
@@ -60,37 +72,36 @@ class Forecast:
     """A forecast of recovery: the changes to a log directory, and the actions of a broker that starts afterwards.
 
     Attributes:
-        steps: the changes to each log, one line each, with the name of its directory; in order.
+        steps: the changes to each log, with the name of its directory; in order.
         cuts: the cuts at damage, each with the name of its log.
         metas: the ids of the directories, by path; directories without ids are left out.
-        faults: the reasons why a broker will not start, one sentence each.
+        faults: the reasons why a broker will not start.
         missing_metadata: the reasons why a broker will start but serve nothing. Another of its directories may have
             the metadata.
         has_metadata: whether the cluster's metadata are in the directory, or were named.
         directories: the directories of partitions, and of the metadata log.
         partitions: the number of partitions.
-        unserved: the reason why a broker will not serve a partition, one sentence for each, by partition directory.
+        unserved: the reason why a broker will not serve a partition, by partition directory.
         lost: the partitions that a broker will lead with an empty log.
         unserved_records: the number of records in these partitions, at most.
-        notes: other actions of the broker, one sentence each.
-        missing: missing records that other files in the directory account for, one sentence each. Recovery erases
-            this evidence.
+        notes: other actions of the broker.
+        missing: missing records that other files in the directory account for. Recovery erases this evidence.
         ends_early: the logs that after a crash end before the offset that other files state, and are not cut at damage.
     """
 
-    steps: list[tuple[str, list[str]]] = field(default_factory=list)
+    steps: list[tuple[str, list[Remark]]] = field(default_factory=list)
     cuts: list[tuple[str, Cut]] = field(default_factory=list)
     metas: dict[str, MetaProperties] = field(default_factory=dict)
-    faults: list[str] = field(default_factory=list)
-    missing_metadata: list[str] = field(default_factory=list)
+    faults: list[Remark] = field(default_factory=list)
+    missing_metadata: list[Remark] = field(default_factory=list)
     has_metadata: bool = False
     directories: list[str] = field(default_factory=list)
     partitions: int = 0
-    unserved: dict[str, str] = field(default_factory=dict)
+    unserved: dict[str, Remark] = field(default_factory=dict)
     lost: list[Absent] = field(default_factory=list)
     unserved_records: int = 0
-    notes: list[str] = field(default_factory=list)
-    missing: list[str] = field(default_factory=list)
+    notes: list[Remark] = field(default_factory=list)
+    missing: list[Remark] = field(default_factory=list)
     ends_early: list[ExpectedEnd] = field(default_factory=list)
 
     @property
@@ -104,8 +115,8 @@ class Forecast:
         return sum(len(steps) for _, steps in self.steps)
 
     @property
-    def dropping(self) -> list[str]:
-        """The reasons why a broker will start but not serve partitions, one sentence each."""
+    def dropping(self) -> list[Remark]:
+        """The reasons why a broker will start but not serve partitions."""
         return [*self.missing_metadata, *self.unserved.values(), *named_by_reason(self.lost)]
 
     @property
@@ -127,8 +138,8 @@ class Forecast:
             metas=metas,
             faults=[
                 *(why for one in found for why in one.faults),
-                *map(str, conflicting_ids(metas)),
-                *map(str, doubled_partitions(directories if is_one_node else ())),
+                *(fault.remark for fault in conflicting_ids(metas)),
+                *(fault.remark for fault in doubled_partitions(directories if is_one_node else ())),
             ],
             missing_metadata=[] if has_metadata else [why for one in found for why in one.missing_metadata],
             has_metadata=has_metadata,
@@ -143,8 +154,8 @@ class Forecast:
         )
 
     def to_dict(self) -> dict[str, object]:
-        """Return the sums and sentences as a dict for JSON. `start` is "no", "yes", "partly" or "serves_nothing"."""
-        starts = "serves_nothing" if self.missing_metadata else "partly"
+        """Return the sums and remarks as a dict for JSON. `start` is a `Start`."""
+        starts: Start = "serves_nothing" if self.missing_metadata else "partly"
         return {
             "start": "no" if self.faults else "yes" if self.is_good else starts,
             "lost_records": self.lost_records,
@@ -153,10 +164,10 @@ class Forecast:
             "partitions": self.partitions,
             "unserved": sorted(self.unserved),
             "lost_partitions": [f"{one.topic}-{one.partition}" for one in self.lost],
-            "faults": self.faults,
-            "reasons": self.dropping,
-            "missing": self.missing,
-            "notes": [*map(str, self.ends_early), *self.notes],
+            "faults": [one.to_dict() for one in self.faults],
+            "reasons": [one.to_dict() for one in self.dropping],
+            "missing": [one.to_dict() for one in self.missing],
+            "notes": [one.to_dict() for one in (*map(_early_end, self.ends_early), *self.notes)],
         }
 
     def summary(self) -> str:
@@ -193,7 +204,7 @@ def recovered(
     force: bool = False,
     broker_config: Path | None = None,
     metadata: Path | None = None,
-) -> Iterator[tuple[str, list[str]]]:
+) -> Iterator[tuple[str, list[Remark]]]:
     """Recover each log of a log directory, and yield its name and its changes.
 
     Data cut off at damage is set aside in the log's directory, in files that brokers ignore.
@@ -231,11 +242,12 @@ def recovered(
         yield from directory.recover_leftovers(topics)
 
 
-def _written_again(root: RootWriter) -> Iterator[tuple[str, list[str]]]:
+def _written_again(root: RootWriter) -> Iterator[tuple[str, list[Remark]]]:
     """Yield the checkpoints that a broker reads as if they were empty, or does not serve anything with."""
     for name, message in root.overlooked.items():
         is_needed = name == checkpoints.HIGH_WATERMARKS
-        yield name, [f"write it again: {message}" + ("; until then, a broker serves no partition" * is_needed)]
+        said = f"write it again: {message}" + ("; until then, a broker serves no partition" * is_needed)
+        yield name, [Remark("write", said, path=f"{root.path}/{name}")]
 
 
 def _check_clean(root: RootWriter, found: Forecast) -> None:
@@ -264,17 +276,18 @@ def _check_missing(root: RootWriter, topics: Collection[str]) -> None:
     _refuse_missing(root, missing)
 
 
-def _refuse_missing(root: RootWriter, missing: list[str], when: str = "") -> None:
+def _refuse_missing(root: RootWriter, missing: Sequence[object], when: str = "") -> None:
     if missing:
+        said = "; ".join(map(str, missing))
         raise CorruptRecordError(
-            f"{when}records are missing: {'; '.join(missing)}. A broker continues without them, and reports nothing. "
+            f"{when}records are missing: {said}. A broker continues without them, and reports nothing. "
             f"Nothing was changed; put back what was removed or cut, or use {option('force')} to accept the logs as "
             "they are",
             path=root.path,
         )
 
 
-def planned(path: str, topics: Collection[str] = ()) -> Iterator[tuple[str, list[str]]]:
+def planned(path: str, topics: Collection[str] = ()) -> Iterator[tuple[str, list[Remark]]]:
     """Yield the name of each log and the changes that recovery would make. Nothing is changed.
 
     Raises:
@@ -343,21 +356,34 @@ def forecast(
             found.unserved[f"{path}/{root.partitions[key]}"] = unserved[key]
             found.unserved_records += loaded.log_end_offset - loaded.log_start_offset
         if left is not loaded:
-            found.notes += [f"{_name(key)}: without recovery, {loss}" for loss in dict.fromkeys(left.losses)]
-        found.missing += [f"{_name(key)}: {said}" for said in left.missing]
+            found.notes += [
+                remark_on("silent-loss", f"{_name(key)}: without recovery, {loss}", left.changes.directory)
+                for loss in dict.fromkeys(left.losses)
+            ]
+        found.missing += [_of_log(said, _name(key), left) for said in left.missing]
         _foresee_end(found, left if root.had_marker else loaded, is_clean=root.had_marker)
     for name, (topic, _) in root.leftovers.items():
         if not topics or is_chosen(topic, topics):
             offsets = root.leftover_offsets(name)
             loaded = _loaded(root, name, _config(root, topic), *offsets)
             _foresee(found, name, loaded)
-            found.missing += [f"{name}: {said}" for said in loaded.missing]
+            found.missing += [_of_log(said, name, loaded) for said in loaded.missing]
     return found
+
+
+def _of_log(said: Remark, name: str, loaded: Loaded) -> Remark:
+    here = remark_on(said.code, "", loaded.changes.directory)
+    return said.of(f"{name}: ", topic=here.topic, partition=here.partition, path=here.path)
+
+
+def _early_end(end: ExpectedEnd) -> Remark:
+    topic, partition, _ = file_names.parse_directory_name(end.name)
+    return Remark("records-missing", str(end), topic=topic, partition=partition)
 
 
 def _foresee(found: Forecast, name: str, loaded: Loaded) -> None:
     loaded.check_losses(is_clean=False)
-    found.steps.append((name, [str(step) for step in loaded.changes.steps]))
+    found.steps.append((name, [step.remark(loaded.changes.directory) for step in loaded.changes.steps]))
     found.cuts += [(name, cut) for cut in loaded.cuts if cut.is_damage]
 
 
@@ -366,16 +392,16 @@ def _foresee_end(found: Forecast, loaded: Loaded, *, is_clean: bool) -> None:
     if loaded.expected_end is None:
         return
     if is_clean:
-        found.missing.append(loaded.expected_end.missing)
+        found.missing.append(remark_on("records-missing", loaded.expected_end.missing, loaded.changes.directory))
     elif any(cut.is_damage for cut in loaded.cuts):
-        found.notes.append(str(loaded.expected_end))
+        found.notes.append(remark_on("records-missing", str(loaded.expected_end), loaded.changes.directory))
     else:
         found.ends_early.append(loaded.expected_end)
 
 
 def _foresee_metadata(
     root: RootWriter, found: Forecast, topics: Collection[str], beside: Collection[str]
-) -> dict[tuple[str, int], str]:
+) -> dict[tuple[str, int], Remark]:
     """Forecast a broker's actions on the directory's ids and the cluster's metadata log, which only it changes.
 
     Returns:
@@ -384,35 +410,43 @@ def _foresee_metadata(
     if root.meta is not None:
         found.metas[root.path] = root.meta
     elif lacking := list(missing_ids(root.path, beside)):
-        found.faults += map(str, lacking)
+        found.faults += [fault.remark for fault in lacking]
     else:
-        found.notes.append(
+        said = (
             f"no {checkpoints.META_PROPERTIES} in {root.path}: a KRaft broker does not start without it; a broker with "
             "ZooKeeper recreates it"
         )
-    found.faults += map(str, quorum_faults(root.path))
+        found.notes.append(Remark("ids-missing", said, path=f"{root.path}/{checkpoints.META_PROPERTIES}"))
+    found.faults += [fault.remark for fault in quorum_faults(root.path)]
     has_log = storage.is_directory(f"{root.path}/{METADATA}")
     if has_log:
         of_metadata = partition_faults(f"{root.path}/{METADATA}")
-        found.faults += [str(fault) for fault in of_metadata if fault.code != "topic-id-damaged"]
+        found.faults += [fault.remark for fault in of_metadata if fault.code != "topic-id-damaged"]
     found.has_metadata = root.bootstrap is not None or root.cluster.image is not None
     if root.cluster.image is not None and root.cluster.image.refusal is not None:
         cure = "copy the metadata log from another controller; without one, `brokerless rescue` makes a new cluster"
-        found.faults.append(str(Fault("metadata-damaged", f"{root.path}/{METADATA}", root.cluster.image.refusal, cure)))
-    found.faults += map(str, foreign_ids(root.cluster))
+        found.faults.append(
+            Fault("metadata-damaged", f"{root.path}/{METADATA}", root.cluster.image.refusal, cure).remark
+        )
+    found.faults += [fault.remark for fault in foreign_ids(root.cluster)]
     _foresee_partitions(root, found, topics, beside)
     strays = any(file_names.parse_directory_name(name).leftover == "stray" for name in root.leftovers)
     if (root.partitions or strays) and (missing := root.cluster.missing_metadata()):
-        found.missing_metadata.append(missing)
+        found.missing_metadata.append(Remark("metadata-missing", missing, path=root.path))
     if has_log and any(name.endswith(".log") for name in storage.list_directory(f"{root.path}/{METADATA}")):
         # A broker recovers all of it at each start, whatever the marker says (KafkaMetadataLog).
         found.notes += [
-            f"{METADATA}: a broker cuts off {cut}: it no longer knows the topics, partitions and settings of these"
+            remark_on(
+                "metadata-cut-off",
+                f"{METADATA}: a broker cuts off {cut}: it no longer knows the topics, partitions and settings of these",
+                f"{root.path}/{METADATA}/{cut.name}",
+            )
             for cut in _loaded(root, METADATA, TopicConfig(), 0, None).cuts
             if cut.is_damage
         ]
         if (expected := Log(f"{root.path}/{METADATA}", root=LogDirFiles(root.path)).files.expected_end) is not None:
-            found.notes.append(f"{expected}; a broker does not know the topics, partitions and settings of these")
+            said = f"{expected}; a broker does not know the topics, partitions and settings of these"
+            found.notes.append(remark_on("records-missing", said, f"{root.path}/{METADATA}"))
     return {} if found.missing_metadata else root.unserved(topics)
 
 
@@ -425,13 +459,13 @@ def _foresee_partitions(root: RootWriter, found: Forecast, topics: Collection[st
         found.lost += [one for one in mine if one.is_lost]
         found.notes += named_by_reason(one for one in mine if not one.is_lost)
         if strays := [stray for one in mine for stray in one.strays]:
-            found.notes.append(f"{listed_few(strays)}: {STRAY_CURE}")
+            found.notes.append(Remark("stray", f"{listed_few(strays)}: {STRAY_CURE}", names=tuple(strays)))
     goes_on = any(other != root.path for other in beside)
     for fault in (*taken_names(root.cluster), *names_taken_from_checkpoints(LogDirFiles(root.path))):
         if fault.takes_offline and goes_on:
-            found.unserved[fault.path] = str(fault)
+            found.unserved[fault.path] = fault.remark
         else:
-            found.faults.append(str(fault))
+            found.faults.append(fault.remark)
 
 
 def _loaded(

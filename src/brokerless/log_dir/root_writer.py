@@ -18,6 +18,7 @@ from brokerless.io.clock import now_ms
 from brokerless.layout import checkpoints, file_names
 from brokerless.layout.file_names import is_chosen
 from brokerless.layout.replication import SOLE
+from brokerless.log_dir.start_faults import remark_on
 from brokerless.metadata.bootstrap import bootstrap, bootstrap_file, without_records
 from brokerless.metadata.topic_settings import Cluster
 from brokerless.notes import note
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from brokerless.layout.topic_config import TopicConfig
     from brokerless.metadata.bootstrap import Bootstrap
     from brokerless.metadata.topic_settings import Path
+    from brokerless.notes import Remark
 
 _T = TypeVar("_T")
 
@@ -185,7 +187,7 @@ class RootWriter:
                     known[topic] = checkpoints.parse_partition_metadata(storage.read_all(path)).topic_id
         return known
 
-    def unserved(self, topics: Collection[str] = ()) -> dict[tuple[str, int], str]:
+    def unserved(self, topics: Collection[str] = ()) -> dict[tuple[str, int], Remark]:
         """Return why a broker will not serve existing partitions of these topics (empty: all); see `Cluster`."""
         found = {}
         for key, name in self.partitions.items():
@@ -196,13 +198,14 @@ class RootWriter:
                     is_broken = storage.is_broken_link(self._file(file))
                     metadata = None if is_broken else self._parsed(file, checkpoints.parse_partition_metadata)
                 except CorruptRecordError as error:
-                    found[key] = f"a broker does not start: {error}"
+                    path = self._file(file)
+                    found[key] = remark_on("topic-id-damaged", f"a broker does not start: {error}", path)
                     continue
                 # If a new cluster's metadata name the topic, opening the log writes the file.
                 described = self.bootstrap.topics.get(key[0]) if self.bootstrap and metadata is None else None
                 topic_id = described.topic_id if described else metadata.topic_id if metadata else None
                 if unserved := self.cluster.unserved(key, topic_id):
-                    found[key] = unserved.why
+                    found[key] = remark_on(unserved.code, unserved.why, self._file(name))
         return found
 
     def make_partition(self, topic: str, partition: int, topic_id: str | None) -> None:

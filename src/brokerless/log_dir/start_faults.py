@@ -16,6 +16,7 @@ from brokerless.layout import checkpoints, commit_journal, file_names
 from brokerless.layout.log_dir_files import LogDirFiles
 from brokerless.metadata.bootstrap import check_bootstrap
 from brokerless.metadata.directory import has_topic_ids, is_fatal_snapshot
+from brokerless.notes import Remark
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -57,6 +58,11 @@ class Fault(NamedTuple):
         return f"{effect}: {self.path}: {self.message}; {self.cure}"
 
     @property
+    def remark(self) -> Remark:
+        """The fault as a remark."""
+        return remark_on(self.code, str(self), self.path)
+
+    @property
     def finding(self) -> str:
         """The message of its finding."""
         return f"{self.message}; {_OFFLINE}" if self.takes_offline else self.message
@@ -64,6 +70,15 @@ class Fault(NamedTuple):
     def error(self) -> CorruptRecordError:
         """Return the error for an operation that needs a directory on which a broker starts."""
         return (OfflineError if self.takes_offline else CorruptRecordError)(str(self))
+
+
+def remark_on(code: str, message: str, path: str) -> Remark:
+    """Return a remark on a path, with the partition whose directory it is, or is in."""
+    for name in (os.path.basename(path), os.path.basename(os.path.dirname(path))):
+        with suppress(ValueError):
+            topic, partition, _ = file_names.parse_directory_name(name)
+            return Remark(code, message, topic=topic, partition=partition, path=path)
+    return Remark(code, message, path=path)
 
 
 def start_faults(path: str, beside: Collection[str] = ()) -> Iterator[Fault]:
@@ -342,13 +357,15 @@ def absent_partitions(rows: Callable[[str], list[dict[str, Any]]], roots: Iterab
             yield Absent(*key, home.path, is_lost, why, tuple(strays))
 
 
-def named_by_reason(partitions: Iterable[Absent]) -> Iterator[str]:
-    """Yield a sentence for each reason why partitions are absent: a disk may have had thousands."""
-    names: dict[str, list[str]] = {}
+def named_by_reason(partitions: Iterable[Absent]) -> Iterator[Remark]:
+    """Yield a remark for each reason why partitions are absent: a disk may have had thousands."""
+    by_reason: dict[str, list[Absent]] = {}
     for one in partitions:
-        names.setdefault(one.why, []).append(f"{one.topic}-{one.partition}")
-    for why, absent in names.items():
-        yield f"no {listed_few(absent)}: {why}"
+        by_reason.setdefault(one.why, []).append(one)
+    for why, absent in by_reason.items():
+        names = [f"{one.topic}-{one.partition}" for one in absent]
+        code = "partition-lost" if absent[0].is_lost else "partition-missing"
+        yield Remark(code, f"no {listed_few(names)}: {why}", path=absent[0].path, names=tuple(names))
 
 
 class _Directories(NamedTuple):

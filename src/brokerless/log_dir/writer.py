@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from brokerless.metadata.topic_settings import Path
+    from brokerless.notes import Remark
 
 # The most partitions that a warning names.
 _NAMED = 3
@@ -339,7 +340,7 @@ class LogDirWriter:
             yield str(log.expected_end)
         if topic not in self._judged:
             self._judged.add(topic)
-            if unserved := list(self._root.unserved([topic]).values()):
+            if unserved := list(map(str, self._root.unserved([topic]).values())):
                 more = [f"{len(unserved) - _NAMED} more"] if len(unserved) > _NAMED else []
                 yield "; ".join([*unserved[:_NAMED], *more])
 
@@ -503,7 +504,7 @@ class LogDirWriter:
         finally:
             self._unlock()
 
-    def recover_leftovers(self, topics: Collection[str] = ()) -> Iterator[tuple[str, list[str]]]:
+    def recover_leftovers(self, topics: Collection[str] = ()) -> Iterator[tuple[str, list[Remark]]]:
         """Recover `-future` and `-stray` directories, as a starting broker does, and close them.
 
         A future replica replaces the partition's log once it has caught up; a stray one is kept for inspection.
@@ -512,7 +513,7 @@ class LogDirWriter:
             topics: recover only directories of these topics; empty: all.
 
         Yields:
-            The directory's name, and one line per change.
+            The directory's name, and its changes.
 
         Raises:
             CorruptRecordError: a broker would not start on a directory.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from brokerless.io import disk, storage
 from brokerless.layout import file_names
+from brokerless.notes import Remark
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,6 +42,10 @@ class Step(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.verb} {self.name}{self._detail()}: {self.why}"
+
+    def remark(self, directory: str) -> Remark:
+        """Return the change as a remark on the file, whose code is the verb."""
+        return Remark(self.verb, str(self), path=f"{directory}/{self.name}")
 
     def _detail(self) -> str:
         if isinstance(self.to, int):

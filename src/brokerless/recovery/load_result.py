@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from brokerless import _native
     from brokerless.layout.topic_config import TopicConfig
     from brokerless.log.expected_end import ExpectedEnd
+    from brokerless.notes import Remark
     from brokerless.recovery.file_changes import Changes
     from brokerless.recovery.lost_batches import Cut
 
@@ -35,7 +36,7 @@ class Loaded(NamedTuple):
         cuts: the parts of segments that recovery cuts off.
         max_timestamp: the largest timestamp of the last segment, and the last offset of its batch; None to take them
             from the time index.
-        missing: the records that are missing inside the log, a sentence each.
+        missing: the records that are missing inside the log.
         moved: why the last batch is not in its old place, although a broker would keep it there; "": no evidence.
         expected_end: the log end offset that other files state; None if the log does not end below it.
     """
@@ -50,7 +51,7 @@ class Loaded(NamedTuple):
     losses: list[str]
     cuts: Sequence[Cut] = ()
     max_timestamp: tuple[int, int] | None = None
-    missing: Sequence[str] = ()
+    missing: Sequence[Remark] = ()
     moved: str = ""
     expected_end: ExpectedEnd | None = None
 
@@ -97,7 +98,7 @@ class Loaded(NamedTuple):
             CorruptRecordError: names the records and the remedy.
         """
         expected = self.expected_end if self.expected_end is not None and self.expected_end.is_certain else None
-        missing = [*self.missing, *([self.moved] if self.moved else [])]
+        missing = [*map(str, self.missing), *([self.moved] if self.moved else [])]
         missing += [] if expected is None else [expected.missing]
         if missing:
             raise CorruptRecordError(

@@ -21,6 +21,7 @@ from brokerless.layout import checkpoints, file_names, lost_offsets
 from brokerless.layout.tiering import log_start_offset
 from brokerless.log.expected_end import EndEvidence, above_in_words, cut_short_in_words, lost_in_words
 from brokerless.log.segment import Segment, last_entry, limit_of
+from brokerless.notes import Remark
 from brokerless.recovery.file_changes import Changes
 from brokerless.recovery.load_result import Loaded
 from brokerless.recovery.lost_batches import Cut, cut
@@ -155,7 +156,8 @@ class _Loader:
         )
         short = list(self._short_segments(live))
         self.short_segments = {segment.base_offset for segment in short}
-        missing = [*self._lost_segments(live), *(segment.missing for segment in short if segment.missing is not None)]
+        missing = [Remark("segment-missing", said) for said in self._lost_segments(live)]
+        missing += [Remark("segment-cut", segment.missing) for segment in short if segment.missing is not None]
         self._remove_leftovers()
         self._complete_swaps()
         self.epochs = self._read_epochs()
@@ -171,7 +173,7 @@ class _Loader:
             self._report_unreachable(self.segments[-1], end_offset, highest)
         # A log of which all records are deleted begins, and ends, where the checkpoint says.
         if corroborated is not None and end_offset > max(corroborated, self.checkpoint or 0):
-            missing.append(above_in_words(end_offset, corroborated))
+            missing.append(Remark("records-missing", above_in_words(end_offset, corroborated)))
         recovery_point = end_offset if self.is_clean else min(self.recovery_point, end_offset)
         self.epochs.truncate_from_end(end_offset)
         self.epochs.truncate_from_start(self.checkpointed_start)

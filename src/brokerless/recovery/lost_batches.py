@@ -50,6 +50,20 @@ class Cut(NamedTuple):
         first, last = self.offsets
         return f"{cut_off}, with {self.records} records of sound batches, offsets {first} to {last}"
 
+    def to_dict(self, directory: str) -> dict[str, object]:
+        """Return the cut of a file in a directory as a dict for JSON; the sound batches are in [start, end)."""
+        first, last = (None, None) if self.offsets is None else self.offsets
+        return {
+            "path": f"{directory}/{self.name}",
+            "position": self.position,
+            "size": self.size,
+            "batches": self.batches,
+            "records": self.records,
+            "start_offset": first,
+            "end_offset": None if last is None else last + 1,
+            "message": self.why,
+        }
+
 
 def cut(name: str, file: View, position: int, why: str, *, base_offset: int, start_offset: int, is_damage: bool) -> Cut:
     """Describe the loss from a cut of a file.

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from brokerless.io.runner import Runner
     from brokerless.log.defect import Defect
     from brokerless.metadata.topic_settings import Path
+    from brokerless.notes import Remark
     from brokerless.recovery.load_result import Loaded
     from brokerless.rewriting.progress_file import ProgressFile
     from brokerless.rewriting.selection import Key
@@ -60,6 +61,10 @@ SHARE = 1 << 30
 """The size of a log in bytes above which several calls may share the work, if the runner may retry calls."""
 
 
+# The lines of a report that the text of a result has.
+_MOST_LINES = 6
+
+
 @dataclass(frozen=True)
 class RewriteResult(Generic[ReportT]):
     """The effect of an operation on one partition, done or planned.
@@ -69,12 +74,13 @@ class RewriteResult(Generic[ReportT]):
         partition: the partition's number.
         report: the operation's report: `CompactionReport`, `RetentionReport`, `TruncationReport`, `ConversionReport` or
             `ErasureReport`.
-        recovery: the changes made by opening the log before the operation, one line per change.
+        recovery: the changes made by opening the log before the operation.
         unkept_log_start_offset: the log start offset, if neither the files nor a checkpoint beside them keep it. That
             happens to a partition outside any log directory.
         damage: damage that existed before and remains. A copy is checked as a whole. In place, the check covers
             the parts that the operation has not read. It is left out if another runner did the work.
         notes: unknown facts about the directories, or facts that may change meanwhile; a sentence each.
+        dry_run: whether nothing was changed: the report is that of a plan.
 
     >>> import brokerless as bl
     >>> (done,) = bl.rewrite(bl.Truncation(offset=100), SAMPLE, dry_run=True)
@@ -85,10 +91,14 @@ class RewriteResult(Generic[ReportT]):
     topic: str
     partition: int
     report: ReportT
-    recovery: tuple[str, ...] = ()
+    recovery: tuple[Remark, ...] = ()
     unkept_log_start_offset: int | None = None
     damage: tuple[Defect, ...] = ()
     notes: tuple[str, ...] = ()
+    dry_run: bool = False
+
+    def __str__(self) -> str:
+        return "\n".join(f"{self.name}: {line}" for line in self.report.lines(dry_run=self.dry_run)[:_MOST_LINES])
 
     @property
     def key(self) -> Key:
@@ -440,7 +450,7 @@ class _DryRunLogs:
 
     def finish(self, key: Key, outcome: Outcome[ReportT]) -> RewriteResult[ReportT]:
         """Return the operation's planned effect."""
-        return RewriteResult(*key, outcome.report)
+        return RewriteResult(*key, outcome.report, dry_run=True)
 
 
 def _discard(log: LogWriter) -> None:

@@ -127,7 +127,12 @@ def test_why_a_record_is_not_compacted_yet(data, run):
         json.loads(line)
         for line in run("compact", data, "--explain", "b", "--topic", "t", "--partition", 0, "--json").out.splitlines()
     ]
-    assert [(record["offset"], record["goes"]) for record in found["records"]] == [(1, True), (4, False)]
+    fields = ("offset", "goes", "reason", "newer_offset", "delete_horizon_ms")
+    assert [[record[name] for name in fields] for record in found["records"]] == [
+        [1, True, "superseded", 4, None],
+        [4, False, "tombstone", None, None],
+    ]
+    assert (found["limit"], found["first_uncleanable_offset"]) == ("active_segment", 5)
     assert found["settings"]["delete_retention_ms"] == {"value": 86_400_000, "source": "default"}
 
 

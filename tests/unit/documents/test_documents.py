@@ -1,16 +1,21 @@
 """Documents name only what exists: files and functions, verbs and flags, options, make targets."""
 
+import ast
 import importlib
 import re
 import subprocess
 import sys
 import tomllib
+from importlib.machinery import SourceFileLoader
+from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
 
 import click
 import pytest
 
+from brokerless.checking.codes import CODES
 from brokerless.cli.command import cli
+from brokerless.notes import REMARKS
 
 ROOT = Path(__file__).parents[3]
 DOCUMENTS = [
@@ -140,13 +145,62 @@ def test_the_fields_are_those_that_the_verbs_print():
     assert (ROOT / "docs/json.md").read_text() == made, "python tools/json_shapes > docs/json.md"
 
 
+@pytest.mark.slow
+def test_no_sentence_is_the_only_carrier_of_a_fact():
+    """A program would have to parse it. A new sentence has to be in `SENTENCES` of tools/json_shapes, with a code."""
+    shapes = json_shapes()
+    with shapes.samples():
+        runs = {(name, command): shapes.rows(command) for name, _, commands in shapes.VERBS for command in commands}
+    assert all(runs.values())
+    bare = {(command, path) for (name, command), rows in runs.items() for path in shapes.bare_sentences(name, rows)}
+    assert bare == set()
+
+
+def test_a_sentence_alone_is_seen():
+    shapes = json_shapes()
+    assert list(shapes.bare_sentences("ls", {"hint": "look at the log"})) == ["hint"]
+    assert list(shapes.bare_sentences("rescue", {"notes": ["look at the log"]})) == ["notes"]
+    assert list(shapes.bare_sentences("rescue", {"notes": [{"message": "look at the log"}]})) == ["notes.message"]
+    assert list(shapes.bare_sentences("rescue", {"notes": [{"message": "look at the log", "code": "stray"}]})) == []
+
+
+def test_each_code_of_a_remark_is_one_of_a_finding_or_has_a_meaning():
+    made = set()
+    for path in (ROOT / "src/brokerless").rglob("*.py"):
+        for call in ast.walk(ast.parse(path.read_text())):
+            if (
+                isinstance(call, ast.Call)
+                and (call_name(call) in ("Remark", "remark", "remark_on", "_note"))
+                and call.args
+            ):
+                code = call.args[0]
+                if isinstance(code, ast.Constant) and isinstance(code.value, str) and " " not in code.value:
+                    made.add(code.value)
+    assert made - REMARKS.keys() - CODES.keys() == set()
+    assert "replica-unused" in made
+    assert REMARKS.keys() & CODES.keys() == set()
+
+
+def call_name(call):
+    return getattr(call.func, "attr", None) or getattr(call.func, "id", None)
+
+
+def json_shapes():
+    loader = SourceFileLoader("json_shapes", str(ROOT / "tools/json_shapes"))
+    module = module_from_spec(spec_from_loader("json_shapes", loader))
+    loader.exec_module(module)
+    return module
+
+
 def test_fields_are_in_snake_case_but_for_those_of_records():
     """The columns of records have the names of Spark's Kafka source."""
     for section in (ROOT / "docs/json.md").read_text().split("\n## ")[1:]:
         name, _, body = section.partition("\n")
         fields = re.findall(r"^\| `([^`]+)` \|", body, re.MULTILINE)
         assert fields
-        assert name == "read" or all(re.fullmatch(r"[a-z_.]+", field.replace("NAME", "name")) for field in fields), name
+        assert name in ("read", "Codes of remarks") or all(
+            re.fullmatch(r"[a-z_.]+", field.replace("NAME", "name")) for field in fields
+        ), name
 
 
 def test_every_package_names_its_modules():

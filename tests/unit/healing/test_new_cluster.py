@@ -103,8 +103,8 @@ def test_a_log_that_does_not_name_the_controllers_any_more_is_noted(old, tmp_pat
     records = (FEATURE, topic_record("orders", bl.Log(old / "orders-0").topic_id))
     first.write_bytes(voters_snapshot([Voter(1, bl.LogDirFiles(str(old)).directory_id, "one", 9093)], 0, records))
     said = "the old metadata log names the controllers"
-    assert any(said in note for note in bl.rescue(old, dry_run=True).notes)
-    assert not any(said in note for note in bl.rescue(old, dry_run=True, voters="1@one:9093").notes)
+    assert any(said in note for note in map(str, bl.rescue(old, dry_run=True).notes))
+    assert not any(said in note for note in map(str, bl.rescue(old, dry_run=True, voters="1@one:9093").notes))
 
 
 @pytest.mark.parametrize("dry_run", [True, False])
@@ -112,7 +112,7 @@ def test_each_setting_that_fewer_nodes_cannot_have_is_noted(tmp_path, dry_run):
     absent = [("2", "log.cleaner.threads", "2"), ("2", "background.threads", "3")]
     old = formatted(tmp_path / "old", "4.1", ("", IN_SYNC, "2"), ("1", IN_SYNC, "3"), *absent)
     rescued = bl.rescue(old, dry_run=True) if dry_run else bl.rescue(old, output=tmp_path / "new")
-    assert [note for note in rescued.notes if "keeps its id" not in note] == [
+    assert [note for note in map(str, rescued.notes) if "keeps its id" not in note] == [
         f"{IN_SYNC} of the cluster is 1, not 2: there are no more nodes",
         f"{IN_SYNC} of broker 1 is 1, not 3: there are no more nodes",
         "settings of broker 2 are left out, for it is not among the nodes: log.cleaner.threads, background.threads",
@@ -128,7 +128,7 @@ def test_metadata_that_are_older_than_the_logs_are_in_doubt(old):
         log_dir.log("orders", 0, leader_epoch=3).append(batch(0, [b"w"], timestamp=NOW))
     assert bl.rescue(old, dry_run=True).doubts == []
     (old / "bootstrap.checkpoint").write_bytes(metadata)
-    (doubt,) = bl.rescue(old, dry_run=True).doubts
+    (doubt,) = map(str, bl.rescue(old, dry_run=True).doubts)
     assert "the metadata are older than the logs: they do not know the last leader epoch of orders-0" in doubt
 
 

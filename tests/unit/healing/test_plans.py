@@ -10,6 +10,7 @@ import brokerless as bl
 from brokerless.healing.pieces import Piece
 from brokerless.healing.repair_plan import RepairPlan
 from brokerless.healing.rescue_plan import RescuePlan
+from brokerless.notes import collected
 from support import damage
 from support.broken_directories import BROKEN, SIZE, first, healthy, last
 
@@ -97,7 +98,9 @@ def test_the_words_for_batches(verb, fields, expected):
 def test_files_that_are_made_again_name_the_finding(data):
     (data / "t-0/leader-epoch-checkpoint").write_text("x")
     assert lines(data) == ["rebuild leader-epoch-checkpoint: epochs-damaged"]
-    assert bl.repair(data, dry_run=True).repaired == {"t-0": ["rebuild leader-epoch-checkpoint: epochs-damaged"]}
+    (step,) = bl.repair(data, dry_run=True).repaired["t-0"]
+    assert str(step) == "rebuild leader-epoch-checkpoint: epochs-damaged"
+    assert (step.code, step.path) == ("rebuild", f"{data}/t-0/leader-epoch-checkpoint")
 
 
 def test_a_checkpoint_of_the_directory_that_cannot_be_read_is_told(data, run):
@@ -233,3 +236,22 @@ def test_a_dry_run_asks_coordinators_for_topics_by_their_new_names(tmp_path):
     rename = {"orders": "copy"}
     would, done = dry_run_and_run(tmp_path, INCIDENT, rename=rename, cluster_id="laptop")
     assert left(would) == left(done) != []
+
+
+def test_a_report_prints_as_what_was_done(copied, tmp_path):
+    """It printed each field of each range."""
+    data = copied("kafka-4.1", "headers-0")
+    with collected():
+        (cut,) = bl.rewrite(bl.Truncation(offset=0), data, dry_run=True)
+    assert str(cut).startswith("headers-0: would end at 0, not at ")
+    log = data / "00000000000000000000.log"
+    content = bytearray(log.read_bytes())
+    content[100] ^= 1
+    log.write_bytes(content)
+    planned, done = bl.repair(data, dry_run=True), bl.repair(data, tmp_path / "to")
+    assert str(planned).splitlines()[-1].startswith("1 of 1 partition would be repaired; damaged ranges: 1 lost")
+    assert str(done).splitlines()[0] == str(done.lost[0])
+    assert str(done).splitlines()[-1].startswith("1 of 1 partition repaired; damaged ranges: 1 lost; the result is ")
+    rescued = str(bl.rescue(data.parent, dry_run=True)).splitlines()
+    assert 1 <= len(rescued) <= 6
+    assert rescued[-1].startswith("there will be ")

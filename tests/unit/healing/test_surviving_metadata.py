@@ -115,12 +115,12 @@ def test_damage_ends_a_copy_and_another_one_is_read(broker, tmp_path):
     alone = surviving(tmp_path / "1")
     assert 0 < alone.offset < 666
     # The damage, and that its only controller may have had more
-    assert any("known up to offset" in doubt and "checksum" in doubt for doubt in alone.doubts)
-    assert any("0 of the 1 controllers" in doubt for doubt in alone.doubts)
+    assert any("known up to offset" in doubt and "checksum" in doubt for doubt in map(str, alone.doubts))
+    assert any("0 of the 1 controllers" in doubt for doubt in map(str, alone.doubts))
     assert alone.image.table("topics") == bl.cluster(broker, as_of_offset=alone.offset).topics
     both = surviving(tmp_path / "1", tmp_path / "2")
     assert (both.offset, both.doubts) == (666, [])
-    assert [note for note in both.notes if "is damaged" in note] == both.notes
+    assert all("is damaged" in note for note in map(str, both.notes))
     assert len(both.notes) == 1
 
 
@@ -151,7 +151,7 @@ def test_a_damaged_snapshot_gives_way_to_an_older_one_and_the_log(tmp_path):
     found = surviving(path)
     assert (names(found), found.offset, found.epoch) == (["a", "b", "c"], 7, 2)
     assert found.doubts == []
-    assert any(str(newer) in note for note in found.notes)
+    assert any(str(newer) in note for note in map(str, found.notes))
 
 
 def test_a_log_without_its_beginning_is_the_last_resort(tmp_path):
@@ -159,7 +159,7 @@ def test_a_log_without_its_beginning_is_the_last_resort(tmp_path):
     log_of(path, [(9, ["b"])], base=5)
     found = surviving(path)
     assert names(found) == ["b"]
-    assert any("does not have all metadata" in doubt and "lost" in doubt for doubt in found.doubts)
+    assert any("does not have all metadata" in doubt and "lost" in doubt for doubt in map(str, found.doubts))
     whole = root(tmp_path / "2", 2)
     log_of(whole, [(1, ["a"])])
     assert names(surviving(path, whole)) == ["a"]
@@ -172,7 +172,7 @@ def test_records_behind_a_gap_do_not_count(tmp_path):
     log_of(path, [(1, ["b"])], base=7)
     found = surviving(path)
     assert (names(found), found.offset) == (["a"], 5)
-    assert any("begins at offset 7" in doubt for doubt in found.doubts)
+    assert any("begins at offset 7" in doubt for doubt in map(str, found.doubts))
     path = root(tmp_path / "2")
     log_of(path, [(1, ["a"])])
     log_of(path, [(1, ["b"])], base=3)
@@ -201,7 +201,7 @@ def test_a_doubt_is_told_unless_most_controllers_have_the_same_end(tmp_path, end
         log_of(path, [(1, [name]) for name in "abc"[: end - 5]], base=5)
     found = surviving(*(tmp_path / str(node_id) for node_id in ends))
     assert found.offset == 8
-    assert found.doubts == [] if expected is None else [doubt for doubt in found.doubts if expected in doubt]
+    assert found.doubts == [] if expected is None else any(expected in doubt for doubt in map(str, found.doubts))
 
 
 def test_the_voters_of_the_log_count_more_than_those_of_the_quorum_state(tmp_path):
@@ -209,7 +209,7 @@ def test_the_voters_of_the_log_count_more_than_those_of_the_quorum_state(tmp_pat
     voters = [Voter(node, f"a{ID}", "host", 9093) for node in (1, 2, 3)]
     (path / METADATA / f"{0:020d}-{0:010d}.checkpoint").write_bytes(voters_snapshot(voters, 5))
     log_of(path, [(1, ["a"])])
-    assert any("1 of the 3 controllers" in doubt for doubt in surviving(path).doubts)
+    assert any("1 of the 3 controllers" in doubt for doubt in map(str, surviving(path).doubts))
 
 
 def bounds(content):
@@ -231,7 +231,7 @@ def test_a_snapshot_without_its_header_or_footer_is_damaged(tmp_path, at):
     cut(file, [0, *bounds(file.read_bytes())][at])
     found = surviving(path)
     assert (names(found), found.offset) == (list("abcdefg"), 10)
-    assert any(str(file) in note and "it has no" in note for note in found.notes)
+    assert any(str(file) in note and "it has no" in note for note in map(str, found.notes))
 
 
 def test_an_empty_copy_of_the_metadata_does_not_win_over_a_log(tmp_path):
@@ -241,7 +241,7 @@ def test_an_empty_copy_of_the_metadata_does_not_win_over_a_log(tmp_path):
     log_of(other, [(1, ["a"])])
     found = surviving(empty, other)
     assert names(found) == ["a"]
-    assert any("0 of the 1 controllers" in doubt for doubt in found.doubts)
+    assert any("0 of the 1 controllers" in doubt for doubt in map(str, found.doubts))
 
 
 @pytest.mark.parametrize("has_zeros", [False, True])
@@ -259,8 +259,8 @@ def test_a_log_that_ends_before_its_other_files_say_is_in_doubt(tmp_path, has_ze
         (path / METADATA / f"{3:020d}.snapshot").write_bytes(b"")
     found = surviving(path)
     assert (names(found), found.offset) == (["a", "b"], 2)
-    assert any("known up to offset 2" in doubt for doubt in found.doubts)
-    assert any("0 of the 1 controllers" in doubt for doubt in found.doubts)
+    assert any("known up to offset 2" in doubt for doubt in map(str, found.doubts))
+    assert any("0 of the 1 controllers" in doubt for doubt in map(str, found.doubts))
 
 
 def test_what_a_cluster_starts_with_is_in_doubt_if_its_log_is_empty(tmp_path):
@@ -271,11 +271,11 @@ def test_what_a_cluster_starts_with_is_in_doubt_if_its_log_is_empty(tmp_path):
     (tmp_path / "d" / LOG).write_bytes(b"")
     found = surviving(tmp_path / "d")
     assert names(found) == ["t"]
-    assert [doubt for doubt in found.doubts if "is empty" in doubt] == found.doubts != []
+    assert any("is empty" in doubt for doubt in map(str, found.doubts))
     (tmp_path / "d/bootstrap.checkpoint").unlink()
     unread = []
     assert surviving_metadata([bl.LogDirFiles(str(tmp_path / "d"))], unread) is None
-    assert [doubt for doubt in unread if "is empty" in doubt] == unread != []
+    assert any("is empty" in str(doubt) for doubt in unread)
 
 
 @pytest.mark.parametrize("position", range(61, 83))
@@ -288,7 +288,7 @@ def test_a_flipped_bit_in_a_control_record_of_a_snapshot_is_damage(tmp_path, pos
         flip_bit(file, position, bit)
         found = surviving(path)
         assert names(found) == ["a"]
-        assert any("snapshot" in doubt for doubt in found.doubts)
+        assert any("snapshot" in doubt for doubt in map(str, found.doubts))
         file.write_bytes(before)
 
 
@@ -328,7 +328,7 @@ def test_a_hostile_quorum_state_raises_no_error(tmp_path, content):
     path = root(tmp_path / "1")
     (path / METADATA / "quorum-state").write_text(content)
     log_of(path, [(1, ["a"])])
-    assert any("controllers that are not known" in doubt for doubt in surviving(path).doubts)
+    assert any("controllers that are not known" in doubt for doubt in map(str, surviving(path).doubts))
 
 
 @pytest.mark.filterwarnings("ignore:read as if without ids")
@@ -369,7 +369,7 @@ def test_a_log_that_ends_below_its_own_snapshot_is_in_doubt(tmp_path):
     snapshot_of(path, 5, 1, "abcde")
     found = surviving(path)
     assert (names(found), found.offset) == (list("abcde"), 5)
-    assert found.doubts[0].endswith("it ends at offset 3, below its own snapshot of offset 5")
+    assert str(found.doubts[0]).endswith("it ends at offset 3, below its own snapshot of offset 5")
 
 
 def test_a_log_that_starts_at_its_snapshot_is_sound(tmp_path):
@@ -384,7 +384,7 @@ def test_a_log_that_starts_at_its_snapshot_is_sound(tmp_path):
 def test_a_snapshot_without_a_log_is_in_doubt_once_a_controller_has_started(tmp_path, offset):
     path = root(tmp_path / "d", voters=[1])
     snapshot_of(path, offset, 1, "abc")
-    assert surviving(path).doubts[0].endswith(f"it has no segments after its snapshot of offset {offset}")
+    assert str(surviving(path).doubts[0]).endswith(f"it has no segments after its snapshot of offset {offset}")
 
 
 def test_the_snapshot_that_a_new_cluster_starts_with_is_not_in_doubt(tmp_path):
@@ -402,7 +402,7 @@ def test_a_leader_whose_log_has_nothing_of_its_epoch_has_lost_its_end(tmp_path, 
     path = root(tmp_path / "d")
     log_of(path, [(1, "ab"), (2, "c")])
     quorum_state(path, leaderId=leader, leaderEpoch=epoch)
-    doubts = surviving(path).doubts
+    doubts = list(map(str, surviving(path).doubts))
     assert [bool(doubts), *("it has no records of epoch 3, which its node led" in one for one in doubts[:1])] == (
         [True, True] if is_doubted else [False]
     )
@@ -420,7 +420,7 @@ def test_what_a_cluster_started_with_is_in_doubt_if_its_log_is_gone(tmp_path, is
         quorum_state(tmp_path / "d")
     found = surviving(tmp_path / "d")
     assert names(found) == ["a"]
-    (doubt,) = found.doubts
+    (doubt,) = map(str, found.doubts)
     assert "without later changes" in doubt
 
 

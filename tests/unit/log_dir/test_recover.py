@@ -89,7 +89,7 @@ def test_a_partial_batch_behind_a_clean_marker_is_refused_with_a_cure_that_works
     assert bl.LogDirFiles(str(path)).is_clean
     [(name, steps)] = recovered(str(path), force=True)
     assert name == "t-0"
-    assert any(step.startswith(f"truncate {log.name}") for step in steps)
+    assert any(str(step).startswith(f"truncate {log.name}") for step in steps)
     with bl.Producer(path, "t") as producer:
         producer.send([{"value": b"3"}])
     assert [v for rows in bl.Log(path / "t-0").read() for v in rows["value"].to_pylist()] == [b"0", b"1", b"3"]
@@ -139,7 +139,7 @@ def test_a_dry_run_knows_the_settings_that_a_new_cluster_starts_with(tmp_path):
             log.append(batch(0, [b"a"], timestamp=1000 + i))
     (tmp_path / "d" / "t-0" / f"{0:020d}.index").unlink()
     expected = dict(planned(path))
-    assert any(".index (32 bytes)" in step for step in expected["t-0"])
+    assert any(".index (32 bytes)" in str(step) for step in expected["t-0"])
     assert dict(recovered(path)) == expected
 
 
@@ -159,7 +159,7 @@ def test_a_snapshot_that_does_not_hold_any_more_says_why_it_goes(tmp_path):
     log.write_bytes(log.read_bytes()[:-7])
     [(_, steps)] = planned(str(tmp_path / "d"))
     why = "a producer snapshot above 0, where the log is not trusted"
-    assert f"remove {2:020d}.snapshot: {why}" in steps
+    assert f"remove {2:020d}.snapshot: {why}" in map(str, steps)
 
 
 @pytest.mark.parametrize(
@@ -202,7 +202,7 @@ def test_a_topic_whose_directory_is_still_to_be_made_is_told_of(tmp_path):
     (tmp_path / "d" / "t-1" / checkpoints.PARTITION_METADATA).unlink()
     (tmp_path / "d" / "t-1").rmdir()
     said = dict(planned(str(tmp_path / "d")))
-    assert said["t-1"] == ["make its directory: the metadata of the new cluster name it"]
+    assert list(map(str, said["t-1"])) == ["make its directory: the metadata of the new cluster name it"]
     assert dict(recovered(str(tmp_path / "d"))) == said
 
 
@@ -231,7 +231,7 @@ def test_replicas_on_their_way_here_are_recovered(leftover):
     data = leftover.parent
     assert has_preallocated_indexes(leftover)
     said = dict(planned(str(data)))
-    assert [step for step in said[leftover.name] if "timeindex" in step]
+    assert [step for step in said[leftover.name] if "timeindex" in str(step)]
     assert dict(recovered(str(data))) == said
     assert bl.LogDirFiles(str(data)).is_clean
     assert not has_preallocated_indexes(leftover)
@@ -338,7 +338,7 @@ def test_a_replica_on_its_way_here_that_lacks_a_segment_is_not_recovered_without
     lost = sorted(leftover.glob("*.log"))[1]
     lost.unlink()
     said = f"{leftover.name}: offsets 1 to 1 are lost: {lost.name} is missing, but its indexes are here"
-    assert forecast(str(leftover.parent)).missing == [said]
+    assert list(map(str, forecast(str(leftover.parent)).missing)) == [said]
     with pytest.raises(bl.errors.CorruptRecordError, match=rf"records are missing.*{lost.name}.*Nothing was changed"):
         list(recovered(str(leftover.parent)))
     assert not bl.LogDirFiles(str(leftover.parent)).is_clean

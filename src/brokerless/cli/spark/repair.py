@@ -66,6 +66,6 @@ def repair(
     def show(report: RepairReport) -> None:
         if len(found) > 1:
             terminal.say(f"{report.path}:")
-        verb.show(report, is_dry=dry_run)
+        verb.show(report)
 
     print_reports(found, form, show)

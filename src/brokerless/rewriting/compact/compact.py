@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from brokerless.layout.topic_config import TopicConfig
     from brokerless.rewriting.compact.passes import Decided
     from brokerless.rewriting.compact.plan import Cleanable
-    from brokerless.rewriting.compact.report import Counts, SegmentReport
+    from brokerless.rewriting.compact.report import Counts, SegmentReport, SkipReason
 
 # The topic's settings that decide which records go, and those that decide which logs a cleaner cleans.
 _OF_RECORDS = ("min_compaction_lag_ms", "delete_retention_ms")
@@ -129,7 +129,9 @@ class Compaction:
             now=state.now,
             delete_retention_ms=config.delete_retention_ms,
             is_due=is_due,
-            skip_reason="" if found.cleanable_bytes and (is_due or not self.only_due) else _skip_reason(found, config),
+            skip_reason=_skip_reason(found, config)
+            if not found.cleanable_bytes or (self.only_due and not is_due)
+            else None,
             bytes=sum(batches_size(segment) for segment in state.segments),
             active=(active.base_offset, active_bytes),
             is_rolled=is_rolled,
@@ -197,13 +199,10 @@ class Compaction:
         )
 
 
-def _skip_reason(found: Cleanable, config: TopicConfig) -> str:
+def _skip_reason(found: Cleanable, config: TopicConfig) -> SkipReason:
     if not found.cleanable_bytes:
-        return f"nothing to compact below offset {found.first_uncleanable_offset}: {found.limit}"
-    if not config.is_compacted:
-        return f"not due: cleanup.policy is {config.cleanup_policy or 'none'}, as far as the log directory shows"
-    wanted = f"above {config.min_cleanable_dirty_ratio:g}"
-    return f"not due: {found.dirty_ratio:.2f} of its bytes are dirty, a broker compacts {wanted}"
+        return "nothing_cleanable"
+    return "not_dirty" if config.is_compacted else "cleanup_policy"
 
 
 def _refuse_unkeyed(plan: Plan, counts: Iterable[Counts]) -> None:

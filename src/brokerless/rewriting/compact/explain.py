@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
 import pyarrow as pa
 
@@ -12,6 +12,7 @@ from brokerless.layout.topic_config import settings_line
 from brokerless.log.log import Log
 from brokerless.rewriting.compact.compact import SETTINGS, Compaction
 from brokerless.rewriting.compact.passes import legacy_horizon
+from brokerless.rewriting.compact.plan import limit_in_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,6 +22,20 @@ if TYPE_CHECKING:
     from brokerless.layout.topic_config import Setting
     from brokerless.log.segment import Segment
     from brokerless.rewriting.compact.passes import Plan
+    from brokerless.rewriting.compact.plan import Limit
+    from brokerless.rewriting.compact.report import SkipReason
+
+Reason = Literal["uncleanable", "skipped", "aborted", "superseded", "latest", "tombstone", "tombstone_expired"]
+"""What decides whether a record goes.
+
+- uncleanable: it stays, at or above `first_uncleanable_offset`.
+- skipped: it stays, because the log would not be compacted: see `skip_reason`.
+- aborted: it goes, because its transaction was aborted.
+- superseded: it goes, because the record at `newer_offset` has its key.
+- latest: it stays, the newest of its key in the compacted part.
+- tombstone: a tombstone that stays until its delete horizon.
+- tombstone_expired: a tombstone that goes, because its delete horizon has passed.
+"""
 
 
 @dataclass(frozen=True)
@@ -33,7 +48,10 @@ class ExplainedRecord:
         is_tombstone: the value is null.
         base_offset: the base offset of its segment.
         goes: the next compaction removes the record.
-        why: the reason why it goes or stays.
+        reason: what decides that; see `Reason`.
+        newer_offset: the last offset of the key; None if it is this record's.
+        delete_horizon_ms: for a tombstone that has one, the time from which on it goes.
+        why: the reason in words.
     """
 
     offset: int
@@ -41,24 +59,37 @@ class ExplainedRecord:
     is_tombstone: bool
     base_offset: int
     goes: bool
+    reason: Reason
+    newer_offset: int | None
+    delete_horizon_ms: int | None
     why: str
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """The records of a key, oldest first, and the settings by which a compaction decides."""
+    """The records of a key, oldest first, and what a compaction decides by.
+
+    Attributes:
+        key: the key.
+        records: its records.
+        skip_reason: why the log would not be compacted, see `SkipReason`; None if it would.
+        first_dirty_offset: the first offset of the part that was not compacted before.
+        first_uncleanable_offset: the first offset of the part that does not change.
+        limit: why it begins there, see `Limit`.
+        settings: the settings that decide, each with its source.
+    """
 
     key: bytes
     records: tuple[ExplainedRecord, ...]
+    skip_reason: SkipReason | None
+    first_dirty_offset: int
+    first_uncleanable_offset: int
+    limit: Limit
     settings: Mapping[str, Setting]
 
     def to_dict(self) -> dict[str, object]:
         """Return the explanation as a dict for JSON. The key is text, with invalid UTF-8 replaced."""
-        return {
-            "key": self.key.decode(errors="replace"),
-            "records": [asdict(record) for record in self.records],
-            "settings": {name: asdict(setting) for name, setting in self.settings.items()},
-        }
+        return {**asdict(self), "key": self.key.decode(errors="replace")}
 
     def lines(self, *, dry_run: bool = False) -> list[str]:  # noqa: ARG002 - it never changes a log
         """Return the explanation in words, a line for each record."""
@@ -125,10 +156,28 @@ class Explain:
         last = max((row.offset for row in rows if not row.is_aborted), default=-1)
         records = []
         for row in rows:
-            goes, why = _why(row, compaction, max(dirty, default=None), last)
-            segment = _segment_of(state.segments, row.offset)
-            records.append(ExplainedRecord(row.offset, row.timestamp, row.is_tombstone, segment.base_offset, goes, why))
-        return Outcome(report=Explanation(self.key, tuple(records), compaction.config.used(SETTINGS)))
+            verdict = _verdict(row, compaction, max(dirty, default=None), last)
+            records.append(
+                ExplainedRecord(
+                    offset=row.offset,
+                    timestamp=row.timestamp,
+                    is_tombstone=row.is_tombstone,
+                    base_offset=_segment_of(state.segments, row.offset).base_offset,
+                    newer_offset=last if row.offset < last else None,
+                    **verdict._asdict(),
+                )
+            )
+        return Outcome(
+            report=Explanation(
+                key=self.key,
+                records=tuple(records),
+                skip_reason=compaction.skip_reason,
+                first_dirty_offset=found.first_dirty_offset,
+                first_uncleanable_offset=found.first_uncleanable_offset,
+                limit=found.limit,
+                settings=compaction.config.used(SETTINGS),
+            )
+        )
 
     def _rows(self, state: LogState) -> list[_Row]:
         log = Log(state.directory)
@@ -155,7 +204,14 @@ class Explain:
             yield from rows.set_column(at, "timestamp", rows["timestamp"].cast(pa.int64())).to_pylist()
 
 
-def _why(row: _Row, plan: Plan, newest: int | None, last: int) -> tuple[bool, str]:
+class _Verdict(NamedTuple):
+    goes: bool
+    reason: Reason
+    why: str
+    delete_horizon_ms: int | None = None
+
+
+def _verdict(row: _Row, plan: Plan, newest: int | None, last: int) -> _Verdict:
     """Return whether the record goes, and why, by the cleaner's rules in their order.
 
     Args:
@@ -164,32 +220,33 @@ def _why(row: _Row, plan: Plan, newest: int | None, last: int) -> tuple[bool, st
         newest: the last offset of the key in the dirty part; None without one.
         last: the last offset of the key.
     """
-    found = plan.found
+    found, limit = plan.found, limit_in_words(plan.found.limit)
     if row.offset >= found.first_uncleanable_offset:
-        until = f"nothing is compacted from offset {found.first_uncleanable_offset} on: {found.limit}"
-        return False, f"{until}; offset {last} is newer" if row.offset < last else until
+        until = f"nothing is compacted from offset {found.first_uncleanable_offset} on: {limit}"
+        why = f"{until}; offset {last} is newer" if row.offset < last else until
+        return _Verdict(False, "uncleanable", why)
     if plan.skip_reason:
         why = "nothing would be compacted"
         if row.is_aborted:
-            return False, f"{why}, although its transaction was aborted"
+            return _Verdict(False, "skipped", f"{why}, although its transaction was aborted")
         if row.offset < last:
             below = f"offsets below {found.first_dirty_offset} count as compacted"
-            return False, f"{why}, although offset {last} is newer: {below}"
+            return _Verdict(False, "skipped", f"{why}, although offset {last} is newer: {below}")
         what = "a tombstone, and the newest" if row.is_tombstone else "the newest"
-        return False, f"{what} with its key; {why}"
+        return _Verdict(False, "skipped", f"{what} with its key; {why}")
     if row.is_aborted:
-        return True, "its transaction was aborted"
+        return _Verdict(True, "aborted", "its transaction was aborted")
     if newest is not None and row.offset < newest:
-        return True, f"superseded by offset {newest}"
-    behind = f"; offset {last} is newer, but is not compacted yet ({found.limit})" if row.offset < last else ""
+        return _Verdict(True, "superseded", f"superseded by offset {newest}")
+    behind = f"; offset {last} is newer, but is not compacted yet ({limit})" if row.offset < last else ""
     if newest is None and row.offset < last < found.first_uncleanable_offset:
         behind = f"; offset {last} is newer, but offsets below {found.first_dirty_offset} count as compacted"
     if not row.is_tombstone:
-        return False, f"the newest with its key{behind}"
+        return _Verdict(False, "latest", f"the newest with its key{behind}")
     return _tombstone(row, plan, behind)
 
 
-def _tombstone(row: _Row, plan: Plan, behind: str) -> tuple[bool, str]:
+def _tombstone(row: _Row, plan: Plan, behind: str) -> _Verdict:
     segment = _segment_of(plan.found.segments, row.offset)
     with segment.open() as file:
         for batches in segment.batches_since(file, row.offset):
@@ -198,17 +255,19 @@ def _tombstone(row: _Row, plan: Plan, behind: str) -> tuple[bool, str]:
                     horizon, until = batch["delete_horizon_ms"], legacy_horizon(plan)
                     if batch["magic"] < 2 and segment.modified <= until:
                         what = f"a tombstone of format {batch['magic']}, which has no delete horizon"
-                        return (
-                            True,
-                            f"{what}: its segment was last modified at {segment.modified}, up to {until} they go",
-                        )
+                        why = f"{what}: its segment was last modified at {segment.modified}, up to {until} they go"
+                        return _Verdict(True, "tombstone_expired", why)
                     if horizon is None:
                         until = plan.delete_horizon_ms
-                        return False, f"a tombstone without a delete horizon; the next pass sets {until}{behind}"
+                        why = f"a tombstone without a delete horizon; the next pass sets {until}{behind}"
+                        return _Verdict(False, "tombstone", why)
                     if horizon <= plan.now:
-                        return True, f"a tombstone whose delete horizon {horizon} has passed"
-                    return False, f"a tombstone until its delete horizon {horizon}{behind}"
-    return False, "a tombstone"
+                        why = f"a tombstone whose delete horizon {horizon} has passed"
+                        return _Verdict(True, "tombstone_expired", why, horizon)
+                    return _Verdict(
+                        False, "tombstone", f"a tombstone until its delete horizon {horizon}{behind}", horizon
+                    )
+    return _Verdict(False, "tombstone", "a tombstone")
 
 
 def _segment_of(segments: Sequence[Segment], offset: int) -> Segment:

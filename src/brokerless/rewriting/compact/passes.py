@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from brokerless.log.segment import Segment
     from brokerless.rewriting.compact.plan import Cleanable
     from brokerless.rewriting.compact.record_selection import Verdicts
+    from brokerless.rewriting.compact.report import SkipReason
 
     _Walk: TypeAlias = _native.CompactionScan | _native.CompactionRewrite
 
@@ -65,7 +66,7 @@ class Plan:
         now: the time of the run, ms since the epoch.
         delete_retention_ms: the time in ms for which tombstones and markers stay once they are stamped.
         is_due: True if a broker's cleaner would clean the log.
-        skip_reason: why the log is skipped; empty if it is not.
+        skip_reason: why the log is skipped; None if it is not.
         bytes: the size of all segments.
         active: the base offset and size of the active segment, which does not change.
         is_rolled: True if the plan treats the active segment as rolled. In a dry run it is not.
@@ -83,7 +84,7 @@ class Plan:
     now: int
     delete_retention_ms: int
     is_due: bool
-    skip_reason: str
+    skip_reason: SkipReason | None
     bytes: int
     active: tuple[int, int]
     is_rolled: bool

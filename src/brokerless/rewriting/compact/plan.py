@@ -12,7 +12,7 @@ A pass over the dirty part also rewrites the clean part, where newer records rem
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from brokerless.errors import located
 from brokerless.io import storage
@@ -30,6 +30,27 @@ if TYPE_CHECKING:
 
 _MAX_RELATIVE_OFFSET = (1 << 31) - 1
 
+Limit = Literal["active_segment", "open_transaction", "high_watermark", "min_compaction_lag"]
+"""Why the cleanable part of a log ends where it does.
+
+- active_segment: the active segment begins there.
+- open_transaction: a transaction is open from there on.
+- high_watermark: records from the high watermark on may not be on other brokers yet.
+- min_compaction_lag: records are younger than min.compaction.lag.ms.
+"""
+
+_LIMITS: Final[dict[Limit, str]] = {
+    "active_segment": "the active segment begins there",
+    "open_transaction": "a transaction is open from there on",
+    "high_watermark": "records from the high watermark on may not be on other brokers yet",
+    "min_compaction_lag": f"records are younger than {option('min_compaction_lag_ms')}",
+}
+
+
+def limit_in_words(limit: Limit) -> str:
+    """Return why the cleanable part of a log ends, as text."""
+    return _LIMITS[limit]
+
 
 class Cleanable(NamedTuple):
     """The cleanable part of a log.
@@ -38,7 +59,7 @@ class Cleanable(NamedTuple):
         segments: the segments from the oldest up to the first uncleanable one.
         first_dirty_offset: the first offset of the dirty part.
         first_uncleanable_offset: the end of the dirty part: the base offset of the first segment that does not change.
-        limit: why it ends there, in a few words.
+        limit: why it ends there.
         clean_bytes: the size of the segments that begin in the clean part.
         cleanable_bytes: the size of the segments with dirty records. A segment with both parts counts in both.
         is_overdue: records have waited for max_compaction_lag_ms.
@@ -47,7 +68,7 @@ class Cleanable(NamedTuple):
     segments: tuple[Segment, ...]
     first_dirty_offset: int
     first_uncleanable_offset: int
-    limit: str
+    limit: Limit
     clean_bytes: int
     cleanable_bytes: int
     is_overdue: bool
@@ -80,22 +101,20 @@ def cleanable(
     if not ignore_checkpoint and checkpoint is not None and first_dirty <= checkpoint <= state.log_end_offset:
         first_dirty = checkpoint
     dirty = [segment for segment in inactive if segment.end_offset(active_base_offset) > first_dirty]
-    active = (active_base_offset, "the active segment begins there")
-    limits = [
-        (state.last_stable_offset, "a transaction is open from there on"),
-        (state.high_watermark, "records from the high watermark on may not be on other brokers yet"),
-        active,
+    limits: list[tuple[int, Limit]] = [
+        (state.last_stable_offset, "open_transaction"),
+        (state.high_watermark, "high_watermark"),
+        (active_base_offset, "active_segment"),
     ]
     if min_compaction_lag_ms > 0:
         young = (segment for segment in dirty if largest_timestamp(segment) > state.now - min_compaction_lag_ms)
-        too_young = f"records are younger than {option('min_compaction_lag_ms')}"
-        limits += [(segment.base_offset, too_young) for segment in young][:1]
+        limits += [(segment.base_offset, "min_compaction_lag") for segment in young][:1]
     offset, limit = min(limits, key=lambda found: found[0])
     offset = max(offset, first_dirty)
     behind = (segment for segment in inactive if segment.end_offset(active_base_offset) > offset)
     uncleanable = next((segment.base_offset for segment in behind), active_base_offset)
     if uncleanable == active_base_offset:
-        limit = active[1]
+        limit = "active_segment"
     segments = tuple(segment for segment in inactive if segment.base_offset < uncleanable)
     # The segments with dirty records: none if the whole log is clean.
     dirty_from = min(first_dirty, uncleanable)

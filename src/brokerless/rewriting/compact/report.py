@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 from brokerless.layout.topic_config import settings_line
+from brokerless.rewriting.compact.plan import limit_in_words
 from brokerless.wording import option
 
 if TYPE_CHECKING:
@@ -14,6 +15,15 @@ if TYPE_CHECKING:
     from brokerless import _native
     from brokerless.layout.topic_config import Setting
     from brokerless.log.segment import Segment
+    from brokerless.rewriting.compact.plan import Limit
+
+SkipReason = Literal["nothing_cleanable", "cleanup_policy", "not_dirty"]
+"""Why a log is not compacted.
+
+- nothing_cleanable: the cleanable part is empty; `limit` says why it ends there.
+- cleanup_policy: cleanup.policy does not include "compact", and `only_due` is set.
+- not_dirty: `dirty_ratio` is not above min.cleanable.dirty.ratio, and `only_due` is set.
+"""
 
 
 @dataclass(frozen=True)
@@ -133,12 +143,12 @@ class CompactionReport:
     """The effect of a compaction on one log, done or planned. Sizes are in bytes.
 
     Attributes:
-        skip_reason: why the log was skipped; empty if it was not.
+        skip_reason: why the log was skipped, see `SkipReason`; None if it was not.
         bytes_before: the size of all segments before, including the active one.
         bytes_after: the size of all segments after, including the active one.
         first_dirty_offset: the first offset of the part that was not compacted before.
         first_uncleanable_offset: the first offset of the part that does not change.
-        limit: why it begins there.
+        limit: why it begins there, see `Limit`.
         clean_bytes: the size of the segments that begin below the first dirty offset.
         cleanable_bytes: the size of the segments with dirty records.
         dirty_ratio: the share of `cleanable_bytes`.
@@ -152,12 +162,12 @@ class CompactionReport:
         settings: the settings that decided, each with its source.
     """
 
-    skip_reason: str
+    skip_reason: SkipReason | None
     bytes_before: int
     bytes_after: int
     first_dirty_offset: int
     first_uncleanable_offset: int
-    limit: str
+    limit: Limit
     clean_bytes: int
     cleanable_bytes: int
     dirty_ratio: float
@@ -181,17 +191,28 @@ class CompactionReport:
     def lines(self, *, dry_run: bool = False) -> list[str]:
         """Return the report in words, the most important line first; for a dry run, what would be done."""
         if self.skip_reason:
-            lines = [self.skip_reason]
+            lines = [self._skipped]
         else:
             before, after = self.total("bytes"), self.total("cleaned_bytes")
             records = f"{self.total('records')} records to {self.total('kept')}, {self.keys} keys"
-            until = f"up to offset {self.first_uncleanable_offset}: {self.limit}"
+            until = f"up to offset {self.first_uncleanable_offset}: {limit_in_words(self.limit)}"
             to = "would become" if dry_run else "to"
             lines = [f"{before} bytes {to} {after}, {records}, {until}", *map(_line, self.segments)]
         if self.active_bytes and not self.is_rolled:
             active = f"the active segment {self.active_base_offset} stays as it is"
             lines.append(f"{active}: {self.active_bytes} bytes, which {option('roll')} would add")
         return [*lines, settings_line(self.settings)]
+
+    @property
+    def _skipped(self) -> str:
+        if self.skip_reason == "nothing_cleanable":
+            limit = limit_in_words(self.limit)
+            return f"nothing to compact below offset {self.first_uncleanable_offset}: {limit}"
+        if self.skip_reason == "cleanup_policy":
+            policy = self.settings["cleanup_policy"].value or "none"
+            return f"not due: cleanup.policy is {policy}, as far as the log directory shows"
+        wanted = f"above {self.settings['min_cleanable_dirty_ratio'].value:g}"
+        return f"not due: {self.dirty_ratio:.2f} of its bytes are dirty, a broker compacts {wanted}"
 
 
 def _line(segment: SegmentReport) -> str:
