@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from brokerless.errors import BrokerlessError
 
 Differing = Literal["base_offset", "last_offset", "partition_leader_epoch", "crc", "records"]
-"""What differs between two copies: a field of the header of a batch, or the latest records of keys."""
+"""The difference between two copies: a field of the header of a batch, or the latest records of keys."""
 
 Status = Literal["equal", "behind", "ahead", "diverged", "damaged", "missing", "extra"]
 """The state of a partition, seen from the first directory.

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from brokerless.recovery.lost_batches import Cut
 
 Start = Literal["yes", "partly", "serves_nothing", "no"]
-"""Whether a broker will start on log directories.
+"""The start of a broker on log directories, as foreseen.
 
 - yes: it starts, and serves the logs.
 - partly: it starts, and does not serve some logs.

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from brokerless.rewriting.compact.report import SkipReason
 
 Reason = Literal["uncleanable", "skipped", "aborted", "superseded", "latest", "tombstone", "tombstone_expired"]
-"""What decides whether a record goes.
+"""The rule that decides whether a record goes.
 
 - uncleanable: it stays, at or above `first_uncleanable_offset`.
 - skipped: it stays, because the log would not be compacted: see `skip_reason`.
