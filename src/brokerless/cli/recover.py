@@ -10,6 +10,7 @@ import click
 from brokerless.cli import terminal
 from brokerless.cli.exit_codes import DAMAGE, exit_line
 from brokerless.cli.options import LocalPath, Progress, as_json, broker_settings, chosen_topics, dry_run_option
+from brokerless.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -94,7 +95,7 @@ def recover(
                 else:
                     _print_steps(name, steps, cuts, shows_all=shows_all)
                 changes += len(steps)
-            done = f"{changes} change{'s'[: changes != 1]} {'would be made' if dry_run else 'made'} in {path}"
+            done = f"{counted(changes, 'change')} {'would be made' if dry_run else 'made'} in {path}"
             if changes and dry_run and not shows_all:
                 done += "; --all prints them"
             if changes and dry_run and found.is_good and path in clean:
@@ -161,6 +162,6 @@ def _print_steps(name: str, steps: Sequence[Remark], cuts: Sequence[Cut], *, sho
         for step in steps:
             terminal.say(f"{name}: {step}")
     elif steps:
-        terminal.say(f"{name}: {len(steps)} change{'s'[: len(steps) != 1]}")
+        terminal.say(f"{name}: {counted(len(steps), 'change')}")
         for cut in cuts:
             terminal.say(f"{name}: sets aside {cut}")
