@@ -309,7 +309,7 @@ def test_settings_of_a_new_topic(run, tmp_path):
         "--config",
         "retention.ms=-1",
     )
-    assert (done.code, done.err) == (0, f"1 records written to t in {tmp_path}/e\n")
+    assert (done.code, done.err) == (0, f"1 record written to t in {tmp_path}/e\n")
     assert bootstrap(str(tmp_path / "e"), 1).topics["t"].configs == {
         "max.message.bytes": "3000000",
         "retention.ms": "-1",
