@@ -1,4 +1,4 @@
-"""The sessions of the guide for bad days, typed one after the other in a clone, print what is shown."""
+"""The sessions of guides that change files, typed one after the other in a clone, print what is shown."""
 
 import os
 import re
@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[3]
-PAGE = "docs/guides/when-things-fail.md"
+BAD_DAYS = "docs/guides/when-things-fail.md"
+PAGES = (BAD_DAYS, "docs/guides/cli.md")
 TITLES = [
     "My broker does not start",
     "A disk has errors",
@@ -22,11 +23,12 @@ TITLES = [
 
 
 @pytest.mark.slow
-def test_the_sessions_print_what_is_shown(tmp_path):
+@pytest.mark.parametrize("page", PAGES)
+def test_the_sessions_print_what_is_shown(tmp_path, page):
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     scripts = sysconfig.get_path("scripts")
     env = {**os.environ, "PATH": f"{scripts}:{os.environ['PATH']}", "TZ": "America/New_York", "COLUMNS": "120"}
-    text = (ROOT / PAGE).read_text()
+    text = (ROOT / page).read_text()
     shown = re.findall(r"^```console\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
     count = 0
     for block in shown:
@@ -40,4 +42,7 @@ def test_the_sessions_print_what_is_shown(tmp_path):
             count += command.startswith("brokerless")
         assert "".join(typed) == block
     assert count >= 15
-    assert re.findall("^## (.*)", text, flags=re.MULTILINE) == TITLES
+
+
+def test_each_problem_of_a_bad_day_has_its_place():
+    assert re.findall("^## (.*)", (ROOT / BAD_DAYS).read_text(), flags=re.MULTILINE) == TITLES
