@@ -37,7 +37,7 @@ def test_in_place(data, run):
     before, after = 1079, batches(data / "t-0")[0]["size"]
     assert result.out.splitlines() == [
         "t-0: 1 of 1 batches converted",
-        f"t-0: {before} bytes became {after} ({after / before:.0%})",
+        f"t-0: {before:,} bytes became {after:,} ({after / before:.0%})",
         "t-0: 1 of 1 segment replaced by 1",
         "t-0: settings: segment_bytes=1073741824, compression_zstd_level=3 (default)",
     ]
