@@ -86,7 +86,6 @@ def test_a_worker_that_is_killed_in_mid_file(tmp_path):
     done = run_patched(
         f"""
         from brokerless.spark import export
-from support import damage
         found = export(spark, {str(tmp_path / "d")!r}, {str(tmp_path / "e")!r}, options={{"minPartitions": "2"}})
         print(sum(partition.rows for partition in found.partitions), found.tasks)
         """,
@@ -107,7 +106,6 @@ def test_a_driver_that_is_killed_and_run_again(spark, tmp_path):
             producer.send([{"value": b"%d" % number, "partition": number % 3}])
     job = f"""
         from brokerless.spark import export
-from support import damage
         found = export(spark, {str(tmp_path / "d")!r}, {str(tmp_path / "e")!r}, options={{"minPartitions": "3"}})
         print(found.tasks, found.skipped)
     """
