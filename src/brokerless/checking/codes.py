@@ -637,8 +637,8 @@ CODES: dict[str, Code] = {
     "file-unpadded": Code(
         "error",
         "the offset in the name of a segment does not have 20 digits",
-        "It opens an empty segment of this offset beside the file. A consumer that reaches the empty segment misses the "
-        "records in the file.",
+        "It opens an empty segment of this offset beside the file. A consumer that reaches the empty segment misses "
+        "the records in the file.",
         "Reads skip it.",
         "if the segment belongs to this log, write the offset with 20 digits. Otherwise, move the file out",
         is_unserved=True,
