@@ -12,22 +12,24 @@ Severity = Literal["error", "warning", "note"]
 
 - error: records are lost, read wrongly or not served, or a broker does not start.
 - warning: a broker or a reader works, but slower, or on files that contradict each other.
-- note: the state after a crash, a deletion or a move, which a broker puts in order when it starts.
+- note: the state after a crash, a deletion or a move, which a broker cleans up when it starts.
 """
 
 Subject = Literal["batch", "records", "index", "state", "other"]
-"""The part of a log directory that a fault is of.
+"""The part of a log directory that is faulty.
 
-- batch: bytes that are no sound batch.
+- batch: bytes that are not a sound batch.
 - records: records that are not in the directory.
-- index: an index, which can be made again from the batches.
-- state: leader epochs or a snapshot of producers, which can be made again from the batches.
+- index: an index, which can be rebuilt from the batches.
+- state: leader epochs or a producer snapshot, which can be rebuilt from the batches.
 """
 
 Level = Literal["quick", "default", "deep"]
 """The depth of a check.
 
-It reads names, small files and batch headers; all batches, with checksums; all records, too.
+- quick: reads names, small files and batch headers.
+- default: also reads all batches, and verifies their checksums.
+- deep: also reads all records.
 """
 LEVELS: tuple[Level, ...] = ("quick", "default", "deep")
 
@@ -42,10 +44,10 @@ class Code(NamedTuple):
         reader: its effect on a consumer, and on a read by brokerless.
         cure: the remedy.
         subject: the kind of thing that has the fault.
-        loses_records: whether readers lose the offsets of such a finding.
+        loses_records: whether readers lose the records at the offsets of such a finding.
         is_cured: whether `brokerless repair` cures it.
         stops_broker: whether a broker does not start on the directory, or on the log.
-        is_unserved: whether a broker that starts does not serve the log, or any log.
+        is_unserved: whether a broker that starts does not serve this log, or serves no log at all.
         level: the quickest level of a check that finds it.
     """
 
@@ -64,18 +66,18 @@ class Code(NamedTuple):
 
 _REPLICA = "Copy the partition's directory from another replica, while its broker is stopped"
 _RECOVERS = (
-    "`brokerless repair` keeps every sound batch on both sides, and takes the rest from another replica (--from); "
-    "`brokerless recover` truncates there as a broker does"
+    "`brokerless repair` keeps every sound batch before and after the damage, and takes lost batches from another "
+    "replica (--from); `brokerless recover` truncates the log at the damage, as a broker does"
 )
-_SKIP = '`brokerless read --on-corrupt skip`, or `on_corrupt="skip"`, reads everything around it'
+_SKIP = '`brokerless read --on-corrupt skip`, or `on_corrupt="skip"`, reads everything around the damage'
 _CUT_HERE = (
-    "After an unclean shutdown it truncates the log here, and everything after it is gone. After a clean one it "
-    "starts, and a fetch of this batch fails."
+    "After an unclean shutdown, it truncates the log here, and everything from here on is gone. After a clean "
+    "shutdown, it starts, and a fetch of this batch fails."
 )
 _ENDS_HERE = "A consumer stops at this offset with an error. A read returns the rows before it, and raises an error."
-_WRITTEN_SO = "the producer or a tool wrote it so: find the producer by its id"
-_REBUILD = "`brokerless repair` makes the file again; so does a broker that starts, if the file is removed"
-_SLOW = "Reads of brokerless check each entry against the log, and take longer."
+_WRITTEN_SO = "a producer or a tool wrote the batch in this form: find the producer by its id"
+_REBUILD = "`brokerless repair` rebuilds the file; a broker rebuilds it when it starts, if you remove the file first"
+_SLOW = "Reads check each entry against the log, so they take longer."
 
 CODES: dict[str, Code] = {
     "batch-crc": Code(
@@ -111,7 +113,7 @@ CODES: dict[str, Code] = {
     ),
     "batch-cut": Code(
         "error",
-        "the end of an older segment cuts a batch off",
+        "an older segment ends in the middle of a batch",
         "It starts. A fetch that reaches this place fails.",
         _ENDS_HERE,
         f"{_REPLICA}. {_SKIP}. {_RECOVERS}",
@@ -122,9 +124,9 @@ CODES: dict[str, Code] = {
     "batch-payload": Code(
         "error",
         "the records of a batch cannot be decompressed, although its checksum is right",
-        "It serves the batch: it decompresses none. Compaction of the log fails.",
+        "It serves the batch, because it does not decompress batches. Compaction of the log fails.",
         _ENDS_HERE,
-        f"{_WRITTEN_SO}. {_SKIP}. {_REPLICA}, if it has another batch",
+        f"{_WRITTEN_SO}. {_SKIP}. {_REPLICA}, if its batch is different",
         subject="batch",
         loses_records=True,
         is_cured=True,
@@ -135,7 +137,7 @@ CODES: dict[str, Code] = {
         "the records of a batch break the format, although its checksum is right",
         "It serves the batch. Compaction of the log fails.",
         _ENDS_HERE,
-        f"{_WRITTEN_SO}. {_SKIP}. {_REPLICA}, if it has another batch",
+        f"{_WRITTEN_SO}. {_SKIP}. {_REPLICA}, if its batch is different",
         subject="batch",
         loses_records=True,
         is_cured=True,
@@ -143,10 +145,10 @@ CODES: dict[str, Code] = {
     ),
     "batch-order": Code(
         "error",
-        "the offsets of a batch go back, or lie outside its segment",
+        "the offsets of a batch go backwards, or lie outside its segment",
         "After an unclean shutdown it truncates the log here. After a clean one it serves the batch as it is.",
-        "A consumer gets offsets in a wrong order, or none. A read raises an error, and can skip as few batches as "
-        "possible.",
+        "A consumer gets records in the wrong order, or none. A read raises an error, or skips as few batches as "
+        "possible (`--on-corrupt skip`).",
         f"{_REPLICA}. {_RECOVERS}",
         subject="batch",
         loses_records=True,
@@ -155,22 +157,22 @@ CODES: dict[str, Code] = {
     "batch-unsupported": Code(
         "warning",
         "a batch has a form that brokerless does not read",
-        "Kafka reads it, if it is of a release that knows the form.",
-        "A consumer reads it. A read by brokerless raises an error there.",
-        "use a newer brokerless, or read it with Kafka",
+        "It reads the batch, if its release knows this form.",
+        "A consumer gets the batch. A read by brokerless raises an error there.",
+        "use a newer brokerless, or read the batch with Kafka",
         loses_records=True,
     ),
     "batch-timestamp": Code(
         "warning",
         "the largest timestamp in a batch's header is not that of its records",
-        "It deletes and finds the batch by the header's timestamp: too early, or too late.",
+        "Retention and searches by time use the header's timestamp, so it deletes the batch too early or too late.",
         "A search by time may miss the batch.",
         "`brokerless convert --output` writes the records into new batches",
         level="deep",
     ),
     "record-order": Code(
         "warning",
-        "the offsets of records in a batch do not rise",
+        "the offsets of the records in a batch do not increase",
         "It serves the batch as it is.",
         "A consumer and a read return the records in this order.",
         _WRITTEN_SO,
@@ -178,10 +180,10 @@ CODES: dict[str, Code] = {
     ),
     "tail-torn": Code(
         "note",
-        "the log ends with bytes that are no whole batch: what a crash leaves",
-        "It truncates them when it starts, after an unclean shutdown.",
-        "A consumer does not get them. A read returns everything before them, and raises an error.",
-        "`brokerless recover` truncates them as a broker does",
+        "the log ends with bytes that are not a whole batch, as after a crash",
+        "It truncates these bytes when it starts after an unclean shutdown.",
+        "A consumer does not get these bytes. A read returns everything before them, and raises an error.",
+        "`brokerless recover` truncates these bytes, as a broker does",
         subject="batch",
         loses_records=True,
         is_cured=True,
@@ -189,16 +191,16 @@ CODES: dict[str, Code] = {
     "tail-zeros": Code(
         "error",
         "zeros follow the last batch, although the log was closed",
-        'It does not start: "Found record size 0". With fewer than 17 bytes it starts, and writes after them.',
-        "A consumer does not get that far. A read returns everything before them.",
-        "`brokerless repair` and `brokerless recover` cut them off",
+        'It does not start: "Found record size 0". With fewer than 17 zeros, it starts, and appends after them.',
+        "A consumer does not get that far. A read returns everything before the zeros.",
+        "`brokerless repair` and `brokerless recover` cut the zeros off",
         is_cured=True,
         stops_broker=True,
         level="quick",
     ),
     "segment-missing": Code(
         "error",
-        "a segment's `.log` is missing, but its indexes are there",
+        "a segment's `.log` is missing, but its indexes exist",
         "It starts, deletes the indexes, and serves the log without these records.",
         "A consumer skips these offsets without an error. A read raises an error there.",
         f"put the file back before a broker starts. {_REPLICA}",
@@ -219,8 +221,8 @@ CODES: dict[str, Code] = {
     "offset-overflow": Code(
         "warning",
         "a segment spans more offsets than its indexes can hold",
-        "It serves the log, and looks for the offsets above in wrong places. After an unclean shutdown it splits the "
-        "segment (KAFKA-6264).",
+        "It serves the log, but looks for the offsets beyond that number at wrong positions. After an unclean "
+        "shutdown, it splits the segment (KAFKA-6264).",
         "None.",
         "`brokerless repair` and `brokerless recover` split the segment, as a broker does",
         is_cured=True,
@@ -228,19 +230,19 @@ CODES: dict[str, Code] = {
     "offset-overlap": Code(
         "warning",
         "a sound batch begins below the end of the batch before it, and ends above it",
-        "It serves the batch as it is. A replica that has to fetch it stops: the batch does not begin where the "
-        "replica ends (KAFKA-3919).",
-        "Java's consumer, and a read, get its records above the end of the batch before. Other clients may get those "
-        "below a second time. The verbs that rewrite a log refuse it.",
-        "`brokerless repair` and `brokerless rescue` make the batch anew, with the records that Java's consumer gets",
+        "It serves the batch as it is. A follower that fetches the batch stops, because the batch does not begin at "
+        "the follower's log end (KAFKA-3919).",
+        "Java's consumer and a read return only its records above the end of the batch before it. Other clients may "
+        "get the records below that end a second time. The verbs that rewrite a log refuse this log.",
+        "`brokerless repair` and `brokerless rescue` rebuild the batch from the records that Java's consumer gets",
         is_cured=True,
     ),
     "records-missing": Code(
         "error",
         "the log ends before the offset at which it was closed",
-        "It starts, serves the log without these records, and gives their offsets to new ones.",
+        "It starts, serves the log without these records, and gives their offsets to new records.",
         "A consumer does not get these records. A read raises an error at the end.",
-        f"put back what was removed or cut, before a broker starts. {_REPLICA}",
+        f"put the removed or truncated files back before a broker starts. {_REPLICA}",
         subject="records",
         loses_records=True,
         is_cured=True,
@@ -250,7 +252,7 @@ CODES: dict[str, Code] = {
         "offsets are missing between two batches of a log that is not compacted",
         "It serves the log as it is.",
         "A consumer and a read skip these offsets without an error.",
-        f"compare it with another replica, or with the producer's own count. {_REPLICA}, if it has them",
+        f"compare the log with another replica, or with the producer's own count. {_REPLICA}, if it has the records",
         subject="records",
         is_cured=True,
     ),
@@ -259,13 +261,13 @@ CODES: dict[str, Code] = {
         "the leader epoch of a batch is below that of a batch before it",
         "A follower that asks for the end of an epoch may truncate at a wrong offset.",
         "A consumer and a read return the batch.",
-        "a tool or a bad copy put batches of two histories together: compare it with another replica",
+        "a tool or a bad copy mixed batches of two histories: compare the log with another replica",
         is_cured=True,
     ),
     "epochs-damaged": Code(
         "error",
-        "the file of leader epochs cannot be read",
-        "It does not start, or takes the log directory offline. Without the file it continues with the epochs of the "
+        "the leader-epoch-checkpoint cannot be read",
+        "It does not start, or takes the log directory offline. Without the file, it continues with the epochs of the "
         "batches.",
         "None.",
         _REBUILD,
@@ -276,8 +278,8 @@ CODES: dict[str, Code] = {
     ),
     "epochs-differ": Code(
         "warning",
-        "the file of leader epochs contradicts the batches",
-        "As a leader it gives followers wrong ends of epochs: they may truncate too much or too little.",
+        "the leader-epoch-checkpoint contradicts the batches",
+        "As leader, it gives followers wrong end offsets of epochs, so they may truncate too much or too little.",
         "None.",
         _REBUILD,
         subject="state",
@@ -286,8 +288,9 @@ CODES: dict[str, Code] = {
     "offset-index": Code(
         "error",
         "an offset index contradicts its log",
-        "It finds wrong places: a fetch may fail or miss records. If the last entry of the newest index leads beyond "
-        "the log, it starts with the end of the segment before, and gives the offsets after it to new records.",
+        "It looks at wrong positions, so a fetch may fail or miss records. If the last entry of the newest index "
+        "points beyond the log, it starts with the end of the previous segment as the log end, and gives the offsets "
+        "after that end to new records.",
         _SLOW,
         _REBUILD,
         subject="index",
@@ -299,7 +302,7 @@ CODES: dict[str, Code] = {
         "It rebuilds a missing file when it starts, and keeps an empty one.",
         "Reads take longer.",
         "none is needed: a broker rebuilds a missing file when it starts, and so does `brokerless recover`; "
-        "`brokerless repair` makes either again",
+        "`brokerless repair` also rebuilds an empty file",
         subject="index",
         is_cured=True,
     ),
@@ -324,8 +327,8 @@ CODES: dict[str, Code] = {
     "transaction-index": Code(
         "error",
         "a transaction index contradicts the markers in its log",
-        "A fetch with read_committed gives the consumer wrong aborted transactions.",
-        "A consumer with read_committed gets aborted records, or misses committed ones. Reads of brokerless use the "
+        "A fetch with read_committed gives the consumer a wrong list of aborted transactions.",
+        "A consumer with read_committed gets aborted records, or misses committed ones. Reads by brokerless use the "
         "markers.",
         _REBUILD,
         subject="index",
@@ -334,19 +337,19 @@ CODES: dict[str, Code] = {
     "index-unflushed": Code(
         "note",
         "an index contradicts its log after a crash, where it may not have been flushed",
-        "It makes the index anew when it starts, as of all segments from the recovery point on "
+        "It rebuilds the index when it starts, like those of all segments from the recovery point on "
         "(`LogLoader.recoverLog`).",
-        "Reads of brokerless check each entry against the log, and use the markers.",
-        "none is needed: a broker makes the file anew when it starts, and so does `brokerless recover`",
+        "Reads by brokerless check each entry against the log, and use the markers.",
+        "none is needed: a broker rebuilds the file when it starts, and so does `brokerless recover`",
         subject="index",
         is_cured=True,
     ),
     "transaction-version": Code(
         "error",
-        "a transaction index has an entry of another version",
+        "a transaction index has an entry of an unknown version",
         "It does not start (`TransactionIndex.sanityCheck`). Releases up to 4.1 read only the first byte of the "
-        "version, and start if it is 0.",
-        "None. Reads of brokerless use the markers.",
+        "version, and start if this byte is 0.",
+        "None. Reads by brokerless use the markers.",
         _REBUILD,
         subject="index",
         is_cured=True,
@@ -355,7 +358,7 @@ CODES: dict[str, Code] = {
     "snapshot-damaged": Code(
         "warning",
         "a producer snapshot cannot be read",
-        "It skips the file, and reads the log from the snapshot before it.",
+        "It skips the file, and reads the log from the previous snapshot on.",
         "None.",
         "remove the file",
         subject="state",
@@ -364,72 +367,76 @@ CODES: dict[str, Code] = {
     "snapshot-differs": Code(
         "warning",
         "a producer snapshot contradicts the batches before it",
-        "It accepts or refuses batches of these producers wrongly: duplicates, or out-of-order errors.",
+        "It wrongly accepts duplicates of these producers, or wrongly refuses batches as out of order.",
         "None.",
-        "remove the file: a broker reads the log from the snapshot before it",
+        "remove the file: a broker then reads the log from the previous snapshot on",
         subject="state",
         is_cured=True,
     ),
     "snapshot-incomplete": Code(
         "error",
         "a producer snapshot lacks an open transaction, or a log that was shut down cleanly has no snapshot",
-        "It does not know of the producers: consumers with read_committed get the records of open transactions, and "
-        "duplicates are accepted.",
-        "Reads of brokerless with read_committed may give records of open transactions, too.",
-        "`brokerless repair` makes the snapshot again",
+        "It does not know the producers: consumers with read_committed get the records of open transactions, and it "
+        "accepts duplicates.",
+        "A read with read_committed may return records of open transactions, too.",
+        "`brokerless repair` rebuilds the snapshot",
         subject="state",
         is_cured=True,
     ),
     "sequence-gap": Code(
         "warning",
-        "the sequence numbers of a producer skip some, in a log that is not compacted",
+        "the sequence numbers of a producer have a gap, in a log that is not compacted",
         "It serves the log as it is.",
-        "Records of the producer may be missing without an error.",
-        f"compare it with another replica. {_REPLICA}, if it has them",
+        "Records of this producer may be missing, and reads raise no error.",
+        f"compare the log with another replica. {_REPLICA}, if it has the records",
     ),
     "transaction-overdue": Code(
         "warning",
-        "a transaction is open for longer than its producer's timeout, or than 15 minutes if that is not known",
-        "Its coordinator ends it if it knows it. If not, it hangs: the last stable offset stays, and compaction stops.",
+        "a transaction has been open for longer than its producer's timeout, or for over 15 minutes if that is unknown",
+        "Its coordinator ends the transaction, if the coordinator knows it. If not, the transaction hangs: the last "
+        "stable offset stays, and compaction stops.",
         "A consumer with read_committed waits at its first offset.",
-        "`brokerless transactions --hanging` with the directories of all brokers shows whether it hangs. Where the "
-        "transaction.max.timeout.ms of a broker is above its default of 15 minutes, it may not. If it does, "
-        "start the cluster, and run `kafka-transactions.sh abort` with the topic, the partition and the start offset",
+        "`brokerless transactions --hanging` with the directories of all brokers shows whether the transaction hangs. "
+        "If a broker's transaction.max.timeout.ms is above its default of 15 minutes, the transaction may still be in "
+        "progress. If it hangs, start the cluster, and run `kafka-transactions.sh abort` with the topic, the "
+        "partition and the start offset",
     ),
     "timestamp-unlikely": Code(
         "warning",
-        "the largest timestamp of a segment is in the future, or of 1970",
-        "It judges the segment's age by it. With a time in the future, retention by time never deletes the segment, "
-        "nor those after it; with one of 1970, such as 0 or a time in seconds, it deletes the segment at once.",
-        "Searches by time find other records.",
-        "find the producer that sets such times. `brokerless retain --before-offset` deletes the segment; "
-        "message.timestamp.after.max.ms and message.timestamp.before.max.ms refuse such records (Kafka 3.6)",
+        "the largest timestamp of a segment is in the future, or in 1970",
+        "It computes the segment's age from this timestamp. If it is in the future, retention by time deletes neither "
+        "the segment nor those after it. If it is in 1970, such as 0 or a time in seconds, retention by time deletes "
+        "the segment at once.",
+        "Searches by time find the wrong records.",
+        "find the producer that sets such timestamps. `brokerless retain --before-offset` deletes the segment. Since "
+        "Kafka 3.6, message.timestamp.after.max.ms and message.timestamp.before.max.ms make a broker refuse such "
+        "records",
     ),
     "transaction-hanging": Code(
         "error",
         "a transaction is open in a partition, and its coordinator will never end it",
-        "It never raises the last stable offset past it, and compaction stops there.",
+        "It never moves the last stable offset past the transaction, and compaction stops there.",
         "A consumer with read_committed waits at its first offset.",
         "start the cluster, and run `kafka-transactions.sh abort` with the topic, the partition and the start offset",
         level="quick",
     ),
     "state-record": Code(
         "error",
-        "a record of a coordinator cannot be decoded",
-        "It starts. Its coordinator loads nothing of this partition: the groups, or transactional ids, in it are not "
-        "available. Before 3.4.1 that is so for a record of an unknown type, too.",
+        "a record of a coordinator's topic cannot be decoded",
+        "It starts, but its coordinator cannot load this partition: the groups or transactional ids in it are "
+        "unavailable. Before 3.4.1, a record of an unknown type has the same effect.",
         "`brokerless groups` and `brokerless transactions` leave the record out.",
-        "`brokerless erase --in-place --bytes hex --key` with the key of the record, on each replica. A record without "
-        f"a key has no such cure. {_REPLICA}, if it does not have the record",
+        "run `brokerless erase --in-place --bytes hex --key` with the key of the record, on each replica. A record "
+        f"without a key cannot be erased. {_REPLICA}, if it lacks the record",
         is_unserved=True,
         level="deep",
     ),
     "checkpoint-damaged": Code(
         "error",
         "a checkpoint file cannot be read",
-        "It does not start, or takes the log directory offline. Without the file it recovers all logs, or forgets "
-        "high watermarks and log starts.",
-        "Records before the log start may be there again.",
+        "It does not start, or takes the log directory offline. Without the file, it recovers all logs, or forgets "
+        "high watermarks and log start offsets.",
+        "Records below the log start may become visible again.",
         "`brokerless repair`, or remove the file: a broker writes it again",
         is_cured=True,
         stops_broker=True,
@@ -437,17 +444,17 @@ CODES: dict[str, Code] = {
     ),
     "checkpoint-reset": Code(
         "warning",
-        "a checkpoint of recovery points, log starts or cleaned offsets has a number that is none",
-        "It starts as if the file was empty: it recovers all logs, or forgets log starts. Without the cleaned offsets, "
-        "its cleaner stops.",
-        "Records before the log start may be there again.",
+        "a checkpoint of recovery points, log start offsets or cleaned offsets has an invalid number",
+        "It starts as if the file were empty: it recovers all logs, or forgets log start offsets. If the file is "
+        "cleaner-offset-checkpoint, its cleaner stops.",
+        "Records below the log start may become visible again.",
         "`brokerless repair`, or remove the file: a broker writes it again",
         is_cured=True,
         level="quick",
     ),
     "watermarks-damaged": Code(
         "error",
-        "the checkpoint of high watermarks has a number that is none",
+        "the checkpoint of high watermarks has an invalid number",
         "It starts, and serves none of the directory's partitions.",
         "None.",
         "`brokerless repair`, or remove the file: a broker writes it again",
@@ -487,8 +494,8 @@ CODES: dict[str, Code] = {
     "topic-id-missing": Code(
         "error",
         "a partition has no partition.metadata, in a cluster without ZooKeeper",
-        "It takes the partition for one that was never written to: it renames the directory `-stray`, and reads it "
-        "no more.",
+        "It treats the partition as one that was never written to: it renames the directory `-stray`, and no longer "
+        "reads it.",
         "None.",
         "`brokerless repair` writes the file with the topic's id from the metadata, or from another partition",
         is_cured=True,
@@ -497,26 +504,27 @@ CODES: dict[str, Code] = {
     ),
     "topic-id-differs": Code(
         "error",
-        "the topic id of a partition is not that of its topic",
-        "It renames the directory `-stray`, and reads it no more: the topic was deleted and created again.",
+        "the topic id of a partition differs from that of its topic",
+        "It renames the directory `-stray` and no longer reads it, because the topic was deleted and created again.",
         "A read returns the old topic's records.",
-        "copy the directory first, if its records are wanted. Then let the broker remove it",
+        "if you need its records, copy the directory first. Then let the broker remove it",
         is_unserved=True,
         level="quick",
     ),
     "partition-stray": Code(
         "error",
         "the cluster's metadata do not have the topic of a partition",
-        "It renames the directory `-stray`, and reads it no more.",
+        "It renames the directory `-stray`, and no longer reads it.",
         "A read returns its records.",
-        "copy the directory first, if its records are wanted. Put back the metadata log, if it is an old one",
+        "if you need its records, copy the directory first. If the metadata log is an old copy, put the newest one "
+        "back",
         is_unserved=True,
         level="quick",
     ),
     "directory-id-differs": Code(
         "error",
-        "the id of a log directory is not the one by which the metadata name it",
-        "It starts, and its partitions have no leader: for the controller, the directory that they are in is lost.",
+        "the id of a log directory differs from the one in the metadata",
+        "It starts, but its partitions have no leader: the controller considers their directory lost.",
         "None.",
         "write the right directory.id into meta.properties before a broker starts",
         is_unserved=True,
@@ -525,8 +533,8 @@ CODES: dict[str, Code] = {
     "partition-lost": Code(
         "error",
         "the only replica of a partition, or the last one in sync, is in none of its broker's directories",
-        "It makes an empty log, and leads with it: other replicas delete their records.",
-        "A read does not know of the partition.",
+        "It creates an empty log and becomes the leader, so the other replicas delete their records.",
+        "A read does not find the partition.",
         "put back the directory before a broker starts",
         is_unserved=True,
         level="quick",
@@ -534,41 +542,41 @@ CODES: dict[str, Code] = {
     "metadata-missing": Code(
         "warning",
         "no path has the metadata of the cluster",
-        "It starts. Unless another of its log.dirs has them, or another controller, it renames all partitions "
+        "It starts. Unless another of its log.dirs or another controller has the metadata, it renames all partitions "
         "`-stray`, and serves none.",
         "None.",
-        "name the broker's other log directories too. Else put back the metadata log before a broker starts",
+        "name the broker's other log directories too. If none has the metadata log, put it back before a broker starts",
         is_unserved=True,
         level="quick",
     ),
     "directory-absent": Code(
         "note",
         "a broker registered more log directories than are given",
-        "Without them, the other directories and their partitions are served.",
-        "A read does not know of their partitions.",
+        "If it starts without them, it serves only the partitions in the given directories.",
+        "A read does not find their partitions.",
         "name the broker's other log directories too; their partitions are not checked",
         level="quick",
     ),
     "partition-missing": Code(
         "warning",
         "the cluster's metadata place a partition on this broker, and no directory has it",
-        "It makes an empty log. It fetches the records from the leader, unless it becomes the leader itself.",
-        "A read does not know of the partition.",
-        "name the broker's other log directories too. Else put back the directory before a broker starts",
+        "It creates an empty log, and fetches the records from the leader, unless it becomes the leader itself.",
+        "A read does not find the partition.",
+        "name the broker's other log directories too. If none has the partition, put it back before a broker starts",
         level="quick",
     ),
     "stray": Code(
         "warning",
-        "a broker gave up a partition's directory: its metadata did not have the topic",
-        "It loads the log, keeps the directory, and serves nothing of it. Before 3.7 it stops there.",
+        "a broker renamed a partition's directory `-stray`, because its metadata did not have the topic",
+        "It loads the log and keeps the directory, but does not serve the log. Before 3.7, it stops there.",
         "A read skips it, unless its path is given.",
-        "if the topic was deleted, remove the directory. If the metadata were lost, `brokerless rescue` makes the "
-        "partition again",
+        "if the topic was deleted, remove the directory. If the metadata were lost, `brokerless rescue` restores the "
+        "partition",
         level="quick",
     ),
     "leftover": Code(
         "note",
-        "files or directories are left of a deletion, a compaction or a move",
+        "a deletion, a compaction or a move left files or directories behind",
         "It finishes or removes them when it starts.",
         "Reads skip them.",
         "none is needed",
@@ -577,28 +585,30 @@ CODES: dict[str, Code] = {
     ),
     "name-unknown": Code(
         "error",
-        "a directory has a name that is no partition's",
+        "a directory's name is not that of a partition",
         "It does not start.",
         "Reads skip it.",
-        "move the directory out",
+        "move the directory out of the log directory",
         stops_broker=True,
         level="quick",
     ),
     "name-taken": Code(
         "error",
         "a file has the name of a partition's directory, and the metadata place the partition there",
-        "It cannot make the directory, and takes the log directory offline; without another one it does not start.",
+        "It cannot create the directory, and takes the log directory offline. Without another log directory, it does "
+        "not start.",
         "Reads skip it.",
-        "move the file out. Then see `partition-lost`",
+        "move the file out of the log directory. Then see `partition-lost`",
         stops_broker=True,
         level="quick",
     ),
     "file-obstructed": Code(
         "error",
-        "a directory, or a link that leads in a loop, is in the place of a file",
-        "It cannot open the file, and takes the log directory offline; without another one it does not start.",
-        "A read takes the file for missing.",
-        "move it out, and put the file back. `brokerless repair` makes indexes again",
+        "a directory, or a symbolic link that forms a loop, has the name of a file",
+        "It cannot open the file, and takes the log directory offline. Without another log directory, it does not "
+        "start.",
+        "A read treats the file as missing.",
+        "move the directory or link away, and put the file back. `brokerless repair` rebuilds indexes",
         is_cured=True,
         stops_broker=True,
         level="quick",
@@ -606,54 +616,57 @@ CODES: dict[str, Code] = {
     "partition-twice": Code(
         "error",
         "a broker has a partition in two directories",
-        "It does not start: which of them is the partition, it does not know.",
+        "It does not start, because it cannot tell which directory is the partition.",
         "Reads refuse the partition.",
-        "move out the directory that has less, or is older: `brokerless ls` shows how far each of them goes",
+        "move away the directory that has fewer records, or is older: `brokerless ls` shows the offsets of each "
+        "directory",
         stops_broker=True,
         level="quick",
     ),
     "file-unknown": Code(
         "error",
-        "the name of a file ends as those of Kafka's files do, and does not begin with an offset",
-        "It does not start: it takes the beginning of the name for an offset. Before 3.0 it passes over a `.swap`.",
+        "a file has the extension of one of Kafka's files, but its name does not begin with an offset",
+        "It does not start, because it parses the start of the file name as an offset. Before 3.0, it ignores a "
+        "`.swap` file of such a name.",
         "Reads skip it.",
-        "move the file out, or let `brokerless repair` do that",
+        "move the file out of the log directory, or let `brokerless repair` do that",
         is_cured=True,
         stops_broker=True,
         level="quick",
     ),
     "file-unpadded": Code(
         "error",
-        "the offset in the name of a segment has not 20 digits",
-        "It opens an empty segment of this offset beside it. A consumer that reaches the empty one misses the records "
-        "behind it.",
+        "the offset in the name of a segment does not have 20 digits",
+        "It opens an empty segment of this offset beside the file. A consumer that reaches the empty segment misses "
+        "the records in the file.",
         "Reads skip it.",
-        "write the offset with 20 digits, if the segment is of this log; else move the file out",
+        "if the segment belongs to this log, write the offset with 20 digits. Otherwise, move the file out",
         is_unserved=True,
         level="quick",
     ),
     "file-foreign": Code(
         "note",
-        "a file or a directory is none of Kafka's",
+        "a file or a directory is not one of Kafka's",
         "It ignores the file.",
         "Reads skip it.",
-        "none is needed; look where it comes from",
+        "none is needed; find out where it comes from",
         level="quick",
     ),
     "shutdowns-differ": Code(
         "warning",
-        "the log directories of a broker are of different shutdowns",
+        "the log directories of a broker come from different shutdowns",
         "It starts, and reports to its controller that it was shut down uncleanly.",
         "Partitions in the older directory may lack records.",
-        "put back the directories of one moment, if one of them is a snapshot; a replica fetches what it lacks",
+        "if one of the directories is a snapshot, put back directories of the same time; a follower fetches the "
+        "records that it lacks",
         level="quick",
     ),
     "ids-missing": Code(
         "error",
         "meta.properties is missing",
-        "A broker with KRaft does not start. One with ZooKeeper writes the file again.",
+        "A broker with KRaft does not start. A broker with ZooKeeper writes the file again.",
         "None.",
-        "put the file back, or `kafka-storage.sh format --ignore-formatted` with the same cluster id and node id",
+        "put the file back, or run `kafka-storage.sh format --ignore-formatted` with the same cluster id and node id",
         stops_broker=True,
         level="quick",
     ),
@@ -662,17 +675,17 @@ CODES: dict[str, Code] = {
         "meta.properties cannot be read",
         "It does not start, or takes the log directory offline.",
         "None.",
-        "write the file again with version, cluster.id, node.id and directory.id: other disks of the broker have the "
-        "same but for the last, of which `brokerless cluster brokers --json` lists all",
+        "write the file again with version, cluster.id, node.id and directory.id. The broker's other disks have the "
+        "same values, except directory.id: `brokerless cluster brokers --json` lists all directory ids",
         stops_broker=True,
         level="quick",
     ),
     "ids-conflict": Code(
         "error",
-        "directories of one broker have ids that do not go together",
+        "directories of one broker have conflicting ids",
         "It does not start.",
         "Reads refuse directories of different clusters.",
-        "name the directories of one broker; remove a copy of a directory",
+        "name only the directories of one broker, and no copies of them",
         stops_broker=True,
         level="quick",
     ),
@@ -681,27 +694,28 @@ CODES: dict[str, Code] = {
         "a small file of the metadata log cannot be read",
         "It does not start.",
         "None.",
-        "put back a copy. The only controller of a cluster starts without quorum-state",
+        "put back a copy of the file. The only controller of a cluster starts without quorum-state, too",
         stops_broker=True,
         level="quick",
     ),
     "metadata-damaged": Code(
         "error",
-        "a snapshot of the cluster's metadata cannot be read, or a record in them contradicts those before it",
+        "a snapshot of the cluster's metadata cannot be read, or a metadata record contradicts earlier ones",
         "It does not start.",
         "`brokerless cluster` shows the metadata as of an earlier offset.",
-        "copy the metadata log from another controller. Without one, `brokerless rescue` makes a new cluster",
+        "copy the metadata log from another controller. Without another controller, `brokerless rescue` makes a new "
+        "cluster",
         stops_broker=True,
         level="quick",
     ),
     "metadata-cut": Code(
         "error",
         "a snapshot of the cluster's metadata is cut",
-        "It starts with what is left of it: topics, settings and access rights after the cut are gone, and the "
-        "partitions of these topics are renamed `-stray`.",
+        "It starts with the part before the cut: the topics, settings and ACLs after it are gone, and it renames the "
+        "partitions of these topics `-stray`.",
         "`brokerless cluster` shows the metadata as of an earlier offset.",
-        "copy the metadata log from another controller. Without one, remove the snapshot, if there is an older one and "
-        "the log from there on",
+        "copy the metadata log from another controller. Without another controller, remove the snapshot, if an older "
+        "snapshot and the log from there on exist",
         level="quick",
     ),
 }
