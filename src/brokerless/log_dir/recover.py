@@ -499,7 +499,7 @@ def _checked(
     metadata: Path | None,
     beside: Collection[str] = (),
 ) -> RootWriter:
-    """Return a log directory's own files as a writer finds them, or raise the error that would stop it. Take no lock."""
+    """Return a log directory's own files as a writer finds them, or raise the error that stops it. Take no lock."""
     names = storage.list_directory(path)
     if file_names.is_partition_directory(names):
         raise ValueError(f"not a log directory: {path!r} is one partition's; recover the directory around it")

@@ -210,7 +210,7 @@ class RootWriter:
         return found
 
     def make_partition(self, topic: str, partition: int, topic_id: str | None) -> None:
-        """Create a partition's directory and partition.metadata if missing; durable after a sync of the log directory."""
+        """Create a partition's directory and partition.metadata if missing; durable once its parent is synced."""
         # An existing directory may be named `t-00`.
         name = self.partitions.get((topic, partition), f"{topic}-{partition}")
         if not storage.exists(self._file(name)):
