@@ -350,7 +350,7 @@ class RescuePlan:
         return self.cluster.records(topics, self.directory_ids, highest_producer_id)
 
     def metadata_files(self, directory: str) -> list[str]:
-        """Return the paths of the files with a node's first metadata: the records, then the voters if in another file."""
+        """Return the paths of a node's first metadata files: the records, then the voters if in another file."""
         if self.cluster.starts_with_log:
             return [first_snapshot(directory)]
         return [f"{directory}/{checkpoints.BOOTSTRAP}", *([formatted_snapshot(directory)] if self.voters else [])]
