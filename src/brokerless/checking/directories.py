@@ -1,4 +1,4 @@
-"""The check of a log directory without its logs: names, ids, checkpoints, and its place in the cluster's metadata."""
+"""The check of a log directory without its logs: names, ids, checkpoints, and partitions against the metadata."""
 
 from __future__ import annotations
 
