@@ -92,7 +92,7 @@ class LogDirFiles:
 
     @property
     def is_locked(self) -> bool:
-        """True if a live broker or another writer holds the lock now. A killed broker holds no lock: it left the file."""
+        """True if a live broker or another writer holds the lock now. A killed broker leaves only the lock file."""
         return not is_remote(self.path) and lock.is_held(self._file(checkpoints.LOCK))
 
     @cached_property
