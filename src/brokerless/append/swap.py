@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 def discard(directory: str) -> None:
     """Remove the new segments of a log that will not be swapped in, as the next load would.
 
-    Do not call it after a swap has begun: the next load needs the `.cleaned` files to tell whether the `.swap` files
-    are complete.
+    Do not call it after a swap has begun: by the `.cleaned` files, the next load sees whether the `.swap` files are
+    complete.
     """
     for name in sorted(storage.list_directory(directory)):
         if name.endswith(file_names.CLEANED) and file_names.is_partition_directory([name]):

@@ -15,7 +15,7 @@ Status = Literal["equal", "behind", "ahead", "diverged", "damaged", "missing", "
 """The state of a partition, seen from the first directory.
 
 - equal: both copies have the same batches, from the later of the two log starts on.
-- ahead, behind: one copy is a prefix of the other; the first copy ends later (ahead) or earlier (behind).
+- ahead, behind: one copy is a prefix of the other, and the first copy ends later, or earlier.
 - diverged: from some offset on, the batches differ.
 - damaged: a batch cannot be read, so the batches after it could not be compared.
 - missing, extra: only the second directory has the partition (missing), or only the first (extra).

@@ -358,7 +358,7 @@ class NewCluster:
 
 
 def _missing(log: Log) -> tuple[int, int] | None:
-    """Return the offsets of a log before its first local segment; None if there are none, or they are not known."""
+    """Return the offsets of a log before its first local segment; None if it has none, or they are not known."""
     with contextlib.suppress(BrokerlessError, OSError):
         return log.missing_offsets
     return None

@@ -62,7 +62,7 @@ class _Epochs:
 
     @property
     def highest(self) -> int:
-        """The last epoch; -1 if there is none."""
+        """The last epoch; -1 without epochs."""
         return max(self._epochs, default=-1)
 
     def at(self, offset: int) -> int:

@@ -213,7 +213,7 @@ def is_log_dir(path: str) -> bool:
 
 
 def hint_at_log_dirs(path: str) -> str:
-    """Return a hint at the log directories one level below a path that is not one; "" if there are none."""
+    """Return a hint at the log directories one level below a path that is not one; "" if none exist."""
     found = []
     for name in sorted(_names(path))[:_MOST_LISTED]:
         inside = _names(f"{path}/{name}")

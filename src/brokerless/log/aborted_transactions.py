@@ -4,7 +4,7 @@ A walk over batch headers finds the markers in the log. A broker also keeps an i
 has no checksum, so it is used only where damage hides a marker. Producer snapshots have a checksum. They list the
 transactions that are open at their offset.
 
-A transaction is in doubt if damage may hide its marker, and neither an index nor a snapshot tells its outcome.
+A transaction is in doubt if damage may hide its marker, and neither an index nor a snapshot shows its outcome.
 """
 
 from __future__ import annotations

@@ -96,7 +96,7 @@ def answer(files: PartitionFiles, timestamp: int, end: int) -> OffsetAndTimestam
 
 
 def first_record_at(files: PartitionFiles, timestamp: int) -> OffsetAndTimestamp:
-    """Return the first record of the log at or after a time, in ms; offset -1 if there is none.
+    """Return the first record of the log at or after a time, in ms; offset -1 if none exists.
 
     Raises the errors of `since`.
     """

@@ -1,4 +1,4 @@
-"""Where a log directory holds the cluster's metadata, and whether a broker has started on the directory."""
+"""The place of the cluster's metadata in a log directory, and whether a broker has started on that directory."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def decoded_records(
 class MetadataRecord(NamedTuple):
     """A record of the metadata log, with the type, version, name and fields of its message, if they are known.
 
-    `unknown` tells why there are no fields. `content` is the bytes of the record.
+    `unknown` is the reason why the fields are missing. `content` is the bytes of the record.
     """
 
     kind: int | None
