@@ -1560,7 +1560,7 @@ class Appender:
         """
 
     def set_high_watermark(self, offset: int | None) -> None:
-        """Set the high watermark, between log start and log end. None: it follows the log end, as without replicas."""
+        """Set the high watermark, from log start to log end. None: it follows the log end, as with a single replica."""
 
     def remove_expired_producers(self, now: int) -> list[int]:
         """Remove producers that are idle for `producer_id_expiration_ms`; return their ids."""

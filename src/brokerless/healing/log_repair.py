@@ -570,7 +570,7 @@ def _segments(
 
 
 def _is_cut(lost: Iterable[DamagedRange], end: int, last: int, log_start_offset: int) -> bool:
-    """Return whether offsets directly before the empty last segment are lost, so that a consumer would wait for them.
+    """Return whether offsets before the empty last segment are lost, so that a consumer would wait for them.
 
     If so, the log must end with its last batch, as it does after Kafka's own recovery.
     """

@@ -384,8 +384,8 @@ def _time(ms: int) -> int | None:
 def _with_open(known: _Known, found: list[dict[str, Any]], *, knows_all: bool) -> list[dict[str, Any]]:
     """Add open transactions to the rows of their producers. Return new rows for those of unknown producers.
 
-    A transaction certainly hangs only if all records of its coordinator are known or, for an unknown producer, all
-    records of all coordinators. Otherwise `is_hanging` is null.
+    It is certain whether a transaction hangs only if all records of its coordinator are known or, for an unknown
+    producer, all records of all coordinators. Otherwise `is_hanging` is null.
     """
     by_producer = {row["producer_id"]: row for row in known.rows}
     unknown: dict[int, dict[str, Any]] = {}
