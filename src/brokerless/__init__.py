@@ -44,7 +44,7 @@ __all__ = [
     "transactions",
 ]
 
-# Classes of arguments and results, which a caller gets and rarely types.
+# Classes of arguments and results, whose names callers rarely type.
 _ALSO = (
     "AppendResult",
     "ClusterReport",

@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 class _WithoutPandas:
-    """A finder of modules for which pandas is not installed.
+    """An import finder that makes pandas look not installed.
 
-    `pyarrow.array` imports it wherever it is. That takes as long as all else of a short command, which has no use for
-    it.
+    `pyarrow.array` imports pandas if it is installed. The import takes as long as the rest of a short command, and the
+    command does not need pandas.
     """
 
     @staticmethod

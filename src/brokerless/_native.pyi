@@ -1,14 +1,14 @@
 """The compiled core: it takes bytes, or an open file, and returns Arrow.
 
 A `data` argument is any contiguous buffer: bytes, bytearray, memoryview or pyarrow.Buffer. The interpreter lock is
-released during the work, so do not write to a buffer that is being read. `position` is where data[0] lies in its file.
-It appears in errors and in the `position` column.
+released during the work, so do not write to a buffer that is being read. `position` is the position of data[0] in its
+file. It appears in errors and in the `position` column.
 
 All functions may raise `brokerless.errors.CorruptRecordError` and `UnsupportedFormatError`, with `position`,
 `base_offset` and `next_position` set and `path` None (see `brokerless.errors.located`), and ValueError for an invalid
 argument. No bytes cause a panic or take more memory than a stated cap.
 
-The file is long because a compiled module has one stub.
+This file is long because a compiled module has only one stub.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -101,7 +101,7 @@ _Data: TypeAlias = Buffer | pa.Buffer
 _Origin: TypeAlias = Literal["client", "coordinator", "replication", "raft_leader"]
 
 BATCH_OVERHEAD: int
-"""Bytes of the header of a batch of format 2, and so of the smallest batch: 61. Older formats have shorter headers."""
+"""The length of a batch header of format 2 in bytes, and so of the smallest batch: 61. Older headers are shorter."""
 
 CODECS: tuple[str, ...]
 """Kafka's names of the codecs, in the order of their ids. The first is "none"."""
@@ -110,7 +110,7 @@ DEFAULT_MAX_BATCH_BYTES: int
 """The default cap on the decompressed size of one batch: 256 MiB."""
 
 FIRST_OWN_PRODUCER_ID: int
-"""The first producer id that no cluster assigns: clusters count from 0 and never get there. Our own are above it."""
+"""The first producer id that no cluster assigns, because clusters count from 0. brokerless's own ids start here."""
 
 ROW_COLUMNS: tuple[str, ...]
 """All columns of rows: `key value topic partition offset timestamp timestampType headers`, the columns of
@@ -132,25 +132,25 @@ def batch_schema(check_crcs: bool = False) -> pa.Schema:
 
 @final
 class Decoder:
-    """A decoder of bytes to rows, for one range of a log. It keeps scratch memory and its position between calls.
+    """A decoder of bytes to rows, for one range of a log. It keeps scratch memory and its place between calls.
 
     Control records never become rows. With `aborted` (read_committed), the batches of aborted transactions are left
     out. Not thread-safe.
 
     Args:
-        columns: the wanted columns in their order. Other columns cost nothing.
+        columns: the columns to return, in this order. Other columns cost nothing.
         topic: the value of that column, or null.
         partition: the value of that column, or null.
         start_offset: rows below it are left out.
-        end_offset: rows from it on are left out.
+        end_offset: rows at this offset and above are left out.
         aborted: (producer_id, first_offset, last_offset of the ABORT marker) in any order.
         check_crcs: verify the CRC of each batch (of each message in v0 and v1).
         max_rows: a call returns after the Kafka batch that reaches this many rows.
-        max_bytes: the same, in bytes of Arrow data.
+        max_bytes: a call also returns after the Kafka batch that reaches this many bytes of Arrow data.
         max_batch_bytes: the cap on one batch's decompressed size. A larger batch raises UnsupportedFormatError.
         spark: use Spark's types: timestamps in us (null if out of range), and null for absent headers.
-        order: the lowest offset that the first batch may have, and the first that none may have. Offsets that do not
-            rise between them are errors.
+        order: the lowest offset that a batch may have, and the offset below which all batches must end. Offsets that do
+            not rise within this range are errors.
     """
 
     @property
@@ -160,7 +160,7 @@ class Decoder:
         """Bytes that the batch after the last call's consumed bytes takes; 0 if unknown."""
     @property
     def next_offset(self) -> int:
-        """The offset after the last consumed batch, by its header; -1 before any."""
+        """The offset after the last consumed batch, according to its header; -1 before the first batch."""
     @property
     def null_timestamps(self) -> int:
         """The number of timestamps that became null because of `spark`."""
@@ -187,7 +187,8 @@ class Decoder:
         Returns:
             The rows, if any, or None, and the number of bytes consumed. `(None, 0)`: `data` holds no whole
             batch, see `needed`. Rows may exceed `max_rows` by one Kafka batch. A batch of more than 262,144 records
-            comes in parts: calls return rows with 0 bytes consumed until the last part. Call again with the same bytes.
+            comes in parts. Until the last part, calls return rows with 0 bytes consumed: call again with the same
+            bytes.
 
         Raises:
             CorruptRecordError: the damage is at the start of `data`. The previous call returned the rows before it.
@@ -206,21 +207,21 @@ class Encoder:
         batches = encoder.encode(rows, timestamp=1_700_000_000_000)
 
     Args:
-        magic: 2. 1 and 0 are the formats of Kafka before 0.11 and 0.10, without headers, producers and zstd; 0 is also
-            without timestamps.
+        magic: 2 by default. 1 and 0 are the formats of Kafka before 0.11 and 0.10, without headers, producers and zstd.
+            0 has no timestamps either.
         compression: "none", "gzip", "snappy", "lz4" or "zstd".
         level: gzip 1 to 9, lz4 1 to 17, zstd -131072 to 22; None is Kafka's default (6, 9, 3).
-        batch_size: the size limit of a batch in bytes, as the producer's `batch.size`.
-        max_records: the most records of a batch; None for no limit.
+        batch_size: the size limit of a batch in bytes, like the producer's `batch.size`.
+        max_records: the maximum number of records in a batch; None for no limit.
         keep_offsets: see `encode`.
         timestamp_type: "CreateTime", or "LogAppendTime": then `log_append_time` replaces the rows' timestamps.
         log_append_time: the time in ms; -1 by default.
-        base_offset: the base offset of every batch. A producer sends 0: the append assigns offsets.
+        base_offset: the base offset of every batch. A producer sends 0, because the append assigns offsets.
         partition_leader_epoch: the leader epoch of every batch. A producer sends the default -1, unknown.
         producer_id: the producer's id; -1, the default, for no producer. With an id, epoch and sequence must not be
             negative.
         producer_epoch: the producer's epoch.
-        base_sequence: the sequence of the first record.
+        base_sequence: the sequence number of the first record.
         is_transactional: True if the batches are part of a transaction.
 
     Raises:
@@ -229,7 +230,7 @@ class Encoder:
 
     @property
     def next_sequence(self) -> int:
-        """The sequence of the next record; -1 without a producer."""
+        """The sequence number of the next record; -1 without a producer."""
 
     def __new__(
         cls,
@@ -275,7 +276,7 @@ class Encoder:
         """
 
 def crc32c(data: _Data) -> int:
-    """Return the CRC-32C (Castagnoli) of `data`: the checksum of a batch of magic 2 over its bytes from 21 on."""
+    """Return the CRC-32C (Castagnoli) of `data`. A batch of magic 2 has that of its bytes from 21 on."""
 
 def empty_batch(offset: int, leader_epoch: int) -> bytes:
     """Return a batch of format 2 without records that takes one offset, as compaction leaves it: 61 bytes."""
@@ -283,7 +284,7 @@ def empty_batch(offset: int, leader_epoch: int) -> bytes:
 def end_of_transaction(batch: Buffer) -> tuple[bool, int] | None:
     """Return the contents of a marker: True for a COMMIT, and the coordinator's epoch.
 
-    None for a batch that is no marker, or that the cleaner emptied.
+    None for a batch that is not a marker, or that the cleaner emptied.
 
     Raises:
         CorruptRecordError: the batch is damaged.
@@ -321,8 +322,8 @@ class Partitioner:
     Args:
         topic: the topic's name, for error messages.
         partitions: the topic's partitions in this directory, ascending.
-        batch_size: bytes of a batch.
-        seed: decides in which order partitions get rows without a key.
+        batch_size: the size of a full batch in bytes.
+        seed: determines the order in which partitions get rows without a key.
 
     Raises:
         ValueError: there are no partitions.
@@ -333,12 +334,12 @@ class Partitioner:
         """Refuse rows for which `choose` would find no partition.
 
         Args:
-            partitions: int32, the partitions that rows name; None: no row names one.
-            keys: binary or string; None: no row has a key.
+            partitions: int32, the partitions that rows name; None if no row names one.
+            keys: binary or string; None if no row has a key.
 
         Raises:
-            ValueError: a partition is not here; or a key decides, and not all partitions are here; or a column has
-                another type, or lies outside the memory that pyarrow has.
+            ValueError: a partition is not in this directory; or a key decides, and not all partitions are in this
+                directory; or a column has another type, or lies outside the memory that pyarrow has.
         """
 
     def choose(
@@ -353,7 +354,7 @@ class Partitioner:
             partitions: see `check`.
             keys: see `check`.
             rows: the number of rows.
-            row_bytes: about how many bytes of a batch a row fills.
+            row_bytes: the approximate number of bytes that a row fills in a batch.
 
         Raises:
             ValueError: see `check`.
@@ -413,13 +414,13 @@ class RecordRows:
 class EndOffsets:
     """The search for the log end offset at given times, from batch headers.
 
-    A batch was in the log at a time if its largest timestamp is not later, and no batch before it is later.
+    A batch was in the log at a time if neither its largest timestamp nor that of any earlier batch is after this time.
 
     Args:
-        times: ms, int64. They do not fall.
+        times: ms, int64, ascending.
 
     Raises:
-        ValueError: a time is null, or below the one before.
+        ValueError: a time is null, or below the time before it.
     """
 
     @property
@@ -433,19 +434,20 @@ class EndOffsets:
     def feed(self, data: _Data, position: int) -> int:
         """Take the whole batches at the start of `data`, and return their size in bytes.
 
-        It stops in front of a batch that is later than all times.
+        It stops before a batch that is later than all times.
         """
 
     def finish(self, end: int) -> pa.Array[Any]:
-        """Return the end offset of each time. At the times that are left, the log ended at `end`."""
+        """Return the end offset at each time. For times that are not reached, that is `end`."""
 
 @final
 class ErasedRecords:
     """The records to erase in a segment.
 
-    `bits` has a bit for each record by its number, least significant first. A set bit marks an erased record. Records
-    after the last byte stay. `records` is the number of erased records, and `bytes` the size of their keys and values.
-    `examined` is the number of records compared. `ranges` are the first and last offset of each run of erased records.
+    `bits` has one bit per record, in record order, least significant bit first. A set bit marks an erased record.
+    Records after the last byte stay. `records` is the number of erased records, and `bytes` the size of their keys and
+    values. `examined` is the number of records compared. `ranges` holds the first and last offset of each run of erased
+    records.
     """
 
     @property
@@ -466,7 +468,7 @@ class ErasureScan:
     Args:
         keys: whole keys.
         key_prefixes: prefixes of keys.
-        headers: (name, value).
+        headers: headers as (name, value).
         blank: erase values only. Records without a value, or with an empty one, do not match.
         max_batch_bytes: the cap on one batch's decompressed size.
     """
@@ -481,7 +483,7 @@ class ErasureScan:
         max_batch_bytes: int = ...,
     ) -> Self: ...
     def begin(self, base_offset: int, limit: int) -> None:
-        """Start a segment with offsets from `base_offset` to below `limit`."""
+        """Start a segment whose offsets lie in [base_offset, limit)."""
 
     def feed(self, data: _Data, position: int) -> int:
         """Scan the whole batches at the start of `data`, which lies at `position`; return their size in bytes."""
@@ -520,10 +522,10 @@ class HeaderWalk:
         """The position of the last batch, and its first bytes. They include a checksum, and so identify the batch."""
     @property
     def leader_epoch(self) -> int:
-        """The greatest leader epoch in any header; -1 for none."""
+        """The highest leader epoch in any header; -1 if none."""
     @property
     def max_timestamp(self) -> int:
-        """The largest max timestamp in any header, ms; -1 for none."""
+        """The largest max timestamp in any header, in ms; -1 if none."""
     @property
     def batches(self) -> int: ...
     @property
@@ -544,20 +546,21 @@ class HeaderWalk:
         """Scan the bytes of the file at `position`; `end` is the file's size.
 
         Returns:
-            The position wanted next. If it lies after the data, continue reading there. If it lies inside the data and
-            the file continues, the batch there is incomplete. Then feed again from this position, with more bytes if
-            the position did not move.
+            The position to continue at. If it lies after the data, continue reading there. If it lies inside the data
+            and the file continues, the batch there is incomplete. Then feed again from this position, with more bytes
+            if the position did not move.
 
         Raises:
             CorruptRecordError: the framing is broken.
         """
 
     def start_file(self, order: tuple[int, int] | None = None) -> None:
-        """Start another segment, or another part of one, with the next feed.
+        """Start another segment, or another part of the segment, with the next feed.
 
         Args:
-            order: the lowest offset that its first batch may have, and the first that none may have. If given, offsets
-                that do not rise between them are errors, and so are wrong checksums of batches that may be markers.
+            order: the lowest offset that a batch may have, and the offset below which all batches must end. If given,
+                offsets that do not rise within this range are errors, and so are wrong checksums of batches that may be
+                markers.
         """
 
 @final
@@ -565,7 +568,7 @@ class LocalFile:
     """A regular file open for reading, which the core reads without a copy.
 
     Raises:
-        OSError: the file cannot be opened, or is no regular file.
+        OSError: the file cannot be opened, or is not a regular file.
     """
 
     def __new__(cls, path: str) -> Self: ...
@@ -574,7 +577,7 @@ class LocalFile:
 
 @final
 class RunReader:
-    """An iterator over a run of sound batches: rows, and for malformed records the fields of `Finding` but its path.
+    """An iterator over a run of sound batches: rows and, for malformed records, the fields of `Finding` but the path.
 
     Args:
         file: the open `.log`.
@@ -588,18 +591,18 @@ class RunReader:
 
 @final
 class SplitReader:
-    """An iterator over a split: rows, and the fields of a `Defect`, whose path is None for the split's own file.
+    """An iterator over a split: rows, and the fields of `Defect`s, whose path is None for the split's own file.
 
     Args:
         split: the split. Its `on_corrupt` decides whether damage is an error or a lost range.
         file: the open `.log`; None for an absent split.
         columns: the wanted columns in their order.
         is_planned: whether `file` is the planned one.
-        cut_short: returns the records that the segment's index knows after the end of the file, given the offset after
+        cut_short: returns the records that the segment's index lists after the end of the file, given the offset after
             its last batch.
         check_crcs: verify checksums.
-        max_rows: rows of one step, but whole Kafka batches.
-        max_bytes: the same, in bytes of Arrow data.
+        max_rows: a step ends after the Kafka batch that reaches this many rows.
+        max_bytes: a step also ends after the Kafka batch that reaches this many bytes of Arrow data.
         spark: use Spark's types; see `Decoder`.
 
     Raises:
@@ -628,7 +631,7 @@ class SplitReader:
 
 @final
 class Soundness:
-    """A check for the sound batches of a segment: framed, with the right checksum. It reads no records.
+    """A check for the sound batches of a segment, with right framing and checksum. It reads no records.
 
     Args:
         base_offset: the segment's base offset.
@@ -637,10 +640,11 @@ class Soundness:
 
     def __new__(cls, base_offset: int, limit: int) -> Self: ...
     def check(self, data: _Data, position: int) -> int:
-        """Check batches from the start of `data`, which lies at `position`; return the size of the sound ones in bytes.
+        """Check batches from the start of `data`, which lies at `position`. Return the bytes of the sound batches.
 
         Raises:
-            CorruptRecordError: the first batch is damaged. `next_position` is where its header says that it ends.
+            CorruptRecordError: the first batch is damaged. `next_position` is the end of the batch according to its
+                header.
             UnsupportedFormatError: the first batch has an unknown magic.
         """
 
@@ -670,14 +674,14 @@ def survey(
 
 @final
 class ProducerSequences:
-    """The last sequence of each producer and epoch in a log, of at least the 131,072 that were met last."""
+    """The last sequence number of each producer and epoch in a log, for at least the latest 131,072 of them."""
 
     def __new__(cls) -> Self: ...
     def expected(self, producer_id: int, producer_epoch: int) -> int | None:
-        """Return the sequence that the producer's next batch begins with; None if the producer is not known."""
+        """Return the first sequence number of the producer's next batch; None if the producer is not known."""
 
     def insert(self, producer_id: int, producer_epoch: int, last_sequence: int) -> None:
-        """Take the last sequence of a batch."""
+        """Add the last sequence number of a batch."""
 
 @final
 class PlainSegment:
@@ -688,7 +692,7 @@ class PlainSegment:
         """The offset after the last batch."""
     @property
     def leader_epoch(self) -> int:
-        """The greatest leader epoch so far; -1 for none."""
+        """The highest leader epoch so far; -1 if none."""
     @property
     def epochs(self) -> list[tuple[int, int, int, int]]:
         """The leader epochs, each with the base offsets of its first and last batch, and its last offset."""
@@ -697,13 +701,13 @@ class PlainSegment:
         """The first 100 gaps: the position of the batch after the gap, and the missing offsets [start, end)."""
     @property
     def sequence_gaps(self) -> list[tuple[int, int, int, int, int]]:
-        """The first 100 batches that do not begin with their producer's next sequence.
+        """The first 100 batches that do not begin with their producer's next sequence number.
 
         `position base_offset producer_id base_sequence expected`.
         """
     @property
     def is_compacted(self) -> bool:
-        """True if a batch lacks records that its offsets once had."""
+        """True if a batch lacks records that it once had."""
     @property
     def has_producers(self) -> bool:
         """True if a batch has a producer."""
@@ -735,18 +739,19 @@ def check_segment(
         file: the open `.log`.
         size: its length.
         base_offset: the lowest offset that a batch may have.
-        sequences: the producers' sequences before the segment. The call adds those of the segment.
-        limit_offset: all batches end below it; None: no limit but that of indexes.
+        sequences: the producers' sequence numbers before the segment. The call adds those of the segment.
+        limit_offset: the offset below which all batches must end; None for no limit but that of indexes.
         offset_index: the `.index`, if any.
         time_index: the `.timeindex`, if any.
-        is_closed: a broker has closed the indexes: the last entry of the time index is the largest timestamp.
-        decodes: decode the records, and check their offsets and the largest of their timestamps.
-        log_offset: the offset after the segment before; None for the first one.
-        leader_epoch: the greatest leader epoch in the segments before; -1, the default, for none.
+        is_closed: whether a broker has closed the indexes, so that the last entry of the time index has the largest
+            timestamp.
+        decodes: decode the records, and check their offsets and largest timestamp.
+        log_offset: the offset after the previous segment; None for the first segment.
+        leader_epoch: the highest leader epoch in the previous segments; -1, the default, if none.
         producers: the producer state before the segment. The call adds the segment's batches.
 
     Returns:
-        The facts from the batches; None if the segment is not plain. Then nothing has changed.
+        The facts from the batches; None if the segment is not plain. In that case, the arguments are unchanged.
 
     Raises:
         OSError: the file cannot be read.
@@ -761,8 +766,8 @@ class BatchCursor:
 
     Args:
         file: the open `.log`.
-        position: where a batch starts.
-        end: where the last batch ends.
+        position: the position where a batch starts.
+        end: the position where the last batch ends.
         start_offset: batches that end below it are skipped.
     """
 
@@ -780,7 +785,7 @@ def skip_equal(one: BatchCursor, other: BatchCursor) -> int | None:
     Both cursors stop at the end of a segment, or before batches that differ or are not plain.
 
     Returns:
-        The offset after the last batch; None if none is equal.
+        The offset after the last equal batch; None if no batch is equal.
 
     Raises:
         OSError: a file cannot be read.
@@ -790,11 +795,11 @@ def cut_short_in_words(size: int, offset: int, position: int) -> str:
     """Explain that a `.log` of `size` bytes is shorter than the last entry of its index, an offset and a position."""
 
 def find_batch(data: _Data, position: int, end: int, next_offset: int, limit: int) -> tuple[int, int] | None:
-    """Find the first plausible batch in `data`, which lies at `position` of a file of `end` bytes.
+    """Find the first plausible batch in `data`, which lies at `position` in a file of `end` bytes.
 
     Its offsets lie between `next_offset` and `limit`, and its lengths and counts agree with each other and with the
-    file. No checksum is verified. Batches above 16 MiB are skipped, and so are headers (of at most 61 bytes) that do
-    not end in `data`.
+    file. Checksums are not verified. Batches above 16 MiB are skipped, and so are headers (of at most 61 bytes) that
+    `data` holds only in part.
 
     Returns:
         The batch's position and size.
@@ -808,28 +813,28 @@ def find_timestamp(
     With `exact`, find the first record whose timestamp equals `target`, in the first batch with that max_timestamp.
 
     Returns:
-        (timestamp, offset, leader_epoch) or None, and the position wanted next (as from `HeaderWalk.feed`). None with a
-        position at or beyond `end`: there is no such record.
+        (timestamp, offset, leader_epoch) or None, and the position to continue at (as from `HeaderWalk.feed`). None and
+        a position at or beyond `end` mean that there is no such record.
     """
 
 def headers_alone(data: _Data) -> tuple[bytes, int]:
     """Return the headers of whole batches of magic 2, without their records, and the size of these batches in bytes.
 
-    An append in place needs these headers. It cannot verify checksums, so they are verified here.
+    An append in place needs these headers. It cannot verify checksums, so this function verifies them.
 
     Raises:
-        CorruptRecordError: a checksum is wrong, or bytes are no batch.
+        CorruptRecordError: a checksum is wrong, or bytes are not a batch.
         ValueError: a batch has another magic.
     """
 
 def place_headers(headers: _Data) -> tuple[list[tuple[int, bytes]], int]:
-    """Return where successive batches start, the first at position 0, given their headers alone.
+    """Return where successive batches start, given only their headers. The first batch starts at position 0.
 
     Returns:
-        The position and the first bytes of each batch, which no checksum covers; and where the last one ends.
+        The position and the first bytes of each batch, which no checksum covers; and the end of the last batch.
 
     Raises:
-        CorruptRecordError: bytes are no header.
+        CorruptRecordError: bytes are not a header.
     """
 
 @final
@@ -837,24 +842,24 @@ class OffsetCommits:
     """A decoder of the offset commits among records of `__consumer_offsets`. It takes memory for each key.
 
     Args:
-        memory: the most bytes of memory that the keys may take; 250 MB, unless it is given.
+        memory: the maximum number of bytes that the keys may take; 250 MB by default.
     """
 
     @property
     def failed(self) -> tuple[int, int, str] | None:
-        """The number of commits that did not decode, the first one's row in its rows, and its error; or None."""
+        """The number of commits that could not be decoded, the row of the first such commit, and its error; or None."""
 
     def __new__(cls, memory: int = ...) -> Self: ...
     def decode(self, keys: pa.Array[Any], values: pa.Array[Any]) -> pa.RecordBatch:
         """Decode records that follow all records decoded before.
 
-        Records of other types are left out, and so are commits that do not decode: see `failed`.
+        Records of other types are left out, and so are commits that cannot be decoded: see `failed`.
 
         Returns:
-            One row a commit: `row group topic partition is_removed offset previous_offset previous_commit_time
-            leader_epoch metadata commit_time expire_time topic_id`. `row` is the index of the record.
-            `previous_offset` is the group's commit before, even if that was removed, and `previous_commit_time` its
-            time. Both are null if not known. For a removed offset, the other columns from `offset` on are null.
+            One row per commit: `row group topic partition is_removed offset previous_offset previous_commit_time
+            leader_epoch metadata commit_time expire_time topic_id`. `row` is the index of the record. `previous_offset`
+            is the group's previous commit, even if it was removed, and `previous_commit_time` its time. Both are null
+            if not known. For a removed offset, the other columns from `offset` on are null.
 
         Raises:
             UnsupportedFormatError: a column takes more than 1 GiB, or the keys more memory than is allowed.
@@ -871,7 +876,7 @@ class OffsetIndex:
     def __new__(cls, data: _Data, base_offset: int, raw: bool = False) -> Self: ...
     def __len__(self) -> int: ...
     def lookup(self, offset: int) -> tuple[int, int]:
-        """Return the greatest entry with offset <= `offset`, or (base_offset, 0) without such an entry."""
+        """Return the last entry with offset <= `offset`, or (base_offset, 0) without such an entry."""
 
     def upper_bound(self, position: int, size: int) -> int | None:
         """Return the offset of the first entry whose position is >= `position` + `size`."""
@@ -903,7 +908,7 @@ class SpaceEstimate:
         """Measure the whole batches at the start of `data`, which lies at `position`; return their size in bytes."""
 
     def finish(self) -> None:
-        """Close the batch in which single messages wait. The next data may come from another segment."""
+        """Close the batch that collects single messages. The next data may come from another segment."""
 
     @property
     def needed(self) -> int:
@@ -913,13 +918,13 @@ class SpaceEstimate:
         """The number of records."""
 
     def space(self, magic: int, compression: str) -> tuple[int, int] | None:
-        """Return the size of all batches in a form, and the size of their content, compressed by itself.
+        """Return the size of all batches in a format and codec, and the size of their content compressed on its own.
 
-        The content is keys and values, in magic 2 also headers. None: the magic does not support the codec.
+        The content is keys and values, in magic 2 also headers. None if the magic does not support the codec.
         """
 
     def filled(self, compression: str, batch_size: int) -> int | None:
-        """Return the size of batches of magic 2 that a producer fills up to `batch_size`; None: not measured."""
+        """Return the size of batches of magic 2 that a producer fills up to `batch_size`; None if not measured."""
 
 @final
 class TimeIndex:
@@ -934,7 +939,7 @@ class TimeIndex:
     def __new__(cls, data: _Data, base_offset: int, raw: bool = False) -> Self: ...
     def __len__(self) -> int: ...
     def lookup(self, timestamp: int) -> tuple[int, int]:
-        """Return the greatest entry with timestamp <= `timestamp`, or (-1, base_offset) without such an entry."""
+        """Return the last entry with timestamp <= `timestamp`, or (-1, base_offset) without such an entry."""
 
     def entries(self) -> pa.RecordBatch:
         """Return all entries: `timestamp` int64, `offset` int64."""
@@ -982,7 +987,7 @@ def open_transactions(data: _Data) -> list[tuple[int, int]]:
     """
 
 def segment_files(names: list[str], kinds: dict[str, int]) -> tuple[dict[int, int], list[str]]:
-    """Return the kinds of a segment's files by offset, ascending, and all names that are no such file.
+    """Return the kinds of segment files by offset, ascending, and all names that are not segment files.
 
     Args:
         names: the names in a partition directory.
@@ -1018,7 +1023,7 @@ def json_rows(data: _Data, bytes: str = "utf8", first_line: int = 1) -> pa.Recor
 def highest_cluster_producer_id(data: _Data) -> int | None:
     """Return the highest producer id in whole batches that a cluster may also assign, or None.
 
-    The search ends at bytes that are no batch.
+    The search ends at bytes that are not a batch.
     """
 
 def json_lines(rows: pa.RecordBatch, bytes: str = "utf8") -> bytes:
@@ -1045,10 +1050,10 @@ class LogDump:
         escape_controls: bool = False,
     ) -> Self: ...
     def feed(self, data: _Data, position: int) -> tuple[bytes, int]:
-        """Return the lines of the whole batches in `data`, and how many bytes these are.
+        """Return the lines of the whole batches in `data`, and the size of these batches in bytes.
 
-        A call returns after the batch with which its text reaches 4 MiB. Text with 0 bytes is the readable part of a
-        damaged batch. The next call raises its error.
+        A call returns after the batch with which its text reaches 4 MiB. Text with a size of 0 is the readable part of
+        a damaged batch, whose error the next call raises.
         """
 
 @final
@@ -1057,7 +1062,7 @@ class JsonDump:
 
     def __new__(cls, *, records: bool = False, bytes: str = "utf8") -> Self: ...
     def feed(self, data: _Data, position: int) -> tuple[bytes, int]:
-        """Return the lines of the whole batches in `data`, and how many bytes these are (see `LogDump.feed`).
+        """Return the lines of the whole batches in `data`, and the size of these batches (see `LogDump.feed`).
 
         A batch whose records are damaged has `"records": null`. The next call raises its error.
         """
@@ -1077,10 +1082,10 @@ def metadata_record(name: str, version: int, json: _Data) -> bytes:
     Args:
         name: that of the message's definition.
         version: that of the message.
-        json: the message. Only fields with a tag may be left out, and have their default then.
+        json: the message. Only tagged fields may be left out, and then have their default.
 
     Raises:
-        ValueError: no record has this name, or the JSON does not fit its definition.
+        ValueError: no record type has this name, or the JSON does not fit its definition.
         UnsupportedFormatError: the version is not known.
 
     >>> metadata_record("RemoveTopicRecord", 0, b'{"topicId": "AAAAAAAAAAAAAAAAAAAAAQ"}').hex()
@@ -1088,14 +1093,14 @@ def metadata_record(name: str, version: int, json: _Data) -> bytes:
     """
 
 def murmur2(data: _Data) -> int:
-    """Return the hash by which Kafka chooses a key's partition (`Utils.murmur2`): a signed 32-bit number.
+    """Return the hash from which Kafka computes a key's partition (`Utils.murmur2`), a signed 32-bit number.
 
     >>> murmur2(b"21")
     -973932308
     """
 
 def state_records(topic: str, keys: pa.Array[Any], values: pa.Array[Any], memory: int = ...) -> pa.RecordBatch:
-    """Decode records of a topic that Kafka keeps its own state in: as many as fit into the memory, but one at least.
+    """Decode records of an internal topic: as many as fit into the memory, but at least one.
 
     A key or value of an unknown or malformed type becomes a JSON string of base64. `unknown` then gives the reason.
 
@@ -1104,17 +1109,17 @@ def state_records(topic: str, keys: pa.Array[Any], values: pa.Array[Any], memory
             `__cluster_metadata`.
         keys: their keys, binary.
         values: their values, binary.
-        memory: the bytes of memory that one record may take, with Python's objects of its JSON and their rows in a
-            table; 250 MB by default. Several records take a quarter of it.
+        memory: the bytes of memory that one record may take, including the Python objects of its JSON and their rows in
+            a table; 250 MB by default. Several records may take a quarter of it.
 
     Returns:
-        One row a record: `type name version key value unknown memory is_too_large`. The number and the name of its
+        One row per record: `type name version key value unknown memory is_too_large`. The number and the name of its
         type are null if they are not known. The version is that of its value. Key and value are JSON as Kafka's
         `*JsonConverter` classes write it, and null for a record without key or value. `memory` is the approximate
         memory of the record in bytes. Key and value of a record that is too large are not decoded.
 
     Raises:
-        ValueError: Kafka keeps no such topic.
+        ValueError: Kafka has no such topic.
         UnsupportedFormatError: a column takes more than 1 GiB.
     """
 
@@ -1124,7 +1129,7 @@ def embedded_json(name: str, data: _Data, version: int | None = None) -> bytes:
     Args:
         name: `ConsumerProtocolAssignment` or `ConsumerProtocolSubscription`.
         data: the message.
-        version: its version; None: it is in front of the message.
+        version: the version of the message; None if the version precedes the message.
 
     Raises:
         CorruptRecordError: the message is cut or malformed.
@@ -1143,7 +1148,7 @@ class KeySketch:
         serialized: what `to_bytes` returned.
 
     Raises:
-        ValueError: `serialized` is no sketch.
+        ValueError: `serialized` is not a sketch.
     """
 
     def __new__(cls, serialized: bytes | None = None) -> Self: ...
@@ -1166,17 +1171,17 @@ class LatestRecords:
     It takes memory for each key that is not removed.
 
     Args:
-        memory: the most bytes of memory that the records may take: no limit, unless it is given. An eighth of it is
-            the most for one.
-        share: the number of a share of all keys, and how many equal shares there are, by the hash of keys. Only the
-            keys of this share are kept.
+        memory: the maximum number of bytes that the records may take, of which one record may take an eighth. No limit
+            by default.
+        share: the index of a share of all keys, and the number of equal shares, by the hash of keys. Only the keys of
+            this share are kept.
     """
 
     def __new__(cls, memory: int = ..., *, share: tuple[int, int] = ...) -> Self: ...
     def push(
         self, keys: pa.Array[Any], values: pa.Array[Any], offsets: pa.Array[Any], timestamps: pa.Array[Any]
     ) -> None:
-        """Take records that come after all others. Those without a value remove their key.
+        """Add records that follow all records added before. A record without a value removes its key.
 
         Args:
             keys: binary. Records without a key are ignored.
@@ -1192,7 +1197,7 @@ class LatestRecords:
     def take_commit_groups(self) -> dict[str, int]:
         """Remove the offset commits of `__consumer_offsets`, and return their groups with the newest timestamp of each.
 
-        Commits that do not decode stay.
+        Commits that cannot be decoded stay.
         """
 
     def too_large(self) -> list[tuple[int, int]]:
@@ -1225,23 +1230,23 @@ class LeaderEpochs:
         """Return (epoch, start_offset), ascending."""
 
     def assign(self, epoch: int, start_offset: int) -> bool:
-        """Assign the epoch's start offset, and drop entries that contradict it. True: something changed.
+        """Assign the epoch's start offset, and drop entries that contradict it. Return whether anything changed.
 
         Raises:
             ValueError: the epoch or the offset is negative.
         """
 
     def truncate_from_end(self, end_offset: int) -> bool:
-        """Drop the epochs that began at `end_offset` or later. True: there were some."""
+        """Drop the epochs that began at `end_offset` or later. Return whether there were any."""
 
     def truncate_from_start(self, start_offset: int) -> bool:
         """Drop the epochs that ended by `start_offset`. The one that contains it then starts there. True: changed."""
 
     def clear(self) -> bool:
-        """Drop all. True: there were some."""
+        """Drop all epochs. Return whether there were any."""
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
-        """Return the greatest epoch not above `epoch`, and the offset after its last record; (-1, -1) if unknown."""
+        """Return the highest epoch not above `epoch`, and the offset after its last record; (-1, -1) if unknown."""
 
 @final
 class Producers:
@@ -1255,12 +1260,12 @@ class Producers:
         """The highest producer id that a cluster may also assign, or None."""
     @property
     def first_unstable_offset(self) -> int | None:
-        """The first offset of the earliest transaction that is open, or ended and not forgotten."""
+        """The first offset of the earliest transaction that is open, or that ended but is not replicated yet."""
 
     def __new__(cls) -> Self: ...
     @staticmethod
     def from_snapshot(data: _Data, *, now: int, producer_id_expiration_ms: int) -> Producers:
-        """Read a `.snapshot`, without producers that have no open transaction and are idle for so long at `now` (ms).
+        """Read a `.snapshot`, without producers that have expired at `now` (ms) and have no open transaction.
 
         Raises:
             CorruptRecordError: version, CRC or length is wrong.
@@ -1277,15 +1282,15 @@ class SegmentState:
     """The active segment, as the load of the log left it.
 
     Args:
-        base_offset: the offset in its name.
+        base_offset: the offset in its file name.
         created_ms: the time in ms at which it was created or opened.
         size: the size of the `.log` in bytes.
         first_timestamp: the max_timestamp of its first batch; None if it is empty.
         index: the content of the `.index`. Zeros after the entries count, as for Kafka.
         timeindex: the content of the `.timeindex`. Zeros after the entries count, as for Kafka.
         txnindex: the content of the `.txnindex`.
-        max_timestamp: the segment's largest timestamp, and the last offset of the first batch that has it. None: those
-            of the last entry of the time index, as after a load.
+        max_timestamp: the segment's largest timestamp, and the last offset of the first batch that has it. None: take
+            both from the last entry of the time index, as a load does.
     """
 
     def __new__(
@@ -1303,7 +1308,7 @@ class SegmentState:
 
 @final
 class SegmentWrite:
-    """Bytes for the ends of one segment's files. Large ones are a `pa.Buffer`."""
+    """Bytes to append to one segment's files. Large ones are a `pa.Buffer`."""
 
     @property
     def base_offset(self) -> int:
@@ -1312,7 +1317,7 @@ class SegmentWrite:
     def is_new(self) -> bool:
         """True if a roll comes first: write `final_time_entry` and the snapshot, and create this segment's files.
 
-        Existing files with these names are stale, or those of an empty active segment.
+        Existing files with these names are stale, or belong to an empty active segment.
         """
     @property
     def snapshot(self) -> bytes | pa.Buffer | None:
@@ -1331,7 +1336,7 @@ class SegmentWrite:
 
 @final
 class Appended:
-    """The result of an append, and the bytes that it leaves to be written."""
+    """The result of an append, and the bytes to write."""
 
     @property
     def first_offset(self) -> int:
@@ -1344,13 +1349,13 @@ class Appended:
         """The offset of the last record; -1 if there was no batch."""
     @property
     def log_append_time(self) -> int:
-        """The timestamp that the records were given, or -1; for a duplicate, the max timestamp of the stored batch."""
+        """The timestamp that the records got, or -1; for a duplicate, the max timestamp of the stored batch."""
     @property
     def max_timestamp(self) -> int:
-        """The largest timestamp of the last accepted request; -1 for none."""
+        """The largest timestamp of the last accepted request; -1 without one."""
     @property
     def is_duplicate(self) -> bool:
-        """True if all of it was stored before, so that nothing changed."""
+        """True if all batches were stored before, so that nothing changed."""
     @property
     def count(self) -> int:
         """The number of accepted requests, including duplicates."""
@@ -1359,7 +1364,7 @@ class Appended:
         """The number of duplicates among them."""
     @property
     def consumed(self) -> int:
-        """Bytes of `data` that were accepted."""
+        """The number of bytes of `data` that were accepted."""
     @property
     def has_new_epochs(self) -> bool:
         """True if the leader epochs changed: their checkpoint must be written before the log."""
@@ -1378,7 +1383,7 @@ class Appended:
 
 @final
 class Closing:
-    """The bytes that a clean close leaves to be written."""
+    """The bytes to write for a clean close."""
 
     @property
     def final_time_entry(self) -> bytes | pa.Buffer:
@@ -1391,8 +1396,8 @@ class Closing:
 class Appender:
     """A broker's appends to one log. It decides everything about an append and writes no file.
 
-    A refused append changes nothing, not even leader epochs and segments (Kafka has already assigned the epoch and
-    rolled by then). The settings are the topic's, under Kafka's names. Sizes are in bytes, times in ms. Not
+    A refused append changes nothing, not even leader epochs and segments. (Kafka has already assigned the epoch and
+    rolled when it refuses.) The settings are the topic's, under Kafka's names. Sizes are in bytes, times in ms. Not
     thread-safe.
 
     Args:
@@ -1422,10 +1427,10 @@ class Appender:
     def high_watermark(self) -> int: ...
     @property
     def first_unstable_offset(self) -> int | None:
-        """The first offset that is undecided for consumers that read committed, or None."""
+        """The first offset whose outcome `read_committed` consumers wait for, or None."""
     @property
     def last_stable_offset(self) -> int:
-        """The offset where consumers that read committed stop."""
+        """The offset at which `read_committed` consumers stop."""
     @property
     def segment_base_offset(self) -> int:
         """The base offset of the active segment."""
@@ -1484,7 +1489,7 @@ class Appender:
             are
                 left out. With 2^31 - 1 none is, and a batch without an epoch gets the one before it.
             now: the clock, ms.
-            origin: who appends. It determines the checks.
+            origin: the sender, which determines the checks.
             may_be_cut: leave out an incomplete last batch, as a broker does. Otherwise it is an error.
             transaction_version: the version of a coordinator's markers.
 
@@ -1511,14 +1516,15 @@ class Appender:
             now: as in `append`.
             origin: as in `append`.
             position: where `data` lies; positions in errors count from here.
-            is_encoded_here: an `Encoder` made the batches, so their headers describe their records correctly. Headers
-                and checksums are checked. Records are read only if the topic's settings need more than the headers.
+            is_encoded_here: True if an `Encoder` built the batches, so that their headers describe their records
+                correctly. Headers and checksums are checked. Records are read only if the topic's settings need more
+                than the headers.
         """
 
     def append_in_place(self, headers: _Data, *, leader_epoch: int, now: int, origin: _Origin = "client") -> Appended:
-        """Append all batches of a file that becomes the next segment's, or the active one's if that is empty.
+        """Append all batches of a file that becomes the next segment's `.log`, or the active one's if that is empty.
 
-        Either all are appended or none. `SegmentWrite.log` has the headers to be written.
+        Either all batches are appended or none. `SegmentWrite.log` has the headers to write.
 
         Args:
             headers: the batches' headers (`headers_alone`). An `Encoder` made the batches.
@@ -1550,11 +1556,11 @@ class Appender:
             snapshot_offset: the offset of the newest producer snapshot, or None.
 
         Raises:
-            ValueError: it is above the high watermark.
+            ValueError: the offset is above the high watermark.
         """
 
     def set_high_watermark(self, offset: int | None) -> None:
-        """Pin the high watermark between log start and end. None: it follows the log end, as with a single replica."""
+        """Set the high watermark, from log start to log end. None: it follows the log end, as with a single replica."""
 
     def remove_expired_producers(self, now: int) -> list[int]:
         """Remove producers that are idle for `producer_id_expiration_ms`; return their ids."""
@@ -1570,10 +1576,10 @@ class CompactionScan:
         txnindexes: the content of each `.txnindex` of the log.
         log_start_offset: transactions that were aborted below it are not followed.
         first_dirty_offset: the first offset of the dirty part.
-        now: ms since the epoch. Tombstones and markers with a delete horizon up to now are dropped.
+        now: ms since the epoch. Tombstones and markers with a delete horizon at or before this time are dropped.
         hash_key: the key of the hash, a secret of the run.
         hash_range: the first hash and the number of hashes; (0, 0) for all.
-        max_bytes: memory for keys. If it is too little, the range shrinks.
+        max_bytes: the memory for keys. If it is not enough, the range shrinks.
         max_batch_bytes: the cap on one batch's decompressed size.
         threads: the number of threads that decompress and hash.
 
@@ -1612,8 +1618,7 @@ class CompactionScan:
         """Return bits for the dirty records numbered from `first` to below `end` that are the newest with their key.
 
         Returns:
-            Three bit sets: records that stay; those that stay and ask for a delete horizon; tombstones that are
-            dropped.
+            Three bit sets: records that stay; records that stay and need a delete horizon; tombstones that are dropped.
         """
 
     @property
@@ -1621,51 +1626,51 @@ class CompactionScan:
         """Bytes that the batch after the consumed ones takes; 0 if unknown."""
     @property
     def keys(self) -> int:
-        """The number of keys of the dirty part, in this range."""
+        """The number of keys of the dirty part in this hash range."""
     @property
     def next_hash_range(self) -> tuple[int, int] | None:
         """The range for the next scan; None if all hashes are covered."""
 
 @final
 class SegmentVerdicts:
-    """The verdicts of a `CompactionScan` on one segment, without those on keys of dirty records."""
+    """The verdicts of a `CompactionScan` on one segment, except those on dirty records with keys."""
 
     @property
     def first_number(self) -> int:
-        """The number of its first record among those of all dirty segments: a multiple of 8."""
+        """The number of its first record among the records of all dirty segments, a multiple of 8."""
     @property
     def keep(self) -> bytes:
         """A bit for each marker and each record of the clean part that stays."""
     @property
     def stamp(self) -> bytes:
-        """A bit for each of these that asks for a delete horizon."""
+        """A bit for each of these that needs a delete horizon."""
     @property
     def txnindex(self) -> bytes:
         """The entries of aborted transactions whose marker is still needed."""
     @property
     def records(self) -> int:
-        """Records in the segment."""
+        """The number of records in the segment."""
     @property
     def aborted(self) -> int:
-        """Records of aborted transactions."""
+        """The number of records of aborted transactions."""
     @property
     def control(self) -> int:
-        """Control records that stay."""
+        """The number of control records that stay."""
     @property
     def discarded(self) -> int:
-        """Control records that are dropped."""
+        """The number of control records that are dropped."""
     @property
     def unkeyed(self) -> int:
-        """Records without a key. Aborted records are not counted."""
+        """The number of records without a key. Aborted records are not counted."""
     @property
     def first_unkeyed(self) -> int | None:
-        """Offset of the first of these."""
+        """The offset of the first record without a key."""
     @property
     def tombstones(self) -> int:
-        """Records with a key and a null value. Aborted records are not counted."""
+        """The number of records with a key and a null value. Aborted records are not counted."""
     @property
     def expired(self) -> int:
-        """Tombstones of the clean part that are dropped although no newer record has their key."""
+        """The number of tombstones of the clean part that are dropped although no newer record has their key."""
 
 @final
 class CompactionRewrite:
@@ -1673,7 +1678,7 @@ class CompactionRewrite:
 
     Args:
         producers: the producer state at the log end, as the content of a `.snapshot`.
-        end_offset: the batch that ends here stays, even without records.
+        end_offset: the batch that ends at this offset stays, even without records.
         delete_horizon_ms: the delete horizon for batches that get one.
         max_batch_bytes: the cap on one batch's decompressed size.
         threads: the number of threads that decompress and build batches.
@@ -1710,7 +1715,7 @@ class CompactionRewrite:
         """The number of records of the segment so far."""
     @property
     def kept(self) -> int:
-        """The number of records among them that stayed."""
+        """The number of records among these that stayed."""
 
 @final
 class SegmentConversion:
@@ -1722,11 +1727,11 @@ class SegmentConversion:
     Args:
         magic: 0, 1 or 2; None keeps each batch's.
         compression: the name of a codec, or "none"; None keeps each batch's.
-        compression_level: the level of batches that are built anew; None for Kafka's default.
-        recompress: also compress batches anew that have the codec.
-        batch_size: join neighbouring batches up to this many uncompressed bytes, if readers see no difference. None:
-            join single messages only.
-        join_below: join only below this offset: another replica may end between batches above it.
+        compression_level: the compression level of rebuilt batches; None for Kafka's default.
+        recompress: also compress batches again that already have the codec.
+        batch_size: join neighboring batches up to this many uncompressed bytes, if readers see no difference. None:
+            join only single messages.
+        join_below: join only below this offset, because another replica may end between batches above it.
         drop_headers: drop headers that the magic cannot store. Otherwise they are refused.
         drop_producers: drop producers, whatever the magic, with control batches, the records of `aborted` transactions,
             and all records from `last_stable_offset` on.
@@ -1737,7 +1742,8 @@ class SegmentConversion:
         threads: the number of threads that share the work.
 
     Raises:
-        ValueError: the conversion is impossible, or would lose something that it names. `feed` raises it, too.
+        ValueError: the conversion is impossible, or would lose something, which the message names. `feed` raises it,
+            too.
     """
 
     def __new__(
@@ -1763,14 +1769,14 @@ class SegmentConversion:
     def feed(self, data: _Data, position: int, output: SegmentOutput) -> int:
         """Rewrite whole batches at the start of `data`, which lies at `position`; return their size in bytes.
 
-        It is 0 only if `output` is full, or if `needed` bytes are needed.
+        The size is 0 only if `output` is full, or if more data are `needed`.
         """
 
     def finish(self, output: SegmentOutput) -> bool:
         """Push the waiting batches at the end of the old segment.
 
         Returns:
-            True: done. False: `output` is full; call again with another one.
+            True if done. False if `output` is full: call again with another output.
         """
 
     @property
@@ -1786,9 +1792,9 @@ class SegmentConversion:
     def converted(self) -> dict[str, int]:
         """The counts so far, by name.
 
-        `batches`, and the `changed` ones; those kept `apart` because of `join_below`; records that lost their `headers`
-        or `timestamps`; batches that lost their `producers`; dropped `control_batches`; dropped `aborted` and
-        `undecided` records.
+        `batches`, and the `changed` batches among them; batches kept `apart` because of `join_below`; records that lost
+        their `headers` or `timestamps`; batches that lost their `producers`; dropped `control_batches`; dropped
+        `aborted` and `undecided` records.
         """
 
 @final
@@ -1829,42 +1835,43 @@ class SegmentOutput:
 
     def __new__(cls, base_offset: int, *, index_interval_bytes: int, segment_index_bytes: int) -> Self: ...
     def take(self) -> tuple[pa.Buffer, bytes, bytes, bytes]:
-        """Return the new bytes for the ends of the `.log`, `.index`, `.timeindex` and `.txnindex` files."""
+        """Return the bytes to append to the `.log`, `.index`, `.timeindex` and `.txnindex` files."""
 
     def finish(self) -> None:
         """Add the final entry of the time index. No batch may follow."""
 
     @property
     def size(self) -> int:
-        """Bytes of all batches, including those that were taken."""
+        """The size of all batches in bytes, including those that were taken."""
     @property
     def pending_bytes(self) -> int:
-        """Bytes of batches that `take` would return."""
+        """The size of the batches that `take` would return, in bytes."""
     @property
     def next_offset(self) -> int:
         """The offset after the last batch; the base offset without batches."""
 
 @final
 class Server:
-    """A server of Kafka's protocol, on threads of its own, until `stop`.
+    """A server of Kafka's protocol, which runs on its own threads until `stop`.
 
     Args:
-        directory: answers for a directory: see `serving.directory.ServedDirectory`. Several threads call it.
-        listen: host and port; port 0: a free one.
-        node_id: the id of the one broker that clients see.
+        directory: answers questions about a directory: see `serving.directory.ServedDirectory`. Several threads call
+            it.
+        listen: host and port; port 0 chooses a free one.
+        node_id: the id of the only broker that clients see.
         advertised: the server's host for clients, or host and port; None: the address at which they connect.
-        commits: a file for the groups' commits; None: memory.
-        tls: the files of a certificate and its key; None: nothing is encrypted.
+        commits: a file for the groups' offset commits; None: keep them in memory.
+        tls: the files of a certificate and its key; None: no encryption.
         users: the users with their passwords; None: no authentication.
-        read_log: a file for lines that record each read and its user; None: none.
+        read_log: a file to which a line is written for each read, with its user; None: no file.
         as_v2: True to send records of v0 and v1 as v2.
-        only_committed: True to send committed records only to all clients.
-        max_connections: connections at once; None: 2000.
-        max_connections_per_address: connections at once of an address; None: 500.
-        max_memory_bytes: the memory for all requests and replies, in bytes; None: 128 MiB.
+        only_committed: True to send only committed records, to all clients.
+        max_connections: the maximum number of open connections; None: 2000.
+        max_connections_per_address: the maximum number of open connections per address; None: 500.
+        max_memory_bytes: the maximum memory for all requests and replies, in bytes; None: 128 MiB.
 
     Raises:
-        OSError: it cannot listen there, or a file cannot be used.
+        OSError: the server cannot listen at this address, or a file cannot be used.
     """
 
     def __new__(
@@ -1885,7 +1892,7 @@ class Server:
         max_memory_bytes: int | None = None,
     ) -> Self: ...
     def counts(self) -> list[tuple[str, str, bool, tuple[str, str] | None, int]]:
-        """Return its counters: name, help text, True for a gauge (it may fall), a label with its value, the number."""
+        """Return its counters: name, help text, True for a gauge (which may fall), a label with its value, number."""
     @property
     def host(self) -> str:
         """The address at which it listens."""
@@ -1897,7 +1904,7 @@ class Server:
 
 @final
 class SegmentRecovery:
-    """The recovery of a segment after a crash, as in a broker's load: its valid part, and new indexes.
+    """The recovery of a segment after a crash, as in a broker's load. It finds the valid part, and builds new indexes.
 
     Feed it the file in order. It updates `producers` and `epochs`.
 
@@ -1911,17 +1918,17 @@ class SegmentRecovery:
 
     @property
     def ended(self) -> Literal["whole", "cut", "emptied", "split", "failed"] | None:
-        """The treatment of the segment by Kafka's load; None: continue to feed.
+        """The result of Kafka's load of the segment; None: continue to feed.
 
         - "whole": the file is cut to `valid_bytes`, after its last whole batch.
-        - "cut": the file is cut to `valid_bytes`, before a bad batch.
-        - "emptied": the offsets do not increase, and nothing stays.
-        - "split": the offsets are too far apart, and the segment becomes several.
+        - "cut": the file is cut to `valid_bytes`, before an invalid batch.
+        - "emptied": the offsets do not increase, so that nothing stays.
+        - "split": the offsets are too far apart, so that the segment is split into several.
         - "failed": the broker does not start.
         """
     @property
     def error(self) -> str | None:
-        """The reason, unless the end is "whole"."""
+        """The reason, unless `ended` is "whole"."""
     @property
     def needed(self) -> int:
         """Bytes that the batch after the consumed ones takes; 0 if unknown."""
@@ -1959,7 +1966,8 @@ class SegmentRecovery:
         """Recover from the bytes of the file at `position`, where the last call stopped; `end` is the file's size.
 
         Returns:
-            The number of bytes consumed. If some are left, more are `needed`, unless the recovery has `ended`.
+            The number of bytes consumed. If bytes are left, `needed` is the number that the next call needs, unless the
+            recovery has `ended`.
 
         Raises:
             ValueError: the last call did not stop at this position.
@@ -1967,7 +1975,7 @@ class SegmentRecovery:
 
 @final
 class SegmentEnd:
-    """The end of a segment as a load finds it, by framing alone: no magic and no checksum is refused.
+    """The end of a segment as a load finds it, by framing alone. No magic and no checksum is refused.
 
     Args:
         position: the start of the first batch to feed.
@@ -2006,7 +2014,7 @@ class ProducerReplay:
 
     @property
     def ended(self) -> Literal["whole", "failed"] | None:
-        """None: feed on. "failed": the broker does not start, and `producers` is as it was."""
+        """None: continue to feed. "failed": the broker does not start, and `producers` is unchanged."""
     @property
     def error(self) -> str | None:
         """Why it failed."""

@@ -19,7 +19,7 @@ Time = int | str | datetime
 _TIMES = "ms since 1970, a datetime, or ISO 8601 (2024-05-01T12:00)"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LONG_MAX = (1 << 63) - 1
-# As many names as a message lists.
+# The maximum number of names that a message lists.
 FEW = 5
 
 
@@ -34,7 +34,7 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> ValueError:
     import difflib  # noqa: PLC0415 - slow to import, and needed only after a typing mistake
 
     names = sorted(set(known))
-    # A name that differs only in case is the nearest.
+    # A name that differs only in case counts as the nearest.
     folded = {known_name.casefold(): known_name for known_name in names}
     nearest = difflib.get_close_matches(name.casefold(), folded, n=1)
     if nearest:
@@ -59,7 +59,7 @@ def unknown_partition(partition: int, known: Iterable[int]) -> ValueError:
 
 
 def check_several(name: str, values: object) -> None:
-    """Refuse a string in place of a list: iterating over it would yield single letters.
+    """Refuse a string in place of a list, because iteration over it would yield single letters.
 
     >>> check_several("topics", "orders")
     Traceback (most recent call last):
@@ -72,7 +72,7 @@ def check_several(name: str, values: object) -> None:
 def some_or_all(name: str, values: Iterable[_T] | None) -> list[_T] | None:
     """Return the values of an argument that selects some of several, such as topics; None selects all.
 
-    An empty list is refused: it is mostly the result of a search that found nothing, where "all" would be a surprise,
+    An empty list is refused. It usually comes from a search that found nothing, for which "all" would be a surprise,
     and "none" would report that all is well.
 
     Raises:
@@ -95,7 +95,7 @@ def some_or_all(name: str, values: Iterable[_T] | None) -> list[_T] | None:
 
 
 def check_partition(number: object) -> None:
-    """Refuse a string in place of a partition number: it would match no partition."""
+    """Refuse a string in place of a partition number, because it would match no partition."""
     if isinstance(number, str):
         raise TypeError(f"partition: a number is expected, not the string {number!r}")
 
@@ -118,9 +118,9 @@ def _prefix(name: str) -> str:
 
 
 def to_ms(name: str, time: object, forms: str = _TIMES) -> int:
-    """Return a `Time` as ms since 1970, rounded up, so that records of the millisecond it lies in are before it.
+    """Return a `Time` as ms since 1970, rounded up, so that records of its own millisecond are before it.
 
-    Integers are returned unchanged. Brokers give negative integers a meaning: -1 is the log end, for example.
+    Integers are returned unchanged. Brokers give negative integers a meaning, such as -1 for the log end.
 
     Raises:
         ValueError: the time is before 1970, or the text is not a time.
@@ -154,11 +154,11 @@ def to_ms(name: str, time: object, forms: str = _TIMES) -> int:
 
 
 def listed_few(names: Iterable[str], count: int | None = None) -> str:
-    """Return some names with commas between, and how many others there are.
+    """Return some names, separated by commas, and the number of other names.
 
     Args:
         names: all names, or the first `FEW` of them.
-        count: the number of all names; None: `names` are all.
+        count: the number of all names; None if `names` has all.
 
     >>> listed_few("abcdefg"), listed_few("abcde", 1000)
     ('a, b, c, d, e, and 2 more', 'a, b, c, d, e, and 995 more')

@@ -5,7 +5,7 @@ BrokerlessError
 |-- UnsupportedFormatError    valid Kafka data that brokerless does not read (unknown magic, codec, size cap)
 |-- OffsetOutOfRangeError     the requested offset is not in the log
 |-- LogInUseError             a broker or another writer holds the directory's lock
-`-- AppendError               a broker would refuse this append; the base class: with "unknown server error"
+`-- AppendError               a broker would refuse this append; the base class stands for "unknown server error"
     |-- OutOfOrderSequenceError           the producer's sequence does not follow its last one
     |-- InvalidProducerEpochError         a newer producer with the same id has taken over
     |-- InvalidTxnStateError              a non-transactional batch while the producer's transaction is open
@@ -21,8 +21,8 @@ BrokerlessError
     `-- LogSegmentOffsetOverflowError     an offset is too far from its segment's base offset
 
 All other errors are builtins: ValueError and TypeError are the caller's mistakes, OSError comes from the disk. The
-native code knows positions but not files. The code that opened the file wraps the call in `located`, the only place
-that adds a path.
+native code knows positions but not files. The code that opened the file wraps the call in `located`, which adds the
+path.
 """
 
 from __future__ import annotations
@@ -75,11 +75,11 @@ class BrokerlessError(Exception):
 
 
 class _PlacedError(BrokerlessError):
-    """An error at a place in a file. Each part of the place may be unknown."""
+    """An error at a place in a file. The path and the positions may be unknown."""
 
     _of_logs: Remedy
     face: Face | None = None
-    """The face that words the remedy; None: the one through which `str` is called."""
+    """The face (Python, command line or Spark) that words the remedy; None: the one through which `str` is called."""
 
     def __init__(
         self,
@@ -110,13 +110,13 @@ class _PlacedError(BrokerlessError):
 
     @property
     def remedy(self) -> Remedy | None:
-        """The remedy for the error; None: it depends on the use of the file."""
+        """The remedy for the error; None if it depends on the use of the file."""
         if self.path is None or self.path.endswith(".log"):
             return None if self.path is None else self._of_logs
         return next((Remedy(text) for name, text in _OF_SMALL_FILES.items() if self.path.endswith(name)), None)
 
 
-# How to repair the small files of a log directory. Indexes are not listed: reads work without them.
+# How to repair the small files of a log directory. Indexes are not listed, because reads work without them.
 _OF_SMALL_FILES = {
     "leader-epoch-checkpoint": "move it aside; recovery rebuilds the epochs from the log",
     "partition.metadata": "move it aside to read the log; a broker needs the topic id in it",
@@ -132,7 +132,7 @@ class CorruptRecordError(_PlacedError):
     """The bytes violate the format: framing, checksum or structure.
 
     Attributes:
-        path: the file; None if the bytes come from no file.
+        path: the file; None if the bytes are not from a file.
         position: byte position of the damaged batch or index entry; None in a text file.
         base_offset: the base offset field of that batch; None if it cannot be read.
         next_position: byte position of the next batch; None if the framing is lost.
@@ -179,7 +179,7 @@ class OffsetOutOfRangeError(BrokerlessError):
         self.log_end_offset = log_end_offset
 
     def __reduce__(self) -> tuple[object, ...]:
-        # Spark pickles errors, and the default would call the class without its keyword-only arguments.
+        # Spark pickles errors. The default pickling would call the class without its keyword-only arguments.
         return _out_of_range, (str(self), self.log_start_offset, self.log_end_offset)
 
 
@@ -201,7 +201,7 @@ class AppendError(_PlacedError):
         log: the partition; None if it is not known.
         path: None.
         position: byte position of the refused batch in the appended bytes.
-        base_offset: the base offset field of that batch as passed; None if the refusal concerns no single batch.
+        base_offset: the base offset field of that batch as passed; None if the refusal does not concern a single batch.
         next_position: None.
 
     >>> str(RecordTooLargeError("batch is 70 bytes: max_message_bytes is 69", position=0, base_offset=0))
@@ -220,7 +220,7 @@ class OutOfOrderSequenceError(AppendError):
 
 
 class InvalidProducerEpochError(AppendError):
-    """A newer producer with the same id has written to the log: this one is fenced and must stop writing."""
+    """A newer producer with the same id has written to the log, so this producer is fenced and must stop."""
 
 
 class InvalidTxnStateError(AppendError):

@@ -1,8 +1,8 @@
-"""Notes: information for a caller beside a result, such as a doubt about the records read.
+"""Notes: information that a caller gets beside a result, such as a doubt about the records read.
 
-Code calls `note` with the text. The nearest `collected` block around it gets the text, and makes it a part of a result.
-Without such a block, the note becomes a Python warning at the line of the caller's code. Each thread has its own
-collectors: other threads do not affect them.
+Code calls `note` with the text. The innermost `collected` block around the call gets the text, and makes it a part of a
+result. Without such a block, the note becomes a Python warning at the line of the caller's code. Each thread has its
+own collectors, which other threads do not affect.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import FrameType
 
-# The package, and what calls its properties and context managers.
+# The package, and the standard modules that call its properties and context managers.
 _OURS = (os.path.join(os.path.dirname(os.path.abspath(__file__)), ""), functools.__file__, contextlib.__file__)
 _TAKE: ContextVar[Callable[[str], None] | None] = ContextVar("brokerless.notes", default=None)
 
 
 REMARKS = {
-    # The steps of a recovery or a repair: what is done to a file.
+    # The steps of a recovery or a repair: the change of a file.
     "keep": "the file is kept",
     "make": "the directory is made",
     "write": "the file is written",
@@ -50,12 +50,12 @@ REMARKS = {
     "transactions-unknown": "what becomes of open transactions is not known yet",
     "producer-ids": "the producer ids of transactional ids are not all known",
     "unreadable": "the log cannot be read there",
-    # Why a log is left as it is, or copied as it is.
+    # The reasons why a log is left as it is, or copied as it is.
     "batches-damaged": "its batches are damaged, and only indexes were to be repaired",
     "metadata-log": "the metadata log lacks records",
     "lost-offsets-damaged": "the record of earlier losses cannot be read",
     "copied-as-is": "no replica can be repaired: one is copied, and may be damaged",
-    # Which replicas a rescue takes.
+    # The replicas that a rescue uses.
     "replica-moved": "the replica was moved to another disk",
     "replica-unassigned": "the metadata name other nodes for the replica",
     "replica-unreadable": "the replica cannot be read",
@@ -88,20 +88,20 @@ REMARKS = {
     "transactions-aborted": "transactions were open at the cut, and are aborted",
     "cut-before": "the cut is earlier, to keep transactions whole",
 }
-"""The codes of remarks that are none of `brokerless finding`, with what they say. A code never changes its meaning."""
+"""The codes of remarks that `brokerless finding` does not list, each with its meaning, which never changes."""
 
 
 @dataclass(frozen=True)
 class Remark:
-    """A sentence of a report, with what a program needs of it.
+    """A sentence of a report, together with its facts as fields for programs.
 
     Attributes:
-        code: what it says: a code of `brokerless finding`, or one of `REMARKS`.
+        code: the code of the remark: one of `brokerless finding`, or one of `REMARKS`.
         message: the sentence. It is for people, and may change in any release.
-        topic: the topic; None if it is about none, or about several.
-        partition: the partition.
-        path: the file or directory; None if it is about none, or about several.
-        names: what a sentence about several lists, of which it may name a few: topics, partitions or paths.
+        topic: the topic; None if the remark concerns no topic, or several.
+        partition: the partition; None if the remark concerns no partition, or several.
+        path: the file or directory; None if the remark concerns none, or several.
+        names: for a sentence about several topics, partitions or paths, all of them; the sentence may name only a few.
 
     >>> print(Remark("epoch-doubtful", "whether the batch has epoch 3", topic="orders", partition=0))
     whether the batch has epoch 3
@@ -120,7 +120,7 @@ class Remark:
     def of(
         self, before: str, *, topic: str | None = None, partition: int | None = None, path: str | None = None
     ) -> Remark:
-        """Return it with words before it, and with the partition and the path that it lacks."""
+        """Return the remark with words before its message, and with the partition and the path that it lacks."""
         if self.topic is not None:
             topic, partition = self.topic, self.partition
         path = path if self.path is None else self.path
@@ -148,7 +148,7 @@ def note(text: str) -> None:
 
 @contextmanager
 def notes_to(take: Callable[[str], None] | None) -> Iterator[None]:
-    """Give each note of the `with` block to a function, as soon as it is said; None: make it a Python warning."""
+    """Pass each note of the `with` block to a function at once; if `take` is None, make it a Python warning."""
     token = _TAKE.set(take)
     try:
         yield
@@ -158,10 +158,10 @@ def notes_to(take: Callable[[str], None] | None) -> Iterator[None]:
 
 @contextmanager
 def collected(*, forwards: bool = False) -> Iterator[list[str]]:
-    """Collect the notes of the `with` block. There must be no `yield` in it: the block ends in the same call.
+    """Collect the notes of the `with` block. The block must not contain `yield`, so that it ends in the same call.
 
     Args:
-        forwards: say each note outside of the block, too.
+        forwards: also pass each note on to the code outside of the block.
     """
     notes: list[str] = []
     outer = _TAKE.get()

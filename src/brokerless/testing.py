@@ -1,7 +1,7 @@
-"""Topics for the tests of an application, whose own Kafka client reads them: no broker, no container.
+"""Topics for the tests of an application, which reads them with its own Kafka client: no broker, no container.
 
-With `pytest_plugins = ["brokerless.testing"]` in the top `conftest.py`, a test asks for the fixture `kafka`. It is a
-`Kafka` in a directory of its own for each test. Outside pytest, use `Kafka` itself.
+With `pytest_plugins = ["brokerless.testing"]` in the top-level `conftest.py`, a test can use the fixture `kafka`. It is
+a `Kafka` with a new directory for each test. Outside pytest, use `Kafka` itself.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ except ModuleNotFoundError:
 
 
 class Kafka:
-    """A new log directory and its server, as long as the `with` block runs.
+    """A new log directory and a server for it, which runs until the end of the `with` block.
 
-    Clients consume, seek, join groups and commit, as on a broker; commits are kept in memory. Writes by clients are
-    refused: a test writes with `send`.
+    Clients consume, seek, join groups and commit, as on a broker. Commits are kept in memory. Writes by clients are
+    refused, so a test writes with `send`.
 
     Args:
-        directory: the log directory, which does not exist yet, or is empty.
+        directory: the log directory to create, which does not exist yet or is empty.
 
     Attributes:
         directory: the log directory.
@@ -82,7 +82,7 @@ class Kafka:
                 `partition`, as for `Producer.send`.
 
         Raises:
-            TypeError: `rows` is none of these types.
+            TypeError: `rows` has another type.
             ValueError: a column's type is not supported, or a partition does not exist.
         """
         with Producer(self.directory, topic, sole_replica=True) as producer:
@@ -97,6 +97,6 @@ if pytest is not None:
 
     @pytest.fixture
     def kafka(tmp_path: Path) -> Iterator[Kafka]:
-        """Topics that the test makes, and a server for its clients."""
+        """A `Kafka` for the test: it creates topics with it, and its clients read them."""
         with Kafka(tmp_path / "kafka") as kafka:
             yield kafka

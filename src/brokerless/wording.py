@@ -1,4 +1,4 @@
-"""Wording of a call's options in messages: as Python, the command line or Spark takes them.
+"""Wording of a call's options in messages, as Python, the command line or Spark names them.
 
 Code that detects an error names an option with `option`, or puts a `Remedy` into the error. The interface of the call
 words the option: `sole_replica`, `--sole-replica` or `soleReplica`.
@@ -22,7 +22,7 @@ _MOST_QUOTED = 15
 
 
 def python(name: str, value: str | None = None) -> str:
-    """Word an option as Python takes it.
+    """Word an option as in Python code.
 
     >>> python("sole_replica"), python("on_corrupt", "skip")
     ('sole_replica', 'on_corrupt="skip"')
@@ -31,7 +31,7 @@ def python(name: str, value: str | None = None) -> str:
 
 
 def spark(name: str, value: str | None = None) -> str:
-    """Word an option as Spark takes it.
+    """Word an option as in Spark code.
 
     >>> spark("sole_replica"), spark("on_corrupt", "skip")
     ('soleReplica', '.option("onCorrupt", "skip")')
@@ -42,7 +42,7 @@ def spark(name: str, value: str | None = None) -> str:
 
 
 def excerpt(content: object) -> str:
-    """Quote the first few letters of a file's content: the file may be a link to a secret one.
+    """Quote only the first few characters of a file's content, because the file may be a link to a secret one.
 
     >>> excerpt("x"), excerpt("-----BEGIN OPENSSH PRIVATE KEY-----")
     ("'x'", "'-----BEGIN OPEN'...")
@@ -54,10 +54,10 @@ def excerpt(content: object) -> str:
 
 
 def printable(text: str) -> str:
-    r"""Return text with every character that does not show written out, as `repr` writes it: a name on one line.
+    r"""Return text on one line, with every invisible character escaped as in `repr`.
 
     Names are foreign data. An escape sequence could rename the window of a terminal, a line end could forge a line of
-    output, and U+202E could reverse a line. Invalid UTF-8 becomes a lone surrogate, which cannot be written.
+    output, and U+202E could reverse a line. Invalid UTF-8 is a lone surrogate in Python text, which cannot be encoded.
 
     >>> print(printable("t\n\x1b[2J\u202e\udcff"))
     t\n\x1b[2J\u202e\udcff
@@ -92,7 +92,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def in_bytes(count: int) -> str:
-    """Return a number of bytes in the largest unit that has two digits of it, rounded up.
+    """Return a number of bytes, rounded up, in the largest unit in which it has at least two digits.
 
     >>> in_bytes(512), in_bytes(12_500), in_bytes(2_000_000), in_bytes(2_300_000_000)
     ('512 bytes', '13 KB', '2 MB', '2300 MB')

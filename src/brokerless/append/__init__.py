@@ -1,4 +1,4 @@
-"""A partition open for writing: appending, rolling, and replacing segments.
+"""A partition open for writing: appends, rolls, and the replacement of segments.
 
 Modules:
     writer.py                  the partition: append, truncate, replace and delete segments

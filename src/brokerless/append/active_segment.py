@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 _INDEXES = (file_names.INDEX, file_names.TIMEINDEX, file_names.TXNINDEX)
-# The most bytes of index entries that wait in memory. A crash may lose them: recovery rebuilds the indexes.
+# The maximum bytes of index entries that wait in memory. A crash may lose them, because recovery rebuilds the indexes.
 _MAX_WAITING = 1 << 16
 
 
@@ -22,7 +22,8 @@ class ActiveSegment:
     Args:
         directory: the partition's directory.
         base_offset: the segment's base offset.
-        preallocate: the length that a new `.log` gets at once; 0 for none. `finish` cuts off the unused part.
+        preallocate: the length to preallocate for a new `.log`; 0 for no preallocation. `finish` cuts off the unused
+            part.
 
     Attributes:
         path: the `.log`.
@@ -42,7 +43,7 @@ class ActiveSegment:
         self._unsynced: set[int] = set()
         for kind in (file_names.INDEX, file_names.TIMEINDEX):
             with self._open(kind) as index:
-                # Without batches, entries can only be the zeros that the copy of a running broker's file has.
+                # Without batches, entries can only be the preallocated zeros in a copy of a running broker's file.
                 if self.size == 0 and index.size():
                     index.truncate(0)
             self._unsynced.add(kind)
@@ -58,10 +59,10 @@ class ActiveSegment:
             self._write_entries()
 
     def take(self, path: str, headers: Buffer, index: Buffer, timeindex: Buffer, txnindex: Buffer) -> None:
-        """Replace the `.log`, which must have no batch yet, by a file of batches.
+        """Replace the `.log`, which must not have batches yet, by a file of batches.
 
         Args:
-            path: the file, which is moved. Bytes after its batches are cut off.
+            path: the file of batches, which is moved. Bytes after its batches are cut off.
             headers: the new headers of its batches.
             index: the entries of the offset index.
             timeindex: the entries of the time index.
@@ -78,7 +79,7 @@ class ActiveSegment:
         self.append(b"", index, timeindex, txnindex)
 
     def sync(self) -> None:
-        """Make the content of the files durable. Their names become durable with the directory."""
+        """Make the content of the files durable. A sync of the directory makes their names durable."""
         self._log.sync()
         self._write_entries()
         for kind in sorted(self._unsynced):
@@ -87,7 +88,7 @@ class ActiveSegment:
         self._unsynced.clear()
 
     def finish(self, final_time_entry: Buffer = b"") -> None:
-        """Add the last time index entry, cut off the preallocated rest, make all durable, and close."""
+        """Add the last time index entry, cut off preallocated space, make the files durable, and close them."""
         if self._is_preallocated:
             self._log.truncate(self.size)
         self._waiting[file_names.TIMEINDEX] += memoryview(final_time_entry)

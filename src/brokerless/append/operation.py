@@ -4,7 +4,7 @@ An operation (compact, retain, convert, erase) is a small picklable object.
 
 1. The owner of the log calls `plan` with the log's `LogState`.
 2. `work` carries out the plan, in any process: it reads the old segments and writes new ones as `.cleaned` files.
-3. The owner puts the `Outcome` into force.
+3. The owner applies the `Outcome` to the log.
 
 So only the owner changes the log, and only when all new files are durable.
 """
@@ -27,11 +27,12 @@ if TYPE_CHECKING:
     Progress = Callable[[int], None]
 
     class StagedCall(Protocol):
-        """A part of the work, for any process. It writes into its own directory. Picklable."""
+        """A part of the work, which any process can do. It writes into its own directory. Picklable."""
 
         def __call__(self, *, progress: Progress, output: str) -> Any: ...  # noqa: ANN401 - what the next step takes
 
-    # Yields calls that may be made at the same time, is sent their results in this order, and returns the outcome.
+    # A generator that yields calls to make at the same time, receives their results in this order, and returns the
+    # outcome.
     Steps: TypeAlias = "Generator[Sequence[StagedCall], list[Any], Outcome[ReportT]]"
 
 PlanT = TypeVar("PlanT")
@@ -46,16 +47,16 @@ class LogState:
         directory: the partition's directory.
         config: the topic's settings.
         segments: the segments, ascending; the last one is the active segment.
-        log_start_offset: the log start offset. Records from it up to the first segment are in remote storage.
+        log_start_offset: the log start offset. Records between it and the first segment are in remote storage.
         log_end_offset: the log end offset.
         high_watermark: the end of the replicated part.
-        last_stable_offset: the offset at which `read_committed` ends.
-        first_dirty_offset: the cleaner's checkpoint; None without one.
+        last_stable_offset: the offset at which a `read_committed` read ends.
+        first_dirty_offset: the log's offset in the cleaner checkpoint; None without one.
         producers: the producer state at the log end, as the content of a `.snapshot`.
         now: the time of the whole run, ms since the epoch.
-        others_from: the offset at or after which other replicas end (`Replication`); None without other replicas.
-        is_tiered: segments of the log may be in remote storage, even those that are also here.
-        is_original: the operation changes the cluster's own log; False if it changes a copy, or nothing.
+        others_from: no other replica ends below this offset (see `Replication`); None without other replicas.
+        is_tiered: whether segments of the log may be in remote storage, including segments that are also local.
+        is_original: True if the operation changes the cluster's own log; False if it changes a copy, or nothing.
     """
 
     directory: str
@@ -79,7 +80,7 @@ class LogState:
         return (self.log_start_offset, first) if self.log_start_offset < first else None
 
     def remote_part(self) -> str:
-        """Return, in words, which part of a tiered log is in remote storage, as far as its files show."""
+        """Return, as text, which part of a tiered log is in remote storage, as far as its files show."""
         if self.remote_offsets is None:
             return "copies of its segments may be in remote storage"
         start, end = self.remote_offsets
@@ -93,15 +94,15 @@ class Report(Protocol):
         """Return the report as a dict for JSON; sizes in bytes, times in ms."""
 
     def lines(self, *, dry_run: bool = False) -> list[str]:
-        """Return the report in words, the most important line first; for a dry run, what would be done."""
+        """Return the report as text, the most important line first; for a dry run, what would be done."""
 
 
 class Replacement(NamedTuple):
     """New segments that replace old ones. Their `.cleaned` files are complete and durable.
 
     Attributes:
-        base_offsets: the base offsets of the new segments, ascending; the first one is that of the first source. If all
-            records of the sources go, one empty segment remains.
+        base_offsets: the base offsets of the new segments, ascending. The first equals that of the first source. If no
+            record of the sources stays, one empty segment remains.
         sources: the base offsets of the old segments, ascending, with no other segment between them.
     """
 
@@ -110,7 +111,7 @@ class Replacement(NamedTuple):
 
 
 def outputs_of(replacements: Sequence[Replacement], output: str | None) -> tuple[str, ...]:
-    """Return `Outcome.outputs` for replacements that are all in one directory; None for the log's own."""
+    """Return `Outcome.outputs` for replacements whose files are all in `output`; None: the log's own directory."""
     return () if output is None else (output,) * len(replacements)
 
 
@@ -128,23 +129,24 @@ class Outcome(Generic[ReportT]):
 
     Attributes:
         report: the report for the user.
-        replacements: the replaced segments, ascending; each replacement is swapped in by itself.
-        truncate_to: everything from this offset on is deleted; None to delete nothing.
-        ends_open_transactions: True to end the transactions that are then open: with ABORT markers, but for `commits`.
-        commits: the transactions among them to end with COMMIT markers.
-        ended_at: the time of these markers, ms: the same in each replica.
-        deleted_segments: the number of oldest segments to delete. If it is all of them, a new one begins at the log
+        replacements: the replacements of segments, ascending. Each is swapped in on its own.
+        truncate_to: the offset from which on everything is deleted; None to delete nothing.
+        ends_open_transactions: True to end the transactions that are open after that: with ABORT markers, except
+            `commits`.
+        commits: the open transactions to end with COMMIT markers.
+        ended_at: the time of these markers in ms, which is the same in each replica.
+        deleted_segments: the number of oldest segments to delete. If all are deleted, a new segment begins at the log
             end.
         log_start_offset: the new log start offset; None to change it only for deleted segments.
-        first_dirty_offset: the cleaner's new checkpoint; None to keep the present one.
-        outputs: for each replacement, the directory of its files, which `collect` moves to the log's own; empty if they
-            are all there.
-        has_producers: False if the new segments hold no producer's batches any more. The log then forgets its
+        first_dirty_offset: the log's new offset in the cleaner checkpoint; None to keep the present one.
+        outputs: for each replacement, the directory of its files, which `collect` moves to the log's directory; empty
+            if all files are there already.
+        has_producers: False if the new segments hold no producer's batches any more, so that the log forgets its
             producers.
-        has_leader_epochs: False if the new segments have no leader epochs, which formats 0 and 1 lack. The log then
-            forgets its epochs.
-        unread_from: the work has not read every batch of the segments from this base offset on; None if it has read
-            all.
+        has_leader_epochs: False if the new segments have no leader epochs (formats 0 and 1), so that the log forgets
+            its epochs.
+        unread_from: the base offset of the first segment that the work has not read completely; None if it has read all
+            segments.
     """
 
     report: ReportT
@@ -163,7 +165,7 @@ class Outcome(Generic[ReportT]):
 
 
 class PlainOperation:
-    """The base of most operations: no setting decides which records go, and the log is not rolled before."""
+    """The base of most operations: no setting decides which records are removed, and the log is not rolled first."""
 
     decided_by: ClassVar[tuple[str, ...]] = ()
 
@@ -173,7 +175,7 @@ class PlainOperation:
 
 
 class RewriteOperation(Protocol[PlanT, ReportT]):
-    """An operation on a log: a frozen dataclass of its options. Picklable, as are its plans and outcomes."""
+    """An operation on a log: a frozen dataclass of its options. It, its plans and its outcomes are picklable."""
 
     @property
     def state_name(self) -> str:
@@ -181,13 +183,13 @@ class RewriteOperation(Protocol[PlanT, ReportT]):
 
     @property
     def decided_by(self) -> tuple[str, ...]:
-        """The topic's settings that decide which records go. If one is unknown, the operation is refused."""
+        """The topic settings that decide which records are removed. If one is unknown, the operation is refused."""
 
     def needs_roll(self, state: LogState) -> bool:
-        """Return whether the log must be rolled before the plan. In a dry run, `plan` assumes that it was."""
+        """Return whether the log must be rolled before `plan`. In a dry run, `plan` assumes that it was rolled."""
 
     def plan(self, state: LogState) -> PlanT:
-        """Plan the work from the log's state. Read no record.
+        """Plan the work from the log's state. Reads no records.
 
         Raises:
             ValueError: the operation refuses the log; the message says what would be lost, and how to ask for it.
@@ -198,9 +200,9 @@ class RewriteOperation(Protocol[PlanT, ReportT]):
 
         Args:
             plan: the result of `plan`.
-            dry_run: write nothing; the outcome then has only a report.
+            dry_run: write nothing, and return an outcome with only a report.
             progress: called with the number of bytes of old segments read since the last call.
-            output: the directory for the new files, from which they are moved later; None for the log's own.
+            output: the directory for the new files, from which they are moved later; None for the log's own directory.
 
         Raises:
             CorruptRecordError: a segment is damaged. The log is unchanged.
@@ -210,7 +212,7 @@ class RewriteOperation(Protocol[PlanT, ReportT]):
 
 @runtime_checkable
 class Joint(RewriteOperation[PlanT, ReportT], Protocol[PlanT, ReportT]):
-    """An operation that decides on several logs together, before it works on any of them."""
+    """An operation that plans several logs together, before it works on any of them."""
 
     def together(
         self, states: Mapping[str, tuple[tuple[str, int], LogState]], progress: Callable[[str, int], None]
@@ -218,21 +220,21 @@ class Joint(RewriteOperation[PlanT, ReportT], Protocol[PlanT, ReportT]):
         """Return the operation for each log.
 
         Args:
-            states: topic, partition and state of each log, by its directory.
-            progress: called with a log's directory and the bytes of it that were read.
+            states: topic, partition and state of each log, by directory.
+            progress: called with a log's directory and the number of its bytes that were read.
         """
 
 
 @runtime_checkable
 class Divisible(RewriteOperation[PlanT, ReportT], Protocol[PlanT, ReportT]):
-    """An operation that can divide its work on a large log, so that no call needs the memory or time for all of it."""
+    """An operation that can divide its work on a large log, so that no call needs memory or time for the whole log."""
 
     def steps(self, plan: PlanT, share: int) -> Steps[ReportT] | None:
         """Return the work in steps of calls for about `share` bytes each; None if one call is enough."""
 
 
 def check_known(operation: RewriteOperation[Any, Any], config: TopicConfig, directory: str) -> None:
-    """Refuse an operation that depends on unknown settings to decide which records go.
+    """Refuse an operation if a setting that decides which records are removed is unknown.
 
     Raises:
         ValueError: a setting is unknown.

@@ -28,11 +28,11 @@ class SegmentFiles:
     Args:
         directory: the partition's directory.
         config: the topic's settings.
-        loaded: the log as loading it has left it.
+        loaded: the result of loading the log.
 
     Attributes:
         first_segment_base_offset: the base offset of the oldest segment.
-        recovery_point: everything below this offset is durable.
+        recovery_point: the offset below which everything is durable.
     """
 
     def __init__(self, directory: str, config: TopicConfig, loaded: Loaded) -> None:
@@ -53,10 +53,10 @@ class SegmentFiles:
         return self._active.size
 
     def active_state(self, created_ms: int, max_timestamp: tuple[int, int] | None) -> _native.SegmentState:
-        """Return the active segment as an appender continues it.
+        """Return the active segment in the form from which an appender continues.
 
         Args:
-            created_ms: when the segment was opened, ms since the epoch.
+            created_ms: when the segment was opened, in ms since the epoch.
             max_timestamp: see `Loaded.max_timestamp`.
         """
         base_offset = self._active.base_offset
@@ -83,7 +83,7 @@ class SegmentFiles:
 
         Args:
             write: the batches and the index entries.
-            moved_from: the file that holds the batches and becomes the `.log`; `write` then has their headers only.
+            moved_from: the file that holds the batches and becomes the `.log`. `write` then has only their headers.
         """
         if write.is_new:
             self._roll(write)
@@ -91,7 +91,7 @@ class SegmentFiles:
         put(write.log, write.index, write.timeindex, write.txnindex)
 
     def sync(self, log_end_offset: int) -> None:
-        """Make everything up to the log end durable."""
+        """Make everything up to the log end offset durable."""
         self._active.sync()
         disk.sync_directory(self._directory)
         self.recovery_point = log_end_offset
@@ -128,7 +128,8 @@ class SegmentFiles:
         """Remove the oldest segment.
 
         Args:
-            changes: a view of the partition's directory, which serves for many segments: to make one lists all files.
+            changes: a view of the partition's directory. Callers reuse it for many segments, because a new one lists
+                all files.
             base_offset: the base offset of the segment.
             following: the base offset of the next one.
         """

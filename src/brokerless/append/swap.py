@@ -1,11 +1,11 @@
-"""Replacing old segments by new ones, in Kafka's own steps (LocalLog.replaceSegments).
+"""The replacement of old segments by new ones, in Kafka's own steps (LocalLog.replaceSegments).
 
 1. The new files are renamed from `.cleaned` to `.swap`.
 2. The old files are renamed to `.deleted`.
 3. The new files get their final names.
 4. The `.deleted` files are removed.
 
-After a crash between any two steps, a broker's load, and ours, completes the swap or undoes it.
+After a crash between any two steps, the load of a broker or of brokerless completes the swap or undoes it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def discard(directory: str) -> None:
     """Remove the new segments of a log that will not be swapped in, as the next load would.
 
-    Not for a log in which a swap was begun: the next load sees by the `.cleaned` files whether the `.swap` files are
+    Do not call it after a swap has begun: by the `.cleaned` files, the next load sees whether the `.swap` files are
     complete.
     """
     for name in sorted(storage.list_directory(directory)):
@@ -34,7 +34,7 @@ def discard(directory: str) -> None:
 
 
 def collect(directory: str, outcome: Outcome[Report]) -> None:
-    """Move new segments from where they were written to the log's directory. A load still deletes them there.
+    """Move new segments from where they were written to the log's directory. Until the swap, a load deletes them there.
 
     Raises:
         FileNotFoundError: a file of a new segment is missing.
@@ -58,7 +58,7 @@ def check(directory: str, segments: Sequence[Segment], replacements: Iterable[Re
         The log end offset after the swap; None if it does not change, because the last segment stays.
 
     Raises:
-        ValueError: they do not fit: the swap would lose or repeat records.
+        ValueError: the replacements do not fit, so that the swap would lose or repeat records.
         FileNotFoundError: a file of a new segment is missing.
     """
     base_offsets = [segment.base_offset for segment in segments]
@@ -88,15 +88,15 @@ def check(directory: str, segments: Sequence[Segment], replacements: Iterable[Re
 
 
 def swap(directory: str, replacement: Replacement) -> None:
-    """Replace old segments by new ones. After a crash at any step, a load finds the old ones or the new ones.
+    """Replace old segments by new ones. After a crash at any step, a load finds either the old or the new segments.
 
-    There is one exception, which is Kafka's own. A load determines the old segments by the offsets in the new ones. So
-    it may keep old segments after the last of these offsets, although all of their records have gone.
+    There is one exception, which Kafka has, too. A load determines the old segments by the offsets in the new ones. So
+    it may keep old segments after the last of these offsets, although all of their records were removed.
     """
     names = set(storage.list_directory(directory))
 
     def rename(base_offsets: Iterable[int], kinds: Iterable[int], state: str, to: str) -> list[str]:
-        """Rename those of these files that exist, make that durable, and return the new names."""
+        """Rename those of these files that exist, make the new names durable, and return them."""
         renamed = []
         for base_offset in base_offsets:
             for kind in kinds:
@@ -111,16 +111,17 @@ def swap(directory: str, replacement: Replacement) -> None:
         return renamed
 
     first, *others = replacement.base_offsets
-    # A load treats `.swap` files as complete if no `.cleaned` file is at or below them, so the lowest one comes last.
+    # A load treats `.swap` files as complete if no `.cleaned` file is at or below them, so the lowest offset comes
+    # last.
     rename(reversed(others), file_names.SEGMENT_KINDS, file_names.CLEANED, file_names.SWAP)
     rename([first], file_names.SEGMENT_KINDS, file_names.CLEANED, file_names.SWAP)
-    # The log before its indexes: a load deletes indexes without a log, but a log without its transaction index would
-    # show aborted records.
+    # The `.log` before its indexes: a load deletes indexes without a `.log`, but a `.log` without its transaction index
+    # would show aborted records.
     old = rename(replacement.sources, [file_names.LOG], "", file_names.DELETED)
     old += rename(replacement.sources, file_names.SEGMENT_KINDS[1:], "", file_names.DELETED)
     gone = [base for base in replacement.sources if base not in replacement.base_offsets]
     old += rename(gone, [file_names.SNAPSHOT], "", file_names.DELETED)
-    # The log first: a load gives a `.log.swap` without its index an index of zeros.
+    # The `.log` first: for a `.log.swap` without its index, a load creates an index of zeros.
     rename(replacement.base_offsets, [file_names.LOG], file_names.SWAP, "")
     rename(replacement.base_offsets, file_names.SEGMENT_KINDS[1:], file_names.SWAP, "")
     disk.remove_all(f"{directory}/{name}" for name in old)

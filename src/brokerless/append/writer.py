@@ -1,8 +1,8 @@
 """`LogWriter`: a partition open for writing, for appends as its leader or as a follower.
 
-`_native.Appender` decides everything about an append: offsets, duplicates, rolls, index entries. `SegmentFiles` puts
-that into files. Between `open` and a complete `close` the files are those of a running broker. So the log directory
-must have no clean-shutdown marker meanwhile: after a kill the files are recovered.
+`_native.Appender` decides everything about an append: offsets, duplicates, rolls, index entries. `SegmentFiles` writes
+the files. Between `open` and a complete `close`, the files are in the state of a running broker's files. So the log
+directory must have no clean-shutdown marker during that time, and the files are recovered if the process is killed.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ if TYPE_CHECKING:
 
     Origin = Literal["client", "coordinator", "replication"]
 
-# No batch has a later leader epoch.
+# The highest possible leader epoch.
 _ANY_EPOCH = (1 << 31) - 1
 _MAX_PRODUCER_EPOCH = (1 << 15) - 1
 _TRANSACTION_VERSIONS = (0, 1, 2)
-# The settings that the appender does not take: they are not about appends.
+# The settings that the appender does not take, because they do not concern appends.
 _NOT_OF_APPENDS = {
     "delete_retention_ms",
     "flush_messages",
@@ -63,7 +63,7 @@ _NOT_OF_APPENDS = {
     "sources",
     "are_guessed",
 }
-# How many bytes are decided on and written at a time: the processor's cache still holds them when they are written.
+# The bytes that are handled at a time, so few that the processor's cache still holds them when they are written.
 _PIECE = 1 << 20
 
 
@@ -72,13 +72,13 @@ class AppendResult:
     """The answer to an append.
 
     Attributes:
-        first_offset: the offset of the first record; for a duplicate, as it was stored. -1 without a batch, or without
-            one of format 2 that states it.
+        first_offset: the offset of the first record; for a duplicate, the offset that was stored before. -1 without a
+            batch, and for batches before format 2 that keep their offsets, whose headers do not state it.
         last_offset: the offset of the last record; -1 without a batch.
         log_append_time: the time that the records were stamped with, ms; -1 if they keep their own. For a duplicate,
             the largest timestamp that was stored before.
         max_timestamp: the largest timestamp of the last accepted request, ms; -1 without one.
-        is_duplicate: all batches were stored before, and nothing changed.
+        is_duplicate: True if all batches were stored before, so that nothing changed.
         count: the number of accepted requests, duplicates included.
         duplicates: the number of duplicates among them.
         consumed: the number of bytes accepted.
@@ -102,25 +102,27 @@ class AppendResult:
 
     @classmethod
     def of(cls, appended: _native.Appended) -> Self:
-        """Return the answer without the writes that it asks for."""
+        """Return the answer for an `Appended`, without its writes."""
         return cls(*(getattr(appended, field.name) for field in fields(cls)))
 
 
 class LogWriter:
-    """A partition open for writing, made by `open`. Not shared between threads.
+    """A partition open for writing. `open` creates it. Do not share it between threads.
 
-    From a decision of the appender until its last byte is in the files, the log counts as broken (`_changing`). If
-    the write fails, the appender is ahead of the files. Only loading the directory again shows the files' content.
+    From a decision of the appender until its last byte is in the files, the log counts as broken (`_changing`). If the
+    write fails, the appender is ahead of the files, and only a new load of the directory shows what the files hold.
 
     Attributes:
         directory: the partition's directory.
         config: the topic's settings.
         recovery: the changes made by opening the log.
         cuts: the parts of segments that opening the log cut off.
-        expected_end: the log end offset that other files stated when the log was opened; None if it did not end below.
-        first_dirty_offset: everything below was cleaned (the cleaner's checkpoint); None if that is unknown.
-        is_tiered: older segments may be in remote storage, so `truncate_to` never goes below the first segment.
-        is_closed: the log was closed completely.
+        expected_end: the log end offset that other files gave when the log was opened; None if the log did not end
+            below it.
+        first_dirty_offset: the offset below which everything was cleaned (the cleaner checkpoint); None if unknown.
+        is_tiered: True if older segments may be in remote storage, so that `truncate_to` refuses offsets below the
+            first segment.
+        is_closed: whether the log was closed completely.
         replication: the known state of other replicas.
 
     >>> import brokerless as bl
@@ -139,7 +141,7 @@ class LogWriter:
     _appender: _native.Appender
     _files: SegmentFiles
     _is_broken: bool
-    # Whether the last batch ends below the log end offset, because a truncation deleted the batch that held it.
+    # Whether the last batch ends below the log end offset, because a truncation deleted the batch that contained it.
     _is_cut_short: bool
     _reserve_producer_id: Callable[[int], object]
 
@@ -181,21 +183,20 @@ class LogWriter:
             is_clean: whether the log directory had its clean-shutdown marker.
             recovery_point: the checkpointed recovery point.
             log_start_offset: the checkpointed log start offset; None if the checkpoint does not name the log.
-            leader_epoch: the epoch that appended batches are stamped with; None for the last one known, or 0 without
-                one.
-            first_dirty_offset: the cleaner's checkpoint; None without one.
-            recover: recover the log even if that loses sound batches after damage, or if other files in the log
-                directory state records that the log lacks.
+            leader_epoch: the leader epoch for appended batches; None for the last known epoch, or 0 without one.
+            first_dirty_offset: the log's offset in the cleaner checkpoint; None without one.
+            recover: recover the log even if that loses sound batches after damage, or if the log lacks records that
+                other files of the log directory account for.
             high_watermark: the checkpointed high watermark; None if the checkpoint does not name the log.
-            now: returns the time, ms since the epoch.
-            before_changes: called when the changes are known, before the first of them is made.
-            reserve_producer_id: called before a batch is appended whose producer id a cluster may assign, too. It
-                raises if the cluster may still do so (`LogDirWriter.reserve_producer_id`).
+            now: returns the time in ms since the epoch.
+            before_changes: called when the changes are known, before the first change is made.
+            reserve_producer_id: called before the append of a batch whose producer id a cluster may also assign. It
+                raises if the cluster may still assign the id (`LogDirWriter.reserve_producer_id`).
             replication: the known state of other replicas.
 
         Raises:
-            CorruptRecordError: a broker would not start on the log, or would lose data silently. Without `recover`,
-                also if recovery would lose sound batches after damage, or if records are missing.
+            CorruptRecordError: a broker would not start on the log, or would lose data silently; or, without `recover`,
+                recovery would lose sound batches after damage, or records are missing.
         """
         loaded = load(
             directory,
@@ -225,17 +226,17 @@ class LogWriter:
 
     @property
     def is_broken(self) -> bool:
-        """True if a change failed halfway. The files' content is then unknown until they are loaded again."""
+        """True if a change failed halfway, so that the files' content is unknown until they are loaded again."""
         return self._is_broken
 
     @property
     def leader_epoch(self) -> int:
-        """The leader epoch that appended batches are stamped with."""
+        """The leader epoch that appended batches get."""
         return self._leader_epoch
 
     @property
     def recovery_point(self) -> int:
-        """Everything below this offset is durable."""
+        """The offset below which everything is durable."""
         return self._files.recovery_point
 
     @property
@@ -250,7 +251,7 @@ class LogWriter:
 
     @property
     def local_log_start_offset(self) -> int:
-        """The first offset that readers see and this directory holds: older ones may be in remote storage."""
+        """The first offset that readers see and this directory holds. Older offsets may be in remote storage."""
         return max(self.log_start_offset, self.first_segment_base_offset)
 
     @property
@@ -270,22 +271,22 @@ class LogWriter:
 
     @property
     def written_end_offset(self) -> int:
-        """The log end offset of the files: after an error, the offset after the last whole batch in them."""
+        """The log end offset of the files; after an error, the offset after their last whole batch."""
         return segments_in(self.directory)[-1].extent().next_offset if self._is_broken else self.log_end_offset
 
     @property
     def high_watermark(self) -> int:
-        """The end of the replicated part: at rest, the log end offset."""
+        """The high watermark, which is the log end offset for a log at rest."""
         return self._appender.high_watermark
 
     @property
     def replicated_end(self) -> int:
-        """The offset up to which all other replicas have the log; the log end offset without other replicas."""
+        """The offset up to which all other replicas have the log; without other replicas, the log end offset."""
         return self.replication.replicated_end(self.log_end_offset)
 
     @property
     def last_stable_offset(self) -> int:
-        """The offset at which `read_committed` ends."""
+        """The offset at which a `read_committed` read ends."""
         return self._appender.last_stable_offset
 
     def __repr__(self) -> str:
@@ -301,17 +302,17 @@ class LogWriter:
         except Exception as closing:
             if error is None:
                 raise
-            # The first error tells more, and tells it all if it is what broke the log.
+            # The first error tells more. If it broke the log, it tells everything.
             if not self._is_broken:
                 error.add_note(f"{self.directory} needs recovery: {closing}")
 
     def close(self) -> None:
-        """Close the log as a clean shutdown does: full indexes, a producer snapshot at the end, all of it durable.
+        """Close the log as a clean shutdown does, durably: with complete indexes, and a producer snapshot at the end.
 
-        Idempotent; does nothing in a process that was forked from the one that opened the log.
+        Idempotent; does nothing in a forked child of the process that opened the log.
 
         Raises:
-            ValueError: an earlier change failed, so it is not known what the files hold.
+            ValueError: an earlier change failed, so that the files' content is unknown.
         """
         if self.is_closed or os.getpid() != self._process:
             return
@@ -324,7 +325,8 @@ class LogWriter:
 
     def flush(self) -> None:
         """Make everything appended so far durable."""
-        # A failed sync must break the log: the system reports lost writes once, and a second sync succeeds.
+        # A failed sync must break the log, because the system reports lost writes only once: a second sync would
+        # succeed.
         with self._changing():
             self._files.sync(self.log_end_offset)
 
@@ -339,20 +341,21 @@ class LogWriter:
         """Append one produce request, as a broker does. It is durable after `flush` or `close`.
 
         Args:
-            batches: whole batches: one of magic 2 from a client, any number from a leader ("replication").
-            origin: the sender: "client", the transaction "coordinator", or "replication", whose batches have offsets.
-            leader_epoch: the epoch that the batches are stamped with; None for that of the log. For "replication", see
+            batches: whole batches: one batch of magic 2 from a client, or any number from a leader ("replication").
+            origin: the sender: "client", the transaction "coordinator", or "replication", whose batches keep their
+                offsets.
+            leader_epoch: the leader epoch that the batches get; None for the epoch of the log. For "replication", see
                 `append_as_follower`.
             transaction_version: the version of a coordinator's markers. With 2, a marker needs a higher producer epoch
-                than the batches of its transaction: brokers since 4.2 check that.
+                than the batches of its transaction, which brokers check since 4.2.
 
         Returns:
             The assigned offsets, or those assigned before for a duplicate.
 
         Raises:
-            AppendError: the subclass for Kafka's own answer. The log is unchanged.
+            AppendError: the append is refused; the subclass corresponds to Kafka's error. The log is unchanged.
             CorruptRecordError: the bytes are not whole, sound batches. The log is unchanged.
-            ValueError: the cluster may still assign the producer id to a producer of its own
+            ValueError: the cluster may still assign the producer id to another producer
                 (`LogDirWriter.reserve_producer_id`). The log is unchanged.
         """
         if transaction_version not in _TRANSACTION_VERSIONS:
@@ -362,13 +365,14 @@ class LogWriter:
         return AppendResult.of(self._change(partial(self._appender.append, batches, may_be_cut=False, **request)))
 
     def append_as_follower(self, batches: Buffer, *, leader_epoch: int | None = None) -> AppendResult:
-        """Append batches with their own offsets, as a follower does with its leader's. Restores a log.
+        """Append batches with their own offsets, as a follower appends its leader's, for example to restore a log.
 
         Args:
-            batches: any number, in the order of their offsets, none below the log end offset. Gaps stay.
+            batches: any number of batches in the order of their offsets, none below the log end offset. Gaps stay.
             leader_epoch: the leader's epoch. The first batch of a later epoch, and all batches after it, are left out.
-                With None, all batches are appended. A batch without an epoch, which Kafka's cleaner makes of messages
-                of format 0 or 1, then gets the log's last epoch, or 0: Kafka's followers refuse it.
+                With None, all batches are appended. A batch without an epoch, which Kafka's cleaner makes from messages
+                of format 0 or 1, then gets the log's last epoch, or 0, because Kafka's followers refuse a batch without
+                one.
 
         Raises:
             UnexpectedAppendOffsetError: the first offset is below the log end offset.
@@ -383,11 +387,11 @@ class LogWriter:
         origin: Origin = "client",
         leader_epoch: int | None = None,
     ) -> AppendResult:
-        """Append many ready batches, each a produce request of its own, up to the first that is refused.
+        """Append many ready batches, each as its own produce request, up to the first that is refused.
 
         Args:
-            batches: some megabytes of batches; memory holds them twice until they are written. An incomplete batch at
-                the end is left for the next call.
+            batches: a few megabytes of batches, which are in memory twice until they are written. An incomplete batch
+                at the end is not appended; pass it to the next call.
             origin: see `append`.
             leader_epoch: see `append`.
 
@@ -395,54 +399,55 @@ class LogWriter:
             The first and the last offset of all batches; `consumed` is the number of bytes accepted.
 
         Raises:
-            AppendError: a batch was refused; those before it are in the log.
+            AppendError: a batch was refused; the batches before it are in the log.
         """
         self._reserve_producer_ids(batches)
         return AppendResult.of(self._append_each(batches, self._request(origin, leader_epoch), is_encoded_here=False))
 
     def _append_encoded(self, batches: Buffer, *, origin: Origin, now: int | None = None) -> _native.Appended:
-        """Append batches that `_native.Encoder` made, as `append_each` does, without reading their records.
+        """Append batches from `_native.Encoder`, as `append_each` does, but without reading their records.
 
-        Only the encoder's headers vouch for the records: other batches might hold records that nobody can read. The
-        caller has chosen and reserved the producer id.
+        Only the encoder's headers vouch for the records: batches from elsewhere might hold records that cannot be read.
+        The caller has chosen and reserved the producer id.
 
         Args:
             batches: the encoder's batches.
             origin: see `append`.
-            now: the time from which the topic's limits for timestamps count; None for the present.
+            now: the time against which the topic's limits for timestamps are checked; None for the current time.
         """
         request = self._request(origin, None) | ({} if now is None else {"now": now})
         return self._append_each(batches, request, is_encoded_here=True)
 
     def _append_in_place(self, path: str, headers: Buffer, *, origin: Origin = "client") -> None:
-        """Make a file of batches the next segment, and write only the headers, as a broker would change them.
+        """Make a file of batches the next segment, and write only the header changes that a broker would make.
 
         Args:
-            path: the file, which is moved. Bytes after its batches are cut off.
-            headers: the headers of the batches (`_native.headers_alone`), with checked checksums. `_native.Encoder`
-                made the batches.
+            path: the file of batches, which is moved. Bytes after its batches are cut off.
+            headers: the headers of the batches (`_native.headers_alone`), whose checksums were verified.
+                `_native.Encoder` built the batches.
             origin: see `append`.
 
         Raises:
             AppendError: a broker would refuse a batch, read or change its records, or begin a segment with it. No batch
-                is appended, and the file is unchanged. `append_each` distinguishes the cases, and appends all it can.
+                is appended, and the file is unchanged. `append_each` distinguishes these cases, and appends as many
+                batches as it can.
         """
         request = self._request(origin, None)
         self._change(partial(self._appender.append_in_place, headers, **request), path)
 
     def roll(self) -> None:
-        """Begin a new segment. Appends do so by themselves, according to the settings."""
+        """Begin a new segment. Appends begin new segments on their own, according to the settings."""
         self._change(partial(self._appender.roll, self._now()))
 
     def truncate_to(self, offset: int, *, replays_producers: bool = False) -> None:
-        """Delete everything from an offset on, as a follower does that had more than its leader.
+        """Delete everything from an offset on, as a follower does if it has more than its leader.
 
-        A batch that the offset lies in is deleted as a whole; the next append starts at `offset` nevertheless.
+        A batch that contains the offset is deleted as a whole. The next append still starts at `offset`.
 
         Args:
-            offset: not negative.
-            replays_producers: rebuild the producers from snapshots and batches, even if the log has forgotten them, as
-                it does a day after they wrote. Transactions that were open at `offset` are then open again.
+            offset: the new log end offset, not negative.
+            replays_producers: rebuild the producer state from snapshots and batches, including producers that have
+                expired (after a day without a write). Transactions that were open at `offset` are then open again.
 
         Raises:
             ValueError: `offset` is negative, or below the first segment of a tiered log.
@@ -482,11 +487,11 @@ class LogWriter:
             self._continue_from(loaded)
         self._is_cut_short = segments_in(self.directory)[-1].extent().next_offset < offset
         if self.first_dirty_offset is not None:
-            # The cleaner skips everything below its checkpoint, but the batches appended from now on are dirty.
+            # The cleaner skips everything below its checkpoint, but batches that are appended from now on are dirty.
             self.first_dirty_offset = min(self.first_dirty_offset, loaded.base_offsets[-1])
 
     def truncate_to_end_of_epoch(self, leader_epoch: int) -> int:
-        """Delete the batches of later leader epochs, as a follower does whose leader knows no later epoch.
+        """Delete the batches of later leader epochs, as a follower does if its leader has no later epoch.
 
         Returns:
             The new log end offset.
@@ -503,9 +508,9 @@ class LogWriter:
         return end_offset
 
     def highest_cluster_producer_id(self, since: int) -> int | None:
-        """Return the highest producer id in the log that a cluster may assign, too; None without one.
+        """Return the highest producer id in the log that a cluster may also assign; None without one.
 
-        The producer state knows producers whose batches are gone, and the batches know those that have expired.
+        The producer state holds producers whose batches are gone, and the batches show producers that have expired.
 
         Args:
             since: segments that end at or below this offset are skipped.
@@ -523,12 +528,12 @@ class LogWriter:
     def end_open_transactions(self, commits: Iterable[Commit] = (), at: int | None = None) -> int:
         """End all open transactions with markers, as their coordinator would, and return their number.
 
-        For a log whose coordinator has lost these transactions: they would stay open for ever, and `read_committed`
-        would stop at the first of them.
+        Use it for a log whose coordinator has lost these transactions. Otherwise they would stay open for ever, and
+        `read_committed` reads would stop at the first of them.
 
         Args:
-            commits: those that end with COMMIT markers. The others end with ABORT markers.
-            at: the time of the markers, ms; None: now.
+            commits: the transactions to end with COMMIT markers. The others get ABORT markers.
+            at: the time of the markers in ms; None for the current time.
         """
         entries = self._appender.producers.entries().to_pylist()
         open_ones = [entry for entry in entries if entry["current_txn_first_offset"] >= 0]
@@ -538,14 +543,15 @@ class LogWriter:
             marker = _native.end_transaction_marker(
                 commit=commit is not None,
                 producer_id=entry["producer_id"],
-                # The next epoch, as a coordinator fences: the producer itself cannot continue (KIP-890, KIP-1228).
+                # The next epoch, as in a coordinator's fencing, so that the producer itself cannot continue (KIP-890,
+                # KIP-1228).
                 producer_epoch=min(entry["producer_epoch"] + 1, _MAX_PRODUCER_EPOCH)
                 if commit is None
                 else commit.producer_epoch,
                 coordinator_epoch=max(entry["coordinator_epoch"], 0 if commit is None else commit.coordinator_epoch),
                 timestamp=self._now() if at is None else at,
             )
-            # The producer id needs no reservation: the log has it already.
+            # The producer id needs no reservation, because the log has it already.
             request = self._request("coordinator", None)
             self._change(partial(self._appender.append, marker, may_be_cut=False, **request))
         return len(open_ones)
@@ -577,14 +583,15 @@ class LogWriter:
         return self.state()
 
     def enforce(self, outcome: Outcome[Report]) -> None:
-        """Put the outcome of an operation into force.
+        """Apply the outcome of an operation to the log.
 
         Raises:
             ValueError: the log has other segments than the operation worked on, or would end at another offset. The log
                 is unchanged.
         """
         if outcome.truncate_to is not None:
-            # A log whose producers have expired keeps old snapshots, where transactions may be open that ended later.
+            # After its producers have expired, a log keeps old snapshots, in which transactions may be open that ended
+            # later.
             self.truncate_to(outcome.truncate_to, replays_producers=True)
         if outcome.ends_open_transactions:
             self.end_open_transactions(outcome.commits, outcome.ended_at)
@@ -606,12 +613,13 @@ class LogWriter:
         """Replace old segments, which may include the active one, by new ones.
 
         Args:
-            replacements: the replacements, ascending; each is swapped in by itself.
+            replacements: the replacements, ascending. Each is swapped in on its own.
             has_producers: False to forget the producers.
             has_leader_epochs: False to forget the leader epochs.
 
         Raises:
-            ValueError: they do not fit the log, or it would end at another offset. The log is unchanged.
+            ValueError: the replacements do not fit the log, or the log would end at another offset. The log is
+                unchanged.
             FileNotFoundError: a new segment is missing. The log is unchanged.
         """
         self._check_usable()
@@ -625,7 +633,7 @@ class LogWriter:
         with self._changing():
             self._finish_files()
             if not has_producers:
-                # Before the swap: no snapshot may have an open transaction whose marker the new segments lack.
+                # Do this before the swap: no snapshot may have an open transaction whose marker the new segments lack.
                 self._files.remove_producer_snapshots()
             if not has_leader_epochs:
                 self._files.write_leader_epochs([])
@@ -637,7 +645,7 @@ class LogWriter:
         """Delete the oldest segments, as retention does. The log then starts after them.
 
         Args:
-            count: the number of segments, not negative. If it is all of them, a new one first begins at the log end.
+            count: the number of segments, not negative. If all are deleted, a new segment begins at the log end first.
 
         Raises:
             ValueError: `count` is negative.
@@ -647,25 +655,28 @@ class LogWriter:
         base_offsets = [segment.base_offset for segment in segments_in(self.directory)]
         if count >= len(base_offsets):
             self.roll()
-            # Rolling an empty active segment makes no other one.
+            # A roll of an empty active segment creates no other segment.
             base_offsets = [base for base in base_offsets if base < self.log_end_offset] + [self.log_end_offset]
             count = len(base_offsets) - 1
         self.flush()
-        # As a broker, first: leader epochs that begin below the first segment tell of records in remote storage.
+        # Raise the start first, as a broker does: leader epochs that begin below the first segment suggest records in
+        # remote storage.
         self._start_at(max(base_offsets[count], self.log_start_offset))
         changes = Changes(self.directory)
-        # Each by itself: a process that is ended between two of them leaves a whole log that starts behind all of them.
+        # Each on its own: if the process ends between two deletions, the log is whole and starts after all these
+        # segments.
         for base_offset, following in pairwise(base_offsets[: count + 1]):
             with self._changing():
                 self._files.remove_segment(changes, base_offset, following)
 
     def start_at(self, offset: int) -> None:
-        """Raise the log start offset, as a follower does when its leader has raised it, whatever the topic's policy.
+        """Raise the log start offset, as a follower does when its leader has raised it, whatever the cleanup policy.
 
-        Records below are hidden. A log that ends below becomes empty, and continues at the offset.
+        Records below the offset are hidden. A log that ends below the offset becomes empty, and continues at the
+        offset.
 
         Args:
-            offset: the new log start offset. One that is not above the present one changes nothing.
+            offset: the new log start offset. An offset that is not above the present one changes nothing.
         """
         self._check_usable()
         if offset > self.log_end_offset:
@@ -725,12 +736,13 @@ class LogWriter:
         append = partial(self._appender.append_each, is_encoded_here=is_encoded_here, **request)
         appended = self._append_pieces(append, memoryview(batches).cast("B"))
         if appended.error is not None:
-            # No local name for it: its traceback leads to this frame, and the cycle would keep the batches.
+            # Give the error no local name: its traceback refers to this frame, and the cycle would keep the batches in
+            # memory.
             raise self._with_log_name(appended.error)
         return appended
 
     def _append_pieces(self, append: Callable[..., _native.Appended], data: memoryview) -> _native.Appended:
-        """Decide on a piece and write it before the next one, up to the first refused batch; return one answer."""
+        """Append the data piece by piece, each written before the next is decided on, up to the first refused batch."""
         whole: _native.Appended | None = None
         start, length = 0, _PIECE
         while True:
@@ -739,7 +751,7 @@ class LogWriter:
             if piece.error is not None or start + length >= len(data):
                 return whole
             start += piece.consumed
-            # A batch may be longer than a piece.
+            # A batch may be larger than a piece.
             length = _PIECE if piece.consumed else 2 * length
 
     def _change(self, decide: Callable[[], _native.Appended], moved_from: str | None = None) -> _native.Appended:
@@ -753,19 +765,19 @@ class LogWriter:
 
     @contextmanager
     def _changing(self, decide: Callable[[], Any] = lambda: None) -> Iterator[Any]:
-        """Ask the appender to decide on a change, which the block then puts into the files.
+        """Ask the appender to decide on a change, which the `with` block then writes to the files.
 
         From the decision to the end of the block the log counts as broken, so an error or interrupt leaves it broken.
         A refusal by the appender changes nothing, and leaves the log usable.
         """
         self._check_usable()
         with interrupts.deferred():
-            # Before the call: an interrupt that does not wait may come when the appender has just decided.
+            # Set this before the call: an interrupt that does not wait may come when the appender has just decided.
             self._is_broken = True
             try:
                 decision = decide()
             except Exception as error:
-                # If memory ran out, the appender may have decided, and only its answer is lost.
+                # If memory ran out, the appender may have decided, with only its answer lost.
                 self._is_broken = isinstance(error, MemoryError)
                 self._with_log_name(error)
                 raise
@@ -780,7 +792,7 @@ class LogWriter:
             raise ValueError(f"log {self.directory} is {state}")
 
     def _with_log_name(self, error: Exception) -> Exception:
-        """Add the log's name to a refusal: a caller that writes to many logs cannot know which one refused."""
+        """Add the log's name to a refusal, because a caller that writes to many logs cannot know which one refused."""
         if isinstance(error, AppendError):
             error.log = os.path.basename(self.directory)
         return error
@@ -798,17 +810,17 @@ class LogWriter:
     def _roll_if_cut_short(self) -> None:
         """Roll the log if its last batch ends below the log end offset, so that a load finds that offset.
 
-        It finds the end by the last batch, or by the name of a segment without batches.
+        A load finds the end from the last batch, or from the name of a segment without batches.
         """
         if self._is_cut_short:
             self.roll()
 
     def _finish_files(self) -> None:
-        """Complete the files as a clean shutdown does. To be called within `_changing`."""
+        """Complete the files as a clean shutdown does. Call this within `_changing`."""
         self._files.finish(self._appender.close(), self.log_end_offset)
 
     def _reload(self) -> None:
-        """Continue from files that were finished, and changed since. To be called within `_changing`."""
+        """Continue from files that were finished and then changed. Call this within `_changing`."""
         loaded = load(
             self.directory,
             self.config,
@@ -821,7 +833,7 @@ class LogWriter:
         self._continue_from(loaded)
 
     def _continue_from(self, loaded: Loaded) -> None:
-        """Open the files as loading has left them, and make an appender that continues the log."""
+        """Open the files that a load has left, and create an appender that continues the log."""
         self._files = SegmentFiles(self.directory, self.config, loaded)
         settings = {field.name for field in fields(self.config)} - _NOT_OF_APPENDS
         self._appender = _native.Appender(
@@ -835,7 +847,7 @@ class LogWriter:
         self._is_cut_short = False
 
     def _start_at(self, offset: int) -> None:
-        """Raise the log start offset to one that is not above the log end."""
+        """Raise the log start offset to an offset that is not above the log end."""
         batch = None
         for segment in segments_in(self.directory):
             if segment.base_offset <= offset < segment.limit_offset:

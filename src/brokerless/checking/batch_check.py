@@ -1,4 +1,4 @@
-"""The check of a log's batches against each other, across segments, and the indexes of a segment.
+"""The check of a log's batches, which compares them with each other across segments, and the indexes of a segment.
 
 The core checks a plain segment in one pass. Any other segment is checked as columns (`batch_columns.py`).
 """
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from brokerless.log.segment import Segment
 
 MOST = 10
-"""The most findings of one kind in a segment: where one entry of an index is wrong, mostly all after it are."""
+"""The maximum number of findings per code and segment: if one index entry is wrong, usually all later entries are."""
 MOST_GAPS = 10 * MOST
-"""The most gaps of one kind that are kept of a log."""
-# The most changes of the leader epoch that are kept of a log.
+"""The maximum number of gaps of each kind that are kept per log."""
+# The maximum number of changes of the leader epoch that are kept per log.
 _MOST_EPOCHS = 100_000
 
 
 class BatchCheck:
-    """A check of the sound batches of a log against each other, across segments.
+    """A check that compares the sound batches of a log with each other, across segments.
 
     Args:
         log: the log.
@@ -38,14 +38,14 @@ class BatchCheck:
     Attributes:
         epochs: the leader epochs in the batches, each with the base offsets of its first and last batch, and its last
             offset.
-        is_compacted: whether a batch lacks records that its offsets once had.
+        is_compacted: whether a batch lacks records that it once had.
         has_producers: whether a batch has a producer.
         has_transactions: whether a batch is in a transaction.
-        next_offset: the offset after the last batch, or the first offset of the log; None: not known.
-        leader_epoch: the greatest leader epoch so far; -1 for none.
-        sequences: the last sequences of the most recent producers.
-        offset_gaps: findings for missing offsets. They count only if the log is not compacted; so do `sequence_gaps`.
-        sequence_gaps: findings for missing sequences, each with the producer.
+        next_offset: the offset after the last batch, or the first offset of the log; None if not known.
+        leader_epoch: the highest leader epoch so far; -1 if none.
+        sequences: the last sequence numbers of the most recent producers.
+        offset_gaps: findings for missing offsets. Like `sequence_gaps`, they count only if the log is not compacted.
+        sequence_gaps: findings for missing sequence numbers, each with the producer.
         indexes: the indexes of the segment.
     """
 
@@ -86,7 +86,7 @@ class BatchCheck:
         decodes: bool,
         producers: _native.Producers | None,
     ) -> _native.PlainSegment | None:
-        """Check a whole segment in one pass if it is plain: it has no finding to explain.
+        """Check a whole segment in one pass if it is plain, which means that it has no finding to explain.
 
         Returns:
             The result of the pass; None if the segment is not plain. In that case, the check is unchanged.
@@ -138,7 +138,7 @@ class BatchCheck:
         )
 
     def add(self, finding: Finding) -> None:
-        """Add a finding, unless many of its code were found before."""
+        """Add a finding, unless `MOST` findings with its code were added before."""
         if sum(found.code == finding.code for found in self._found) < MOST:
             self._found.append(finding)
 
@@ -160,7 +160,7 @@ class BatchCheck:
             self.offset_gaps.append(gap)
 
     def sequence_gap(self, position: int, offset: int, producer: int, first: int, expected: int) -> None:
-        """Note that the batch at a position begins with a sequence that is not its producer's next one."""
+        """Note that the batch at a position does not begin with its producer's next sequence number."""
         if len(self.sequence_gaps) < MOST_GAPS:
             what = f"the batch at offset {offset} of producer {producer}"
             message = f"{what} begins with sequence {first}, expected {expected}"
@@ -169,12 +169,12 @@ class BatchCheck:
 
 
 class Indexes:
-    """The offset and time index of a segment, as far as they can be read.
+    """The offset index and time index of a segment, if they can be read.
 
     Attributes:
         offsets: the `.index`; None if it is missing or unreadable.
         times: the `.timeindex`; None if it is missing or unreadable.
-        unreadable: findings for those that are None.
+        unreadable: findings for indexes that cannot be read.
     """
 
     def __init__(self, log: Log, segment: Segment) -> None:
@@ -200,10 +200,10 @@ class Indexes:
 
     @property
     def is_closed(self) -> bool:
-        """True if a broker has closed the indexes and will not rebuild them. It then takes every slot for an entry.
+        """True if a broker has closed the indexes and will not rebuild them, so that it reads every slot as an entry.
 
         The indexes of the active segment are preallocated, with zeros after the entries. A node recovers its metadata
-        log whenever it starts (KafkaMetadataLog), so the indexes of that log never count as closed.
+        log at each start (KafkaMetadataLog), so the indexes of that log never count as closed.
         """
         if self._log.topic == METADATA_TOPIC:
             return False

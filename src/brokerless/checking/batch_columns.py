@@ -1,4 +1,4 @@
-"""The check of a segment that is not plain: its batch headers as columns, with an explanation for each finding.
+"""The check of a segment that is not plain. It reads batch headers as columns, and explains each finding.
 
 This check defines the findings. `_native.check_segment` accepts only segments in which this check finds nothing.
 """
@@ -43,9 +43,9 @@ class BatchColumns:
     def __init__(self, checks: BatchCheck, segment: Segment) -> None:
         self._checks, self._base_offset = checks, segment.base_offset
         self._entries = None if checks.indexes is None else _Entries(checks.indexes, segment)
-        # The leader epoch of the batch before.
+        # The leader epoch of the previous batch.
         self._epoch_before: int | None = None
-        # By the positions of the last batches.
+        # The largest timestamp of the records in each of the last batches, by the batch's position.
         self._of_records: dict[int, int] = {}
 
     def of_indexes(self, damaged: Sequence[tuple[int, int | None]]) -> list[Finding]:
@@ -74,14 +74,14 @@ class BatchColumns:
     def _check_offsets(self, batches: pa.RecordBatch) -> None:
         counts: Any = batches["records_count"]
         spans: Any = pc.add(pc.subtract(batches["last_offset"], batches["base_offset"]), 1)
-        # A wrapper has its first offset inside.
+        # The first offset of a wrapper is inside it.
         is_exact: Any = pc.equal(batches["magic"], pa.scalar(2, batches["magic"].type))
         fewer: Any = pc.and_(is_exact, pc.less(counts.cast(pa.int64()), spans))
         self._checks.is_compacted |= bool(pc.any(fewer, min_count=0).as_py())
         before = _shifted(
             batches["last_offset"], None if self._checks.next_offset is None else self._checks.next_offset - 1
         )
-        # Unknown where a wrapper cannot be opened.
+        # Unknown if a wrapper cannot be decompressed.
         gap: Any = pc.greater(batches["base_offset"], pc.add(before, 1))
         for row in _rows(gap)[:MOST_GAPS]:
             start, end = before[row].as_py() + 1, batches["base_offset"][row].as_py()
@@ -97,7 +97,7 @@ class BatchColumns:
 
     def _check_epochs(self, batches: pa.RecordBatch) -> None:
         epochs: Any = batches["partition_leader_epoch"]
-        # Where they change, and the end.
+        # The rows at which the epoch changes, and the end.
         starts = _rows(pc.fill_null(pc.not_equal(epochs, _shifted(epochs, self._epoch_before)), pa.scalar(True)))
         if not starts or starts[0] > 0:
             starts = [0, *starts]
@@ -158,9 +158,9 @@ class _WrongEntry(NamedTuple):
     """An entry of an index that contradicts the sound batches.
 
     Attributes:
-        finding: the finding for it.
-        position: the byte position that it leads to; None: no place in the log.
-        is_in_doubt: whether it may be right if batches are damaged.
+        finding: the finding for the entry.
+        position: the byte position that the entry leads to; None if that is not in the log.
+        is_in_doubt: whether the entry may be right if batches are damaged.
     """
 
     finding: Finding
@@ -169,11 +169,11 @@ class _WrongEntry(NamedTuple):
 
 
 class _Entries:
-    """The entries of a segment's indexes, checked as its batches come."""
+    """The entries of a segment's indexes, checked while its batches are read."""
 
     def __init__(self, indexes: Indexes, segment: Segment) -> None:
         self._indexes = indexes
-        # By the kind of index and the number of the entry.
+        # By the kind of index and the row of the entry.
         self._found: dict[tuple[int, int], _WrongEntry] = {}
         self._offsets: Any = None if indexes.offsets is None else indexes.offsets.entries()
         self._times: Any = None if indexes.times is None else indexes.times.entries()
@@ -220,7 +220,7 @@ class _Entries:
         self._found.setdefault((TIMEINDEX, row), _WrongEntry(found, None, is_in_doubt))
 
     def _check_order(self, base_offset: int) -> None:
-        """Check that entries rise from the start of the segment on, because brokers search an index by bisection."""
+        """Check that entries ascend from the start of the segment on, because brokers search an index by bisection."""
         if self._offsets is not None:
             offsets, values = self._offsets["offset"], self._offsets["position"]
             is_low: Any = pc.or_(
@@ -243,7 +243,7 @@ class _Entries:
                 )
 
     def _check_end(self) -> None:
-        """Check that no entry leads beyond the last batch, and that the last times are in the time index.
+        """Check that no entry leads beyond the last batch, and that the time index has the last timestamps.
 
         A starting broker reads the end of its log from the last entry of the offset index (LogSegment.readNextOffset).
         Retention reads the segment's largest timestamp from the time index.
@@ -252,7 +252,7 @@ class _Entries:
         if self._offsets is not None:
             beyond: Any = pc.greater_equal(self._offsets["position"].cast(pa.int64()), pa.scalar(self._end, pa.int64()))
             for row in _rows(beyond)[:MOST]:
-                # A first slot of zeros leads to the start, also of an empty segment.
+                # A first slot of zeros leads to the start of the segment, even of an empty one.
                 if row or self._offsets["position"][row].as_py():
                     self._wrong_offset(row, f"and the batches end at {self._end}")
             above: Any = pc.and_not(pc.greater(self._offsets["offset"], pa.scalar(last, pa.int64())), beyond)
@@ -278,7 +278,7 @@ class _Entries:
         self._found.setdefault((kind, -1), _WrongEntry(found, None, is_in_doubt=False))
 
     def _check_offsets(self, entries: pa.RecordBatch, batches: pa.RecordBatch, start: int) -> None:
-        """Check that each entry leads to a batch, and that no batch before it has the entry's offset or a later one."""
+        """Check that each entry leads to a batch, and that no earlier batch has the entry's offset or a later one."""
         positions: Any = entries["position"].cast(pa.int64())
         here: Any = pc.and_(
             pc.greater_equal(positions, pa.scalar(start, pa.int64())),
@@ -293,7 +293,7 @@ class _Entries:
         before: Any = _shifted(batches["last_offset"], self._before).take(places)
         first: Any = batches["base_offset"].take(places)
         is_new: Any = pc.equal(batches["magic"].take(places), pa.scalar(2, batches["magic"].type))
-        # At position 0 the offset may be any: a search begins there without an entry, too.
+        # At position 0, any offset is harmless, because a search without an entry also begins there.
         late: Any = pc.and_(
             pc.less_equal(offsets, before), pc.greater(positions.take(wanted), pa.scalar(0, pa.int64()))
         )
@@ -309,7 +309,7 @@ class _Entries:
             self._wrong_offset(rows[at], why)
 
     def _check_times(self, entries: pa.RecordBatch, batches: pa.RecordBatch) -> None:
-        """Check that each entry has the largest timestamp up to its offset, that of the offset's own batch included."""
+        """Check that each entry has the largest timestamp up to its offset, including the batch of that offset."""
         offsets: Any = entries["offset"]
         last: Any = batches["last_offset"]
         here: Any = pc.and_(pc.greater(offsets, pa.scalar(self._before, pa.int64())), pc.less_equal(offsets, last[-1]))
@@ -318,13 +318,13 @@ class _Entries:
             return
         wanted = pa.array(rows, pa.int64())
         times: Any = entries["timestamp"].take(wanted)
-        # The batch that has the offset, or follows it.
+        # The batch that contains the offset, or the first batch after the offset.
         lasts = last.to_pylist()
         places = pa.array([bisect_left(lasts, offset) for offset in offsets.take(wanted).to_pylist()], pa.int64())
         highest: Any = pc.max_element_wise(
             _shifted(pc.cumulative_max(batches["max_timestamp"]), self._highest), pa.scalar(self._highest, pa.int64())
         )
-        # A wrapper has its first offset inside.
+        # The first offset of a wrapper is inside it.
         is_there: Any = pc.fill_null(
             pc.less_equal(batches["base_offset"].take(places), offsets.take(wanted)), pa.scalar(True)
         )
@@ -337,7 +337,7 @@ class _Entries:
 
 
 def _shifted(column: Any, first: int | None) -> Any:  # noqa: ANN401 - arrays
-    """Return for each row the value of the row before it."""
+    """Return, for each row, the value of the row before it."""
     return pa.concat_arrays([pa.array([first], column.type), column[:-1]])
 
 

@@ -1,7 +1,7 @@
-"""`check`: every fault of log directories, with its effect and its cure.
+"""`check`: finds every fault of log directories, with its effect and its cure.
 
-A check has two kinds of pieces: a log, and log directories around their logs. `plan` finds the pieces, and each can be
-checked in another process: by the threads of `check`, or by Spark's tasks.
+A check has two kinds of pieces: a log, and log directories without their logs. `plan` finds the pieces. Each can be
+checked on its own, by a thread of `check` or by a Spark task.
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ if TYPE_CHECKING:
     Known = ClusterState | ValueError | BrokerlessError
 
 
-# So many logs for each thread, and bytes, are checked before findings are yielded; but no more logs than the maximum.
+# At least this many logs per thread, or bytes, are checked before findings are yielded, but no more logs than the
+# maximum.
 _SHARE_LOGS, _SHARE_BYTES = 4, 1 << 30
 _MOST_LOGS = 1000
 
@@ -59,12 +60,12 @@ class LogToCheck(NamedTuple):
     """A log to check: small, and picklable.
 
     Attributes:
-        path: its directory, or a `.log` file.
-        root: the log directory around it.
-        topic: its topic; None outside of partitions.
-        partition: its partition.
-        size: the bytes of its segments.
-        config: the settings of its topic; None: not known.
+        path: the partition directory, or a `.log` file.
+        root: the log directory that holds it.
+        topic: the topic; None outside of partitions.
+        partition: the partition number.
+        size: the total size of the segments, in bytes.
+        config: the settings of the topic; None if not known.
     """
 
     path: str
@@ -76,7 +77,7 @@ class LogToCheck(NamedTuple):
 
 
 class DirectoriesToCheck(NamedTuple):
-    """Log directories to check against each other and the cluster's metadata, by their paths; picklable."""
+    """Log directories, as paths, to compare with each other and with the cluster's metadata; picklable."""
 
     paths: tuple[str, ...]
 
@@ -86,7 +87,7 @@ class Plan(NamedTuple):
 
     Attributes:
         findings: findings about ids, which decide which directories belong together.
-        directories: the log directories to check, those that belong together in one piece.
+        directories: the log directories to check. Directories of one cluster are one piece.
         logs: the logs to check, by topic and partition.
     """
 
@@ -96,7 +97,7 @@ class Plan(NamedTuple):
 
 
 class Chosen(NamedTuple):
-    """The topics and the partitions to check; None: all."""
+    """The topics and the partitions to check; None means all."""
 
     topics: list[str] | None
     partitions: list[int] | None
@@ -107,7 +108,7 @@ class Chosen(NamedTuple):
         return self.topics is None and self.partitions is None
 
     def logs(self, directories: LogDirs) -> list[Log]:
-        """Return the logs, including those that are being moved."""
+        """Return the logs, including replicas that are being moved."""
         moving = directories.moving(self.topics)
         present = directories.logs(self.topics, self.partitions, all_replicas=True)
         return [*present, *(log for log in moving if self.partitions is None or log.partition in self.partitions)]
@@ -120,19 +121,18 @@ def check(
     level: Level = "default",
     progress: Progress = lambda _name, _size: None,
 ) -> Iterator[Finding]:
-    """Check log directories, and yield findings: those of directories first, then those of logs by topic and partition.
+    """Check log directories, and yield findings: first on directories, then on logs, by topic and partition.
 
-    Every replica in the paths is checked, also one that is being moved to another disk. Nothing is changed. A running
-    broker changes its files meanwhile: check a snapshot or a copy instead.
+    Every replica in the paths is checked, even if it is being moved to another disk. Nothing is changed. A running
+    broker changes its files during the check, so check a snapshot or a copy instead.
 
     Args:
         paths: log directories of one broker or several, partition directories, or `.log` files.
-        topics: only these topics, by name or glob (`orders-*`), and nothing about directories; None: all.
-        partitions: only these partitions, and nothing about directories; None: all.
-        level: "quick": names, small files and the headers of batches; "default": also checksums, indexes and
-            snapshots against batches; "deep": also every record.
-        progress: called with the name of a log, and the bytes of it that were checked since the last call, from
-            any thread.
+        topics: check only these topics, by name or glob (`orders-*`), and no directories; None: everything.
+        partitions: check only these partitions, and no directories; None: everything.
+        level: "quick": check names, small files and batch headers; "default": also verify checksums, and compare
+            indexes and snapshots with the batches; "deep": also decode every record.
+        progress: called from any thread with the name of a log and the number of its bytes checked since the last call.
 
     Raises:
         FileNotFoundError: a path does not exist.
@@ -154,7 +154,7 @@ def check(
 def _groups(
     paths: Iterable[str | os.PathLike[str]], listed: LogDirs | None = None, *, checks_ids: bool
 ) -> tuple[list[Finding], list[tuple[list[str], LogDirs]]]:
-    """Return findings about ids, and the paths that belong together, each with its directories."""
+    """Return findings about ids, and each group of paths that belong together, with its directories."""
     names = [os.fspath(path) for path in paths]
     blank = [name for name in names if is_blank(name) and not file_names.is_directory_name(os.path.basename(name))]
     if len(blank) < len(names):
@@ -181,8 +181,8 @@ def plan(
 
     Args:
         paths: as for `check`.
-        choose: chooses logs, and leaves out findings about directories; None: all logs, with all replicas.
-        listed: the paths, if they were listed before.
+        choose: returns the logs to check, and turns off findings about directories. None: all logs and all replicas.
+        listed: the paths' log directories, if they were listed before.
 
     Raises:
         FileNotFoundError: a path does not exist.
@@ -197,7 +197,7 @@ def plan(
             all_logs = [*directories.logs(all_replicas=True), *directories.moving()] if choose is None else []
             logs = all_logs if choose is None else choose(directories)
             known = known_cluster([root.path for root in directories.roots])
-            # The task of a log takes along only the settings that a check asks for.
+            # The task of a log carries only the settings that a check needs.
             configs = {
                 topic: TopicConfig(cleanup_policy=one.cleanup_policy, remote_storage_enable=one.remote_storage_enable)
                 for topic, one in topic_configs(known, directories.roots).items()
@@ -236,14 +236,14 @@ def _check(
             configs = topic_configs(known, directories.roots)
             return list(_of_directories(roots, directories, known)) if of_directories else [], configs
 
-        # Reading the metadata needs Arrow, which is slow to import: logs are checked meanwhile.
+        # A read of the metadata needs Arrow, which is slow to import, so logs are checked meanwhile.
         with collected():
             known = threads.start(around)
         for number, share in enumerate(shares):
             with collected():
                 checks = [LogCheck(log, level, partial(progress, log.name)) for log, _ in share]
                 of_segments: dict[int, Future[list[Finding]]] = {}
-                # The largest ones first, so that no thread is left with one at the end.
+                # The largest logs first, so that no thread has a large one left at the end.
                 for at in sorted(range(len(share)), key=lambda at: -share[at][1]):
                     of_segments[at] = threads.start(_listed, checks[at].of_segments())
                 wait(of_segments.values())
@@ -264,7 +264,7 @@ def _listed(findings: Iterator[Finding]) -> list[Finding]:
 
 
 def _shares(logs: Iterable[Log], threads: int) -> Iterator[list[tuple[Log, int]]]:
-    """Divide logs into runs of neighbours, which are checked at the same time, each with its size."""
+    """Divide logs into runs of neighbors that are checked at the same time. Each log comes with its size."""
     share: list[tuple[Log, int]] = []
     for log in logs:
         share.append((log, sum(segment.size for segment in log.segments)))
@@ -304,16 +304,16 @@ def check_log(
     Args:
         log: the log.
         level: as for `check`.
-        roots: the log directories around logs that were checked before, by path, to read their files once.
+        roots: the log directories of logs that were checked before, by path, so that their files are read only once.
         contents: receives the sound contents, unless the level is "quick".
-        gone: gets the error for a segment that is no longer there; None: raise it.
+        gone: called with the error for a segment that no longer exists; None: raise the error.
         progress: called with the bytes of each segment that was checked.
 
     Raises:
-        FileNotFoundError: the log or one of its segments is no longer there.
+        FileNotFoundError: the log or one of its segments no longer exists.
     """
     root = roots.setdefault(log.root, LogDirFiles(log.root))
-    # A commit that is not rolled forward has the current log elsewhere.
+    # If a commit is not rolled forward yet, the current log is in another directory.
     place = storage.absolute(log.path)
     active = commit_journal.active_path(place)
     listed = Log(log.path if active == place else active, root=root)
@@ -322,7 +322,7 @@ def check_log(
 
 
 def _roots(paths: Iterable[str], directories: LogDirs) -> list[LogDirFiles]:
-    """Return the log directories among paths: a partition's directory says nothing about the directory around it."""
+    """Return the log directories among the paths. A partition directory does not stand for its log directory."""
     given = {storage.absolute(path) for path in paths}
     return [root for root in directories.roots if storage.absolute(root.path) in given]
 
@@ -341,7 +341,7 @@ def _may_be_of_one_broker(root: LogDirFiles, other: LogDirFiles) -> bool:
 
 
 def topic_configs(known: Known, roots: Sequence[LogDirFiles]) -> dict[str, TopicConfig]:
-    """Return the settings of topics on the broker of some directories, as far as the metadata have them."""
+    """Return the topics' settings on the broker of some directories, as far as the metadata have them."""
     nodes: set[int | None] = set()
     # Damaged ids are a finding of their own.
     with suppress(CorruptRecordError):

@@ -1,7 +1,7 @@
 """The comparison of two copies of a partition: equal, one a prefix of the other, or diverged from some offset on.
 
 Batches are compared by their offsets, leader epochs and checksums, without decompression. Each checksum is verified, so
-that equal ones stand for equal bytes. The core compares equal batches in lockstep. Where it stops, `differences.py`
+that equal checksums mean equal bytes. The core compares equal batches in lockstep. Where it stops, `differences.py`
 finds the reason.
 """
 
@@ -38,16 +38,16 @@ def compare(
     records: bool = False,
     memory: int = _MEMORY,
 ) -> Iterator[Comparison]:
-    """Compare the partitions of two directories, and yield how each differs, by topic and partition.
+    """Compare the partitions of two directories, and yield one result per partition, by topic and partition.
 
     Args:
-        first: a log directory, or a partition's directory.
-        second: another one of the same kind: a replica, a backup, a copy.
-        topics: only these topics; None: all that one of them has.
-        records: compare the latest record of each key instead of batches. Copies that were compacted at different
-            times have only these in common.
+        first: a log directory, or a partition directory.
+        second: another directory of the same kind, such as a replica, a backup or a copy.
+        topics: only these topics; None: all topics of either directory.
+        records: compare the latest record of each key instead of batches. Copies that were compacted at different times
+            have only these records in common.
         memory: about how many bytes of memory the latest records may take, beside those of one batch. If they take
-            more, the logs are read several times, for a share of the keys each.
+            more, the logs are read several times, each time for a share of the keys.
 
     Raises:
         FileNotFoundError: a path does not exist.
@@ -63,7 +63,7 @@ def compare(
     for name in names or ():
         if not any(is_chosen(topic, [name]) for topic, _ in places):
             raise ValueError(f"topic {name!r} is in neither directory")
-    # The latest records of several partitions would take their memory at the same time.
+    # With several threads, the latest records of several partitions would take memory at the same time.
     with Threads(1 if records else None) as threads:
         pairs = (
             (place, here.get(place), there.get(place))
@@ -102,7 +102,7 @@ def _records(log: Log, other: Log, start: int, memory: int) -> Difference:
 
 
 def _batches(log: Log, other: Log, start: int) -> Difference:
-    """Compare batches: the equal ones in lockstep, the others as columns."""
+    """Compare batches: equal ones in lockstep, others as columns."""
     with _Lockstep(log, start) as one, _Lockstep(other, start) as two:
         end = start
         while one.cursor is not None and two.cursor is not None:
@@ -118,10 +118,10 @@ def _batches(log: Log, other: Log, start: int) -> Difference:
 
 
 class _Lockstep:
-    """A log that is compared with another one, segment by segment.
+    """One of two logs that are compared, segment by segment.
 
     Attributes:
-        cursor: the place in the open segment; None if the log ends, or damage makes it end.
+        cursor: the place in the open segment; None at the end of the log, or at damage that ends it.
         is_done: whether all batches have been compared, and no damage follows them.
     """
 
@@ -143,11 +143,11 @@ class _Lockstep:
 
     @property
     def place(self) -> tuple[int, int]:
-        """The number of the segment, and the position of the next batch in it."""
+        """The index of the segment, and the position of the next batch in it."""
         return self._number, 0 if self.cursor is None else self.cursor.position
 
     def pass_segment(self) -> bool:
-        """Move to the next segment if this one has ended; return whether it had."""
+        """Move to the next segment if the current one has ended, and return whether it had."""
         if self.cursor is None or not self.cursor.is_at_end or self._has_damage:
             return False
         self._open_next()

@@ -14,11 +14,11 @@ Differing = Literal["base_offset", "last_offset", "partition_leader_epoch", "crc
 Status = Literal["equal", "behind", "ahead", "diverged", "damaged", "missing", "extra"]
 """The state of a partition, seen from the first directory.
 
-- equal: both have the same batches, from the later of the two starts on.
-- ahead, behind: one is a prefix of the other, and the first one ends later, or earlier.
+- equal: both copies have the same batches, from the later of the two log starts on.
+- ahead, behind: one copy is a prefix of the other, and the first copy ends later, or earlier.
 - diverged: from some offset on, the batches differ.
-- damaged: a batch cannot be read, so that it is not known what follows.
-- missing, extra: only the second one has the partition, or only the first one.
+- damaged: a batch cannot be read, so the batches after it could not be compared.
+- missing, extra: only the second directory has the partition (missing), or only the first (extra).
 """
 
 
@@ -33,14 +33,14 @@ class Comparison:
         path: the first copy; None if it is missing.
         other: the second copy; None if it is missing.
         start_offset: the first offset that was compared.
-        offset: the offset where they differ, or where the shorter one ends; None if neither applies.
-        epoch: the leader epoch there, of the first copy that has one.
+        offset: the offset where the copies differ, or where the shorter copy ends; None if neither applies.
+        epoch: the leader epoch at that offset, from the first copy that has one.
         differing: what differs at `offset`; None unless the status is "diverged".
         value: the value of that field of a batch in the first copy, or the number of latest records that differ.
         other_value: the value of the field in the second copy; None for records.
         damaged_path: the file with the batch that cannot be read; None unless the status is "damaged".
         damaged_position: the byte position of the batch.
-        message: the difference in words.
+        message: the difference, as text.
     """
 
     topic: str | None
@@ -70,7 +70,7 @@ class Comparison:
 
 
 class Difference(NamedTuple):
-    """The result of a comparison; see `Comparison`."""
+    """The result of a comparison of two logs; see `Comparison`."""
 
     status: Status
     offset: int | None = None
@@ -90,7 +90,7 @@ class Difference(NamedTuple):
 
 
 class Place(NamedTuple):
-    """A place between the batches of a log: the number of a segment, and a position in its file."""
+    """A place between the batches of a log: the index of a segment, and a position in its file."""
 
     segment: int
     position: int

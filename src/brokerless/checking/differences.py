@@ -23,14 +23,15 @@ if TYPE_CHECKING:
     from brokerless.log.log import Log
 
 _COLUMNS = ("base_offset", "last_offset", "partition_leader_epoch", "crc")
-# Records of both logs, each kept, sorted and, if they differ, counted. And so many shares that no log has more keys.
+# The copies in memory: records of both logs, each kept, sorted and, if they differ, counted. And the maximum number of
+# shares, which suffices for the keys of any log.
 _COPIES, _MOST_SHARES = 8, 1 << 12
-# Records that are counted at a time, and the offsets before and behind all others.
+# The number of records that are counted at a time, and offsets below and above all others.
 _COUNTED, _FIRST, _LAST = 64 << 10, -(1 << 63), (1 << 63) - 1
 
 
 class _Batches:
-    """The batches of a log from an offset on, which a caller takes in any number."""
+    """The batches of a log from an offset on, which a caller takes in portions of any size."""
 
     def __init__(self, log: Log, start: int, place: Place) -> None:
         self._parts = self._read(log, start, place)
@@ -38,7 +39,7 @@ class _Batches:
         self.damage: CorruptRecordError | UnsupportedFormatError | None = None
 
     def next(self) -> pa.Table | None:
-        """Return the batches at hand, at least one; None at the end."""
+        """Return the batches that were read but not taken, at least one; None at the end."""
         while self._held is None or not self._held.num_rows:
             try:
                 self._held = next(self._parts, None)
@@ -49,7 +50,7 @@ class _Batches:
         return self._held
 
     def take(self, count: int) -> None:
-        """Skip `count` of the batches at hand."""
+        """Take `count` of these batches."""
         if self._held is not None:
             self._held = self._held.slice(count)
 
@@ -79,9 +80,9 @@ def of_batches(log: Log, other: Log, start: int, places: tuple[Place, Place], en
 
     Args:
         log: the first copy.
-        other: the second one.
-        start: the first offset that counts.
-        places: the place to begin at in each copy. The batches before it are equal.
+        other: the second copy.
+        start: the first offset to compare.
+        places: the place in each copy at which to begin. The batches before it are equal.
         end: the offset after the equal batches.
     """
     one, two = _Batches(log, start, places[0]), _Batches(other, start, places[1])
@@ -140,7 +141,7 @@ class _TooManyKeysError(Exception):
 
 
 def of_records(log: Log, other: Log, start: int, memory: int) -> Difference:
-    """Compare the latest record of each key from an offset on, up to the end that both have.
+    """Compare the latest record of each key from an offset on, up to the lower of the two log ends.
 
     If all records take too much memory, the keys are divided into shares. Each share reads the logs again.
     """
@@ -173,7 +174,7 @@ def of_records(log: Log, other: Log, start: int, memory: int) -> Difference:
 
 
 def _differing(mine: pa.Table, theirs: pa.Table) -> Iterator[pa.Table]:
-    """Yield the rows that only one of the tables has, some offsets at a time: counting them takes much memory."""
+    """Yield the rows that only one of the tables has, a range of offsets at a time: counting takes much memory."""
     longer = max(mine, theirs, key=lambda table: table.num_rows)["offset"]
     cuts = [longer[at].as_py() or 0 for at in range(_COUNTED, len(longer), _COUNTED)]
     for low, high in pairwise([_FIRST, *cuts, _LAST]):
@@ -193,17 +194,17 @@ def _between(table: pa.Table, low: int, high: int) -> pa.Table:
 def _latest(log: Log, start: int, end: int, memory: int, share: tuple[int, int]) -> pa.Table:
     """Return the latest record of each key, except for keys whose latest record has no value.
 
-    For a record that takes more than an eighth of the memory, the size is compared instead of the value.
+    If a record takes more than an eighth of the memory, the size of its value stands for the value.
 
     Args:
         log: the partition.
-        start: the first offset that counts.
-        end: the offset after the last one.
-        memory: the most bytes of memory that the records may take.
-        share: which keys; see `_native.LatestRecords`.
+        start: the first offset to compare.
+        end: the offset after the last one to compare.
+        memory: the maximum number of bytes that the records may take.
+        share: the share of the keys; see `_native.LatestRecords`.
 
     Raises:
-        _TooManyKeysError: the records take more.
+        _TooManyKeysError: the records take more memory.
     """
     latest = _native.LatestRecords(memory, share=share)
     columns = ["key", "value", "offset", "timestamp"]

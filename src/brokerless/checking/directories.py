@@ -1,4 +1,4 @@
-"""A log directory around its logs: names, ids, checkpoints, and the cluster's metadata against its partitions."""
+"""The check of a log directory without its logs: names, ids, checkpoints, and partitions against the metadata."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _COORDINATORS = "__transaction_state"
 
 
 def check_directory(root: LogDirFiles, beside: Collection[str]) -> Iterator[Finding]:
-    """Check the names and small files of one log directory. `beside` are the others of its broker."""
+    """Check the names and small files of one log directory. `beside` are its broker's other log directories."""
     yield from map(_of_fault, (*start_faults(root.path, beside), *missing_ids(root.path, beside)))
     yield from map(_of_fault, names_taken_from_checkpoints(root))
     for file, message in overlooked_checkpoints(root.path):
@@ -57,13 +57,14 @@ def check_directory(root: LogDirFiles, beside: Collection[str]) -> Iterator[Find
                     path=f"{root.path}/{name}",
                     message=f"a partition's directory in the state {parsed.leftover!r}",
                 )
-            # A broker loads what it is about to delete. A replica that is being moved here is checked as a log.
+            # A broker also loads directories that it is about to delete. A replica that is being moved here is checked
+            # as a log.
             if parsed.leftover in ("delete", "stray"):
                 yield from map(_of_fault, partition_faults(f"{root.path}/{name}"))
 
 
 def check_blank(paths: Iterable[str], beside: Collection[str]) -> Iterator[Finding]:
-    """Check directories of new disks, without any files, beside the others of their broker."""
+    """Check directories of new disks, which have no files, together with the broker's other directories."""
     for path in paths:
         yield from map(_of_fault, missing_ids(path, beside))
 
@@ -77,7 +78,7 @@ def check_ids(paths: Iterable[str]) -> Iterator[Finding]:
     by_node: dict[int | None, dict[str, MetaProperties]] = {}
     for path in paths:
         file = f"{path}/{checkpoints.META_PROPERTIES}"
-        # Damage is a finding of its own.
+        # Damage is another finding.
         with suppress(CorruptRecordError, OSError):
             meta = checkpoints.parse_meta_properties(storage.read_all(file))
             by_node.setdefault(meta.node_id, {})[path] = meta
@@ -90,7 +91,7 @@ def check_ids(paths: Iterable[str]) -> Iterator[Finding]:
 def check_doubled(roots: Iterable[LogDirFiles]) -> Iterator[Finding]:
     """Check whether a broker has two replicas of a partition, in one of its directories or in two."""
     by_node: dict[int | str, list[str]] = {}
-    # If one directory is a copy of another one, all partitions are in two. `check_ids` finds that by the directory.id.
+    # If one directory is a copy of another, every partition is in both. `check_ids` reports that by the directory.id.
     for root in {root.directory_id or root.path: root for root in roots}.values():
         node = root.path if root.node_id is None else root.node_id
         names = storage.list_subdirectories(root.path)
@@ -100,7 +101,7 @@ def check_doubled(roots: Iterable[LogDirFiles]) -> Iterator[Finding]:
 
 
 def known_cluster(paths: Sequence[str]) -> ClusterState | ValueError | BrokerlessError:
-    """Return the metadata of the cluster, or the error that says why they are not known."""
+    """Return the metadata of the cluster, or the error that explains why they are not known."""
     from brokerless.state.cluster import cluster  # noqa: PLC0415 - Arrow is slow to import
 
     try:
@@ -112,14 +113,14 @@ def known_cluster(paths: Sequence[str]) -> ClusterState | ValueError | Brokerles
 def check_cluster(
     paths: Sequence[str], directories: LogDirs, state: ClusterState | ValueError | BrokerlessError
 ) -> Iterator[Finding]:
-    """Check partitions against the cluster's metadata, and their open transactions against the coordinators.
+    """Compare partitions with the cluster's metadata, and their open transactions with the coordinators' state.
 
     Args:
         paths: the log directories.
         directories: the same directories.
         state: the metadata, from `known_cluster`.
     """
-    # The newest metadata are those of all. Each node reads its own when it starts.
+    # `state` is the newest metadata of all nodes. But each node reads its own copy when it starts, so check all copies.
     own = [root.path for root in directories.roots if has_metadata_log(root.path)]
     states = [state, *(known_cluster([path]) for path in own if len(directories.roots) > 1)]
     yield from dict.fromkeys(found for one in states for found in _damage(one, paths))
@@ -143,7 +144,7 @@ def hanging(table: pa.Table, path_of: Callable[[str, int], str]) -> Iterator[Fin
 
     Args:
         table: the transactions, as `transactions` returns them.
-        path_of: gives the directory of a partition.
+        path_of: returns the directory of a partition.
     """
     import pyarrow.compute as pc  # noqa: PLC0415 - Arrow is slow to import
 
@@ -168,7 +169,7 @@ def _damage(state: ClusterState | ValueError | BrokerlessError, paths: Sequence[
     """Yield the faults of metadata that keep a controller from starting."""
     if isinstance(state, BrokerlessError):
         path, position = getattr(state, "path", None) or paths[0], getattr(state, "position", None)
-        # What a new cluster starts with is among the small files of its directory.
+        # The metadata that a new cluster starts with are checked with the small files of their directory.
         if not path.endswith(checkpoints.BOOTSTRAP):
             code = "metadata-cut" if isinstance(state, CutSnapshotError) else "metadata-damaged"
             yield Finding(code=code, path=path, position=position, message=str(state.args[0]))
@@ -177,13 +178,13 @@ def _damage(state: ClusterState | ValueError | BrokerlessError, paths: Sequence[
 
 
 def _placed(directories: LogDirs, state: ClusterState) -> Iterator[Finding]:
-    """Yield partitions that a broker will not serve, and those that the metadata place here and that are not here."""
+    """Yield partitions that a broker will not serve, and absent partitions that the metadata place here."""
     logs = [log for log in directories.logs(all_replicas=True) if log.topic not in (None, file_names.METADATA_TOPIC)]
     clusters = {root.path: state.of_directory(root, directories.roots) for root in directories.roots}
     for log in logs:
         with suppress(CorruptRecordError):
             unserved = clusters[log.root.path].unserved((log.topic or "", log.partition or 0), log.topic_id)
-            # That there is no id is found without the metadata.
+            # A missing id is found without the metadata.
             if unserved is not None and unserved.code != "topic-id-missing":
                 yield Finding(
                     code=unserved.code, topic=log.topic, partition=log.partition, path=log.path, message=unserved.why
@@ -203,7 +204,7 @@ def _placed(directories: LogDirs, state: ClusterState) -> Iterator[Finding]:
 
 
 def _absent_directories(directories: LogDirs, state: ClusterState) -> Iterator[Finding]:
-    """Yield the brokers that registered more log directories than are given."""
+    """Yield a finding for each broker that registered more log directories than are given."""
     for row in state.rows("brokers"):
         known = set(row["log_dirs"] or ())
         mine = [root for root in directories.roots if root.node_id == row["broker_id"]]

@@ -39,15 +39,15 @@ class Finding:
     """A fault at one place.
 
     Attributes:
-        code: the code of its kind, whose meaning never changes: see `brokerless finding CODE`.
+        code: the code of the finding, whose meaning never changes: see `brokerless finding CODE`.
         topic: the topic; None outside of partitions.
-        partition: the partition.
+        partition: the partition; None outside of partitions.
         path: the file or directory.
         position: the byte position in the file.
         start_offset: the first offset that may be lost or wrong.
-        end_offset: the offset after the last one; None: up to the end of the log.
-        next_position: the byte position where the log is sound again; None: nowhere in this file.
-        message: the fault in words, with the stored and the computed value.
+        end_offset: the offset after the last one; None if the range extends to the end of the log.
+        next_position: the byte position at which the log is sound again; None if it is not, in this file.
+        message: the fault, with the stored and the computed value.
     """
 
     code: str
@@ -62,7 +62,7 @@ class Finding:
 
     @classmethod
     def of(cls, defect: Defect, topic: str | None, partition: int | None) -> Self:
-        """Return the finding of a defect of a partition's log."""
+        """Return the finding for a defect of a partition's log."""
         return cls(
             code=defect.code,
             topic=topic,
@@ -77,12 +77,12 @@ class Finding:
 
     @classmethod
     def from_dict(cls, row: Mapping[str, Any]) -> Self:
-        """Return the finding of a dict that `to_dict` returned, or of a row with these columns."""
+        """Return the finding from a dict that `to_dict` returned, or from a row with these columns."""
         return cls(**{field.name: row[field.name] for field in fields(cls)})
 
     @property
     def kind(self) -> Code:
-        """The kind that its code names: the severity, the texts and the consequences."""
+        """The entry of the code in `codes`: the severity, the texts and the consequences."""
         return CODES[self.code]
 
     @property

@@ -1,4 +1,4 @@
-"""One log: its batches, and its small files against them."""
+"""The check of one log: its batches, and its small files compared with the batches."""
 
 from __future__ import annotations
 
@@ -53,29 +53,32 @@ if TYPE_CHECKING:
     from brokerless.log.log import Log
     from brokerless.log.segment import Segment
 
-# A key in a message is for `brokerless erase`. Those of groups and transactions have names of a few letters.
+# The maximum length of a key in a message, which is meant for `brokerless erase`. Keys of groups and transactions are
+# much shorter.
 _MOST_OF_KEY = 1000
 _FOR_EVER = (1 << 63) - 1
 _INDEXES = ("offset-index", "time-index", "transaction-index")
-# The default of transaction.max.timeout.ms. No metadata have another one: a broker reads it from its server.properties.
+# The default of transaction.max.timeout.ms. The metadata do not have it, because brokers read it from
+# server.properties.
 _MAX_TIMEOUT_MS = 15 * 60_000
-# transaction.abort.timed.out.transaction.cleanup.interval.ms: as often a coordinator looks for transactions to end.
+# transaction.abort.timed.out.transaction.cleanup.interval.ms: the interval at which a coordinator looks for
+# transactions to end.
 _LOOKS_EVERY_MS = 10_000
 _SMALL_FILES = {checkpoints.LEADER_EPOCHS, checkpoints.PARTITION_METADATA, lost_offsets.FILE}
-# Beside the metadata log: the vote, and snapshots of the metadata.
+# Files beside the metadata log: the quorum state, and snapshots of the metadata.
 _QUORUM_FILE = re.compile(rf"{checkpoints.QUORUM_STATE}|\d{{20}}-\d{{10}}(-\d+)?\.checkpoint(\.part|\.deleted)?")
 _PRODUCER_COLUMNS = ("producer_id", "producer_epoch", "last_sequence", "coordinator_epoch", "current_txn_first_offset")
 
 
 class LogCheck:
-    """A check of one log: first of its segments, then of the log as a whole.
+    """A check of one log: first its segments, then the log as a whole.
 
     Args:
-        log: the log, freshly listed.
+        log: the log, with a new listing of its files.
         level: "quick", "default" or "deep".
-        progress: gets the bytes of each segment that was checked.
+        progress: called with the size of each segment that was checked, in bytes.
         contents: receives the sound contents, unless the level is "quick".
-        gone: gets the error for a segment that is no longer there; None: raise it.
+        gone: called with the error for a segment that no longer exists; None: raise the error.
     """
 
     def __init__(
@@ -97,11 +100,11 @@ class LogCheck:
 
     @property
     def is_compacted(self) -> bool:
-        """True if the log is compacted, so that offsets may be missing: by its settings, or by its batches."""
+        """True if the log is compacted, according to its settings or its batches, so that offsets may be missing."""
         return self._is_compacted
 
     def of_segments(self) -> Iterator[Finding]:
-        """Yield the findings in files, then those in batches in the order of the log."""
+        """Yield the findings on files, then those on batches in the order of the log."""
         return map(self._after_a_crash, self._of_segments())
 
     def _of_segments(self) -> Iterator[Finding]:
@@ -116,7 +119,7 @@ class LogCheck:
         checks, snapshots = BatchCheck(self._log), _Snapshots(self._log)
         for segment in self._log.segments:
             size = 0
-            # Of a log with damage, snapshots are not compared.
+            # The snapshots of a log with damage are not compared.
             replay = None if self._is_damaged else snapshots.before(segment)
             try:
                 size = segment.size
@@ -128,14 +131,14 @@ class LogCheck:
                     replay=replay,
                     contents=self._contents,
                 ):
-                    # A crash leaves a torn tail: what comes before it is whole.
+                    # A torn tail after a crash does not count, because the log before it is whole.
                     self._is_damaged |= found.kind.loses_records and found.severity != "note"
                     yield found
             except FileNotFoundError as error:
                 if self._gone is None:
                     raise
                 self._gone(error)
-                # What is missing here is no gap, and the small files cannot be compared with it.
+                # The missing segment is not a gap, and the small files cannot be compared with it.
                 self._is_damaged = True
             if replay is not None and not self._is_damaged:
                 snapshots.after(segment, replay, has_producers=checks.has_producers)
@@ -148,10 +151,10 @@ class LogCheck:
             self._of_snapshots = list(snapshots.finish())
 
     def of_log(self, config: TopicConfig | None) -> Iterator[Finding]:
-        """Yield the findings in the log's small files against its batches, once `of_segments` has ended.
+        """Compare the log's small files with its batches, and yield the findings. Call this after `of_segments`.
 
         Args:
-            config: the settings of its topic; None: not known.
+            config: the settings of the topic; None if not known.
         """
         return map(self._after_a_crash, self._of_log(config))
 
@@ -172,14 +175,14 @@ class LogCheck:
         if not self._is_damaged:
             yield from self._transaction_indexes()
         for found in self._of_snapshots:
-            # A cleaner removes batches of producers that a snapshot still has.
+            # A cleaner removes batches of producers that a snapshot still lists.
             if not self._is_compacted or found.code != "snapshot-differs":
                 yield found
 
     def _after_a_crash(self, found: Finding) -> Finding:
-        """Return an index finding as it counts after a crash: a broker rebuilds the indexes that may be unflushed."""
+        """Return an index finding with its weight after a crash: a broker rebuilds indexes that may not be flushed."""
         root = self._log.root
-        # A running broker serves with the index as it is.
+        # A running broker uses the index as it is.
         if found.code not in _INDEXES or root.is_clean or root.is_locked or root.node_id is None:
             return found
         base = live_base_offset(os.path.basename(found.path))
@@ -189,7 +192,7 @@ class LogCheck:
         return found if is_flushed else replace(found, code="index-unflushed")
 
     def _times(self) -> Iterator[Finding]:
-        """Yield segments that time-based retention never deletes, or deletes at once, by their largest timestamp."""
+        """Yield segments that, by their largest timestamp, time-based retention never deletes, or deletes at once."""
         now, found = now_ms(), 0
         for segment in self._log.segments:
             with suppress(FileNotFoundError, CorruptRecordError, UnsupportedFormatError), segment.open() as file:
@@ -204,7 +207,7 @@ class LogCheck:
         log = self._log
         if not self._has_transactions or self._is_damaged or log.files.is_file:
             return
-        # A log may be removed, or damaged elsewhere.
+        # The log may have been removed, or have damage that other findings report.
         with suppress(FileNotFoundError, CorruptRecordError, UnsupportedFormatError):
             opened = transactions(log.files, log.log_start_offset, log.log_end_offset).open
             latest = max(map(_largest, log.segments), default=-1) if opened else -1
@@ -225,10 +228,10 @@ class LogCheck:
                     yield self._finding("transaction-overdue", log.path, message, start_offset=first)
 
     def _timeouts(self, producers: Collection[int]) -> dict[int, int]:
-        """Return the timeouts of producers that the coordinators in the same log directory know, in ms."""
+        """Return the timeouts of producers, in ms, according to the coordinators' logs in the same log directory."""
         from brokerless.state.transactions import timeouts  # noqa: PLC0415 - Arrow is slow to import
 
-        # What of it cannot be read is a finding of another log.
+        # Faults in these logs are findings of other logs.
         with suppress(BrokerlessError, FileNotFoundError, ValueError), collected():
             return timeouts(self._log.root.path, producers)
         return {}
@@ -255,7 +258,7 @@ class LogCheck:
             if name not in files:
                 yield self._finding("file-foreign", path, "a broker passes over what is no file")
             elif is_fatal(name) or name.startswith(SET_ASIDE) or (is_metadata and is_fatal_snapshot(name)):
-                # The one is among the faults below, and the other of our own.
+                # Fatal names are reported below as faults, and set-aside files are brokerless's own.
                 continue
             elif name.endswith(STATES):
                 yield self._finding("leftover", path, "a file of an unfinished or finished deletion or rewrite")
@@ -276,7 +279,8 @@ class LogCheck:
             if self._log.topic != METADATA_TOPIC or fault.code != "topic-id-damaged":
                 yield self._finding(fault.code, fault.path, fault.finding)
         path = self._path(checkpoints.PARTITION_METADATA)
-        # Without an id, a replica that is being moved here becomes stray, and the partition stays where it is.
+        # If a replica that is being moved here has no id, a broker renames it to `-stray`, and the partition stays in
+        # its old directory.
         needs_id = self._log.topic not in (None, METADATA_TOPIC) and not self._log.path.endswith("-future")
         if self._log.root.is_kraft and needs_id and not storage.exists(path):
             yield self._finding("topic-id-missing", path, "the file is missing")
@@ -291,7 +295,7 @@ class LogCheck:
         if start > end and log.segments:
             message = f"the log start offset is {start}, the log ends at {end}"
             yield self._finding("log-start-ahead", f"{log.root.path}/{checkpoints.LOG_START_OFFSETS}", message)
-        # Where the log was shut down cleanly, the same files tell that records are missing.
+        # After a clean shutdown, the same files prove that records are missing, which is another finding.
         expected = log.files.expected_end
         if expected is not None and not expected.is_certain and start <= end:
             yield self._finding("checkpoint-ahead", log.path, f"the log {expected.doubt}", start_offset=end)
@@ -302,11 +306,12 @@ class LogCheck:
             yield Finding.of(missing, self._log.topic, self._log.partition)
 
     def _missing_head(self) -> Iterator[Finding]:
-        """Yield the records before the first segment, if the leader epochs begin below. None are in remote storage.
+        """Yield the records missing before the first segment, if leader epochs begin below it. Tiered logs miss none.
 
-        When retention deletes a segment, the broker removes its epochs from the file (LeaderEpochFileCache
-        .truncateFromStart). After a crash the file may still have them, so only a clean shutdown counts. In a compacted
-        log this proves nothing: its first segment may have become empty and been removed.
+        When retention deletes a segment, the broker removes its epochs from the file
+        (LeaderEpochFileCache.truncateFromStart). After a crash, the file may still have them, so this counts only after
+        a clean shutdown. In a compacted log it proves nothing, because the first segment may have been removed after it
+        became empty.
         """
         log = self._log
         if log.files.is_file or not log.segments or log.files.lost_before is not None or not log.root.is_clean:
@@ -338,7 +343,7 @@ class LogCheck:
             self._progress(segment.size)
 
     def _unexplained(self, gaps: list[Finding], of_sequences: list[tuple[int, Finding]]) -> Iterator[Finding]:
-        """Yield gaps of offsets and of each producer's sequences, except those that a repair has recorded."""
+        """Yield gaps in the offsets and in each producer's sequence numbers, except gaps that a repair has recorded."""
         lost: list[tuple[int, int]] = []
         if (gaps or of_sequences) and not self._log.files.is_file:
             try:
@@ -346,11 +351,11 @@ class LogCheck:
             except CorruptRecordError as error:
                 yield self._finding("file-foreign", self._path(lost_offsets.FILE), str(error.args[0]))
         for gap in gaps:
-            # What was deleted may be missing.
+            # Deleted records may be missing.
             start, end = max(gap.start_offset or 0, self._log.log_start_offset), gap.end_offset or NO_END
             if start < end and not any(low <= start and end <= high for low, high in lost):
                 yield gap
-        # Of each producer, the first sequence behind what was lost may skip some.
+        # After a recorded loss, each producer's first sequence number may skip some.
         explained: dict[int, int] = {}
         for producer, gap in of_sequences:
             before = bisect_right(lost, gap.start_offset or 0, key=lambda one: one[1])
@@ -367,14 +372,15 @@ class LogCheck:
         except CorruptRecordError:
             return
         start = self._log.log_start_offset
-        # The next batch may begin amid one.
+        # The next batch may begin inside the last one, if they overlap.
         ends = [*(first - 1 for _, first, _, _ in checks.epochs[1:]), NO_END]
         for (epoch, first, last, reached), end in zip(checks.epochs, ends, strict=False):
-            # A broker forgets epochs below the log start, which may lie amid a batch. No other begins amid one.
+            # A broker forgets epochs below the log start, which may lie inside a batch. No other epoch begins inside a
+            # batch.
             for offset in (max(first, start), max(last, start), min(reached, end)) if reached >= start else ():
                 found = [entry.epoch for entry in stored if entry.start_offset <= offset]
-                # DeleteRecords writes the epochs at once, and the log start at the next checkpoint: a crash between
-                # them brings back records of the first epoch (UnifiedLog.maybeIncrementLogStartOffset).
+                # DeleteRecords writes the epochs at once, but the log start only at the next checkpoint. A crash
+                # between the two brings back records of the first epoch (UnifiedLog.maybeIncrementLogStartOffset).
                 is_brought_back = not found and stored and stored[0].epoch == epoch
                 if not is_brought_back and found[-1:] != [epoch]:
                     what = f"leader epoch {found[-1]}" if found else "no leader epoch"
@@ -406,7 +412,7 @@ class LogCheck:
 
     def _transaction_indexes(self) -> Iterator[Finding]:
         log = self._log
-        # A cleaner drops markers, and the records that they end.
+        # A cleaner drops markers, and the records of their transactions.
         if log.files.is_file or not log.segments or self._is_compacted:
             return
         aborted: list[Aborted] = []
@@ -434,7 +440,7 @@ class LogCheck:
                 yield self._finding("transaction-version", path, "an entry has another version than 0")
                 continue
             stored = {(one["producer_id"], one["first_offset"], one["last_offset"]) for one in entries}
-            # What began before the log's start is known to the index only.
+            # Only the index knows transactions that began before the first segment.
             missing = {one for one in expected - stored if one[1] >= log.segments[0].base_offset}
             extra = {one for one in stored - expected if one[1] >= log.segments[0].base_offset}
             for (producer, first, last), what in chain(
@@ -450,9 +456,10 @@ class LogCheck:
     def _stable_offsets(
         self, path: str, entries: Iterable[dict[str, int]], aborted: Iterable[Aborted]
     ) -> Iterator[Finding]:
-        """Yield the first entry that may end a search too early, or lies below the one before it.
+        """Yield a finding for the first entry that may end a search too early, or lies below the entry before it.
 
-        A broker stops at an entry whose last stable offset is beyond what a fetch returns (TransactionIndex).
+        A broker stops its search at an entry whose last stable offset is beyond the records that a fetch returns
+        (TransactionIndex).
         """
         starting = deque(sorted((first, end) for _, first, end in aborted))
         open_ones: list[tuple[int, int]] = []
@@ -463,7 +470,7 @@ class LogCheck:
                 heappush(open_ones, starting.popleft())
             while open_ones and open_ones[0][1] <= last:
                 heappop(open_ones)
-            # A follower may have taken the beginning of the next one in the same fetch (UnifiedLog.append).
+            # A follower may have appended the start of the next transaction in the same fetch (UnifiedLog.append).
             following = starting[0][0] if starting else self._log.log_end_offset
             highest = open_ones[0][0] if open_ones else following
             if stored > highest or last <= before:
@@ -478,7 +485,7 @@ class LogCheck:
 
 
 def _largest(segment: Segment) -> int:
-    """Return the largest timestamp of a segment's data. Markers carry a broker's time, data carry a producer's."""
+    """Return the largest timestamp of a segment's data. Markers do not count: their time is a broker's."""
     largest = -1
     for batches in segment.scan():
         columns = zip(batches["is_control"].to_pylist(), batches["max_timestamp"].to_pylist(), strict=True)
@@ -487,7 +494,7 @@ def _largest(segment: Segment) -> int:
 
 
 def _time_of(log: Log, offset: int) -> int | None:
-    """Return the largest timestamp of the batch with an offset; None if no segment has it."""
+    """Return the largest timestamp of the batch that contains an offset; None if no segment has the offset."""
     for segment in log.segments:
         if segment.base_offset <= offset < segment.end_offset(log.log_end_offset):
             with segment.open() as file:
@@ -503,8 +510,8 @@ class _Snapshots:
         self._log = log
         end = log.log_end_offset
         self._left = [] if log.files.is_file else [offset for offset in log.snapshots if offset <= end]
-        # A broker that closes a log makes one, and one that finds none after a clean shutdown reads no batches
-        # (UnifiedLog.rebuildProducerState).
+        # A broker writes a snapshot when it closes a log. A broker that finds none after a clean shutdown reads no
+        # batches (UnifiedLog.rebuildProducerState).
         self._is_missing = not (log.files.is_file or log.snapshots) and log.root.is_clean and not log.root.is_locked
         self._state: _native.Producers | None = _native.Producers()
         if not log.segments or (log.segments[0].base_offset > 0 and not self._is_missing):
@@ -512,7 +519,7 @@ class _Snapshots:
         self._found: list[Finding] = []
 
     def before(self, segment: Segment) -> SegmentReplay:
-        """Compare the snapshots before the end of a segment, and return the replay of the segment."""
+        """Compare the snapshots that lie before the end of a segment, and return the replay of the segment."""
         end = segment.end_offset(self._log.log_end_offset)
         while self._left and self._left[0] < end:
             self._compare(self._left.pop(0), segment)
@@ -525,7 +532,7 @@ class _Snapshots:
             self._state = replay.producers if is_done else _replayed(replay.producers, segment)
 
     def finish(self) -> list[Finding]:
-        """Return the findings, once all segments have been taken."""
+        """Return the findings, after all segments have been added."""
         for offset in self._left:
             self._compare(offset, None)
         producers = [] if self._state is None or not self._is_missing else self._state.entries().to_pylist()
@@ -537,7 +544,7 @@ class _Snapshots:
         return self._found
 
     def _compare(self, offset: int, segment: Segment | None) -> None:
-        """Compare a snapshot with the producers before a segment; None: those of the whole log."""
+        """Compare a snapshot with the producers before a segment; if `segment` is None, with those of the whole log."""
         path = self._log.files.snapshot_path(offset)
         try:
             with located(path):
@@ -547,7 +554,7 @@ class _Snapshots:
             self._add("snapshot-damaged", path, str(error.args[0]), error.position)
             return
         is_at_boundary = segment is None or segment.base_offset >= offset
-        # Most are what we would write.
+        # Compare the bytes first, because most snapshots equal the ones that brokerless would write.
         if self._state is not None and is_at_boundary and self._state.to_snapshot() != content:
             lacking, difference = self._lacking(stored, self._state), _difference(stored, self._state)
             if lacking:
@@ -559,7 +566,7 @@ class _Snapshots:
         self._state = stored if is_at_boundary else None
 
     def _lacking(self, stored: _native.Producers, computed: _native.Producers) -> str:
-        """Describe the first open transaction that a snapshot lacks; "" if none. A broker never forgets one."""
+        """Describe the first open transaction that a snapshot lacks; "" if none. Brokers never forget these."""
         known = {row["producer_id"] for row in stored.entries().to_pylist()}
         for row in computed.entries().to_pylist():
             first = row["current_txn_first_offset"]
@@ -584,14 +591,15 @@ def _replayed(state: _native.Producers | None, segment: Segment) -> _native.Prod
 
 
 def _difference(stored: _native.Producers, computed: _native.Producers) -> str:
-    """Describe the first producer of a snapshot that differs; "" if none does. A broker forgets idle ones."""
+    """Describe the first producer of a snapshot that differs; "" if none does. A broker forgets idle producers."""
     known = {row["producer_id"]: row for row in computed.entries().to_pylist()}
     for row in stored.entries().to_pylist():
         expected = known.get(row["producer_id"])
         if expected is None:
             return f"it has producer {row['producer_id']}, of which the log has no batch"
         for name in _PRODUCER_COLUMNS:
-            # A producer that comes back after it was forgotten has no coordinator yet; with a marker alone, no batch.
+            # A producer that returns after a broker forgot it has no coordinator epoch yet, and no sequence number
+            # after only a marker.
             is_forgotten = name in ("coordinator_epoch", "last_sequence") and row[name] == -1
             if row[name] != expected[name] and not is_forgotten:
                 producer = row["producer_id"]

@@ -1,7 +1,7 @@
-"""A segment checked: its batches, its records, and its indexes against them.
+"""The check of a segment: its batches, its records, and its indexes compared with them.
 
-The core checks a plain segment in one pass. Any other one is checked by its headers as columns (`batch_columns.py`),
-which defines and explains the findings.
+The core checks a plain segment in one pass. For any other segment, `batch_columns.py` reads the headers as columns, and
+defines and explains the findings.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 
 class SegmentReplay:
-    """The producer state of a log, advanced by a segment that is checked in one pass."""
+    """The producer state of a log, which a one-pass check of a segment advances."""
 
     def __init__(self, producers: _native.Producers | None) -> None:
         self.producers = producers
         self.is_done = producers is None
 
     def take(self, *, replays: bool) -> None:
-        """Note that the segment's producers have been replayed, and whether a broker would start on them."""
+        """Note that the segment's producers were replayed, and whether a broker would accept them at its start."""
         self.is_done = True
         self.producers = self.producers if replays else None
 
@@ -99,7 +99,7 @@ def check_segment(
             position=error.position,
             message=str(error.args[0]),
         )
-    # An entry that leads to damage may be right.
+    # An index entry that leads to damage may be right.
     yield from checks.finish([] if columns is None else columns.of_indexes(damaged))
 
 

@@ -1,6 +1,6 @@
-"""Lost markers of aborted transactions: without them, a reader of committed records gets the aborted ones.
+"""Lost markers of aborted transactions. Without them, a `read_committed` reader gets the aborted records.
 
-A transaction index has the offset of each ABORT marker. No file beside the log records a commit.
+A transaction index holds the offset of each ABORT marker. No file beside the log records commits.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 
 def with_markers(log: Log, pieces: Sequence[Piece], ranges: Sequence[DamagedRange]) -> tuple[list[Piece], list[Remark]]:
-    """Add ABORT markers in place of lost ones. Return the pieces, and the doubts: see `LogRepair`.
+    """Add ABORT markers in the place of lost ones. Return the pieces, and the doubts (see `LogRepair`).
 
-    A loss without a known end gets no marker: a replica whose log ended with such a marker would not ask its leader for
-    the missing records.
+    A loss without a known end gets no marker. A replica whose log ended with such a marker would not fetch the missing
+    records from its leader.
     """
     lost = [(one.start_offset, one.end_offset) for one in ranges if one.state == "lost"]
     if not lost:
@@ -93,7 +93,7 @@ def _marker(producer: int, offset: int, begun: dict[str, Any], before: Piece) ->
 
 
 def _batch_at(log: Log, offset: int) -> dict[str, Any] | None:
-    """Return the header of the batch with an offset."""
+    """Return the header of the batch that contains an offset."""
     for segment in log.segments:
         if segment.base_offset <= offset < segment.limit_offset:
             with segment.open() as file:

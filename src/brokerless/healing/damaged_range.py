@@ -1,4 +1,4 @@
-"""`DamagedRange`: offsets that a repair could not copy unchanged, with their state in the result."""
+"""`DamagedRange`: an offset range that a repair could not copy unchanged, with its state in the result."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ if TYPE_CHECKING:
     from brokerless.log.log import Log
 
 State = Literal["lost", "recovered", "suspect"]
-"""The outcome for a range: gone; taken from another replica; or kept although its checksum is wrong."""
+"""The state of a range in the result: lost; taken from another replica; or kept although its checksum is wrong."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class DamagedRange:
-    """A range of offsets that damage hit.
+    """A range of offsets in damage.
 
     Attributes:
         topic: the topic.
         partition: the partition.
         state: "lost", "recovered" (taken from another replica) or "suspect" (kept, although its checksum is wrong).
         start_offset: the first offset.
-        end_offset: the offset after the last one; None: up to the end of the log, wherever that was.
-        code: the code of the finding there: see `brokerless finding CODE`.
-        message: the fault in words, with the stored and the computed value.
+        end_offset: the offset after the last one; None if the range extends to the end of the log, which is not known.
+        code: the code of the finding: see `brokerless finding CODE`.
+        message: the fault, with the stored and the computed value.
         path: the damaged file.
-        position: the byte position of the damage; None: the file lacks the records.
-        source: for a recovered range, the replica that it was taken from.
+        position: the byte position of the damage; None if the file lacks the records.
+        source: for a recovered range, the replica that holds its batches.
     """
 
     topic: str | None
@@ -77,7 +77,7 @@ class DamagedRange:
         )
 
     def meets(self, start: int, end: int | None) -> bool:
-        """Return whether the range has an offset in [start, end), or is empty and lies there. None: no end."""
+        """Return whether the range has an offset in [start, end), or is empty and lies there. None means no end."""
         is_before = end is not None and self.start_offset >= end
         is_behind = self.end_offset is not None and max(self.end_offset, self.start_offset + 1) <= start
         return not (is_before or is_behind)

@@ -1,14 +1,14 @@
 """The topics of the new cluster after a rescue: their ids, their numbers of partitions, and the replicas on the disks.
 
-- With metadata, a topic has the partitions that they know. A directory with a higher number counts only if it has the
-  topic's id: a broker made it after the last metadata on these disks.
+- With metadata, a topic has the partitions that the metadata name. A directory with a higher number counts only if it
+  has the topic's id: a broker made it after the last metadata on these disks.
 - Without metadata, the highest directory of a topic gives its number of partitions. For Kafka's own topics, the keys
   of their records give it (`partition_counts`).
-- A directory with another topic id is of an older topic of the same name. It does not count.
-- A replica without a readable topic id ranks after those that have one: it may be of an older topic.
-- A replica that was being moved to another disk (`-future`) ranks after others of the same rank.
-- A replica that its broker gave up (`-stray`) counts if the partition has no other, unless another topic has its name.
-  A broker that starts with a new metadata log gives up all its replicas.
+- A directory with another topic id belongs to an older topic of the same name. It does not count.
+- A replica without a readable topic id ranks after replicas with one, because it may belong to an older topic.
+- A replica that was being moved to another disk (`-future`) ranks after equal replicas that were not.
+- A replica that its broker renamed to `-stray` counts if the partition has no other replica, and no other topic has its
+  topic's name. A broker that starts with a new metadata log renames all its replicas to `-stray`.
 """
 
 from __future__ import annotations
@@ -47,15 +47,15 @@ _LONGEST_NAME = 255
 
 @dataclass
 class FoundTopic:
-    """A topic.
+    """A topic of the old cluster.
 
     Attributes:
-        name: its name.
-        topic_id: its id.
-        is_known: whether the metadata know it.
+        name: the topic's name.
+        topic_id: the topic's id.
+        is_known: whether the metadata contain the topic.
         has_id: whether its id comes from the metadata or a directory; otherwise the id is new.
-        count: the number of its partitions.
-        partitions: the metadata of its partitions, by number.
+        count: the number of partitions.
+        partitions: the metadata of the partitions, by number.
         replicas: the replicas of each partition on the disks, by number.
     """
 
@@ -74,7 +74,7 @@ class FoundTopic:
 
 
 class _Disk(LogDirFiles):
-    """A log directory on a disk that may be broken: a file that cannot be read counts as damaged."""
+    """A log directory on a disk that may be failing: a file that cannot be read counts as damaged."""
 
     def _parsed(self, name: str, parse: Callable[[bytes], _T], absent: _T) -> _T:
         try:
@@ -84,7 +84,7 @@ class _Disk(LogDirFiles):
 
 
 def damaged_checkpoints(roots: Iterable[LogDirFiles]) -> list[Remark]:
-    """Return the faults of the checkpoints of some disks. Such a checkpoint counts as empty."""
+    """Return a remark for each damaged checkpoint on some disks. Such a checkpoint counts as empty."""
     found = []
     for root in roots:
         for name in checkpoints.OFFSET_CHECKPOINTS:
@@ -104,7 +104,7 @@ def open_disks(paths: Iterable[str]) -> list[LogDirFiles]:
     Raises:
         FileNotFoundError: a path does not exist.
         LogInUseError: a broker, or another writer, has a directory open.
-        ValueError: a path is a partition's directory, or no log directory.
+        ValueError: a path is a partition directory, or not a log directory.
     """
     roots: list[LogDirFiles] = []
     for path in dict.fromkeys(paths):
@@ -133,13 +133,13 @@ def find_topics(
 
     Args:
         roots: the disks.
-        image: the metadata; None: no disk has any.
+        image: the metadata; None if no disk has any.
         wanted: only these topics; None: all.
         notes: receives a remark for each unused or uncertain part of the disks.
-        doubts: receives a remark for each topic with replicas that a broker gave up and that may not belong to it.
+        doubts: receives a remark for each topic with `-stray` replicas that may belong to another topic.
 
     Raises:
-        ValueError: no topic has a wanted name; a topic has several ids, and no metadata show which one counts; or a
+        ValueError: no topic has a wanted name; a topic has several ids, and no metadata show which id is right; or a
             topic has too many partitions.
     """
     here, strays = _listed(roots)
@@ -165,7 +165,7 @@ def find_topics(
                 topic.replicas[number] = of_topic
         paths = [one.log.path for replicas in topic.replicas.values() for one in replicas if one.state == "stray"]
         if paths:
-            # A long topic's name is shortened in that of the directory.
+            # The directory name shortens a long topic name.
             cut = "; the name may be cut" if any(len(os.path.basename(path)) == _LONGEST_NAME for path in paths) else ""
             said = (
                 f"topic {name} is in no metadata, and comes from directories that a broker gave up: {listed_few(paths)}"
@@ -187,7 +187,7 @@ def find_topics(
 def _listed(
     roots: Iterable[LogDirFiles],
 ) -> tuple[dict[str, dict[int, list[Replica]]], list[Replica]]:
-    """Return the replicas by topic and partition, and those that their brokers gave up."""
+    """Return the replicas by topic and partition, and the `-stray` replicas."""
     here: dict[str, dict[int, list[Replica]]] = defaultdict(lambda: defaultdict(list))
     strays = []
     for root in roots:
@@ -226,7 +226,7 @@ def _topic_id(
     has_metadata: bool,
     notes: list[Remark],
 ) -> str:
-    """Return the id of a topic that counts."""
+    """Return the topic id that counts for a topic name."""
     paths: dict[str, list[str]] = defaultdict(list)
     for replicas in here.values():
         for replica in replicas:
@@ -261,7 +261,7 @@ def _move_lone_strays(
     known: Collection[str],
     names: Mapping[str, str],
 ) -> None:
-    """Move replicas that their brokers gave up to the others, unless another topic has their topic's name or id."""
+    """Move `-stray` replicas to the other replicas, unless another topic has their topic's name or id."""
     for replica in list(strays):
         name = replica.log.topic or ""
         if name not in known and replica.topic_id not in names:
@@ -276,10 +276,10 @@ def _add_strays(
     notes: list[Remark],
     doubts: list[Remark],
 ) -> None:
-    """Add replicas that their brokers gave up to partitions without any other replica."""
+    """Add `-stray` replicas to partitions without any other replica."""
     older: dict[tuple[str, str | None], list[str]] = defaultdict(list)
     for replica in strays:
-        # A long topic's name is shortened in that of the directory: its id tells it.
+        # The directory name shortens a long topic name: the topic id identifies the topic.
         name = names.get(replica.topic_id or "", replica.log.topic or "")
         topic, number, path = topics.get(name), replica.log.partition or 0, replica.log.path
         if topic is None:
@@ -329,7 +329,7 @@ def _count(topic: FoundTopic, notes: list[Remark], *, has_metadata: bool) -> Non
             said = f"topic {topic.name} is left out: it has no partitions"
             notes.append(Remark("topic-empty", said, topic=topic.name))
     else:
-        # An index of partitions has no gaps: what decides is the number of partitions, as for keys and groups.
+        # Partition numbers have no gaps, so only their count matters, as it does for keys and groups.
         topic.count = highest + 1
     if topic.count > file_names.MOST_PARTITIONS:
         raise ValueError(
@@ -351,11 +351,13 @@ def same_cluster(roots: Iterable[LogDirFiles], wanted: str | None, notes: list[R
 
     Args:
         roots: the disks.
-        wanted: the id of the new cluster; None: that of the old one. If a disk has it, all disks are of that cluster.
+        wanted: the id of the new cluster; None: the id of the old one. If a disk has this id, all disks count as disks
+            of that cluster.
         notes: receives a remark for each id that is not used, with the reason.
 
     Raises:
-        ValueError: the disks are of several clusters: ids differ in more than one bit, and none of them is wanted.
+        ValueError: the disks belong to several clusters: their ids differ in more than one bit, and none of them is
+            `wanted`.
     """
     paths: dict[str, list[str]] = {}
     for root in roots:

@@ -1,7 +1,7 @@
 """Leader epochs that contradict each other: no checksum covers the leader epoch of a batch.
 
-The leader epoch checkpoint decides, or the epochs of most batches. A batch with another epoch gets the right one. After
-damage, a batch of an older epoch is not trusted: it may be a stale block of the disk.
+The leader epoch checkpoint decides which epoch is right, or else the epochs of most batches. A batch with another epoch
+is corrected. After damage, a batch of an older epoch is not trusted, because it may be a stale block of the disk.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from brokerless.log.log import Log
 
 _EPOCH_AT = 12
-# RecordBatch.NO_PARTITION_LEADER_EPOCH: older formats have none.
+# RecordBatch.NO_PARTITION_LEADER_EPOCH: older formats have no leader epoch.
 _NO_EPOCH = -1
-# Between two writes of a file of leader epochs.
+# The most elections between two writes of a leader epoch checkpoint.
 _MOST_ELECTIONS = 1000
 
 
@@ -39,9 +39,9 @@ class Epochs(NamedTuple):
     Attributes:
         pieces: the pieces to keep.
         dropped: the pieces that are not trusted.
-        by_file: whether the leader epoch checkpoint decided: it is right.
-        known: the start offset of each epoch, ascending, with the epoch; -1: it is not known.
-        doubts: the batches whose right epoch is not known.
+        by_file: whether the leader epoch checkpoint decided, because it is right.
+        known: the start offset of each epoch, ascending, with the epoch; -1 if the epoch is not known.
+        doubts: remarks on the batches whose right epoch is not known.
     """
 
     pieces: list[Piece]
@@ -52,12 +52,12 @@ class Epochs(NamedTuple):
 
 
 def with_epochs(log: Log, pieces: list[Piece], others: Sequence[Log] = ()) -> Epochs:
-    """Correct the leader epochs of batches that contradict the others.
+    """Correct leader epochs that contradict those of the other batches.
 
     Args:
         log: the log.
-        pieces: its pieces, and those of other replicas.
-        others: the replicas.
+        pieces: the pieces of the log and of other replicas.
+        others: the other replicas.
     """
     runs = list(_epoch_runs(pieces, [start for start, _ in _entries(log)]))
     doubts: list[Remark] = []
@@ -90,7 +90,7 @@ def with_epochs(log: Log, pieces: list[Piece], others: Sequence[Log] = ()) -> Ep
 
 
 def _is_behind_damage(pieces: Sequence[Piece], at: int) -> bool:
-    """Return whether damaged bytes precede a piece. Without them, a batch stands where a broker wrote it."""
+    """Return whether damaged bytes precede a piece. A batch that follows no damage is where a broker wrote it."""
     before = pieces[at - 1] if at else None
     return before is not None and before.path == pieces[at].path and before.end_position < pieces[at].position
 
@@ -112,13 +112,13 @@ class _EpochRun(NamedTuple):
 
     Attributes:
         piece: the number of the piece.
-        epoch: the epoch.
-        first_offset: the first offset that the first one may have.
-        base_offset: the offset where the last one begins.
-        last_offset: its last offset.
+        epoch: the leader epoch.
+        first_offset: the lowest offset that the first batch may hold.
+        base_offset: the base offset of the last batch.
+        last_offset: the last offset of the last batch.
         batches: the number of batches.
-        position: the byte position where they begin.
-        end_position: the byte position where they end.
+        position: the byte position where the batches begin.
+        end_position: the byte position where the batches end.
     """
 
     piece: int
@@ -132,7 +132,7 @@ class _EpochRun(NamedTuple):
 
 
 def _epoch_runs(pieces: Iterable[Piece], starts: Sequence[int]) -> Iterator[_EpochRun]:
-    """Yield the runs. None crosses an offset at which the leader epoch checkpoint begins an epoch."""
+    """Yield the runs. No run crosses an offset at which an epoch of the leader epoch checkpoint begins."""
     for at, piece in enumerate(pieces):
         run: _EpochRun | None = None
         with storage.File(piece.path) as file:
@@ -166,7 +166,7 @@ def _epoch_runs(pieces: Iterable[Piece], starts: Sequence[int]) -> Iterator[_Epo
 
 
 def _begins(starts: Sequence[int], before: int, base_offset: int) -> bool:
-    """Return whether the file begins an epoch between two batches."""
+    """Return whether an epoch of the checkpoint begins between two batches."""
     return bisect_right(starts, before) < bisect_right(starts, base_offset)
 
 
@@ -190,8 +190,8 @@ def _expected(
 ) -> tuple[list[int], bool]:
     """Return the epoch of each run, and whether the leader epoch checkpoint is right.
 
-    After the log's own batches, those of other replicas may have epochs that its checkpoint does not know. There the
-    checkpoint of the other replica decides.
+    Batches of other replicas after the log's own may have epochs that the log's checkpoint does not contain. For them,
+    the checkpoint of the other replica decides.
     """
     paths = {segment.path for segment in log.segments}
     last = max((run.piece for run in runs if pieces[run.piece].path in paths), default=-1)
@@ -218,7 +218,7 @@ def _expected(
 
 
 def _agrees(log: Log, runs: Sequence[_EpochRun], expected: Sequence[int]) -> bool:
-    """Return whether the leader epoch checkpoint gives the first and the last offset of each run its epoch."""
+    """Return whether the leader epoch checkpoint maps the first and the last offset of each run to the run's epoch."""
     entries = _entries(log)
     ends = [*(run.first_offset - 1 for run in runs[1:]), NO_END]
     for run, epoch, end in zip(runs, expected, ends, strict=False):
@@ -238,12 +238,12 @@ def _epochs_by_file(
     *,
     is_donor: bool = False,
 ) -> tuple[list[int] | None, bool]:
-    """Return the epoch of each run by a leader epoch checkpoint, and whether the checkpoint is right.
+    """Return the epoch of each run according to a leader epoch checkpoint, and whether the checkpoint is right.
 
     No checksum covers the checkpoint either. If several adjacent batches contradict an entry, these batches decide. If
     a single batch does, the checkpoints of other replicas decide.
 
-    The epochs are None if most batches contradict the checkpoint and not each other, or if it cannot be used.
+    The epochs are None if most batches contradict the checkpoint but not each other, or if the checkpoint is unusable.
     """
     entries = _entries(log)
     if not entries or any(before[1] >= after[1] for before, after in pairwise(entries)):
@@ -255,7 +255,8 @@ def _epochs_by_file(
     differing = sum(run.batches for run, epoch in zip(runs, expected, strict=True) if run.epoch != epoch)
     agreeing = sum(run.batches for run in runs) - differing
     if differing == 1 and not agreeing and not is_donor:
-        # Of a lone batch, it may be later than a file that a crash left behind, but not by more elections than that.
+        # The epoch of a lone batch may be later than a checkpoint that a crash left stale, but only by this many
+        # elections.
         (lone,) = runs
         newest = entries[-1][1]
         is_later = newest < lone.epoch <= newest + _MOST_ELECTIONS
@@ -265,7 +266,7 @@ def _epochs_by_file(
     ends = [*(run.first_offset - 1 for run in runs[1:]), NO_END]
     for i, (run, end) in enumerate(zip(runs, ends, strict=False)):
         is_missing = not places[i] and run.epoch >= 0 and run.last_offset >= log.log_start_offset
-        # No epoch begins amid a batch.
+        # No epoch begins inside a batch.
         if is_missing or bisect_right(starts, min(run.last_offset, end)) != places[i]:
             wrong.add(i)
     if not wrong:
@@ -296,7 +297,7 @@ def _refuted(
     others: Sequence[Log],
     doubts: list[Remark] | None,
 ) -> Iterator[int]:
-    """Yield the numbers of the runs that are right where the checkpoint is wrong. Add uncertain ones to `doubts`."""
+    """Yield the indexes of the runs that are right where the checkpoint is wrong. Add uncertain runs to `doubts`."""
     files = [_entries(other) for other in others]
     for i, is_lone in _contradicting(pieces, runs, expected):
         epoch, offset = runs[i].epoch, runs[i].base_offset
@@ -312,7 +313,7 @@ def _refuted(
 
 
 def _votes(files: Iterable[list[tuple[int, int]]], offset: int) -> set[int]:
-    """Return the epochs that the entries of some checkpoints give an offset."""
+    """Return the epochs to which some checkpoints map an offset."""
     found = set()
     for entries in files:
         place = bisect_right(entries, offset, key=lambda entry: entry[0])
@@ -323,10 +324,10 @@ def _votes(files: Iterable[list[tuple[int, int]]], offset: int) -> set[int]:
 def _contradicting(
     pieces: Sequence[Piece], runs: Sequence[_EpochRun], expected: Sequence[int]
 ) -> Iterator[tuple[int, bool]]:
-    """Yield the number of each run that has a neighbor's epoch instead of the expected one, and whether it is alone.
+    """Yield the index of each run that has a neighbor's epoch instead of the expected one, and whether it is alone.
 
-    It is alone if only one batch contradicts the expected epoch. Runs of older epochs directly after damage do not
-    count: they may be stale blocks of the disk.
+    A run is alone if only one batch contradicts the expected epoch. Runs of older epochs directly after damage do not
+    count, because they may be stale blocks of the disk.
     """
     stale = -1
     # Adjacent runs of one epoch.
@@ -351,9 +352,9 @@ def _contradicting(
 
 
 def _epochs_by_most(runs: Sequence[_EpochRun]) -> list[int]:
-    """Return an epoch for each run so that epochs do not fall and as few batches as possible change."""
-    # The heaviest chain that does not fall, by the epoch at its end. Of two, the one with the lower epoch has to be the
-    # lighter one, so both rise together.
+    """Return an epoch for each run, so that epochs never fall and as few batches as possible change."""
+    # The heaviest chain whose epochs do not fall, by the epoch at its end. A chain with a higher epoch is kept only if
+    # it is heavier, so epochs and weights rise together.
     weights, before = [0] * len(runs), [-1] * len(runs)
     ends: list[tuple[int, int]] = []
     for at, run in enumerate(runs):

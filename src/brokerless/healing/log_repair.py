@@ -1,8 +1,8 @@
 """`LogRepair`: the steps of a repair for one log, and their planning (`salvage`).
 
-Every sound batch is kept on both sides of damage, with its offsets. Other replicas supply the rest as far as they have
-it. The findings of a deep check give the bytes of each segment that are not sound batches. Nothing is changed before
-`write_partition` takes the steps.
+Every sound batch on both sides of damage is kept, with its offsets. Other replicas supply the other batches, if they
+have them. The findings of a deep check give the bytes of each segment that are not sound batches. Nothing is changed
+before `write_partition` executes the steps.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ _LOG = ".log"
 
 
 class Step(NamedTuple):
-    """A step for one file, with its reason: like a `recovery.file_changes.Step`, but into another directory.
+    """A step for one file, with its reason. Unlike `recovery.file_changes.Step`, it writes into another directory.
 
     Attributes:
-        verb: "keep" or "write"; "rebuild" (from the batches, by the recovery of the result), "replace" (a file whose
-            place another one takes) or "drop" (bytes that are no sound batch).
-        name: the file's name; for dropped bytes, with their position.
-        to: the path of a file to keep; batches, or bytes, to write; or the part of a file that the result lacks, and ""
-            for a file that is missing already.
-        why: the reason, in words; "": the file stays as it is.
+        verb: "keep"; "write"; "rebuild" (from the batches, by the recovery of the result); "replace" (another file
+            takes the place of this one); or "drop" (bytes that are not a sound batch).
+        name: the file's name; for dropped bytes, followed by their position.
+        to: the path of a file to keep; the batches or bytes to write; the part of a file that the result lacks; or ""
+            for a file that is already missing.
+        why: the reason; "" if the file stays as it is.
     """
 
     verb: str
@@ -71,15 +71,15 @@ class LogRepair:
     Attributes:
         log: the log.
         findings: the findings of a deep check.
-        segments: by base offset, the pieces of each segment of the repaired log; none if it can be taken as it is.
+        segments: the pieces of each segment of the repaired log, by base offset; empty if the log stays as it is.
         ranges: the damaged ranges of offsets, with their states in the result.
         left: the findings that a repair does not cure.
         doubts: the uncertainties, such as a transaction whose outcome is unknown.
-        recorded: the ranges of offsets that the repaired log lacks, ascending, except at its end.
-        log_start_offset: records below it are deleted; None: no checkpoint has it.
+        recorded: the ranges of offsets that the repaired log lacks before its end, ascending.
+        log_start_offset: the offset below which records are deleted; None if no checkpoint has it.
         snapshots_from: producer snapshots above this offset describe other batches than those of the repaired log.
-        gone: the steps for present files, or parts of them, that the result lacks: these neither keep nor write a file.
-        unusable: why the log can only be copied as it is; None: it can be repaired.
+        gone: the steps for present files, or parts of files, that the result lacks. They neither keep nor write a file.
+        unusable: why the log can only be copied as it is; None if it can be repaired.
     """
 
     log: Log
@@ -101,7 +101,7 @@ class LogRepair:
 
     @property
     def is_changed(self) -> bool:
-        """True if the repaired log differs from the present one."""
+        """True if the repaired log differs from the damaged one."""
         return bool(self.segments) and not self.unusable
 
     @property
@@ -127,7 +127,7 @@ class LogRepair:
         """Yield the steps for the files, in order; none for an unchanged log.
 
         Args:
-            topic_id: the topic's id, for a log that has none; None: not known.
+            topic_id: the topic's id, for a log that has none; None if not known.
         """
         if not self.is_changed:
             return
@@ -153,7 +153,7 @@ class LogRepair:
         yield from self.gone
 
     def told(self, topic_id: str | None = None) -> list[Remark]:
-        """Return the steps that change something, without the dropped bytes that a range reports."""
+        """Return the steps that change something, without those for dropped bytes that a range reports."""
         places = {(one.path, one.position) for one in self.ranges}
         return [
             Remark(step.verb, str(step), path=f"{self.log.path}/{step.name}")
@@ -162,7 +162,7 @@ class LogRepair:
         ]
 
     def _is_kept(self, name: str) -> bool:
-        """Return whether a file beside the batches is kept. The others are rebuilt or useless."""
+        """Return whether a file beside the `.log` files is kept. The other files are rebuilt, or are useless."""
         if name.endswith((*file_names.STATES, ".tmp")):
             return False
         if name == lost_offsets.FILE or file_names.is_fatal(name):
@@ -183,12 +183,12 @@ def salvage(
     """Plan the repair of a log.
 
     Args:
-        log: the log, freshly listed.
+        log: the log, with a new listing of its files.
         others: other replicas, the best first.
-        config: the settings of its topic; None: not known.
-        log_start_offset: records below it are deleted: see `known_start`; None: no checkpoint has it.
+        config: the settings of the topic; None if not known.
+        log_start_offset: the offset below which records are deleted (see `known_start`); None if no checkpoint has it.
         keeps_suspect: whether to keep batches whose records can be decoded although their checksum is wrong.
-        progress: gets the bytes of each segment that was checked.
+        progress: called with the size of each segment that was checked, in bytes.
     """
     check = LogCheck(log, "deep", progress)
     findings = [*check.of_segments(), *check.of_log(config)]
@@ -202,7 +202,7 @@ def salvage(
         return repair
     if claim is not None and claim.expected_end is not None:
         findings, claim = _with_moved(log, findings, claim), None
-    # In a compacted log a gap tells nothing, unless a batch that is not believed claims its offsets.
+    # In a compacted log, a gap is no sign of loss unless a batch that is not trusted claims offsets in it.
     claimed = [*_claimed(findings), *([] if claim is None else [(claim.end_offset, claim.base_offset)])]
     gaps = lost_offsets.merged([*known, *claimed]) if check.is_compacted else None
     pieces = sound_pieces(log, findings, Gaps(gaps))
@@ -215,7 +215,7 @@ def salvage(
         ranges.sort(key=lambda one: one.start_offset)
     doubted = ("epoch-order", "epochs-differ", "epochs-damaged")
     trusts_epochs = all(one.code not in doubted for one in findings)
-    # Segments that a swap replaces are of the same log.
+    # Segments that a swap replaces hold batches of the same log.
     replaced = replaced_files(log)
     others = [*others, *(Log(path) for path in replaced if path.endswith(_LOG))]
     pieces, ranges = _filled(log, others, pieces, ranges, trusts_epochs=trusts_epochs, is_compacted=check.is_compacted)
@@ -226,7 +226,7 @@ def salvage(
     # A sound batch of another replica is better than a suspect one.
     if keeps_suspect:
         pieces, ranges = with_suspects(pieces, ranges, findings)
-    # No checksum covers epochs, those of other replicas neither. A batch that is made anew may begin later.
+    # No checksum covers leader epochs, not even those of other replicas. A rebuilt batch may begin later.
     is_anew = any(one.code == "offset-overlap" for one in findings)
     is_epochs_file_right = None
     if not trusts_epochs or is_anew or any(one.state == "recovered" for one in ranges):
@@ -235,12 +235,12 @@ def salvage(
         pieces, is_epochs_file_right = epochs.pieces, epochs.by_file
         ranges += [_not_believed(log, piece) for piece in epochs.dropped]
         ranges.sort(key=lambda one: one.start_offset)
-    # Nothing is made up at the end of the log, also where the end is known.
+    # No marker is written at the end of the log, even if the end is known.
     last = pieces[-1].next_offset if pieces else 0
     open_ended = [replace(one, end_offset=None) if one.start_offset >= last else one for one in ranges]
     pieces, of_markers = with_markers(log, pieces, open_ended)
     doubts += of_markers
-    # What an earlier repair lost is not lost again.
+    # Ranges that an earlier repair recorded as lost are not reported again.
     ranges = [one for one in ranges if one.state != "lost" or not _is_known(one, known)]
     lost = [one for one in ranges if one.state == "lost"]
     end = pieces[-1].next_offset if pieces else log.log_start_offset
@@ -248,7 +248,7 @@ def salvage(
     now = [(one.start_offset, one.end_offset) for one in lost if one.end_offset is not None]
     gone = [*_rebuilt(log, findings, is_epochs_file_right), *_dropped(findings, ranges), *_fatal(log)]
     if lost:
-        # A producer's sequences may skip what is lost: a check of the result asks that again.
+        # A producer's sequence numbers may skip lost records: the check of the result decides that.
         left = [one for one in left if one.code != "sequence-gap"]
         swapped = [path for path in replaced if not file_names.is_fatal(os.path.basename(path))]
         gone += [_without("replace", path, "a swap has its batches in another segment") for path in swapped]
@@ -261,7 +261,7 @@ def salvage(
         left=left,
         doubts=doubts,
         recorded=[(low, high) for low, high in (*still, *now) if high <= end],
-        # Producers in later snapshots do not know of what came back, or know of what is gone.
+        # Later snapshots lack the batches that came back, or still count batches that are gone.
         snapshots_from=min(
             (one.start_offset for one in ranges if one.state == "lost" or _is_known(one, known)), default=NO_END
         ),
@@ -270,12 +270,12 @@ def salvage(
 
 
 def _is_sound(log: Log, findings: Iterable[Finding]) -> bool:
-    """Return whether a log can be taken as it is: it has no fault, and a broker closed it."""
+    """Return whether a log can stay as it is: it has no fault, and a broker closed it."""
     return log.root.is_clean and all(found.code in ("file-foreign", "file-unpadded") for found in findings)
 
 
 def _recorded(log: Log, findings: Iterable[Finding]) -> tuple[list[tuple[int, int]], Remark | None]:
-    """Return the ranges that earlier repairs of a log have lost, and why it can only be copied as it is, or None."""
+    """Return the ranges that earlier repairs recorded as lost, and why the log can only be copied as it is, or None."""
     unusable = [
         Remark(one.code, one.message, path=one.path)
         for one in findings
@@ -289,7 +289,7 @@ def _recorded(log: Log, findings: Iterable[Finding]) -> tuple[list[tuple[int, in
 
 
 def _with_moved(log: Log, findings: Sequence[Finding], claim: LoneClaim) -> list[Finding]:
-    """Add a finding for a last batch that claims to begin beyond an offset at which the log ended."""
+    """Add a finding for a last batch that claims a base offset beyond an offset at which the log ended."""
     if any(one.position == claim.position and is_damage(one) for one in findings):
         return list(findings)
     moved = Finding(
@@ -305,7 +305,7 @@ def _with_moved(log: Log, findings: Sequence[Finding], claim: LoneClaim) -> list
 
 
 def _without_claim(claim: LoneClaim, ranges: Sequence[DamagedRange], doubts: list[Remark]) -> list[DamagedRange]:
-    """Remove the gap before the last batch of a compacted log from the ranges: a cleaner may have made it."""
+    """Remove the gap before the last batch of a compacted log from the ranges, because a cleaner may have made it."""
     gap = ("lost", claim.end_offset, claim.base_offset)
     left = [one for one in ranges if (one.state, one.start_offset, one.end_offset) != gap]
     if len(left) < len(ranges):
@@ -323,7 +323,7 @@ def _filled(
     trusts_epochs: bool,
     is_compacted: bool,
 ) -> tuple[list[Piece], list[DamagedRange]]:
-    """Take lost and distrusted batches from other replicas. Return the pieces, and the ranges with their states."""
+    """Take lost and untrusted batches from other replicas. Return the pieces, and the ranges with their states."""
     known: Sequence[tuple[int, int]] | None = None
     if not trusts_epochs:
         epochs = with_epochs(log, pieces)
@@ -339,14 +339,14 @@ def _filled(
 
 
 def _claimed(findings: Iterable[Finding]) -> Iterator[tuple[int, int]]:
-    """Yield the offset ranges in findings of damage."""
+    """Yield the offset ranges of findings of damage."""
     for one in findings:
         if is_damage(one) and one.end_offset is not None and (one.start_offset or 0) < one.end_offset:
             yield one.start_offset or 0, one.end_offset
 
 
 def _is_known(gap: DamagedRange, known: Sequence[tuple[int, int]]) -> bool:
-    """Return whether an earlier repair recorded a gap, and no damage hit it since."""
+    """Return whether an earlier repair recorded a gap, and no later damage lies in it."""
     place = bisect_right(known, gap.start_offset, key=lambda one: one[0])
     end = gap.end_offset
     return gap.code == "offset-gap" and end is not None and place > 0 and end <= known[place - 1][1]
@@ -355,11 +355,11 @@ def _is_known(gap: DamagedRange, known: Sequence[tuple[int, int]]) -> bool:
 def _with_ends(
     log: Log, ranges: Iterable[DamagedRange], pieces: Sequence[Piece], findings: Iterable[Finding]
 ) -> list[DamagedRange]:
-    """Decide how much is lost at the end of the log.
+    """Find out which records are lost at the end of the log.
 
-    Missing records that a broker had flushed, or a cluster had committed, are lost. A torn tail above these is no loss:
-    a broker would not have kept it either. After the batches of other replicas, nothing is lost unless the damage has
-    more bytes than these.
+    Missing records are lost if a broker had flushed them or the cluster had committed them. A torn tail above such
+    records is no loss, because a broker would not have kept it either. If other replicas supply the batches at the end,
+    records are lost only if the damage has more bytes than these batches.
     """
     expected = max(log.recovery_point or 0, log.high_watermark or 0)
     if log.files.expected_end is not None and log.files.expected_end.is_certain:
@@ -385,7 +385,7 @@ def _with_ends(
 
 
 def _damaged_bytes(since: DamagedRange, own: Mapping[str, int], findings: Iterable[Finding]) -> int:
-    """Return the number of damaged bytes of the log from a range on."""
+    """Return the number of damaged bytes in the log from the start of a range on."""
     first = own.get(since.path, -1), since.position or 0
     return sum(
         _content_end(*content) - content.start
@@ -395,7 +395,7 @@ def _damaged_bytes(since: DamagedRange, own: Mapping[str, int], findings: Iterab
 
 
 def _bytes_since(offset: int, own: Mapping[str, int], pieces: Iterable[Piece]) -> int:
-    """Return the number of bytes that come from other replicas from an offset on."""
+    """Return the number of bytes that other replicas supply from an offset on."""
     taken = [piece for piece in pieces if piece.path not in own and piece.first_offset >= offset]
     return sum(piece.end_position - piece.position for piece in taken)
 
@@ -419,9 +419,9 @@ def _ranges(
     *,
     is_compacted: bool,
 ) -> list[DamagedRange]:
-    """Return the ranges of offsets that are not in the pieces, each with the first finding that reports it.
+    """Return the ranges of offsets that no piece holds, each with the first finding that reports it.
 
-    A range is empty if a batch is dropped and another batch has its offsets. Another replica may show which one is
+    A range is empty if a batch is dropped and another batch has its offsets. Another replica may show which batch is
     right.
     """
     bad = [one for one in findings if one.kind.subject == "records" or one.code == "checkpoint-ahead" or is_damage(one)]
@@ -430,10 +430,10 @@ def _ranges(
         for one in bad
         if one.start_offset is not None
     ]
-    # What damage tells is more than what is only missing.
+    # A finding of damage tells more than a finding of missing records.
     ranges.sort(key=lambda one: one.code == "checkpoint-ahead")
     empty = {one.start_offset: one for one in ranges if one.start_offset == one.end_offset}
-    # All records may have been deleted, also those of the last batch.
+    # All records may have been deleted, including those of the last batch.
     ends = [log_start_offset, *(max(log_start_offset, piece.next_offset) for piece in pieces)]
     starts: list[int | None] = [*(piece.first_offset for piece in pieces), None]
     met: dict[int, list[DamagedRange]] = {}
@@ -450,7 +450,7 @@ def _ranges(
             continue
         here = met.get(place, [])
         if here:
-            # The end may be known. Else it is looked for once other replicas have been asked.
+            # Use the end if it is known. Otherwise it is determined after the search in other replicas.
             ends_here = [one.end_offset for one in here if one.end_offset is not None and one.end_offset > start]
             is_open = end is None and (not ends_here or any(one.end_offset is None for one in here))
             high = end if end is not None or is_open else max(ends_here)
@@ -464,7 +464,7 @@ def _ranges(
 
 
 def _clipped(ranges: Iterable[DamagedRange], start: int, end: int) -> Iterator[DamagedRange]:
-    """Yield the parts of ranges that lie in [start, end), each offset once."""
+    """Yield the parts of ranges that lie in [start, end), without overlaps."""
     for one in sorted(ranges, key=lambda one: one.start_offset):
         high = end if one.end_offset is None else min(one.end_offset, end)
         if max(start, one.start_offset) < high:
@@ -473,7 +473,10 @@ def _clipped(ranges: Iterable[DamagedRange], start: int, end: int) -> Iterator[D
 
 
 def _inside(known: Sequence[tuple[int, int]], start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Yield the ranges in [start, end) that an earlier repair lost. Others are compacted, or below the log start."""
+    """Yield the ranges in [start, end) that an earlier repair recorded as lost.
+
+    Other gaps are due to compaction, or lie below the log start.
+    """
     for place in range(bisect_right(known, start, key=lambda one: one[1]), len(known)):
         low, high = known[place]
         if low >= end:
@@ -487,10 +490,11 @@ def _gap(log: Log, behind: Piece, start: int, end: int) -> DamagedRange:
 
 
 def known_start(log: Log) -> int | None:
-    """Return the log start offset in the log directory's checkpoint; None without one that the log can have had.
+    """Return the log start offset, from the checkpoint or else from the leader epochs; None if it is not known.
 
-    A log may start at its end, if all its records were deleted. If the checkpoint is missing or unreadable, the leader
-    epochs show which records were deleted: see `start_of_epochs`.
+    A checkpointed offset above every known end of the log does not count. It may equal the end, if all records were
+    deleted. If the checkpoint is missing or unreadable, the leader epochs show which records were deleted: see
+    `start_of_epochs`.
     """
     start = log.root.log_start_offsets.get((log.topic or "", log.partition or 0))
     if start is None:
@@ -500,9 +504,10 @@ def known_start(log: Log) -> int | None:
 
 
 def start_of_epochs(log: Log) -> int | None:
-    """Return the start of the leader epochs if the first batch of a log is older; None otherwise, or with a checkpoint.
+    """Return where the leader epochs start if a log's first batch is below; None otherwise, or with a checkpoint.
 
-    When a broker deletes records, it makes the epochs begin at the log start (LeaderEpochFileCache.truncateFromStart).
+    When a broker deletes records, it moves the start of the epochs to the log start
+    (LeaderEpochFileCache.truncateFromStart).
     """
     if log.files.is_file or not log.root.is_there or log.root.has_log_start_offsets or not log.segments:
         return None
@@ -517,9 +522,9 @@ def start_of_epochs(log: Log) -> int | None:
 
 
 def _start(log: Log, findings: Iterable[Finding], log_start_offset: int | None) -> int:
-    """Return the log start offset, even if the first segment, whose name has it, is missing."""
+    """Return the log start offset, even if the first segment, whose file name gives it, is missing."""
     gone = (one.start_offset or 0 for one in findings if one.code in ("segment-missing", "records-missing"))
-    # What is below the first segment of a tiered log is in remote storage.
+    # The records below the first segment of a tiered log are in remote storage.
     first = log.segments[0].base_offset if log.segments else 0
     return max(min((first, *gone)), log_start_offset or 0)
 
@@ -533,7 +538,7 @@ def _not_believed(log: Log, piece: Piece) -> DamagedRange:
 def _segments(
     log: Log, others: Iterable[Log], pieces: Sequence[Piece], *, log_start_offset: int, lost: Iterable[DamagedRange]
 ) -> dict[int, list[Piece]]:
-    """Divide the pieces into segments: the log's own ones, and those of other replicas for batches taken from them."""
+    """Divide the pieces into segments: the log's own, and other replicas' segments for batches taken from them."""
     bases = {segment.path: segment.base_offset for one in (log, *others) for segment in one.segments}
     own = {segment.path for segment in log.segments}
     own_bases = [segment.base_offset for segment in log.segments]
@@ -542,11 +547,11 @@ def _segments(
     for piece in chain.from_iterable([one] if one.path in own else divided(one, own_bases) for one in pieces):
         start, length = bases.get(piece.path, base), piece.end_position - piece.position
         if piece.path not in own:
-            # A segment of another replica may begin amid one of this log; none may reach into the next one.
+            # A segment of another replica may begin inside a segment of this log, but must not reach into the next one.
             place = bisect_right(own_bases, piece.first_offset)
             natural = max(base, own_bases[place - 1]) if place else min(base, piece.first_offset)
             start = start if max(natural + 1, end) <= start <= piece.first_offset else natural
-        # Offsets rise from segment to segment: what follows a later segment of another replica stays in it.
+        # Offsets rise from segment to segment, so batches that follow a later segment of another replica stay in it.
         start = max(start, base) if segments else start
         if start in segments and size + length > _MAX_SEGMENT:
             start = piece.first_offset
@@ -555,25 +560,25 @@ def _segments(
         base, end = start, piece.next_offset
     last = log.segments[-1].base_offset if log.segments else log.log_start_offset
     if not pieces or (last > base and pieces[-1].path in own and not _is_cut(lost, end, last, log_start_offset)):
-        # The end of the log stays where it was, although nothing is left of the last segment.
+        # Keep the last segment even if no batch of it is left, so that the log's end stays where it was.
         segments.setdefault(last, [])
     for first in log.segments[:1]:
         if first.size == 0 and max(first.base_offset, log_start_offset) < min(segments):
-            # Once a cleaner has emptied it, the log still starts at its base offset.
+            # A log still starts at the base offset of its first segment after a cleaner has emptied that segment.
             segments = {first.base_offset: [], **segments}
     return segments
 
 
 def _is_cut(lost: Iterable[DamagedRange], end: int, last: int, log_start_offset: int) -> bool:
-    """Return whether offsets before the empty last segment are lost: a consumer would wait for them there.
+    """Return whether offsets before the empty last segment are lost, so that a consumer would wait for them.
 
-    If so, the log ends with its last batch, as it does after Kafka's own recovery.
+    If so, the log must end with its last batch, as it does after Kafka's own recovery.
     """
     return log_start_offset < last and any(end <= one.start_offset < last for one in lost)
 
 
 def _dropped(findings: Iterable[Finding], ranges: Iterable[DamagedRange]) -> Iterator[Step]:
-    """Yield the bytes that are not kept, unless they are zeros."""
+    """Yield the steps for bytes that are not kept, unless the bytes are zeros."""
     suspect = {(one.path, one.position) for one in ranges if one.state == "suspect"}
     for one, content in _damaged(findings):
         if (content.path, content.start) not in suspect and content.start < _content_end(*content):
@@ -587,14 +592,14 @@ def _damaged(findings: Iterable[Finding]) -> Iterator[tuple[Finding, Slice]]:
         if is_damage(one) and one.position is not None:
             size = storage.size(one.path)
             start, end = one.position, size if one.next_position is None else min(one.next_position, size)
-            # Several findings may begin at one place.
+            # Several findings may begin at the same position.
             if start < end and (one.path, start) not in done:
                 done.add((one.path, start))
                 yield one, Slice(one.path, start, end)
 
 
 def replaced_files(log: Log) -> list[str]:
-    """Return the segments that a finished swap replaces or a broker will delete: the log is read without them."""
+    """Return the segments that a finished swap replaces or a broker will delete. Reads ignore them."""
     if log.files.is_file:
         return []
     live = {os.path.basename(segment.path) for segment in log.segments}
@@ -604,12 +609,12 @@ def replaced_files(log: Log) -> list[str]:
 
 
 def _rebuilt(log: Log, findings: Iterable[Finding], is_epochs_file_right: bool | None) -> list[Step]:
-    """Return the steps for the files beside the batches that are rebuilt.
+    """Return the steps for the files beside the `.log` files that are rebuilt.
 
     Args:
         log: the log.
         findings: the findings of the check.
-        is_epochs_file_right: whether the leader epoch checkpoint is right although batches contradict it; None: the
+        is_epochs_file_right: whether the leader epoch checkpoint is right although batches contradict it; None if the
             findings decide.
     """
     paths = {
@@ -621,20 +626,20 @@ def _rebuilt(log: Log, findings: Iterable[Finding], is_epochs_file_right: bool |
         path = f"{log.path}/{checkpoints.LEADER_EPOCHS}"
         code = paths.pop(path, "epochs-differ")
         paths |= {} if is_epochs_file_right else {path: code}
-    # The topic's id is not in the batches.
+    # The topic id is not in the batches.
     verbs = {"topic-id-damaged": "drop"}
     return [_without(verbs.get(why, "rebuild"), path, why) for path, why in paths.items()]
 
 
 def _fatal(log: Log) -> Iterator[Step]:
-    """Yield the steps for files whose names stop a broker."""
+    """Yield the steps for files whose names keep a broker from starting."""
     for name in () if log.files.is_file else sorted(storage.list_directory(log.path)):
         if file_names.is_fatal(name) and storage.is_file(f"{log.path}/{name}"):
             yield _without("drop", f"{log.path}/{name}", "a broker stops at that name")
 
 
 def _without(verb: str, path: str, why: str) -> Step:
-    """Return the step for a file that is left out as a whole, or is missing."""
+    """Return the step for a file that is missing, or is left out completely."""
     return Step(verb, os.path.basename(path), Slice(path, 0, storage.size(path)) if storage.exists(path) else "", why)
 
 

@@ -1,4 +1,4 @@
-"""The directory beside a result: the bytes that the result lacks, and a report."""
+"""The `.lost` directory beside a result, which holds the bytes that the result lacks, and a report."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
 REPORT = "report.json"
-"""The report's name in the directory."""
+"""The file name of the report in the directory."""
 
 
 def lost_directory(of: str, given: str | os.PathLike[str] | None) -> str:
@@ -31,7 +31,7 @@ def lost_directory(of: str, given: str | os.PathLike[str] | None) -> str:
     Raises:
         FileExistsError: the given path exists.
         FileNotFoundError: its parent directory does not exist.
-        ValueError: the path is in a log directory, where a broker would stop at it.
+        ValueError: the path is in a log directory, where it would keep a broker from starting.
 
     >>> lost_directory(NEW, None) == f"{NEW}.lost"
     True
@@ -58,13 +58,14 @@ def lost_directory(of: str, given: str | os.PathLike[str] | None) -> str:
 def lost_files(
     path: str, report: Mapping[str, object], staged: str, fill: Callable[[str], None] = lambda _: None
 ) -> Iterator[None]:
-    """Make the directory, durably and with one rename, before a block that publishes the result.
+    """Make the directory, durably and with one rename, then run the `with` block, which publishes the result.
 
     Args:
         path: the directory. Its parent must exist.
         report: the content of the report, for JSON.
-        staged: the result before it is published. If the block fails and leaves it, the directory is removed again.
-        fill: called with the path of the directory, to put files in it.
+        staged: the path of the result before it is published. If the block fails and this path still exists, the
+            directory is removed again.
+        fill: called with the path of the unfinished directory, to write files into it.
     """
     unfinished = f"{path}.unfinished-{uuid.uuid4().hex}"
     ours = [unfinished]

@@ -1,7 +1,7 @@
-"""The metadata that the cluster of a rescue starts with: its nodes, the settings of its topics, and all else.
+"""The metadata that a rescued cluster starts with: its nodes, topics, settings, and all other records.
 
-Replicas stay on their nodes if the new cluster has these. Settings that it cannot keep are changed. Each change is
-noted.
+Replicas stay on their nodes if the new cluster has these nodes. Settings that the new cluster cannot keep are changed.
+Each change is noted.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 _REMOTE = "remote.storage.enable"
 _ELR = "eligible.leader.replicas.version"
 _OF_REMOTE = re.compile(r"remote\..*|local\.retention\..*")
-# Those with which brokers create their own topics, but for numbers of replicas.
+# The settings with which brokers create their own topics, without those that depend on the number of replicas.
 _INTERNAL_SETTINGS = {
     "__consumer_offsets": {"cleanup.policy": "compact", "compression.type": "producer", "segment.bytes": "104857600"},
     "__transaction_state": {
@@ -62,9 +62,9 @@ class NewPartition(NamedTuple):
     """A partition of the new cluster.
 
     Attributes:
-        number: its number.
-        replicas: its nodes.
-        leader_epoch: its highest known leader epoch.
+        number: the partition number.
+        replicas: the nodes of its replicas.
+        leader_epoch: the highest known leader epoch of the partition.
     """
 
     number: int
@@ -76,18 +76,18 @@ class NewCluster:
     """The new cluster.
 
     Args:
-        nodes: its nodes.
-        metadata: the metadata of the old cluster; None: not known.
+        nodes: the ids of its nodes.
+        metadata: the metadata of the old cluster; None if not known.
         release: the release whose features it starts with; None: as before.
-        is_fork: whether it may meet the old cluster: it has another id.
-        names_voters: whether its metadata log names the controllers (KIP-853), and not their configuration.
+        is_fork: whether the new cluster has another id, because it may meet the old cluster.
+        names_voters: whether its metadata log names the controllers (KIP-853); otherwise their configuration does.
         rename: the new names of topics.
 
     Attributes:
         notes: the differences from the old cluster.
 
     Raises:
-        UnsupportedFormatError: the metadata have records that a newer release wrote, and no release is given.
+        UnsupportedFormatError: the metadata have records of a newer Kafka release, and no `release` is given.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class NewCluster:
     ) -> None:
         self._nodes, self._release, self._is_fork, self._rename = nodes, release, is_fork, rename
         self._image: SurvivingImage | None = None if metadata is None else metadata.image
-        # A dict keeps the order, and tells quickly whether it has a note.
+        # A dict keeps the order, and finds a note quickly.
         self.notes: dict[Remark, None] = {}
         self._moved: list[str] = []
         self._tiered: dict[str, bool | None] = {}
@@ -133,12 +133,12 @@ class NewCluster:
             self._note("metadata-unknown", f"{of_new_types} metadata {records} {what}")
 
     def nodes_of(self, topic: FoundTopic, number: int, turn: int) -> list[int]:
-        """Return the nodes of a partition: as many as before if the cluster has enough, and the same ones if they stay.
+        """Return the nodes of a partition: as many as before if the cluster has enough, and the same if it has them.
 
         Args:
-            topic: its topic.
-            number: its number.
-            turn: the position among the nodes to begin at, so that partitions are spread over them.
+            topic: the topic.
+            number: the partition number.
+            turn: the index of the node to begin at, which spreads partitions over the nodes.
         """
         before = self._replicas(topic, number)
         count = min(len(before) if before else len(self._nodes), len(self._nodes))
@@ -171,11 +171,11 @@ class NewCluster:
         return TopicConfig().with_keywords(settings)
 
     def loses_remote(self, topic: FoundTopic) -> bool:
-        """Return whether a topic had segments in remote storage that the new cluster does not read."""
+        """Return whether a topic had segments in remote storage that the new cluster cannot read."""
         return self._tiered.get(topic.name) is False
 
     def find_tiered(self, topics: Iterable[FoundTopic], names: Container[str]) -> None:
-        """Find the topics with segments in remote storage, and decide whether they keep them.
+        """Find the topics with segments in remote storage, and decide which of them keep these segments.
 
         Args:
             topics: the topics.
@@ -232,14 +232,14 @@ class NewCluster:
                 )
 
     def settings(self, topic: FoundTopic, replicas: int) -> dict[str, str]:
-        """Return the own settings of a topic that has this number of replicas."""
+        """Return the topic-level settings of a topic that has this number of replicas."""
         if self._image is None or not topic.is_known:
-            # With Kafka's defaults, a broker would delete records of more than seven days within minutes.
+            # With Kafka's defaults, a broker would delete records older than seven days within minutes.
             settings = dict(_INTERNAL_SETTINGS.get(topic.name, {"retention.ms": "-1"}))
             return {**settings, _REMOTE: "true"} if self._tiered.get(topic.name) else settings
         settings = self._image.configs_of(topic.name)
         if is_above(settings.get(IN_SYNC), replicas):
-            # Otherwise nobody could write to it with acks=all.
+            # Otherwise no producer could write to the topic with acks=all.
             wanted = settings[IN_SYNC][:20]
             settings[IN_SYNC] = str(replicas)
             self._note(
@@ -253,7 +253,7 @@ class NewCluster:
 
     @property
     def _new_release(self) -> Release | None:
-        """The release whose features the cluster starts with; None: it keeps its present features."""
+        """The release whose features the cluster starts with; None if it keeps the old cluster's features."""
         if self._image is None or self._image.feature_level("metadata.version") < LEAST_METADATA_VERSION:
             return self._release or OLDEST_RELEASE
         return self._release
@@ -262,8 +262,9 @@ class NewCluster:
     def starts_with_log(self) -> bool:
         """True if the cluster starts with a metadata log instead of a `bootstrap.checkpoint`.
 
-        With that file, the first controller finds an empty log. If the feature is on, it then sets the cluster-wide
-        min.insync.replicas from its configuration, and ignores the file (KIP-966, `ActivationRecordsGenerator`).
+        With that file, the first controller finds an empty log. If the feature of eligible leader replicas is on, it
+        then sets the cluster-wide min.insync.replicas from its configuration, and ignores the setting in the file
+        (KIP-966, `ActivationRecordsGenerator`).
         """
         image, release = self._image, self._new_release
         if image is None or IN_SYNC not in image.broker_configs.get("", {}):
@@ -277,7 +278,7 @@ class NewCluster:
             if broker and broker not in nodes:
                 absent.setdefault(broker, []).append(name)
             elif name == IN_SYNC and is_above(value, len(self._nodes)):
-                # Otherwise nobody could write with acks=all.
+                # Otherwise no producer could write with acks=all.
                 whose = f"broker {broker}" if broker else "the cluster"
                 self._note(
                     "min-insync-replicas",
@@ -294,11 +295,12 @@ class NewCluster:
             )
 
     def first_producer_id(self, highest: int) -> int:
-        """Return the first producer id that the cluster hands out, given the highest one on the disks; 0: the first."""
+        """Return the first producer id that the cluster hands out, given the highest one on the disks."""
         known = 0 if self._image is None else self._image.next_producer_id
         if highest < known:
             return known
-        # Brokers hold blocks of ids that the metadata gave out. Without newer metadata, another may have had the next.
+        # Controllers allocate ids to brokers in blocks. If the metadata are not the newest, another broker may have had
+        # the next block.
         return next_block(next_block(highest)) if highest >= 0 else known
 
     def records(
@@ -312,7 +314,7 @@ class NewCluster:
         Args:
             topics: each topic, with its new id and its partitions.
             directories: the id of each node's directory.
-            highest_producer_id: the highest producer id on the disks; -1: none.
+            highest_producer_id: the highest producer id on the disks; -1 if none.
         """
         image, release = self._image, self._new_release
         if image is not None and release is None:
@@ -332,12 +334,12 @@ class NewCluster:
             for config, value in self.settings(topic, min(len(one.replicas) for one in partitions)).items():
                 yield config_record(TOPIC_RESOURCE, name, config, value)
             for one in partitions:
-                # A leader of the same epoch as before would not be told apart from the old one.
+                # Clients and followers could not tell a leader of the same epoch from the old one.
                 epoch = min(one.leader_epoch + 1, (1 << 31) - 1)
                 places = [directories[node] for node in one.replicas]
                 yield partition_record(one.number, topic_id, one.replicas, epoch, places)
         if image is not None and self._release is None:
-            # They may refer to anything.
+            # These records come last, because they may refer to any other record.
             yield from image.of_new_types
 
     def finish_notes(self) -> list[Remark]:

@@ -1,8 +1,8 @@
-"""The number of partitions of one of Kafka's own topics, if no metadata have it.
+"""The number of partitions of one of Kafka's own topics, found without metadata.
 
-A coordinator finds the partition of a group, of a transactional id or of a share group's state by a hash of its name
-modulo the number of partitions. With another number, it would look for the group's offsets in another partition. So the
-number must fit the names in each partition.
+A coordinator finds the partition of a group, a transactional id or a share group's state by a hash of its name, modulo
+the number of partitions. With another number of partitions, it would look in another partition. So the number must fit
+the names in each partition.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ if TYPE_CHECKING:
 # offsets.topic.num.partitions and the others are 50 by default.
 _DEFAULT = 50
 _INT, _LONG = (1 << 32) - 1, (1 << 64) - 1
-# So many names are read at most, and so many tell the number alone: by chance, it is another one in 1 of 1,000 cases.
+# At most this many names are read, and from this many names on, the greatest number that fits is taken. By chance, it
+# is wrong in 1 of 1,000 cases.
 _ENOUGH, _ENOUGH_FOR_GREATEST = 1000, 10
 
 
@@ -45,8 +46,8 @@ class Count(NamedTuple):
     """The number of partitions of a topic.
 
     Attributes:
-        partitions: the number.
-        reason: the reason for it; "": the directories show it.
+        partitions: the number of partitions.
+        reason: the reason for that number; "" if the directories show it.
     """
 
     partitions: int
@@ -64,7 +65,7 @@ def likely_count(topic: str, logs: Mapping[int, Log], least: int) -> Count:
     if topic not in _PLACES:
         return Count(least, "")
     is_remote = topic == REMOTE_LOG_METADATA_TOPIC
-    # Brokers do not start to use that topic if their configuration has another number.
+    # Brokers do not use that topic if their configuration has another number of partitions.
     more = ": brokers need the same in their configuration" if is_remote else ""
     default, what = (least, "as its highest directory says") if is_remote else (max(_DEFAULT, least), "as by default")
     hashes: list[tuple[int, int]] = []
@@ -74,8 +75,9 @@ def likely_count(topic: str, logs: Mapping[int, Log], least: int) -> Count:
         hashes += [(found, partition) for found in _hashes(log, _PLACES[topic])]
     if not hashes:
         return Count(default, f"{what}{more}" if is_remote or default > least else "")
-    # The number divides each difference of a hash and its partition. Of many, it is the greatest that does.
-    # Hashes of neighbouring partitions of a share group differ by 1, as their places may: together they tell one thing.
+    # The number of partitions divides each difference between a hash and its partition. With many differences, it is
+    # their greatest common divisor. Equal differences count once: the hashes of a share group's neighboring partitions
+    # differ by 1, and so may their partitions in the topic.
     differences = {found - partition for found, partition in hashes}
     greatest = gcd(*differences)
     if len(differences) >= _ENOUGH_FOR_GREATEST and least <= greatest <= MOST_PARTITIONS:
@@ -91,7 +93,7 @@ def likely_count(topic: str, logs: Mapping[int, Log], least: int) -> Count:
 
 
 def _of_group(key: dict[str, Any], _: dict[str, Any]) -> int | None:
-    # Classic groups and committed offsets have the one, all newer kinds of groups the other.
+    # Keys of classic groups and committed offsets have `group`, those of newer groups have `groupId`.
     return _hash_of(key.get("group", key.get("groupId")))
 
 
@@ -117,7 +119,7 @@ def _of_remote_partition(_: dict[str, Any], value: dict[str, Any]) -> int | None
     return _native.murmur2(struct.pack(">I", found)) & (_INT >> 1)
 
 
-# By topic, the number that Kafka takes modulo the number of partitions to find a record's partition.
+# By topic, the hash that Kafka takes modulo the number of partitions to find a record's partition.
 _PLACES: dict[str, Callable[[dict[str, Any], dict[str, Any]], int | None]] = {
     OFFSETS_TOPIC: _of_group,
     TRANSACTIONS_TOPIC: _of_transactional_id,
@@ -131,9 +133,9 @@ def _hash_of(text: object) -> int | None:
 
 
 def _hashes(log: Log, place: Callable[[dict[str, Any], dict[str, Any]], int | None]) -> Iterator[int]:
-    """Yield some different hashes of the records of a partition."""
+    """Yield some distinct hashes of the records in a partition."""
     found: dict[int, None] = {}
-    # Only the records of remote storage have no keys.
+    # Of these topics, only that of remote log metadata has records without keys.
     column = "value" if place is _of_remote_partition else "key"
     with contextlib.suppress(BrokerlessError, OSError):
         for rows in log.read(on_corrupt="skip", columns=[column]):

@@ -1,4 +1,4 @@
-"""`Piece`: whole batches of a file; and the sound pieces of a log, from the findings of a check."""
+"""`Piece`: whole batches of a file. Also the sound pieces of a log, according to the findings of a check."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ if TYPE_CHECKING:
     from brokerless.log.segment import Segment
 
 _MAGIC_AT = 16
-# The largest one that the encoder makes.
+# The largest batch that the encoder builds.
 _MAX_BATCH = (1 << 31) - 1
 
 
 class Piece(NamedTuple):
-    """Whole batches of a file, with the offsets [first_offset, next_offset).
+    """Whole batches of a file, which hold the offsets [first_offset, next_offset).
 
     Attributes:
         path: the file.
-        position: the byte position where they begin.
-        end_position: the byte position where they end.
+        position: the byte position where the batches begin.
+        end_position: the byte position where the batches end.
         first_offset: the first offset; for messages of magic 0 and 1, the lowest possible one.
-        next_offset: the offset after the last one.
+        next_offset: the offset after the last batch.
         patches: bytes to overwrite, each with its position in the file. Patches outside the piece are for other pieces.
         content: the bytes themselves, if they differ from those in the file.
-        verb: "keep"; "fill" (from another replica), "reseal" (with a new checksum), "trim" (rebuilt without records
-            that another batch has) or "mark" (a lost marker of an aborted transaction, written again).
+        verb: "keep"; "fill" (from another replica); "reseal" (with a new checksum); "trim" (rebuilt without records
+            that another batch has); or "mark" (a lost marker of an aborted transaction, written again).
     """
 
     path: str
@@ -62,21 +62,21 @@ class Piece(NamedTuple):
 
     @property
     def own_patches(self) -> list[tuple[int, bytes]]:
-        """The patches to bytes of the piece."""
+        """The patches that lie inside the piece."""
         return [patch for patch in self.patches if self.position <= patch[0] < self.end_position]
 
     @property
     def is_file(self) -> bool:
-        """True if it is a whole file, unchanged."""
+        """True if the piece is a whole file, unchanged."""
         is_plain = not (self.patches or self.content) and self.position == 0
         return is_plain and self.end_position == storage.size(self.path)
 
 
 class Gaps:
-    """The missing offsets that divide a log into pieces. A compacted log lacks other offsets, too.
+    """The missing offsets that divide a log into pieces. In a compacted log, other missing offsets do not.
 
     Args:
-        ranges: the ranges of offsets, ascending; None: all missing offsets are gaps.
+        ranges: the ranges of offsets, ascending; None if all missing offsets are gaps.
     """
 
     def __init__(self, ranges: Sequence[tuple[int, int]] | None) -> None:
@@ -97,9 +97,9 @@ class Gaps:
 
 
 def is_damage(finding: Finding) -> bool:
-    """Return whether the bytes at the finding's position are no sound batch."""
+    """Return whether the bytes at a finding's position are not a sound batch."""
     if finding.code == "batch-unsupported" and finding.position is not None:
-        # No release of Kafka has written another magic, and recovery cuts the log there.
+        # No Kafka release has written another magic, and a broker's recovery cuts the log there.
         with storage.File(finding.path) as file:
             return file.read(finding.position + _MAGIC_AT, 1) not in (b"\0", b"\1", b"\2")
     return finding.kind.subject == "batch"
@@ -136,7 +136,7 @@ def sound_pieces(log: Log, findings: Iterable[Finding], gaps: Gaps) -> list[Piec
 
 
 def _without_overlap(piece: Piece, path: str, position: int, offset: int) -> Iterator[Piece]:
-    """Yield a piece in parts, with the batch at a position rebuilt from its records from an offset on."""
+    """Yield a piece in parts. The batch at a position is rebuilt from its records at an offset and above."""
     if piece.content or piece.path != path or not piece.position <= position < piece.end_position:
         yield piece
         return
@@ -150,7 +150,7 @@ def _without_overlap(piece: Piece, path: str, position: int, offset: int) -> Ite
 
 
 def _made_anew(path: str, batch: Batch, offset: int) -> bytes:
-    """Return a batch of format 2 with the records from an offset on."""
+    """Return a batch of format 2 with the records of a batch at an offset and above."""
     with storage.File(path) as file:
         content = file.read(batch["position"], batch["size"])
     decoder = _native.Decoder(["offset", "timestamp", "key", "value", "headers"], start_offset=offset)
@@ -165,7 +165,7 @@ def _made_anew(path: str, batch: Batch, offset: int) -> bytes:
         partition_leader_epoch=batch["partition_leader_epoch"],
         producer_id=batch["producer_id"],
         producer_epoch=batch["producer_epoch"],
-        # After 2147483647 comes 0.
+        # Sequence numbers wrap around from 2147483647 to 0.
         base_sequence=sequence if sequence < 0 else (sequence + offset - batch["base_offset"]) % (1 << 31),
         is_transactional=batch["is_transactional"],
     )
@@ -178,7 +178,7 @@ def _made_anew(path: str, batch: Batch, offset: int) -> bytes:
 
 
 def _pieces(segment: Segment, file: storage.File, position: int, end: int, gaps: Gaps) -> Iterator[Piece]:
-    """Yield whole batches, a piece for each stretch without a gap."""
+    """Yield whole batches, as one piece per stretch without a gap."""
     piece: Piece | None = None
     for batches, done in _whole_batches(file, position, end):
         first, last = batches["base_offset"], batches["last_offset"]
@@ -201,7 +201,7 @@ def _pieces(segment: Segment, file: storage.File, position: int, end: int, gaps:
 
 
 def _whole_batches(file: storage.File, position: int, end: int) -> Iterator[tuple[pa.RecordBatch, int]]:
-    """Yield as `whole_batches` does, up to the zeros of a preallocated file, which are no damage."""
+    """Yield as `whole_batches` does, but stop at the zeros of a preallocated file, which are not damage."""
     try:
         for batches, done in whole_batches(file, position, end):
             yield batches, done
@@ -216,7 +216,7 @@ Batch = dict[str, Any]
 
 
 def piece_batches(piece: Piece) -> Iterator[Batch]:
-    """Yield the headers of a piece's batches; none of content that is in no file."""
+    """Yield the headers of a piece's batches; none if its content is not from a file."""
     if piece.content:
         return
     with storage.File(piece.path) as file:
@@ -233,7 +233,7 @@ def last_batch(piece: Piece) -> Batch | None:
 
 
 def last_batches(piece: Piece) -> list[Batch]:
-    """Return the headers of a piece's last two batches, or of the only one; none of content that is in no file."""
+    """Return the headers of a piece's last two batches, or of its only one; none if its content is not from a file."""
     last: list[Batch] = []
     if not piece.content:
         with storage.File(piece.path) as file:
@@ -243,7 +243,7 @@ def last_batches(piece: Piece) -> list[Batch]:
 
 
 def divided(piece: Piece, offsets: Sequence[int]) -> Iterator[Piece]:
-    """Yield the parts of a piece between ascending offsets: a batch at one of them begins a new part."""
+    """Yield the parts of a piece between ascending offsets: a batch at one of these offsets begins a new part."""
     low = bisect_right(offsets, piece.first_offset)
     cuts = offsets[low : bisect_left(offsets, piece.next_offset, low)]
     for batch in piece_batches(piece) if cuts else ():
@@ -257,13 +257,13 @@ def divided(piece: Piece, offsets: Sequence[int]) -> Iterator[Piece]:
 
 
 def spans(path: str, batches: pa.RecordBatch, gaps: Gaps) -> Iterator[Piece]:
-    """Yield a piece of another replica for each stretch of adjacent batches: see `joined`."""
+    """Yield one piece of another replica per stretch of adjacent batches: see `joined`."""
     columns: list[list[Any]] = [
         batches[name].to_pylist() for name in ("position", "size", "base_offset", "last_offset")
     ]
     pieces: list[Piece] = []
     for position, size, first, last in zip(*columns, strict=True):
-        # A wrapper has its first offset inside.
+        # The first offset of a wrapper is inside it.
         known = (pieces[-1].next_offset if pieces else last) if first is None else first
         pieces.append(Piece(path, position, position + size, known, last + 1, verb="fill"))
     yield from joined(pieces, gaps)
@@ -284,7 +284,7 @@ def joined(pieces: Iterable[Piece], gaps: Gaps) -> list[Piece]:
 
 
 def without_overlaps(pieces: Iterable[Piece]) -> Iterator[Piece]:
-    """Yield the pieces. If one begins below the end of the one before, its first batch is rebuilt."""
+    """Yield the pieces. If a piece begins below the end of the piece before it, its first batch is rebuilt."""
     end = 0
     for piece in pieces:
         batch = first_batch(piece) if piece.first_offset < end else None

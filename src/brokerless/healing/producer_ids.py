@@ -1,8 +1,8 @@
-"""The highest producer id in partitions: a new cluster must hand out only higher ones.
+"""The highest producer id in partitions. A new cluster must hand out only higher ids.
 
-A new producer with the id of an old one would be mistaken for it: a broker acknowledges its batches as duplicates, and
-they are lost. An id may be in batches, in the snapshots of producers whose batches are gone, and in the state of a
-transactional id whose batches are elsewhere.
+A broker would mistake a new producer with the id of an old one for the old one: it would acknowledge the new producer's
+batches as duplicates, and they would be lost. A producer id may be in batches, in the snapshots of producers whose
+batches are gone, and in the state of a transactional id whose batches are in other partitions.
 """
 
 from __future__ import annotations
@@ -26,16 +26,17 @@ if TYPE_CHECKING:
 
     from brokerless.log.log import Log
 
-# Clusters count from 0 and never get there. The ids of our own writers are above (`FIRST_OWN_PRODUCER_ID` in Rust).
+# Clusters allocate ids from 0 and never reach this one. brokerless's own writers use higher ids
+# (`FIRST_OWN_PRODUCER_ID` in Rust).
 _FIRST_OF_OTHERS = 1 << 62
 _IDS = ("producerId", "previousProducerId", "nextProducerId")
 
 
 class Headers(NamedTuple):
-    """The facts that the headers of a log's batches give.
+    """Facts from the headers of a log's batches.
 
     Attributes:
-        producer_id: the highest producer id; -1: none.
+        producer_id: the highest producer id; -1 if none.
         magic: the oldest message format; 2 for a log without batches.
     """
 
@@ -44,7 +45,7 @@ class Headers(NamedTuple):
 
 
 def of_headers(log: Log) -> Headers:
-    """Return the facts that the headers of a sound log's batches give."""
+    """Return the facts from the headers of a sound log's batches."""
     highest, magic = -1, 2
     for batches in log.scan():
         highest = max(highest, _highest(batches["producer_id"]))
@@ -53,7 +54,7 @@ def of_headers(log: Log) -> Headers:
 
 
 def in_snapshots(logs: Iterable[Log]) -> int:
-    """Return the highest producer id in the snapshots of some logs; -1: none. Damaged snapshots are ignored."""
+    """Return the highest producer id in the snapshots of some logs; -1 if none. Damaged snapshots are ignored."""
     highest = -1
     for log in logs:
         with contextlib.suppress(BrokerlessError, OSError):
@@ -65,9 +66,9 @@ def in_snapshots(logs: Iterable[Log]) -> int:
 
 
 def of_transactional_ids(log: Log) -> int:
-    """Return the highest producer id that a partition of `__transaction_state` gave to a transactional id; -1: none.
+    """Return the highest producer id of a transactional id in a partition of `__transaction_state`; -1 if none.
 
-    A note names each record that takes too much memory.
+    A note names each record that is skipped because it would take too much memory.
     """
     highest = -1
     with contextlib.suppress(BrokerlessError, OSError):

@@ -1,4 +1,4 @@
-"""`repair`: a log directory without its faults, beside the damaged one or in its place.
+"""`repair`: writes a log directory without its faults, beside the damaged one or in its place.
 
 1. A deep check of each log finds the sound batches, and so determines the steps (`RepairPlan.of`). A dry run ends here.
 2. The repaired partitions are built in a directory that a broker would delete, from the sound batches. Indexes,
@@ -6,7 +6,7 @@
 3. The built partitions are checked. The bytes that were left out, and a report, are written beside the log directory.
 4. One rename publishes the result: of the whole copy, or of the journal of the log directory (`commit_journal`).
 
-So a process that dies leaves the directory either unchanged or repaired.
+So a process that dies leaves the log directory either unchanged or repaired.
 """
 
 from __future__ import annotations
@@ -49,22 +49,22 @@ def repair(
 ) -> RepairReport:
     """Write a log directory, or a partition's directory, without its faults.
 
-    Every sound batch is kept on both sides of damage, with its offsets. Lost batches are taken from other replicas of
-    the same history. Indexes, producer snapshots, leader epochs and checkpoints are rebuilt.
+    Every sound batch on both sides of damage is kept, with its offsets. Lost batches come from other replicas with the
+    same history. Indexes, producer snapshots, leader epochs and checkpoints are rebuilt.
 
     Args:
         path: the log directory of one broker, or a partition's directory. It must not be in use.
-        output: the new directory for the result; None: with `in_place` or `dry_run`.
+        output: the new directory for the result; None only with `in_place` or `dry_run`.
         in_place: put the result in the place of the damaged partitions.
         sources: directories with other replicas, the best first.
         topics: only these topics; None: all.
-        keep_suspect: keep a batch with a wrong checksum if all its records can be decoded, with a new checksum.
+        keep_suspect: keep a batch with a wrong checksum, and give it a new one, if all its records can be decoded.
         indexes_only: leave logs with damaged batches as they are, and repair the files beside the batches.
-        lost_path: the new directory for bytes that are left out, and the report; by default the name of the result with
+        lost_path: the new directory for the left-out bytes and the report; by default the name of the result with
             ".lost" added, and a number if that exists.
         dry_run: change nothing, and return the report of the planned repair.
-        progress: called with the name of a log, and the bytes of it that were checked or written since the last
-            call, from any thread.
+        progress: called from any thread with the name of a log and the number of its bytes checked or written since the
+            last call.
 
     Raises:
         FileExistsError: `output` or `lost_path` exists.
@@ -107,7 +107,7 @@ def repair(
             return plan.copy(target, lost_to, is_partition=is_partition)
     with collected(), _locked(given):
         result = plan.replace(lost_to)
-    # The lock is free: a check asks who holds it.
+    # The lock is released here: a check fails while a process holds it.
     return plan.verified(result)
 
 

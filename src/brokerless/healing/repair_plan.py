@@ -52,24 +52,24 @@ _ROOT_FILES = (
 _BLOCK = 4 << 20
 UNREADABLE = "it cannot be read"
 """Why a checkpoint of the log directory is written again."""
-# With another one, a controller would count a broker that lost records as in sync (KIP-966).
+# With a broker epoch in the marker, a controller would count a broker that lost records as in sync (KIP-966).
 _NO_EPOCH = checkpoints.format_clean_shutdown(None)
 
 
 @dataclass(frozen=True, kw_only=True)
 class RepairPlan:
-    """The plan of a repair. Printed, it has a line for each step.
+    """The plan of a repair. Its text has one line per step.
 
     Attributes:
         path: the log directory, or the partition's directory.
         root: the log directory.
         logs: the plan for each log.
-        moving: the damaged replicas that are being moved here, by their directories: they would take the place of the
-            present ones, and are left out.
+        moving: the damaged replicas that a broker was moving here, by directory. They are left out, because they would
+            replace the current replicas.
         topics: the topics that are repaired; None: all.
         configs: the settings of topics.
         topic_ids: the ids of topics.
-        at_rest: the files that nobody may change meanwhile: the plan holds only for these.
+        at_rest: the state of the files. The plan holds only while no process changes them.
         progress: see `repair`.
 
     >>> plan = RepairPlan.of(SAMPLE_DIR)
@@ -98,7 +98,7 @@ class RepairPlan:
         indexes_only: bool = False,
         progress: Progress = lambda _name, _size: None,
     ) -> RepairPlan:
-        """Check a directory, and plan its repair. The arguments are those of `repair`."""
+        """Check a directory, and plan its repair. For the arguments see `repair`."""
         at_rest = FilesAtRest([path])
         with collected(), Threads() as threads:
             found = LogDirs(path)
@@ -269,7 +269,7 @@ class RepairPlan:
         return result
 
     def foreseen(self, to: str) -> RepairReport:
-        """Return the report of the planned repair, with the findings around logs that would remain."""
+        """Return the report of the planned repair, with the findings outside of logs that would remain."""
         self.at_rest.check()
         result = self.report(to)
         result.dry_run = True
@@ -282,7 +282,7 @@ class RepairPlan:
         return result
 
     def verified(self, result: RepairReport) -> RepairReport:
-        """Check the directory in its present state, and return the result."""
+        """Check the directory as it is now, and return the report with what was found."""
         self._verify(result, self._root_path, is_partition=False)
         return result
 
@@ -307,7 +307,7 @@ class RepairPlan:
         return loaded
 
     def _copy_root(self, result: RepairReport, to: str, ends: dict[tuple[str, int], Loaded]) -> None:
-        """Copy the log directory's own files, and partitions that are being moved or have no topic."""
+        """Copy the log directory's own files, and the partitions that are being moved or have no topic."""
         names = set(storage.list_files(self._root_path))
         for name in _ROOT_FILES:
             if name in names:
@@ -333,8 +333,8 @@ class RepairPlan:
     def _has_unusable(self) -> bool:
         """True if a log is left as it is, or a replica is being moved here. After a crash, a broker must recover these.
 
-        Without a recovery, zeros in the preallocated indexes of a moving replica make its segments seem ages old, and
-        retention deletes them.
+        Without a recovery, the zeros in the preallocated indexes of a moving replica make its segments seem very old,
+        and retention deletes them.
         """
         names = set(storage.list_subdirectories(self._root_path)).difference(self.moving)
         if any(name.endswith("-future") for name in names):
@@ -355,14 +355,14 @@ class RepairPlan:
                 continue
             end = loaded.log_end_offset
             points[key] = end
-            # An entry that says what the first segment's name says is left out, as in LogManager.
+            # As in LogManager, an entry is left out if it equals the base offset of the first segment.
             starts.pop(key, None)
             if loaded.log_start_offset != loaded.base_offsets[0]:
                 starts[key] = loaded.log_start_offset
             for offsets in (watermarks, dirty):
                 if key in offsets:
                     offsets[key] = min(offsets[key], end)
-        # A copy of some topics has no entries of others.
+        # A copy of some topics has no entries for other topics.
         kept = {(one.log.topic, one.log.partition) for one in self.logs}
         is_part = self.topics is not None and self._root_path != to
         for name, known in (
@@ -407,7 +407,7 @@ class RepairPlan:
 
     @contextlib.contextmanager
     def _lost_files(self, result: RepairReport, to: str, staged: str) -> Iterator[None]:
-        """Write the bytes that are left out, and the report, before a block that publishes the result."""
+        """Write the left-out bytes and the report, then run the `with` block, which publishes the result."""
         gone = [(step.to, ":" in step.name) for one in self._changed for step in one.gone if isinstance(step.to, Slice)]
         files = self._damaged_checkpoints()
         if self._root_path == result.output:
@@ -440,7 +440,7 @@ class RepairPlan:
 
 
 def _save(content: Slice, to: str) -> None:
-    # What is no file has no bytes to keep.
+    # Only a regular file has bytes to keep.
     if not storage.is_file(content.path):
         return
     with storage.File(content.path) as source, disk.create(to) as output:
@@ -462,7 +462,7 @@ def _others(sources: Iterable[str | os.PathLike[str]]) -> dict[tuple[str, int], 
 
 
 def _is_same_topic(log: Log, other: Log) -> bool:
-    """Return whether two logs are of the same topic: a topic that was created again has another id."""
+    """Return whether two logs belong to the same topic. A topic that was created again has another id."""
     try:
         return None in (log.topic_id, other.topic_id) or log.topic_id == other.topic_id
     except CorruptRecordError:

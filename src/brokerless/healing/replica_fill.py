@@ -1,10 +1,10 @@
 """The batches that a log lacks, taken from another replica of the same history.
 
-Leader epochs show the history (KIP-101): in one epoch, one leader gave each offset once. So a batch is the lost one if
-the leader epoch checkpoints of both logs give its offset the batch's own epoch. Without epochs, logs that have the same
-batch at one offset have the same batches before it.
+Leader epochs show the history (KIP-101): in each epoch, one leader assigned each offset once. So a batch of the other
+replica is the lost one if the leader epoch checkpoints of both logs map its offset to the batch's own epoch. Without
+epochs, two logs that have the same batch at one offset also have the same batches before it.
 
-In any case, the sound batches on both sides of a loss must not contradict those of the other replica.
+In both cases, the sound batches on both sides of a loss must not contradict those of the other replica.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ if TYPE_CHECKING:
     Verdict = Literal["same", "other", "absent"]
 
 _COLUMNS = ("position", "size", "base_offset", "last_offset", "partition_leader_epoch", "crc")
-# No checksum covers an epoch.
+# Leader epochs are not compared, because no checksum covers them.
 _SAME = ("base_offset", "last_offset", "crc")
-# Mostly, little is missing.
+# A small read size, because usually little is missing.
 _NEAR = 1 << 16
-# So many batches on each side of a loss are compared if the other replica is damaged there, too.
+# At most this many batches on each side of a loss are compared if the other replica is damaged there, too.
 _MOST_COMPARED = 1000
 
 
 class _Epochs:
-    """The leader epochs of a log: those in its checkpoint, none if it is damaged, or `known`, those of its batches."""
+    """The leader epochs of a log: `known`, from its batches, or else those in its checkpoint; none if it is damaged."""
 
     def __init__(self, log: Log, known: Sequence[tuple[int, int]] | None = None) -> None:
         self._starts = [start for start, _ in known or ()]
@@ -62,7 +62,7 @@ class _Epochs:
 
     @property
     def highest(self) -> int:
-        """The last epoch; -1 for none."""
+        """The last epoch; -1 without epochs."""
         return max(self._epochs, default=-1)
 
     def at(self, offset: int) -> int:
@@ -71,7 +71,7 @@ class _Epochs:
         return self._epochs[place - 1] if place else -1
 
     def end_of(self, epoch: int) -> int:
-        """Return the offset after the last one of an epoch; -1 if the log has not seen the epoch."""
+        """Return the end offset of an epoch; -1 if the log has not seen the epoch."""
         place = bisect_left(self._epochs, epoch)
         if place == len(self._epochs) or self._epochs[place] != epoch:
             return -1
@@ -85,7 +85,7 @@ class OtherReplica:
         log: the log that lacks batches.
         other: the replica.
         epochs: the epochs of the log's batches, if its leader epoch checkpoint is wrong or missing: see `Epochs.known`.
-        is_compacted: whether offsets may be missing.
+        is_compacted: whether offsets may be missing because of compaction.
     """
 
     def __init__(self, log: Log, other: Log, *, epochs: Sequence[tuple[int, int]] | None, is_compacted: bool) -> None:
@@ -94,12 +94,12 @@ class OtherReplica:
         self._own_epochs = _Epochs(log, epochs)
         self._epochs = _Epochs(other)
         claim = other.files.lone_claim
-        # Batches from here on are not believed.
+        # Batches from here on are not trusted.
         self._end_offset = NO_END if claim is None else claim.base_offset
         self._surveys: dict[str, Survey] = {}
-        # Of so many surveys.
+        # The number of surveys that the gaps cover, and the gaps.
         self._known_gaps = 0, Gaps([])
-        # By the file: an offset, and the position of its batch.
+        # By file: an offset, and the position of its batch.
         self._places: dict[str, tuple[int, int]] = {}
 
     def fill(self, pieces: Iterable[Piece], ranges: Iterable[DamagedRange]) -> tuple[list[Piece], list[DamagedRange]]:
@@ -107,10 +107,10 @@ class OtherReplica:
 
         Args:
             pieces: the sound pieces of the log.
-            ranges: the ranges that it lacks.
+            ranges: the ranges that the log lacks.
 
         Returns:
-            The pieces with those of the replica among them, and the ranges with their new states.
+            The pieces, including those from the replica, and the ranges with their new states.
         """
         kept, left = list(pieces), list(ranges)
         found: list[DamagedRange] = []
@@ -124,14 +124,14 @@ class OtherReplica:
             taken = self._between(kept, place, lost)
             kept[place:place] = taken
             again = [lost]
-            # A batch may have offsets of the loss before, too.
+            # A batch may also hold offsets of the loss before.
             while taken and found and found[-1].meets(taken[0].first_offset, taken[0].next_offset):
                 again.insert(0, found.pop())
             found += covered(again, taken, "recovered", self._other.path)
         return kept, found
 
     def _with_moved(self, pieces: list[Piece], lost: DamagedRange, following: int | None) -> DamagedRange:
-        """Remove a batch beside a loss from the pieces if the replica has it elsewhere: a flipped bit moved it.
+        """Remove a batch beside a loss from the pieces if the replica has it at other offsets: a flipped bit moved it.
 
         Returns:
             The loss, which now includes the offsets that the batch claimed, up to `following` at most.
@@ -157,7 +157,7 @@ class OtherReplica:
         return lost
 
     def _is_moved(self, batch: Batch, start: int, end: int | None, *, is_joined: bool) -> bool:
-        """Return whether the replica has a batch among some offsets, and not where the log has it.
+        """Return whether the replica has a batch within [start, end), and not at the offsets where the log has it.
 
         If the batch joins a neighbor in the log (`is_joined`), it must also join one in the replica.
         """
@@ -174,13 +174,13 @@ class OtherReplica:
         return False
 
     def _is_joined(self, batch: Batch) -> bool:
-        """Return whether a batch of the replica begins where the one before ends, or ends where the next one begins."""
+        """Return whether a batch of the replica begins where the previous one ends, or ends where the next begins."""
         first, last = _first(batch), batch["last_offset"]
         near = (row for _, batches in self._headers(max(0, first - 1)) for row in batches.slice(0, 3).to_pylist())
         return any(row["last_offset"] == first - 1 or _first(row) == last + 1 for row in islice(near, 3))
 
     def _between(self, pieces: Sequence[Piece], place: int, lost: DamagedRange) -> list[Piece]:
-        """Return the replica's batches for a loss before a piece; [] if they are, or may be, of another history."""
+        """Return the replica's batches for a loss before a piece; [] if they may belong to another history."""
         before = last_batch(pieces[place - 1]) if place else None
         after = first_batch(pieces[place]) if place < len(pieces) else None
         is_before = None if before is None else self._verdict(before)
@@ -210,10 +210,10 @@ class OtherReplica:
         return self._known_gaps[1]
 
     def _is_identified(self, batches: pa.RecordBatch, lost: DamagedRange) -> pa.BooleanArray:
-        """Return for each batch whether its epoch is that of its offset in both logs.
+        """Return, for each batch, whether both logs map its offset to the batch's epoch.
 
-        A log that ends in the last epoch it knows may lack later epochs. Epochs of the replica that are later count,
-        too, if the replica has seen that last epoch up to the loss.
+        A log that ends in its last known epoch may lack later epochs. Later epochs of the replica count too, if the
+        replica has seen that last epoch up to the loss.
         """
         known, own = self._epochs, self._own_epochs
         goes_on = lost.end_offset is None and known.end_of(own.highest) >= lost.start_offset
@@ -226,7 +226,7 @@ class OtherReplica:
         return pa.array(found, pa.bool_())
 
     def _is_left_behind(self, after: Batch | None, inside: Iterable[tuple[str, pa.RecordBatch]]) -> bool:
-        """Return whether the replica never saw the epoch after a loss: its earlier batches may be of another history.
+        """Return whether the replica never saw the epoch after a loss. Its batches may then belong to another history.
 
         Such a replica truncates its log before it continues (KIP-101).
         """
@@ -235,7 +235,7 @@ class OtherReplica:
         return bool(epoch > max([self._epochs.highest, *(one for one in found if one is not None)]))
 
     def _is_diverged(self, inside: Iterable[tuple[str, pa.RecordBatch]]) -> bool:
-        """Return whether the first batches have a lower epoch than the log had there: the end of another history."""
+        """Return whether the first batches have a lower epoch than the log had there: they end another history."""
         for _, batches in inside:
             if batches.num_rows:
                 lowest: Any = pc.min(batches["partition_leader_epoch"]).as_py()
@@ -246,7 +246,7 @@ class OtherReplica:
     def _is_anchored(
         self, pieces: Sequence[Piece], place: int, is_before: Verdict | None, is_after: Verdict | None
     ) -> bool:
-        """Return whether both logs have the same batch near a loss, without a contradicting one that is nearer."""
+        """Return whether both logs have the same batch near a loss, and no contradicting batch is nearer."""
         if is_after == "absent":
             is_after = self._nearest(islice(_batches(pieces[place:]), 1, _MOST_COMPARED))
         if is_before == "absent":
@@ -259,9 +259,9 @@ class OtherReplica:
         return next((verdict for one in batches if (verdict := self._verdict(one)) != "absent"), "absent")
 
     def _verdict(self, batch: Batch) -> Verdict:
-        """Return whether the replica has the same batch, another one at its offsets, or none."""
+        """Return whether the replica has the same batch, another batch at the same offsets, or no batch there."""
         verdict: Verdict = "absent"
-        # The first one may end amid the wanted one, which overlaps it.
+        # The first batch may overlap the wanted one, and end inside it.
         rows = (row for _, batches in self._headers(_first(batch)) for row in batches.slice(0, 2).to_pylist())
         for found in islice(rows, 2):
             if _first(found) > batch["last_offset"] or _first(found) >= self._end_offset:
@@ -274,10 +274,10 @@ class OtherReplica:
     def _within(
         self, start: int, end: int | None, *, reaches_over: bool = False
     ) -> Iterator[tuple[str, pa.RecordBatch]]:
-        """Yield the headers of the batches that end in offsets [start, end). A log may start amid a batch.
+        """Yield the headers of the batches that end in the offsets [start, end). A log may start inside a batch.
 
-        With `reaches_over`, the last one may begin in the range and end after it: the replica also has the log's batch
-        after the range, which overlaps it.
+        With `reaches_over`, the last batch may begin in the range and end after it. The replica then also has the log's
+        batch after the range, which overlaps that batch.
         """
         limit = self._end_offset if end is None else min(end, self._end_offset)
         for path, batches in self._headers(start):
@@ -312,18 +312,18 @@ class OtherReplica:
 
 
 def _place(pieces: Sequence[Piece], lost: DamagedRange) -> int:
-    """Return the number of the piece after a loss."""
+    """Return the index of the piece after a loss."""
     return bisect_right(pieces, lost.start_offset, key=lambda piece: piece.next_offset)
 
 
 def _first(batch: Batch) -> int:
-    """Return the first offset that a header gives. For a wrapper, it is the last offset: the first one is inside."""
+    """Return the first offset that a header gives. A wrapper's header gives only its last offset."""
     offset: int = batch["last_offset"] if batch["base_offset"] is None else batch["base_offset"]
     return offset
 
 
 def _rest(piece: Piece, *, is_first: bool) -> list[Piece]:
-    """Return a piece without its first batch, or its last one; [] if that was all."""
+    """Return a piece without its first or its last batch; [] if nothing is left."""
     batches = list(islice(piece_batches(piece), 2)) if is_first else last_batches(piece)
     if len(batches) == 1:
         return []

@@ -25,7 +25,7 @@ class Replica(NamedTuple):
 
     Attributes:
         log: the log.
-        topic_id: the topic's id; None: it has no readable one.
+        topic_id: the topic's id; None if the directory has no readable one.
         state: "", "future" or "stray".
     """
 
@@ -35,43 +35,44 @@ class Replica(NamedTuple):
 
     @property
     def node_id(self) -> int | None:
-        """The node of its disk; None if the disk does not name one."""
+        """The id of the node that its disk belongs to; None if the disk does not name a node."""
         return node_id_of(self.log.root)
 
     def checkpointed(self, offsets: Mapping[tuple[str, int], int]) -> int | None:
-        """Return its offset in a checkpoint, or None. A checkpoint does not describe a stray replica."""
+        """Return the replica's offset in a checkpoint, or None. Checkpoints do not describe stray replicas."""
         return None if self.state == "stray" else offsets.get((self.log.topic or "", self.log.partition or 0))
 
 
 def node_id_of(root: LogDirFiles) -> int | None:
-    """Return the node of a disk; None if the disk does not name one, or its ids are damaged."""
+    """Return the id of the node that a disk belongs to; None if the disk names no node, or its ids are damaged."""
     with contextlib.suppress(CorruptRecordError):
         return root.node_id
     return None
 
 
 def ranked(replicas: Iterable[Replica], known: Mapping[str, Any] | None = None) -> list[Replica]:
-    """Return replicas, the best first: an in-sync replica, then by the leader epoch.
+    """Return replicas, the best first: in-sync replicas before others, then by leader epoch.
 
     Among replicas with the same leader epoch, the order is:
 
     1. the replica with the highest log end offset;
-    2. a replica without gaps of an earlier repair;
+    2. a replica without gaps that an earlier repair recorded;
     3. the leader;
     4. the replica with the most records.
 
     Replicas without a topic id come last, because they may be of an older topic.
 
     The in-sync replicas of the metadata count unless a replica has a later leader epoch. A replica that has lost
-    records since does not count as in sync: it has gaps, or damage at its end, or ends below the highest high watermark
-    of all.
+    records does not count as in sync. Such a replica has gaps, or damage at its end, or ends below the highest high
+    watermark of all replicas.
 
     Args:
         replicas: the replicas.
-        known: the partition in the metadata, with `isr` and `leader_epoch`; None: they do not know it.
+        known: the partition in the metadata, with `isr` and `leader_epoch`; None if the metadata do not have it.
     """
     known = known or {}
-    # Where nobody is in sync, a controller takes one of those that have all committed records (KIP-966).
+    # If no replica is in sync, a controller elects an eligible leader replica, which has all committed records
+    # (KIP-966).
     known_epoch, in_sync = known.get("leader_epoch"), set(known.get("isr") or known.get("elr") or ())
     assigned = set(known.get("replicas") or ())
     found = []
@@ -119,23 +120,24 @@ class _Ranked(NamedTuple):
 
 
 def last_epoch(log: Log, known_epoch: int | None = None) -> int:
-    """Return the leader epoch of the last sound batch, or of a log whose batches are all deleted; -1 without any.
+    """Return the leader epoch of the last sound batch; without batches, that of the log's last leader; -1 if unknown.
 
-    No checksum covers the epoch in a batch. So the epoch in the leader epoch checkpoint counts if it can be read.
-    Without it, an epoch above that of the metadata does not count.
+    No checksum covers the epoch in a batch, so the epoch in the leader epoch checkpoint counts if that can be read.
+    Without the checkpoint, an epoch above that of the metadata does not count.
 
     Args:
         log: the log.
-        known_epoch: the leader epoch of the partition in the metadata; None: they do not have it.
+        known_epoch: the leader epoch of the partition in the metadata; None if the metadata do not have the partition.
     """
     entries: list[LeaderEpoch] = []
     with contextlib.suppress(CorruptRecordError, OSError):
         entries = log.leader_epochs
     if log.files.extent.next_offset <= log.log_start_offset:
-        # A file without batches before it has one entry, of the last leader (LeaderEpochFileCache.truncateFromStart).
+        # If all batches were deleted, the checkpoint has one entry: that of the last leader
+        # (LeaderEpochFileCache.truncateFromStart).
         return entries[-1].epoch if entries and entries[-1].start_offset <= log.log_end_offset else -1
     epoch = _epoch_of_batches(log)
-    # A leader makes an entry before its first batch.
+    # A leader writes its entry before its first batch.
     by_file = [entry.epoch for entry in entries if entry.start_offset < log.log_end_offset]
     if epoch < 0:
         return epoch
@@ -151,7 +153,7 @@ def _epoch_of_batches(log: Log) -> int:
             epoch, end = _last_epoch(segment.batches_since(file, log.log_end_offset - 1, check_crcs=True))
             if epoch >= 0 and end == log.log_end_offset:
                 return epoch
-        # Damage is near the end, or nothing is there: look for sound batches in the whole segment.
+        # Damage is near the end, or there is no batch: look for sound batches in the whole segment.
         with contextlib.suppress(CorruptRecordError, UnsupportedFormatError), segment.open() as file:
             size = file.size()
             found = survey(file, segment.path, segment.base_offset, segment.next_base_offset, size)
@@ -163,12 +165,12 @@ def _epoch_of_batches(log: Log) -> int:
 
 
 def _last_epoch(headers: Iterable[pa.RecordBatch]) -> tuple[int, int]:
-    """Return the leader epoch of the last of some batches, and the offset after it; -1: it is not sound."""
+    """Return the leader epoch of the last of some batches, and the offset after it; -1 if that batch is not sound."""
     epoch, end = -1, -1
     for batches in headers:
         if batches.num_rows:
             is_valid = batches["is_valid"][-1].as_py()
-            # Formats without leader epochs count as the first one.
+            # Batches of formats without leader epochs count as batches of epoch 0.
             epoch = max(batches["partition_leader_epoch"][-1].as_py() or 0, 0) if is_valid else -1
             end = (batches["last_offset"][-1].as_py() or 0) + 1
     return epoch, end

@@ -95,12 +95,12 @@ class RepairReport(HealingReport):
         ranges: the damaged ranges of offsets, with their states in the result.
         doubts: uncertainties about transactions, leader epochs and deleted records.
         left: the findings that still apply to the result.
-        lost_path: the directory with the bytes that were left out, and the report; None: nothing was, or a dry run.
+        lost_path: the directory with the left-out bytes and the report; None if nothing was left out, or for a dry run.
         repaired: the steps taken on the files of each faulty partition, by its name.
         partitions: the number of partitions that were checked.
         checkpoints: the checkpoints of the log directory that were damaged, and are written again.
-        left_alone: why a partition is left as it is, by its name.
-        left_out: why a replica that was being moved here is left out, by its directory.
+        left_alone: why a partition is left as it is, by partition name.
+        left_out: why a replica that was being moved here is left out, by directory.
         findings: the number of findings of each code in the partitions.
 
     >>> import brokerless as bl
@@ -141,26 +141,26 @@ class RepairReport(HealingReport):
 
 
 MissingCode = Literal["gone", "unreadable", "end", "not-in-sync", "not-leader"]
-"""Why a partition is not, or not certainly, complete.
+"""The reason why a partition is not complete, or may not be.
 
-- gone: no disk has it.
-- unreadable: no replica of it can be used.
-- end: a replica that is not used had more records.
-- not-in-sync: no disk has a whole replica that was in sync.
-- not-leader: no disk has the whole replica of its leader.
+- gone: no disk has the partition.
+- unreadable: no replica of the partition can be used.
+- end: an unused replica had more records.
+- not-in-sync: no disk has an undamaged in-sync replica.
+- not-leader: no disk has the undamaged replica of the partition's leader.
 """
 
 
 class MissingPartition(NamedTuple):
-    """A partition of the cluster that is not, or not certainly, complete on the disks.
+    """A partition of the old cluster that is not complete on the disks, or may not be.
 
     Attributes:
         topic: the topic.
         partition: the partition.
-        code: why it is not; see `MissingCode`.
-        reason: the missing part, and the evidence, in words.
-        is_gone: whether no disk has a usable part of it: it starts empty.
-        offset: the offset from which on records may be missing; None: it is not known.
+        code: the reason; see `MissingCode`.
+        reason: the missing part and the evidence, as text.
+        is_gone: whether no disk has a usable part of the partition. If so, it starts empty.
+        offset: the first offset that may be missing; None if it is not known.
     """
 
     topic: str
@@ -186,10 +186,11 @@ class RescueReport(HealingReport):
         repaired: the steps taken on the files of each faulty partition, by its name.
         nodes: the log directory of each node.
         cluster_id: the id of the new cluster.
-        metadata: the source of the metadata; None: no disk has any, and topics are known by their directories only.
+        metadata: the path of the metadata that were used; None if no disk has any, and only directories show the
+            topics.
         topics: the number of partitions of each topic.
-        chosen: the directory that each partition's records come from, by the partition's name.
-        missing: the partitions that are not, or not certainly, complete.
+        chosen: the directory that each partition's records come from, by partition name.
+        missing: the partitions that are not complete, or may not be.
         notes: other differences from the old cluster.
         ended: the transactions that were open at the time of a cut, by partition name, for partitions that had any.
     """

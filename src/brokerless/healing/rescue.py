@@ -1,11 +1,11 @@
-"""`rescue`: log directories that a new KRaft cluster starts on, from whatever disks of an old one are left.
+"""`rescue`: makes log directories that a new KRaft cluster starts on, from the surviving disks of an old cluster.
 
 1. The newest metadata on any disk give the topics, their settings, and everything else that the controllers knew
    (`surviving_metadata`). Without metadata, the directories' names and `partition.metadata` give the topics.
-2. For each partition the best replica is chosen (`found_topics`): one in sync, then by the leader epoch of its last
-   batch, then by its end. Damaged and missing records come from the others (`salvage`).
-3. Each node gets a directory with its partitions and the metadata (`new_cluster`). These are a file or a log that a new
-   cluster starts with: the first controller loads it, and brokers find their partitions in place.
+2. For each partition, the best replica is chosen (`replica_ranking`): in-sync replicas first, then by the leader epoch
+   of the last batch, then by the log end offset. Damaged and missing records come from the other replicas (`salvage`).
+3. Each node gets a directory with its partitions and the metadata (`new_cluster`). The metadata are a file or a log
+   that a new cluster starts with: the first controller loads it, and brokers find their partitions in place.
 
 Everything is built under a name that a broker would delete, checked, and published by one rename.
 """
@@ -70,38 +70,39 @@ def rescue(
     """Make log directories that a new KRaft cluster starts on, from any disks of an old cluster.
 
     The disks are only read. Topics keep their ids, settings and records. Consumer groups and transactions continue,
-    because their topics are kept, too. Access rights, quotas, users, tokens and features stay as the newest surviving
-    metadata have them.
+    because their topics are kept, too. ACLs, quotas, SCRAM users, delegation tokens and features stay as they are in
+    the newest surviving metadata.
 
     Args:
-        disks: log directories of any brokers and controllers of one cluster, also with ZooKeeper.
-        output: the new directory: of the node, or with a directory `node-<id>` for each of several; None: with
-            `dry_run`.
+        disks: log directories of any brokers and controllers of one cluster, which may be a ZooKeeper cluster.
+        output: the new directory. It becomes the log directory of the node or, with several nodes, holds a directory
+            `node-<id>` for each. None only with `dry_run`.
         nodes: the ids of the new nodes; None: one node, with the lowest id of a node on the disks.
         voters: the controllers among the nodes, as "1@host1:9093,2@host2:9093": the metadata log names them (KIP-853).
-            None: the configuration of the nodes does, in `controller.quorum.voters`.
+            None: the nodes' configuration names them, in `controller.quorum.voters`.
         cluster_id: the id of the new cluster; None: the old one. Give another id to a copy that may meet the old one.
-            If the disks disagree, because an id is damaged, this is the right one.
-        release: the release of Kafka whose features the cluster starts with; None: as before. Clusters with ZooKeeper,
-            and metadata of releases before 3.7, have no level that can be kept: then 4.0. With a release, metadata
-            records that are not understood are left out.
+            If the disks disagree because an id is damaged, give the right id here.
+        release: the release of Kafka whose features the cluster starts with; None: as before. ZooKeeper clusters, and
+            metadata of releases before 3.7, have no level that can be kept, so that 4.0 is used. If a release is given,
+            metadata records that are not understood are left out.
         topics: only these topics; None: all. Groups and open transactions continue only if `__consumer_offsets` and
             `__transaction_state` are among them.
         rename: new names of topics. They get new ids, and groups start anew on them.
-        as_of: cut the records as they were at this time, each transaction as a whole or not at all.
-        convert: write messages of formats 0 and 1, of brokers before 0.11, in format 2.
+        as_of: cut the logs at this time, and leave out later records. Each transaction is kept as a whole or not at
+            all.
+        convert: convert messages of formats 0 and 1 (of brokers before 0.11) to format 2.
         lost_path: the new directory for the report; by default the name of the result with ".lost" added, and a number
             if that exists.
         dry_run: change nothing, and return the report of the planned rescue.
-        progress: called with the name of a log, and the bytes of it that were checked or written since the last
-            call, from any thread.
+        progress: called from any thread with the name of a log and the number of its bytes checked or written since the
+            last call.
 
     Raises:
         FileExistsError: `output` or `lost_path` exists.
         FileNotFoundError: a disk, or the parent of `output`, does not exist.
         LogInUseError: a broker, or another writer, has a disk open, or changed it meanwhile.
         UnsupportedFormatError: the metadata have records of a newer release, and `release` is not given.
-        ValueError: a disk is no log directory, the disks are of several clusters, a topic has several ids, or the
+        ValueError: a disk is not a log directory, the disks belong to several clusters, a topic has several ids, or the
             arguments contradict each other.
 
     >>> import brokerless as bl
@@ -164,7 +165,7 @@ def _check_free(target: str) -> None:
 
 
 class _NewNodes:
-    """The directories of the new nodes, as they are written.
+    """The writer of the new nodes' directories.
 
     Args:
         plan: the plan of the rescue.
@@ -220,7 +221,7 @@ class _NewNodes:
                 copy.publish()
 
     def _logs(self) -> Iterator[Log]:
-        """Yield all replicas of the topics, also unused ones: their producers may return."""
+        """Yield all replicas of the topics, including unused ones, because their producers may return."""
         for topic in self._plan.topics.values():
             yield from topic.logs
 
@@ -241,7 +242,7 @@ class _NewNodes:
                 with copy.name_in_errors(one.kept.replica.log.path, to):
                     start, first, end = self._write_partition(copy, one, one.kept, to)
                 points[place] = end
-                # An entry also says that a log is not tiered although its epochs begin below its first segment.
+                # An entry also shows that a log is not tiered although its leader epochs begin below its first segment.
                 if start != first or one.kept.repair.log_start_offset:
                     starts[place] = start
                 replica = one.kept.replica
@@ -289,7 +290,8 @@ class _NewNodes:
                 Remark("file-unknown", said, topic=log.topic, partition=log.partition, path=f"{log.path}/{name}")
             )
         first, end = log.segments[0].base_offset if log.segments else log.log_start_offset, log.log_end_offset
-        # Leader epochs of what was only in remote storage go, and records that another replica has deleted.
+        # Leader epochs of records that were only in remote storage are dropped, and so are records that another replica
+        # has deleted.
         new_start = max(first if loses_remote else log.log_start_offset, start or 0)
         if log.log_start_offset < new_start:
             loaded = load(to, config, is_clean=True, recovery_point=end, log_start_offset=new_start, now=now_ms())
@@ -307,15 +309,15 @@ class _NewNodes:
         if topic == TRANSACTIONS_TOPIC:
             with collected() as notes:
                 self._highest = max(self._highest, of_transactional_ids(log))
-            # The replicas of a partition have the same.
+            # All replicas of a partition have the same.
             doubts = [Remark("producer-ids", note, topic=TRANSACTIONS_TOPIC, partition=log.partition) for note in notes]
             self._plan.report.doubts += [doubt for doubt in doubts if doubt not in self._plan.report.doubts]
 
     def _cut(self, until: int, to: str) -> None:
-        """Cut the records of all nodes at one time, so that each transaction is whole or absent.
+        """Cut the logs of all nodes at one time, so that each transaction is whole or absent.
 
-        Kafka's own topics are cut, too: groups continue from their state at that time. The metadata are written later,
-        so no other node that could have replicas is known yet.
+        Kafka's own topics are cut, too, so groups continue from their state at that time. The metadata are not written
+        yet, so the directories name no other node that could have replicas.
         """
         nodes = [node for node in self._plan.nodes if self._topics_of(node)]
         if not nodes:
@@ -326,7 +328,7 @@ class _NewNodes:
             [self._directory(to, node) for node in nodes],
             topics=sorted({topic for node in nodes for topic in self._topics_of(node)}),
         ):
-            # The replicas of a partition have the same.
+            # All replicas of a partition have the same.
             if done.report.ended:
                 self._plan.report.ended[done.name] = list(done.report.ended)
             for one in done.report.ended:
@@ -370,7 +372,7 @@ class _NewNodes:
         for done in rewrite(
             Conversion(magic=2, sole_replica=True), directory, topics=sorted(topics & self._old_formats)
         ):
-            # Older formats have no leader epochs, so there is no file of them either.
+            # Logs of older formats have no leader epochs, and so no leader epoch checkpoint.
             root = LogDirFiles(directory)
             loaded = load(
                 f"{directory}/{done.name}",
@@ -383,7 +385,7 @@ class _NewNodes:
             loaded.changes.apply()
 
     def _write_root(self, node: int, directory: str) -> None:
-        """Write the metadata that the cluster starts with, the ids, and the mark of a clean shutdown."""
+        """Write the metadata that the cluster starts with, the ids, and the clean-shutdown marker."""
         records = self._plan.records(self._highest)
         voters = [Voter(one, self._plan.directory_ids[one], *place) for one, place in self._plan.voters.items()]
         file, *of_voters = self._plan.metadata_files(directory)

@@ -1,4 +1,4 @@
-"""`RescuePlan`: the nodes of a new cluster, and the sources of each of their partitions."""
+"""`RescuePlan`: the nodes of a new cluster, and the source of each of their partitions."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class KeptReplica(NamedTuple):
 
     Attributes:
         replica: the best usable replica.
-        repair: the plan for its log.
+        repair: the repair plan of its log.
         epoch: the leader epoch of its last batch.
     """
 
@@ -69,17 +69,17 @@ class KeptReplica(NamedTuple):
 
 @dataclass
 class RescuedPartition:
-    """A partition of the new cluster: its topic in the old one, its nodes, and the replica that it is built from.
+    """A partition of the new cluster: its topic in the old cluster, its nodes, and the replica that it is built from.
 
     Attributes:
-        topic: its topic.
-        number: its number.
-        replicas: its nodes.
-        log_start_offset: the highest start in a checkpoint of any replica: records below it are deleted.
-        kept: the replica that it is built from; None: nothing is kept.
+        topic: the topic in the old cluster.
+        number: the partition number.
+        replicas: the nodes of its replicas.
+        log_start_offset: the highest log start offset in any replica's checkpoint. Records below it are deleted.
+        kept: the replica that it is built from; None if nothing is kept.
         unread: the replicas that cannot be read, each with the reason.
-        hidden: a sentence for each replica that had more records than are kept.
-        live: the nodes of the replicas that can be read up to their end.
+        hidden: one sentence for each replica that had more records than are kept.
+        live: the nodes of the replicas that can be read to the end.
         doubts: the uncertainties.
     """
 
@@ -110,7 +110,7 @@ class RescuedPartition:
         return self.remark("replica-unreadable", f"{path} cannot be read: {error}", path)
 
     def of_log(self, doubt: Remark) -> Remark:
-        """Return a doubt about the log as one about the partition."""
+        """Return a doubt about the log as a remark on the partition."""
         path = None if self.kept is None else self.kept.repair.log.path
         return doubt.of(f"{self.name}: ", topic=self.topic.name, partition=self.number, path=path)
 
@@ -131,7 +131,7 @@ def _hidden(log: Log, kept: Log | None, end: int) -> str:
 
     Args:
         log: the replica.
-        kept: the log that is used; None: it is this one.
+        kept: the log that is used; None if it is this one.
         end: the offset after the last record that is kept.
     """
     expected = log.files.expected_end
@@ -140,11 +140,12 @@ def _hidden(log: Log, kept: Log | None, end: int) -> str:
     damaged = log.files.damage_at_end
     if kept is None or damaged is None:
         return ""
-    # A log that a broker closed says where it ended: below that, nothing is hidden.
+    # After a clean shutdown, the recovery point is the end of the log. Nothing is hidden if the kept records reach it.
     known_end = log.recovery_point if log.root.is_clean else None
     if known_end is not None and known_end <= end:
         return ""
-    # After a crash, damage may be the torn end of what others have as a whole. It was more if the file is longer.
+    # After a crash, damage may be a torn end whose records the kept replica has. If the file is longer than the kept
+    # one, it held more.
     mine, other = log.segments[-1], kept.segments[-1] if kept.segments else None
     is_torn = not log.root.is_clean and other is not None and mine.base_offset <= other.base_offset
     if is_torn and other is not None and (mine.base_offset < other.base_offset or mine.size <= other.size):
@@ -153,7 +154,7 @@ def _hidden(log: Log, kept: Log | None, end: int) -> str:
 
 
 def _lost_before(repair: LogRepair) -> list[DamagedRange]:
-    """Return the ranges of a log that an earlier repair lost, and that no other replica has either."""
+    """Return the ranges of a log that an earlier repair recorded as lost, and that no other replica has either."""
     log = repair.log
     known: list[tuple[int, int]] = []
     with contextlib.suppress(CorruptRecordError, OSError):
@@ -169,7 +170,7 @@ def _lost_before(repair: LogRepair) -> list[DamagedRange]:
 
 
 def _check_names(rename: Mapping[str, str], topics: Mapping[str, FoundTopic]) -> None:
-    """Refuse new names that topics cannot have."""
+    """Refuse invalid new names of topics."""
     staying = topics.keys() - rename.keys()
     file_names.check_topic_names(rename.values(), present=staying)
     for topic, name in rename.items():
@@ -181,24 +182,24 @@ def _check_names(rename: Mapping[str, str], topics: Mapping[str, FoundTopic]) ->
 
 @dataclass(kw_only=True)
 class RescuePlan:
-    """The plan of a rescue. Printed, it has a line for each step.
+    """The plan of a rescue. Its text has one line per step.
 
     A step has the verb of `log_repair.Step`, or "cut" or "convert" for a partition that is first written, then changed.
 
     Attributes:
         report: the report of the planned rescue.
         roots: the disks.
-        at_rest: the files that nobody may change meanwhile: the plan holds only for these.
+        at_rest: the state of the files. The plan holds only while no process changes them.
         nodes: the nodes of the new cluster.
         voters: the controllers among them that the metadata log names, each with its host and port.
         rename: new names of topics.
-        until: the time at which the records are cut, in ms since the epoch; None: nothing is cut.
+        until: the time at which the logs are cut, in ms since the epoch; None if nothing is cut.
         converts: whether messages of formats 0 and 1 are written in format 2.
         topics: the topics of the new cluster, by their old names.
-        partitions: their partitions.
+        partitions: the partitions of these topics.
         cluster: the metadata of the new cluster.
-        directory_ids: the id of each node's directory. Known from the start: to assign one later empties the list of
-            eligible leader replicas (KIP-966).
+        directory_ids: the id of each node's directory. The ids are assigned from the start, because a later assignment
+            empties the list of eligible leader replicas (KIP-966).
         progress: see `rescue`.
     """
 
@@ -232,7 +233,7 @@ class RescuePlan:
         converts: bool = False,
         progress: Progress = lambda _name, _size: None,
     ) -> RescuePlan:
-        """Read the disks, and plan the new cluster. The arguments are those of `rescue`."""
+        """Read the disks, and plan the new cluster. For the arguments see `rescue`."""
         roots, rename = open_disks(disks), dict(rename or {})
         at_rest = FilesAtRest(root.path for root in roots)
         result = RescueReport(output=to, doubts=damaged_checkpoints(roots))
@@ -337,7 +338,7 @@ class RescuePlan:
         """Yield the metadata records of the new cluster.
 
         Args:
-            highest_producer_id: the highest producer id on the disks; -1: none.
+            highest_producer_id: the highest producer id on the disks; -1 if none.
         """
         partitions: dict[str, list[NewPartition]] = {}
         for one in self.partitions:
@@ -349,7 +350,7 @@ class RescuePlan:
         return self.cluster.records(topics, self.directory_ids, highest_producer_id)
 
     def metadata_files(self, directory: str) -> list[str]:
-        """Return the paths of the metadata that a node starts with: the records, then a file of voters if separate."""
+        """Return the paths of a node's first metadata files: the records, then the voters if in another file."""
         if self.cluster.starts_with_log:
             return [first_snapshot(directory)]
         return [f"{directory}/{checkpoints.BOOTSTRAP}", *([formatted_snapshot(directory)] if self.voters else [])]
@@ -385,7 +386,7 @@ class RescuePlan:
                 yield directory, Step("write", file, b"", "the new cluster starts with it")
 
     def foreseen(self) -> Iterator[Finding]:
-        """Yield the findings that a check of the result would have, as far as the sources show them."""
+        """Yield the findings that a check of the result would report, as far as the sources show them."""
         kept = {
             (self.new_name(one.topic), one.number): one.kept.repair for one in self.partitions if one.kept is not None
         }
@@ -406,7 +407,7 @@ class RescuePlan:
         return "\n".join(f"{directory}: {step}" for directory, step in self.steps())
 
     def _note_fork(self, others: set[str]) -> None:
-        """Note the parts that a copy of some topics, or a copy under other names, lacks."""
+        """Note what a copy of some topics, or a copy under other names, lacks."""
         notes = self.report.notes
         if OFFSETS_TOPIC in others:
             said = f"groups start anew: {OFFSETS_TOPIC} is not among the topics"
@@ -447,7 +448,7 @@ class RescuePlan:
         )
         passed: list[KeptReplica] = []
         for replica in replicas:
-            # What does not name its topic's id may be of an older topic.
+            # A replica that does not name its topic id may belong to an older topic.
             others = [
                 other.log
                 for other in replicas
@@ -488,7 +489,7 @@ class RescuePlan:
         log = replica.log
         known = None if replica.state == "stray" else known_start(log)
         first = log.segments[0].base_offset if log.segments else 0
-        # Of no entry in a checkpoint, the first segment tells the start.
+        # Without a checkpoint entry, the log starts at its first segment.
         start = known if one.log_start_offset <= max(known or 0, first) else one.log_start_offset
         if self.cluster.loses_remote(one.topic):
             config = with_fields(config, remote_storage_enable=None)
@@ -498,7 +499,7 @@ class RescuePlan:
         except (OSError, BrokerlessError):
             if not others:
                 raise
-        # Which one cannot be read is not known.
+        # Find out which replica cannot be read.
         find()
         readable = []
         for other in others:
@@ -510,7 +511,7 @@ class RescuePlan:
         return find(readable)
 
     def _compare(self, one: RescuedPartition, kept: KeptReplica, replicas: Iterable[Replica]) -> None:
-        """Find the complete replicas, and those that had more records than are kept, as far as their files show it."""
+        """Find the complete replicas, and those that had more records than are kept, as far as the files show it."""
         end = kept.repair.end_offset
         if kept.replica.topic_id is None and one.topic.has_id:
             said = (
@@ -538,8 +539,8 @@ class RescuePlan:
                 one.live.add(replica.node_id)
 
     def _report_all(self) -> None:
-        """Add the partitions to the report, and the things that the new cluster cannot keep."""
-        # By disk and node: the partitions that have batches of its, although the metadata do not name it.
+        """Add to the report the partitions, and what the new cluster cannot keep."""
+        # By disk and node: the partitions with batches from that node, although the metadata do not name it for them.
         unassigned: dict[tuple[str, int], list[str]] = {}
         for one in self.partitions:
             self._report(one)
@@ -559,7 +560,7 @@ class RescuePlan:
                 "Later changes of topics, settings and access rights may be lost"
             )
             self.report.doubts.append(Remark("metadata-older", said, names=tuple(later)))
-        # To make the records is to note each setting that changes.
+        # Building the records notes each setting that changes.
         for _ in self.records():
             pass
         self.report.notes += self.cluster.finish_notes()

@@ -1,17 +1,17 @@
 """The newest metadata of a cluster on any of its disks, with the records as Kafka wrote them.
 
-Each controller, and each broker, has a copy of the metadata log. The copy that goes furthest counts: by the leader
-epoch of its last sound batch, then by its end. A copy counts up to its damage. A damaged snapshot does not count: an
-older one and the log after it may have the same records.
+Each controller and each broker has a copy of the metadata log. The copy that reaches furthest is used: by the leader
+epoch of its last sound batch, then by its end offset. A copy is used up to its first damage. A damaged snapshot is
+ignored, because an older snapshot and the log after it may have the same records.
 
-These logs are no sound copies:
+These logs are not sound copies:
 
 - an empty or missing log;
-- a log that ends before the end in its other files;
-- a log that ends below its newest snapshot, because a controller makes snapshots of records in its log.
+- a log that ends before the end that its other files give;
+- a log that ends below its newest snapshot, because a controller writes snapshots only of records in its log.
 
-With sound copies of most voters, nothing is in doubt. Every committed record is on one of them, and so in the copy that
-goes furthest, as in an election of these voters.
+If most voters have sound copies, nothing is in doubt. Every committed record is in one of these copies, and so in the
+copy that reaches furthest, as in an election among these voters.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ IN_SYNC = "min.insync.replicas"
 
 
 class SurvivingImage(MetadataImage):
-    """The metadata of a cluster, with the bytes of the records that make it up.
+    """The metadata of a cluster, with the bytes of the records that they consist of.
 
     Attributes:
-        of_new_types: records of types that are not known, in order.
-        lost_meaning: why other records are not understood: a later release wrote a newer version of a known type.
+        of_new_types: the records of unknown types, in order.
+        lost_meaning: why records of known types are not understood: a later release wrote them in a newer version.
     """
 
     def __init__(self) -> None:
@@ -82,7 +82,7 @@ class SurvivingImage(MetadataImage):
         return self._features.get(name, 0)
 
     def features(self) -> list[bytes]:
-        """Return the records of the features, metadata.version first: it determines the meaning of the others."""
+        """Return the records of the features. metadata.version is first, because it gives the others their meaning."""
         keys = sorted(
             (key for key in self._records if key[0] == "feature" and key[1] in self._features),
             key=lambda key: key[1] != "metadata.version",
@@ -90,9 +90,9 @@ class SurvivingImage(MetadataImage):
         return [self._records[key] for key in keys]
 
     def broker_settings(self) -> Iterator[tuple[str, str, str, bytes]]:
-        """Yield the dynamic settings of brokers: the broker, the name, the value and the record.
+        """Yield the dynamic settings of brokers, each as broker, name, value and record.
 
-        The broker "" is the default of all of them.
+        The broker "" stands for the cluster-wide default.
         """
         for key, record in self._records.items():
             if key[:2] == ("config", BROKER_RESOURCE):
@@ -101,7 +101,7 @@ class SurvivingImage(MetadataImage):
                     yield key[2], key[3], value, record
 
     def others(self) -> Iterator[bytes]:
-        """Yield the records of access rights, quotas, users, tokens, and settings of neither topics nor brokers."""
+        """Yield the records of ACLs, quotas, SCRAM users, delegation tokens, and settings of other resources."""
         for key, record in self._records.items():
             if key[0] == "config":
                 value = self._configs.get(key[1:3], {}).get(key[3])
@@ -117,7 +117,7 @@ class SurvivingImage(MetadataImage):
 
 
 def is_above(value: str | None, most: int) -> bool:
-    """Return whether the text of a setting is a number above another one. Damaged metadata may contain any text.
+    """Return whether the text of a setting is a number above `most`. Damaged metadata may contain any text.
 
     >>> is_above("2", 1), is_above("9" * 9999, 1), is_above("two", 1), is_above(None, 1)
     (True, True, False, False)
@@ -131,7 +131,7 @@ def _quota(value: dict[str, Any]) -> _Key:
     return "quota", tuple(sorted(parts.items(), key=lambda part: part[0])), value["key"]
 
 
-# By the type of a record, what it is about.
+# The fields that identify the object of a record, by record type.
 _KEYS: dict[str, Any] = {
     "FeatureLevelRecord": lambda value: ("feature", value["name"]),
     "ConfigRecord": lambda value: ("config", value["resourceType"], value["resourceName"], value["name"]),
@@ -148,7 +148,7 @@ class SurvivingMetadata(NamedTuple):
     Attributes:
         path: the metadata log, or the file that a new cluster starts with.
         image: the metadata.
-        epoch: the leader epoch of its last batch; -1 without any.
+        epoch: the leader epoch of its last batch; -1 without a batch.
         offset: the offset after the last record; -1 for a cluster that has not started.
         doubts: why some of the cluster's metadata may be missing.
         notes: the other faults of the copies.
@@ -170,7 +170,7 @@ def surviving_metadata(roots: Iterable[LogDirFiles], unread: list[Remark] | None
         unread: receives the reasons why copies cannot be read, if no other copy exists.
 
     Returns:
-        The metadata; None if no directory has readable ones.
+        The metadata; None if no directory has readable metadata.
     """
     read: list[_Copy] = []
     notes: list[Remark] = []
@@ -212,15 +212,15 @@ class _Copy(NamedTuple):
     """A copy of the metadata, as far as it can be read.
 
     Attributes:
-        path: its directory, or the file that a new cluster starts with.
-        node_id: the node that wrote it; None: not known.
+        path: the directory of the copy, or the file that a new cluster starts with.
+        node_id: the node that wrote the log; None if not known.
         image: the metadata after its last sound record.
         voters: the controllers that elect their leader, as far as the copy has them.
-        is_whole: False if its records begin after the start of the log, without a readable snapshot before them.
+        is_whole: False if the records begin after the start of the log, and no readable snapshot covers what is before.
         epoch: the leader epoch of its last sound record; -1 for a cluster that has not started.
-        offset: the offset after it; -1 for a cluster that has not started.
-        damage: its faults; "" without any.
-        is_end_known: whether it has all records that its node had.
+        offset: the offset after that record; -1 for a cluster that has not started.
+        damage: the faults of the copy; "" without any.
+        is_end_known: whether the copy has all records that its node had.
     """
 
     path: str
@@ -240,7 +240,7 @@ class _Copy(NamedTuple):
 
 
 def _read(root: LogDirFiles, notes: list[Remark]) -> _Copy | None:
-    """Read the metadata in a log directory; None if it has none. Notes receive the reason if its log does not count."""
+    """Read the metadata in a log directory; None if it has none. Add to `notes` why its log does not count."""
     node_id = None
     with suppress(CorruptRecordError):
         node_id = root.node_id
@@ -249,11 +249,11 @@ def _read(root: LogDirFiles, notes: list[Remark]) -> _Copy | None:
         log = Log(directory, root=root)
         found = _read_log(log, node_id)
         if not log.segments and not has_started(root.path):
-            # A rescued cluster starts with such a snapshot.
+            # A rescued cluster that has not started has such a snapshot.
             return found._replace(epoch=-1, offset=-1)
         if found.offset > 0 or found.image.topic_ids:
             return found
-        # An empty log tells nothing, so it must not count more than what there is besides.
+        # An empty log holds no metadata, so other metadata in the directory take precedence.
         emptied = f"the log {found.path} is empty" + (f": {found.damage}" if found.damage else "")
     elif storage.exists(f"{directory}/{checkpoints.QUORUM_STATE}"):
         emptied = f"the log {directory} is gone"
@@ -262,7 +262,7 @@ def _read(root: LogDirFiles, notes: list[Remark]) -> _Copy | None:
     if storage.exists(file):
         with located(file):
             replay_snapshot(storage.read_all(file), image)
-        # The second disk of a broker that ran: what it was formatted with says nothing of the cluster since.
+        # On the second disk of a broker that has run, the formatted metadata tell nothing about the cluster since then.
         if image.topic_ids or not (has_topic_ids(root.path) or root.recovery_points):
             if not emptied and has_started(root.path):
                 emptied = f"a broker has started on {root.path} since, and its metadata log is not there"
@@ -290,7 +290,7 @@ def _read_log(log: Log, node_id: int | None) -> _Copy:
     is_whole = has_snapshot or first == 0
     end, is_end_known = start, True
     if first > start and has_snapshot:
-        # What came between is lost: a change without what it changes says nothing.
+        # The records in between are lost, and later records may change objects of those records.
         damages.append(f"the log begins at offset {first}, and the newest sound snapshot ends at offset {start}")
         is_end_known = False
     else:
@@ -334,9 +334,9 @@ def _lost_behind(log: Log, node_id: int | None, epoch: int, snapshot: int | None
 
     Args:
         log: the log.
-        node_id: the node that wrote it; None: not known.
-        epoch: the leader epoch of its last record.
-        snapshot: the end offset of its newest sound snapshot, or None.
+        node_id: the node that wrote the log; None if not known.
+        epoch: the leader epoch of the log's last record.
+        snapshot: the end offset of the log's newest sound snapshot, or None.
     """
     end = log.files.extent.next_offset
     if snapshot is not None and not log.segments and has_started(log.root.path):
@@ -344,14 +344,14 @@ def _lost_behind(log: Log, node_id: int | None, epoch: int, snapshot: int | None
     if snapshot is not None and log.segments and end < snapshot:
         return f"it ends at offset {end}, below its own snapshot of offset {snapshot}"
     leader, of_leader = (_quorum_state(log).get(name, -1) for name in ("leaderId", "leaderEpoch"))
-    # A leader's first record is of its epoch.
+    # A leader's first record has the leader's epoch.
     if isinstance(of_leader, int) and leader == node_id and of_leader > epoch:
         return f"it has no records of epoch {of_leader}, which its node led ({checkpoints.QUORUM_STATE})"
     return ""
 
 
 def _sound_end(log: Log, start: int, epoch: int) -> tuple[int, int, str]:
-    """Return the end of the batches from an offset on, the epoch of the last one, and the damage or gap after it."""
+    """Return the end of the batches from an offset on, the epoch of the last batch, and the damage or gap after it."""
     end = start
     columns = ("base_offset", "last_offset", "partition_leader_epoch", "is_valid")
     for segment in log.segments:
@@ -364,7 +364,7 @@ def _sound_end(log: Log, start: int, epoch: int) -> tuple[int, int, str]:
                 ):
                     if last is not None and last < start:
                         continue
-                    # Without a base offset it is a message of an old format, which no metadata log has.
+                    # A batch without a base offset is a message of an old format, which no metadata log has.
                     if base is None or last is None:
                         return end, epoch, f"{segment.path}: what follows offset {end} is no batch of metadata"
                     if not is_valid:
@@ -378,7 +378,7 @@ def _sound_end(log: Log, start: int, epoch: int) -> tuple[int, int, str]:
 
 
 def _voters_of_quorum_state(log: Log) -> set[int]:
-    """Return the voters in the file `quorum-state`. If the log has no voters, the configuration defines the quorum."""
+    """Return the voters in the file `quorum-state`; empty if it has none, as when the log names them (KIP-853)."""
     with suppress(ValueError, TypeError, KeyError, OverflowError):
         return {int(voter["voterId"]) for voter in _quorum_state(log)["currentVoters"]}
     return set()
@@ -386,7 +386,7 @@ def _voters_of_quorum_state(log: Log) -> set[int]:
 
 def _quorum_state(log: Log) -> dict[str, Any]:
     """Return the content of the file `quorum-state`; empty if it cannot be read."""
-    # Anything may be in the file: then it tells nothing.
+    # A damaged file may hold anything, and then counts as empty.
     with suppress(OSError, ValueError, RecursionError):
         content = json.loads(storage.read_all(f"{log.path}/{checkpoints.QUORUM_STATE}"))
         return content if isinstance(content, dict) else {}

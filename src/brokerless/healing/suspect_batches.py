@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from brokerless.checking.finding import Finding
     from brokerless.healing.damaged_range import DamagedRange
 
-# A suspect batch is decoded in memory.
+# The most bytes of a suspect batch, because it is decoded in memory.
 _MAX_BATCH = 64 << 20
 _CRC_AT, _CRC_FROM = 17, 21
 
@@ -27,7 +27,7 @@ _CRC_AT, _CRC_FROM = 17, 21
 def with_suspects(
     pieces: list[Piece], ranges: list[DamagedRange], findings: Iterable[Finding]
 ) -> tuple[list[Piece], list[DamagedRange]]:
-    """Add batches with a wrong checksum whose records can be decoded, with a new checksum."""
+    """Add the batches with a wrong checksum whose records can all be decoded, and give them a new checksum."""
     pieces, ranges = list(pieces), list(ranges)
     for one in findings:
         if one.code != "batch-crc" or one.position is None or one.next_position is None:
@@ -39,7 +39,7 @@ def with_suspects(
         if place < len(pieces) and pieces[place].first_offset < piece.next_offset:
             continue
         pieces.insert(place, piece)
-        # A log may start amid a batch.
+        # A log may start inside a batch.
         at = max(0, bisect_right(ranges, piece.first_offset, key=lambda other: other.start_offset) - 1)
         ranges[at : at + 1] = covered(ranges[at : at + 1], [piece], "suspect", one.path, one)
     return pieces, ranges

@@ -1,4 +1,4 @@
-"""A partition's directory, written by the steps of a repair, as a broker's recovery leaves it."""
+"""Execution of a repair's steps: it writes a partition directory as a broker's recovery would leave it."""
 
 from __future__ import annotations
 
@@ -41,27 +41,28 @@ def write_partition(
 
     Args:
         repair: the plan.
-        directory: the new directory; it may exist, and be empty.
+        directory: the new directory; it may exist if it is empty.
         config: the topic's settings.
-        topic_id: the topic's id, for a log that has none; None: not known.
-        log_start_offset: as the checkpoint has it; None: it does not name the log.
-        high_watermark: the same.
-        first_dirty_offset: the cleaner's checkpoint; the same.
-        links: link all whole segments except the last instead of copying them, if the file system can.
-        progress: called with the bytes that were written.
+        topic_id: the topic's id, for a log that has none; None if not known.
+        log_start_offset: the log start offset in the checkpoint; None if the checkpoint has no entry for the log.
+        high_watermark: the high watermark in the checkpoint, or None.
+        first_dirty_offset: the offset in the cleaner checkpoint, or None.
+        links: hard-link whole segments, except the last, instead of copying them, if the file system supports it.
+        progress: called with the number of bytes written.
 
     Raises:
         CorruptRecordError: a broker would cut off some of the batches.
     """
     if not storage.exists(directory):
         disk.make_directory(directory)
-    # A recovery may cut the last segment, and then both names of a link.
+    # The last segment is copied: a recovery may truncate it, and a linked source file with it.
     last = file_names.segment_file(max(repair.segments, default=0), file_names.LOG)
     for step in (step for step in repair.steps(topic_id) if step.verb in ("keep", "write")):
         may_link = links and step.name.endswith(".log") and step.name != last
         _take(step, f"{directory}/{step.name}", repair.log, progress, links=may_link)
     if config.remote_storage_enable is False:
-        # Nothing is before the first segment: the leader epochs begin there, as behind a deletion of a broker's.
+        # No records exist before the first segment, so the leader epochs begin there, as after a broker deletes
+        # records.
         log_start_offset = max(log_start_offset or 0, min(repair.segments, default=0))
     loaded = load(
         directory,
@@ -98,11 +99,11 @@ def _take(step: Step, to: str, log: Log, progress: Callable[[int], None], *, lin
 
 def _copy_file(path: str, to: str, progress: Callable[[int], None], *, links: bool) -> None:
     if links:
-        # Not every file system has links.
+        # Not every file system supports links.
         with contextlib.suppress(OSError):
             disk.link(path, to)
             try:
-                # A killed broker may have left it unflushed, and nobody recovers it any more.
+                # A killed broker may have left the file unflushed, and nothing recovers it any more.
                 with disk.open_existing(to) as output:
                     output.sync()
                 return
@@ -136,6 +137,6 @@ def _write_pieces(pieces: Sequence[Piece], path: str, log: Log, progress: Callab
             storage.modified_ns(segment.path) for segment in log.segments[-1:]
         ]
         if times:
-            # The largest timestamp of a segment whose records have none.
+            # The modification time is the largest timestamp of a segment without timestamps.
             output.set_modified(max(times))
         output.sync()

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     Entry = dict[str, Any]
 
 _LARGEST_ENTRY = 12
-# Entries as Python objects take some fifty times their bytes. A slice of this many takes a few MB.
+# As Python objects, entries take about fifty times their bytes. A slice of this many takes a few MB.
 _SLICE = 1 << 13
 
 
@@ -58,11 +58,11 @@ def offset_index(path: str) -> _native.OffsetIndex:
 
 
 def entries(path: str) -> Iterator[Entry]:
-    """Return the entries of any file of a log directory that is not a `.log`. Read and check the whole file first.
+    """Return the entries of any file of a log directory except a `.log`. The whole file is read and checked first.
 
     Raises:
         CorruptRecordError: the file is damaged.
-        ValueError: no file of a log directory has such a name.
+        ValueError: the name is not that of a file of a log directory.
     """
     with located(path):
         by_suffix = _BY_SUFFIX.get(suffix(path))
@@ -88,7 +88,7 @@ def _transaction_index(path: str) -> pa.RecordBatch:
 
 
 def _without_tail(path: str) -> bytes:
-    """Return an index with at most one slot of its tail of zeros, because the first slot is an entry even if zero."""
+    """Return an index without its tail of zeros, except for one slot: the first slot is an entry even if it is zero."""
     content = read_until_zeros(path)
     return content if len(content) == size(path) else content + bytes(_LARGEST_ENTRY)
 

@@ -1,8 +1,8 @@
 """The binary files of a log directory as text, in the format of Kafka's DumpLogSegments, or as JSON lines.
 
-As in that tool (kafka-dump-log), the suffix after the last dot gives the file's kind. An index is checked against the
-.log of the same name beside it, a time index also against the .index. Unlike in that tool, `.deleted`, `.swap` and
-`.cleaned` are not kinds.
+As in that tool (kafka-dump-log), the suffix after the last dot gives the file's kind. An index is compared with the
+.log of the same name beside it, and a time index also with the .index. Unlike that tool, this module ignores the
+suffixes `.deleted`, `.swap` and `.cleaned`.
 
 `report` returns the findings at the very end: index entries that do not fit, and gaps between record offsets. Gaps are
 normal after compaction and around transaction markers. A batch with broken framing raises; a wrong checksum shows as
@@ -36,7 +36,7 @@ _ABORTED = (
     "version: {version} producerId: {producer_id} firstOffset: {first_offset} lastOffset: {last_offset} "
     "lastStableOffset: {last_stable_offset}\n"
 )
-# Kafka's tool writes the last space whether or not a batch follows.
+# Kafka's tool writes the last space even if no batch follows.
 _PRODUCER = (
     "producerId: {producer_id} producerEpoch: {producer_epoch} coordinatorEpoch: {coordinator_epoch} "
     "currentTxnFirstOffset: {open} lastTimestamp: {timestamp} "
@@ -46,7 +46,7 @@ _LAST_BATCH = (
     "timestamp: {timestamp}"
 )
 
-# Batches around an index entry are read together: entries are some 4 KiB apart.
+# Batches around an index entry are read together, because entries are about 4 KiB apart.
 _NEIGHBOURS = 1 << 20
 
 # The headings of reports, in output order. The file's path may follow.
@@ -68,7 +68,7 @@ class Dump:
         print_data_log: show keys and values, too (implies `deep_iteration`).
         skip_record_metadata: show only keys and values of a record.
         verify_index_only: check indexes without showing their entries.
-        index_sanity_check: check an index only against itself.
+        index_sanity_check: check only the index itself, not its entries against the .log.
         max_bytes: the maximum number of bytes to read from each .log.
         escape_controls: escape control characters in keys, values and header keys, as JSON does, for a terminal.
 
@@ -141,7 +141,7 @@ class Dump:
             self._report(_FILE, _UNKNOWN.format(path))
 
     def report(self) -> str:
-        """Return the findings of all files so far, newest first within a file, and clear them."""
+        """Return the findings of all files so far, the latest first within each file, and clear them."""
         reports = sorted(self._reports.items(), key=lambda report: _REPORTS.index(report[0][0]))
         self._reports = {}
         return "".join(
@@ -175,7 +175,7 @@ class Dump:
         return file.size() if self._max_bytes is None else min(file.size(), self._max_bytes)
 
     def _checked(self, feed: Feed, mark: bytes) -> Feed:
-        """Wrap `feed` to detect wrong checksums. Check again where `mark` appears: records may contain it, too."""
+        """Wrap `feed` to detect wrong checksums. Verify them if the text has `mark`, which records may contain, too."""
 
         def fed(data: memoryview, position: int) -> tuple[bytes, int]:
             text, consumed = feed(data, position)
@@ -264,7 +264,7 @@ class _Batch(NamedTuple):
 
 
 class _Batches:
-    """The batches of a .log by position. Requests mostly ascend, so one window of batches is cached."""
+    """The batches of a .log by position. Requested positions mostly ascend, so one window of batches is cached."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -345,7 +345,7 @@ def _log_heading(path: str) -> str:
 
 
 def _starting_offset(path: str) -> int:
-    """Return the base offset from the file's name; if the name has none, from the first batch."""
+    """Return the base offset from the file's name or, if the name has none, from the first batch."""
     try:
         return base_offset(path)
     except ValueError:

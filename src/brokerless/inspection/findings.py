@@ -1,4 +1,4 @@
-"""All damage in a segment: a check of checksums, framing, offsets and every record that continues after damage.
+"""All damage in a segment: a check of checksums, framing, offsets and records, which continues after damage.
 
 The traces of a crash are not damage. They lie at the end of the newest segment, with no sound batch after them, and a
 broker truncates them when it starts after an unclean shutdown. Zeros there are preallocated space.
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from brokerless.log.log import Log
     from brokerless.log.survey import Survey
 
-# Headers are validated only if they are decoded. Keys and values need not be copied.
+# Record headers are in the list because only decoded headers are validated. Keys and values need not be copied.
 _COLUMNS = ("offset", "position", "headers")
 
 
@@ -55,8 +55,8 @@ def findings(
     """Check a whole segment and yield its defects in file order.
 
     Args:
-        segment: a segment of a freshly listed log.
-        is_clean: whether the log directory was shut down cleanly. A broker then truncates nothing.
+        segment: a segment of a log whose files were just listed.
+        is_clean: whether the log directory was shut down cleanly. If so, a broker truncates nothing.
         contents: the receiver of the sound contents.
         decodes: whether to decode records. Otherwise only checksums, framing and offsets of batches are checked.
         log: its log; None: list its directory.
@@ -83,7 +83,7 @@ def findings(
 
 
 def _zeros(segment: Segment, found: Survey, size: int) -> Iterator[Defect]:
-    """Yield a finding for zeros after the last batch: a broker that closes a log cuts preallocated space off."""
+    """Yield a finding for zeros after the last batch: a broker that closes a log cuts off preallocated space."""
     last = found.parts[-1] if found.parts else None
     end = last.end_position if isinstance(last, Run) else 0
     if end < size and not isinstance(last, Defect):
@@ -101,22 +101,22 @@ def zeros_in_words(end: int, size: int) -> str:
 
 
 def missing_records(segment: Segment, found: Survey, size: int, log: Log | None = None) -> Iterator[Defect]:
-    """Yield the records that a segment, or the log around it, lacks according to other files.
+    """Yield the records that a segment, or its log, lacks according to other files.
 
     Args:
         segment: the segment.
-        found: its sound batches and its damage.
-        size: the length of its file.
+        found: the segment's sound batches and damage.
+        size: the length of its `.log`.
         log: its log; None: list its directory.
     """
-    # A cleaner may have merged the lost segment into this one, or this one may have grown: then the offsets are here.
+    # If a cleaner has merged the lost segment into this one, or this one has grown, this segment has the offsets.
     if segment.lost is not None and found.next_offset <= segment.lost:
         path = Segment(os.path.dirname(segment.path), segment.lost).path
         if is_lost(path):
             yield Defect(path, 0, segment.lost, segment.next_base_offset, LOST, "segment-missing")
     if not (found.parts and isinstance(found.parts[-1], Defect)) and _trusts_index(segment, log):
         yield from cut_short(segment, found.next_offset, size)
-    # If damage hides the end of the log, nothing more is known to be missing.
+    # If damage hides the end of the log, other missing records are not known.
     if segment.is_last and not any(isinstance(part, Defect) and part.end_offset is None for part in found.parts):
         yield from _around(segment, log)
 
@@ -124,7 +124,7 @@ def missing_records(segment: Segment, found: Survey, size: int, log: Log | None 
 def _of_runs(
     segment: Segment, file: File, found: Survey, contents: Contents | None, *, decodes: bool
 ) -> Iterator[Defect]:
-    """Yield the findings of a survey and those in the records of its runs, and pass on the runs' contents."""
+    """Yield the findings of a survey and of the records in its runs, and pass the runs' contents on."""
     columns = _COLUMNS if contents is None else tuple(dict.fromkeys((*_COLUMNS, *contents.columns)))
     # Only the decoder sees the first offset of a wrapper.
     decoder = _native.Decoder(columns, order=(segment.base_offset, NO_END))
@@ -142,7 +142,8 @@ def _of_runs(
                 out_of_order = max(out_of_order, defect.position)
             if contents is not None:
                 contents.rows(part)
-                # Batches soon follow their rows, so that `contents` need not remember a whole segment's.
+                # Pass batches on soon after their rows, so that `contents` need not remember the rows of a whole
+                # segment.
                 last = part["position"][-1].as_py()
                 while ahead is not None and ahead["position"][-1].as_py() < last:
                     contents.batches(ahead)
@@ -206,7 +207,7 @@ def _of_records(rows: pa.RecordBatch, path: str) -> Iterator[Defect]:
     if pc.any(is_wrong).as_py():
         columns = {"position": positions[1:], "offset": offsets[1:], "before": offsets[:-1]}
         wrong = pa.RecordBatch.from_pydict(columns).filter(is_wrong)
-        # The first of each batch: all the records of a batch may be wrong.
+        # Report only the first record of each batch, because all records of a batch may be wrong.
         is_next = pc.not_equal(wrong["position"][1:], wrong["position"][:-1])
         is_first: Any = pa.concat_arrays([pa.array([True]), is_next])
         for row in wrong.filter(is_first).to_pylist():

@@ -1,4 +1,4 @@
-"""Statistics of a segment: sums by hour, message format and codec, from which coarser sums can be computed.
+"""Statistics of a segment: sums by hour, message format and codec, which can be added up to coarser sums.
 
 A record counts in the hour of its timestamp, a batch in the hour of its largest timestamp. Everything on disk counts,
 including aborted records and records below the log start offset.
@@ -45,17 +45,17 @@ _MS_PER_HOUR = 3_600_000
 COLUMNS = ("key", "value", "headers", "timestamp", "magic", "compression")
 """The columns of the rows that `of_records` adds up."""
 
-# Adding up has a high cost per call and a low cost per row.
+# An aggregation has a high cost per call and a low cost per row.
 _WINDOW, _ROWS = 8 << 20, 1 << 19
-# Partial sums are combined after this many.
+# The number of partial sums after which they are combined.
 _MAX_WAITING = 256
 
 
 def profile(segment: Segment) -> pa.Table:
-    """Return the sums of a segment by `GROUPS`, with a column for each of `FACTS`.
+    """Return the sums of a segment by `GROUPS`, with one column per entry of `FACTS`.
 
-    `hour` counts from 1970 and is null without timestamps. Times are in ms. A minimum or maximum without values is
-    null.
+    `hour` is the number of hours since 1970, and null without timestamps. Times are in ms. A minimum or maximum of no
+    values is null.
 
     Raises:
         CorruptRecordError: the segment is damaged, or the last batch of an older segment is cut.
@@ -79,7 +79,7 @@ def combined(tables: list[pa.Table]) -> pa.Table:
 
 
 def _added(table: pa.Table) -> pa.Table:
-    """Add up the rows of each group, for those `FACTS` that the table has."""
+    """Add up the rows of each group, for those of `FACTS` that the table has."""
     facts = [name for name in table.column_names if name in FACTS]
     group = {name: _only(table[name]) for name in GROUPS}
     if None in group.values():
@@ -87,7 +87,7 @@ def _added(table: pa.Table) -> pa.Table:
         grouped = table.group_by(list(GROUPS)).aggregate(wanted)
         columns = {name: grouped[name] for name in GROUPS} | {name: grouped[f"{name}_{FACTS[name]}"] for name in facts}
     else:
-        # A single group is the common case, and this is many times as fast.
+        # A single group is the common case, and this way is many times faster.
         added = {name: getattr(pc, FACTS[name])(table[name]).as_py() for name in facts}
         columns = {name: pa.array([value], table[name].type) for name, value in (group | added).items()}
     return pa.table({name: _filled(name, columns[name]) for name in table.column_names})

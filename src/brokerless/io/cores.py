@@ -10,14 +10,14 @@ if TYPE_CHECKING:
 
 _OWN_CGROUPS, _CGROUPS = "/proc/self/cgroup", "/sys/fs/cgroup"
 _MAX_BYTES, _MAX_DIGITS = 1 << 16, 20
-# More threads would wait for the same file.
+# The maximum: more threads would wait for the same file.
 _MAX_LOG_THREADS = 4
 
 
 def cores() -> int:
     """Return the number of cores that this process may use, by its affinity and the CPU quotas of its cgroups.
 
-    A part of a core counts as one.
+    A fraction of a core counts as a whole core.
     """
     affinity = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return min([affinity, *_quotas()])
@@ -38,9 +38,9 @@ def log_threads() -> int:
 
 
 def _quotas() -> Iterator[int]:
-    """Yield the cores that each quota allows: those of the process's cgroups, of both versions, and of their parents.
+    """Yield the cores that each quota allows, in the process's cgroups (v1 and v2) and their parents.
 
-    In a container, the path of a cgroup may be the host's: then only the root of the mount exists.
+    In a container, the path of a cgroup may be that of the host, so that only the root of the mount exists.
     """
     for line in _read(_OWN_CGROUPS).splitlines():
         controllers, _, path = line.partition(":")[2].partition(":")

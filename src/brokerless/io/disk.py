@@ -1,7 +1,7 @@
 """The write half of storage access: every change that the package makes to a file system.
 
-`storage` reads, this module writes, and no other module touches files. So a test can replace this module by a disk that
-fails at any call, and check the state that a power failure leaves. Callers use the module's name
+`storage` reads, this module writes, and no other module touches files. So a test can replace this module by a simulated
+disk that fails at any call, and check the state that a power failure leaves. Callers use the module's name
 (`disk.remove(path)`) and import nothing from it, so that a replacement takes effect everywhere. Paths are `str`.
 
 Nothing is durable by itself. `Output.sync` makes a file's content durable. `sync_directory` makes created, removed and
@@ -75,7 +75,7 @@ class Output:
             while left:
                 left = left[os.write(self._descriptor, left) :]
         except OSError as error:
-            # The system's error names no file, so the user could not tell which of several disks is full.
+            # The system's error does not name the file, and users must know which of several disks is full.
             error.filename = self.path
             raise
         length = memoryview(content).nbytes
@@ -111,7 +111,7 @@ class Output:
         os.ftruncate(self._descriptor, length)
 
     def set_modified(self, nanoseconds: int) -> None:
-        """Set the modification time in ns since the epoch. Kafka uses it for records without a timestamp."""
+        """Set the modification time in ns since the epoch. Kafka uses it as the time of records without a timestamp."""
         os.utime(self._descriptor, ns=(nanoseconds, nanoseconds))
 
     def sync(self) -> None:
@@ -138,7 +138,7 @@ def check_local(path: str, what: str = "write to") -> None:
 
     Args:
         path: a path that a caller gave.
-        what: what cannot be done with it.
+        what: the operation that is not possible with a URL, for the message.
 
     Raises:
         ValueError: `path` is a URL.
@@ -260,7 +260,7 @@ def atomic_write(path: str, content: bytes) -> None:
 
 @contextlib.contextmanager
 def stored(url: str) -> Iterator[IO[bytes]]:
-    """Yield a local file to write. After the `with` block, store it as one object, unless the block raised."""
+    """Yield a local file to write. After the `with` block, store the file as one object, unless the block raised."""
     import tempfile  # noqa: PLC0415 - slow to import at every start of the command
 
     with tempfile.NamedTemporaryFile() as local:

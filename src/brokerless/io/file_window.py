@@ -16,13 +16,14 @@ if TYPE_CHECKING:
 
 
 SIZE = 2 << 20
-# Headers are read one by one if batch bodies are larger than the leap. Otherwise reading all is faster than seeking.
+# If batch bodies are larger than the leap, headers are read one by one. Otherwise it is faster to read everything than
+# to seek.
 _SWEEP_MIN, _SWEEP_MAX, _LEAP = 1 << 12, 1 << 20, 1 << 16
-# Fewer bytes than any batch has: reading this many more never completes a second batch.
+# Fewer bytes than any batch has, so that this many more bytes never complete a second batch.
 _STEP = 16
 HEADER = _native.BATCH_OVERHEAD
 """The maximum length of a batch header in bytes."""
-# A larger batch is refused: its length is more likely damage, and reading it would allocate as much memory.
+# A larger batch is refused: its length is probably damaged, and a read would allocate that much memory.
 MAX_BATCH = 1 << 30
 # The limit for a probe. A damaged index may point at bytes that claim to be a batch of 2 GiB.
 _MAX_PROBE = 16 << 20
@@ -44,7 +45,8 @@ class Readable(Protocol):
 class Window:
     """A buffer with the bytes of a file from `position` on.
 
-    It reads up to `end`. If a batch starts before `end` and reaches beyond, it reads exactly to the end of that batch.
+    It reads up to `end`. If a batch starts before `end` and reaches beyond it, the window reads exactly to the end of
+    that batch.
     """
 
     def __init__(self, file: Readable, position: int, end: int, length: int = SIZE) -> None:
@@ -82,7 +84,7 @@ class Window:
             return False
         _check_length(length, self.position)
         buffer = self._buffer
-        # A buffer that grew for a large batch is replaced by one of the normal length.
+        # Replace a buffer that grew for a large batch by one of the normal length.
         if length > len(buffer) or len(buffer) > self._length >= length:
             buffer = memoryview(bytearray(max(length, min(self._length, self._end - self.position))))
         buffer[:held] = self.data
@@ -94,7 +96,7 @@ class Window:
 def sweep(file: Readable, position: int, end: int, step: Callable[[memoryview, int, int], int]) -> None:
     """Call `step(data, position, end)` from `position` on, each time at the position that the last call returned.
 
-    Ends when `step` returns `end`, or wants bytes beyond the end of the file.
+    The calls end when `step` returns `end`, or requests bytes beyond the end of the file.
     """
     buffer = memoryview(bytearray(min(_SWEEP_MAX, max(0, end - position))))
     length = _SWEEP_MIN

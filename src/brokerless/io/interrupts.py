@@ -1,8 +1,8 @@
 """Interrupts that wait for the end of a change, so that a signal leaves no file half done.
 
-A signal handler calls `interrupt`. It raises at once, unless the main thread is in a `deferred` block: then the block
-ends first. A handler that raises by itself, as Python's own for SIGINT, does not wait. It leaves the directory as a
-crash does, and the next process that opens the directory recovers it.
+A signal handler calls `interrupt`. It raises at once, unless the main thread is in a `deferred` block: then it raises
+at the end of the block. A handler that raises by itself, such as Python's own for SIGINT, does not wait. It leaves the
+directory as a crash does, and the next process that opens the directory recovers it.
 """
 
 from __future__ import annotations

@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from brokerless.io.runner import Call, Progress
 
 _T = TypeVar("_T")
-# In a worker: the queue for its progress. A queue cannot be sent with a call, only passed at the start.
+# In a worker: the queue for its progress. A queue cannot be sent with a call, but only be passed at the start.
 _queues: list[SimpleQueue[tuple[str, int]]] = []
 
 
 class Processes(Runner):
-    """Processes of this machine.
+    """A `Runner` that makes calls in processes of this machine.
 
     Args:
-        jobs: the number of processes; 1: calls run one after the other, in this process, as they are submitted.
+        jobs: the number of processes. With 1, each call runs in this process when it is submitted.
         progress: see `Runner`.
     """
 
@@ -61,13 +61,13 @@ class Processes(Runner):
         if self.jobs == 1:
             return self._executor.submit(call, progress=partial(self._progress, name))
         with surviving():
-            # `first_completed` and `map` take the result out of it.
+            # `first_completed` and `map` unwrap the result.
             noted: Any = self._executor.submit(_remote, name, Remote(call))
         return noted  # type: ignore[no-any-return]
 
 
 class _ThisThread(Executor):
-    """Makes each call at once, in this thread."""
+    """An executor that makes each call at once, in this thread."""
 
     def submit(self, call: Callable[..., _T], /, *arguments: Any, **options: Any) -> Future[_T]:  # noqa: ANN401 - the call's own
         future: Future[_T] = Future()
@@ -79,7 +79,7 @@ class _ThisThread(Executor):
 
 
 def _start(queue: SimpleQueue[tuple[str, int]], parent: Connection) -> None:
-    # A terminal sends interrupts to workers, too. They ignore them: their parent ends them.
+    # A terminal sends interrupts to workers, too. Workers ignore them, because their parent ends them.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _queues.append(queue)
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
@@ -92,7 +92,7 @@ def _end_with(parent: Connection) -> None:
 
 
 def _remote(name: str, call: Call[_T]) -> _T:
-    """Run a call in a worker. Send its progress at intervals only: a full pipe would block the call."""
+    """Run a call in a worker. Send its progress only at intervals, because a full pipe would block the call."""
     waiting, last = 0, time.monotonic()
 
     def progress(count: int) -> None:

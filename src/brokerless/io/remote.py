@@ -2,9 +2,9 @@
 
 Logs in a store are read-only. An export writes each file as one whole object. Nothing is deleted.
 
-A store has no directories, only names with a common prefix. Questions about single files are answered from the last
-listing of their prefix, so that inspecting a partition costs few requests. Credentials and endpoints are configured
-through fsspec: by its configuration files, or by environment variables such as `FSSPEC_S3_ENDPOINT_URL`.
+A store has no directories, only names with a common prefix. Lookups of single files use the last listing of their
+prefix, so that an inspection of a partition costs few requests. Credentials and endpoints are configured through
+fsspec: by its configuration files, or by environment variables such as `FSSPEC_S3_ENDPOINT_URL`.
 
 fsspec is imported at the first URL. Reading local files does not need it.
 """
@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# A request takes as long as some hundred KB. So sequential reads fetch this many bytes ahead.
+# A request takes as long as the transfer of a few hundred KB. So sequential reads fetch this many bytes ahead.
 _AHEAD = 8 << 20
-# The minimum fetch: a probe for a batch grows by small steps.
+# The minimum fetch, because a probe for a batch grows in small steps.
 _LEAST = 1 << 14
 _CODES = {
     FileNotFoundError: errno.ENOENT,
@@ -61,7 +61,7 @@ def list_directory(url: str, *, is_fresh: bool = True) -> dict[str, bool]:
 
     Args:
         url: the prefix.
-        is_fresh: ask the store; else use its last listing.
+        is_fresh: ask the store, instead of using its last listing.
     """
     with _at(url) as (store, path):
         entries = store.ls(path, detail=True, refresh=is_fresh)
@@ -85,7 +85,7 @@ def is_directory(url: str) -> bool:
             return True
         if not store.exists(path):
             return False
-    # A store looks for an object first, but a prefix of the same name may exist, too.
+    # fsspec looks for an object first, but a prefix of the same name may exist, too.
     around, _, name = absolute(url).rpartition("/")
     try:
         return not around.endswith("/") and list_directory(around, is_fresh=False).get(name, False)
@@ -106,7 +106,7 @@ def size(url: str) -> int:
 
 
 def modified_ns(url: str) -> int:
-    """Return when an object was stored, in ns since the epoch; 0 if the store does not say."""
+    """Return when an object was stored, in ns since the epoch; 0 if the store does not report it."""
     with _at(url) as (store, path):
         try:
             stored = store.modified(path)

@@ -43,11 +43,12 @@ class Call(Protocol[_T_co]):
 class Runner(ABC):
     """Runs calls, several at a time. On exit from its `with` block, it waits for running calls and starts no others.
 
-    An interrupt need not wait: the caller removes the output of unfinished calls.
+    An interrupt need not wait for calls, because the caller removes the output of unfinished calls.
 
     Args:
         jobs: the number of calls that run at the same time.
-        progress: called in the thread of `first_completed` with a call's name and the bytes done since its last report.
+        progress: called in the thread of `first_completed` with a call's name and the bytes done since that call's last
+            report.
 
     Attributes:
         jobs: the number of calls that run at the same time.
@@ -96,7 +97,8 @@ class Runner(ABC):
         Args:
             function: the function.
             arguments: its arguments.
-            ahead: the number of results that may wait, finished or not, after the one that is yielded next; None: all.
+            ahead: the number of calls that may be submitted, finished or not, beyond the one whose result is yielded
+                next; None: all.
 
         Raises:
             OSError: a process that ran a call has died.
@@ -130,7 +132,7 @@ class Runner(ABC):
 
 
 class Threads(Runner):
-    """Threads of this process. Their notes reach the collector around `submit`, `start` or the loop over `map`.
+    """A `Runner` of threads in this process. Notes reach the collector around `submit`, `start` or the use of `map`.
 
     Args:
         count: the number of threads; None: as many as there are cores.
@@ -161,7 +163,7 @@ class NotedResult(NamedTuple, Generic[_T]):
 
 
 class Remote(Generic[_T]):
-    """A call for another process. It words messages for the caller, and its notes come back with its result."""
+    """A call for another process. It words messages for the caller's interface, and returns notes with its result."""
 
     def __init__(self, function: Callable[..., _T]) -> None:
         self._function, self._face = function, current_face()

@@ -22,10 +22,10 @@ from brokerless.io.remote import is_remote
 # an entry: 8 bytes in offset indexes, 12 in time indexes.
 _BLOCK = 3 << 15
 _ZEROS = bytes(_BLOCK)
-# The limit for files that are read as a whole. They are small in logs that a broker wrote: an index has 10 MiB by
-# default. A hostile file must not make us allocate its size.
+# The limit for files that are read as a whole. In logs that a broker wrote, they are small: an index has 10 MiB by
+# default. A hostile file must not make a read allocate any more.
 _MAX_WHOLE = 64 << 20
-# The errors that say what is in the place of a file, and not that it may not be read.
+# The errors that mean that something else is in the place of a file, not that the file may not be read.
 _OBSTRUCTED = (errno.EISDIR, errno.ELOOP, errno.EINVAL, errno.ENXIO)
 
 
@@ -38,7 +38,7 @@ def list_directory(path: str) -> list[str]:
     """Return the names in a directory, in no order.
 
     Raises:
-        OSError: `path` does not exist, is no directory, or may not be read.
+        OSError: `path` does not exist, is not a directory, or may not be read.
     """
     return list(remote.list_directory(path)) if is_remote(path) else os.listdir(path)
 
@@ -52,7 +52,7 @@ def list_subdirectories(path: str) -> list[str]:
 
 
 def list_files(path: str) -> list[str]:
-    """Return the names in a directory that are of no directory, and of no link that leads nowhere; in no order.
+    """Return the names in a directory, in no order, without those of directories and broken links.
 
     Raises:
         OSError: as for `list_directory`.
@@ -61,7 +61,7 @@ def list_files(path: str) -> list[str]:
 
 
 def files_and_broken_links(path: str) -> tuple[list[str], list[str]]:
-    """Return the names of the files in a directory, and those of links that lead nowhere or in a loop.
+    """Return the names of the files in a directory, and the names of broken or circular links.
 
     Raises:
         OSError: as for `list_directory`.
@@ -81,7 +81,7 @@ def subdirectory_ids(path: str) -> frozenset[tuple[str, int]]:
 
 
 def _is_directory(entry: os.DirEntry[str]) -> bool:
-    # Only a loop of links fails. As in Java, it is no directory.
+    # Only a circular link fails. As in Java, it is not a directory.
     with contextlib.suppress(OSError):
         return entry.is_dir()
     return False
@@ -98,7 +98,7 @@ def is_file(path: str) -> bool:
 
 
 def link_target(path: str) -> str | None:
-    """Return the final target of a symbolic link; None if `path` is none."""
+    """Return the final target of a symbolic link; None if `path` is not a link."""
     return os.path.realpath(path) if is_link(path) else None
 
 
@@ -108,12 +108,12 @@ def exists(path: str) -> bool:
 
 
 def is_broken_link(path: str) -> bool:
-    """Return whether `path` is a symbolic link that leads nowhere, or in a loop."""
+    """Return whether `path` is a symbolic link whose target does not exist, or a circular link."""
     return is_link(path) and not os.path.exists(path)
 
 
 def is_link_loop(path: str) -> bool:
-    """Return whether `path` is a symbolic link that leads in a loop, so that no file can be created through it."""
+    """Return whether `path` is a circular symbolic link, through which no file can be created."""
     if is_broken_link(path):
         try:
             os.stat(path)
@@ -146,7 +146,7 @@ def read_all(path: str) -> bytes:
     """Return a small file's content.
 
     Raises:
-        CorruptRecordError: something else is in the place of the file: a directory, a device, or a loop of links.
+        CorruptRecordError: a directory, a device or a circular link is in the place of the file.
         OSError: the file cannot be read, or is larger than 64 MiB.
     """
     try:
@@ -159,7 +159,7 @@ def read_all(path: str) -> bytes:
 
 
 def check_no_link(path: str) -> None:
-    """Refuse a link in the place of what brokerless makes itself: it would lead out of the directory.
+    """Refuse a link in the place of a file or directory that brokerless creates: it would lead out of the directory.
 
     Raises:
         CorruptRecordError: `path` is a link.
@@ -203,7 +203,7 @@ def open_regular(path: str) -> io.FileIO:
     """Open a regular file for reading. Other files are refused: a named pipe would block, and a device has no end.
 
     Raises:
-        OSError: the file cannot be opened, or is no regular file.
+        OSError: the file cannot be opened, or is not a regular file.
     """
     file = io.FileIO(path, opener=_open_without_waiting)
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
@@ -251,7 +251,7 @@ class File:
         return self._file.local if isinstance(self._file, _Local) else None
 
     def fileno(self) -> int:
-        """Return the descriptor, to copy from. Do not read from it."""
+        """Return the descriptor, as the source of a copy. Do not read from it."""
         return self._file.fileno()
 
     def modified_ns(self) -> int:
@@ -259,7 +259,7 @@ class File:
         return self._file.modified_ns()
 
     def read_into(self, position: int, buffer: memoryview) -> int:
-        """Fill `buffer` from `position` on and return the number of bytes read: fewer only at the end of the file."""
+        """Fill `buffer` from `position` on, and return the number of bytes read: fewer only at the end of the file."""
         return self._file.read_into(position, buffer)
 
     def read(self, position: int, length: int) -> bytes:

@@ -1,8 +1,8 @@
 """The text files of a log directory: checkpoints, leader epochs, partition.metadata, meta.properties, shutdown marker.
 
-Each `parse_*` function returns what Kafka's own reader would, and raises `CorruptRecordError` where that reader refuses
-the content. Both tolerate CRLF, a missing last newline, duplicate entries and a newer version of partition.metadata.
-Each `format_*` function returns the content that Kafka would write.
+Each `parse_*` function returns what Kafka's own reader would return, and raises `CorruptRecordError` if that reader
+would refuse the content. Both tolerate CRLF, a missing last newline, duplicate entries and a newer version of
+partition.metadata. Each `format_*` function returns the content that Kafka would write.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 # The marker's name while a writer has the directory open. Brokers load only directories, and ignore this file.
 CLEAN_SHUTDOWN_ASIDE = f"{CLEAN_SHUTDOWN}.aside"
 NO_BROKER_EPOCH = -2
-"""The broker epoch for the marker of a broker that its controller does not know yet.
+"""The broker epoch to write for a broker that its controller does not know yet.
 
 A controller with eligible leader replicas (KIP-966) compares the epoch with its own record for the broker. A different
 epoch means an unclean shutdown: the controller removes the broker from all in-sync replicas, even from partitions where
@@ -48,7 +48,7 @@ _RESERVED_DIRECTORY_IDS = 100
 
 
 class UnexpectedContentError(CorruptRecordError):
-    """Content that Kafka does not treat as an unreadable file, such as a letter in the place of a number.
+    """Content that Kafka distinguishes from an unreadable file, such as a letter in the place of a number.
 
     If a broker cannot read a file, it takes the log directory offline. If the content is unexpected, the broker stops.
     Kafka 3 and later ignore unexpected content in the offset checkpoints of a log directory.
@@ -62,7 +62,7 @@ class LeaderEpoch(NamedTuple):
 
     Attributes:
         epoch: the number of the epoch.
-        start_offset: the offset of the first record written in it.
+        start_offset: the offset of the first record written in the epoch.
 
     >>> import brokerless as bl
     >>> bl.Log(SAMPLE).leader_epochs
@@ -89,7 +89,7 @@ class MetaProperties(NamedTuple):
     directory_id: str | None
 
 
-# What needs no look at each part of each line: a broker of 10,000 partitions has as many lines.
+# Content that matches needs no check of each line: a broker with 10,000 partitions has as many lines.
 _AS_A_BROKER_WRITES = re.compile(rb"0\n[0-9]{1,9}\n(?:[A-Za-z0-9._-]{1,249} [0-9]{1,9} -?[0-9]{1,18}\n)*")
 
 
@@ -113,8 +113,8 @@ def parse_offset_checkpoint(content: bytes) -> dict[tuple[str, int], int]:
 def format_offset_checkpoint(offsets: Mapping[tuple[str, int], int]) -> bytes:
     r"""Format a `topic partition offset` checkpoint, with sorted entries.
 
-    Topics with white space in their names are left out: they cannot be real topics, and would make the whole file
-    unreadable.
+    Topics with white space in their names are left out, because Kafka allows no such topics, and the whole file would
+    be unreadable.
 
     >>> format_offset_checkpoint({("orders", 1): 9, ("orders", 0): 17, ("a b", 0): 1})
     b'0\n2\norders 0 17\norders 1 9\n'
@@ -182,7 +182,7 @@ def format_partition_metadata(topic_id: str) -> bytes:
     r"""Format a partition.metadata.
 
     Raises:
-        ValueError: `topic_id` is no valid topic id.
+        ValueError: `topic_id` is not a valid topic id.
 
     >>> format_partition_metadata("AAECAwQFBgcICQoLDA0ODw")
     b'version: 0\ntopic_id: AAECAwQFBgcICQoLDA0ODw'
@@ -192,7 +192,7 @@ def format_partition_metadata(topic_id: str) -> bytes:
 
 
 def random_id() -> str:
-    """Return a new id for a topic, a cluster or a directory: 22 characters of URL-safe base64, as Kafka makes them."""
+    """Return a new id for a topic, a cluster or a directory: 22 characters of URL-safe base64, as Kafka generates."""
     import uuid  # noqa: PLC0415 - slow to import at every start of the command
 
     while True:
@@ -299,7 +299,7 @@ def parse_clean_shutdown(content: bytes) -> int | None:
 def format_clean_shutdown(broker_epoch: int | None) -> bytes:
     r"""Format a shutdown marker; without an epoch, a controller with eligible leader replicas sees an unclean shutdown.
 
-    An epoch of -1 would not do: a broker with several disks takes the epoch of its next disk in its place.
+    An epoch of -1 would not have this effect: a broker with several disks would use the epoch on its next disk instead.
 
     >>> format_clean_shutdown(9)
     b'{"version":0,"brokerEpoch":9}'
@@ -427,7 +427,7 @@ def _drop_empty_tail(parts: list[str]) -> list[str]:
 
 
 def _integer(text: str, bits: int) -> int:
-    # Digits of all scripts, as Java's parseInt.
+    # Accept digits of all scripts, as Java's parseInt does.
     if re.fullmatch(r"[+-]?\d{1,64}", text) and max(text) <= "\uffff":
         value = int(text)
         if -(1 << bits - 1) <= value < 1 << bits - 1:

@@ -2,13 +2,13 @@
 
 1. The writer stages new partition directories, and files of the log directory, in a directory that a broker would
    delete (`brokerless-0.<32 hex digits>-delete`).
-2. It renames that directory to the name of the journal: the commit point. Before it nothing has changed. From then on,
-   our readers look into the journal first.
+2. It renames that directory to the name of the journal. This is the commit point: before it, nothing has changed. From
+   then on, brokerless's readers look into the journal first.
 3. The writer, or after a crash the next one, rolls the journal forward: it moves each entry to its place. Each move can
    be repeated, so a crash in between does no harm.
 
-A broker does not start on a directory with a journal, because Kafka stops at directory names that it does not know. So
-no broker sees half a write.
+A broker does not start on a directory with a journal, because Kafka refuses unknown directory names. So no broker sees
+half of a write.
 """
 
 from __future__ import annotations
@@ -37,9 +37,10 @@ ROOT_FILES = (checkpoints.BOOTSTRAP, *checkpoints.OFFSET_CHECKPOINTS, streaming_
 
 _CONTENTS = "contents.json"
 _VERSION = 1
-# A reader takes no lock, and lists again if a writer interfered. One listing takes a fraction of a commit's time.
+# The maximum number of listings. A reader takes no lock, and lists again if a writer interfered; a listing is much
+# faster than a commit.
 _LOOKS = 100
-# A directory may be moved this many times while one file in it is opened.
+# The maximum number of times that a directory may move while a file in it is opened.
 _MOVES = 5
 
 
@@ -73,12 +74,12 @@ class Journal(NamedTuple):
         for _ in range(_LOOKS):
             if not storage.is_directory(path):
                 return None
-            # Its entries are moved: those of a link would be taken from anywhere.
+            # The journal's entries are moved: through a link, they could come from anywhere.
             storage.check_no_link(path)
             try:
                 return cls._read(root, path)
             except FileNotFoundError as error:
-                # The journal has been rolled forward meanwhile. If it still exists, it is damaged.
+                # The journal may have been rolled forward meanwhile. If it still exists, it is damaged.
                 missing = error
         raise CorruptRecordError(f"the journal of a write cannot be read: {missing}", path=path) from missing
 
@@ -108,11 +109,11 @@ class Journal(NamedTuple):
 
     @property
     def path(self) -> str:
-        """The journal's directory."""
+        """The path of the journal."""
         return f"{self.root}/{NAME}"
 
     def applied(self, directories: Mapping[str, str]) -> dict[str, str]:
-        """Return the current path of each partition directory by name, with this journal in force."""
+        """Return the current path of each partition directory, by name, with this journal applied."""
         staged = {name: f"{self.path}/{name}" for name in self.partitions}
         return {name: path for name, path in directories.items() if name not in self.gone} | staged
 
@@ -128,8 +129,8 @@ def commit_token(root: str) -> object:
 def list_consistent(root: str) -> tuple[dict[str, str], Journal | None]:
     """Return the directories of a log directory by name, and its journal, in a consistent state. This takes no lock.
 
-    While a journal is rolled forward, each partition is in the journal, in its place, or for an instant in neither. So
-    the journal is read before and after the listing, and everything is repeated if it has changed.
+    While a journal is rolled forward, each partition is in the journal, in its final place or, for an instant, in
+    neither. So the journal is read before and after the listing, and both are repeated if it has changed.
 
     Raises:
         CorruptRecordError: the journal cannot be read.
@@ -160,7 +161,7 @@ def in_force(directory: str, use: Callable[[str], _T]) -> _T:
 
     Args:
         directory: the path at which it was found, in its log directory or in the journal.
-        use: a function of the directory's path; raises FileNotFoundError if it does not find its file.
+        use: called with the directory's path; it raises FileNotFoundError if it does not find its file.
     """
     for _ in range(_MOVES):
         try:
@@ -168,7 +169,7 @@ def in_force(directory: str, use: Callable[[str], _T]) -> _T:
         except FileNotFoundError:
             if is_remote(directory):
                 raise
-        # If the directory exists but lacks the file, do not look in the one that it replaces, or that replaces it.
+        # If the directory exists but lacks the file, do not look in its counterpart, which is another version of it.
         other = _counterpart(directory)
         if not storage.is_directory(directory) and storage.is_directory(other):
             with contextlib.suppress(FileNotFoundError):
@@ -183,7 +184,7 @@ def active_path(directory: str) -> str:
 
 
 def resolve(path: str) -> tuple[str, bool]:
-    """Return the current path of a directory found before, and whether it is a directory; False if it is gone, too."""
+    """Return the current path of a directory found before, and whether it is a directory; False, too, if it is gone."""
 
     def found(there: str) -> tuple[str, bool]:
         is_directory = storage.is_directory(there)
@@ -198,7 +199,7 @@ def resolve(path: str) -> tuple[str, bool]:
 
 
 def _counterpart(directory: str) -> str:
-    """Return the path in the journal for a directory in the log directory, and the other way round."""
+    """Return the path in the journal for a directory in the log directory, and vice versa."""
     parent, name = os.path.split(directory.rstrip("/"))
     if os.path.basename(parent) == NAME:
         return os.path.join(os.path.dirname(parent), name)
@@ -218,10 +219,11 @@ def commit(root: str, staging: str, *, unique: str, gone: Collection[str] = ()) 
     """Commit a staged and durable write by renaming its directory to the journal. Then call `roll_forward`.
 
     Args:
-        root: the log directory; locked. A clean-shutdown marker in it must also be true of the staged write.
+        root: the log directory, locked. If it has a clean-shutdown marker, the staged partitions must be closed
+            cleanly.
         staging: the name of the staging directory in it, with partition directories and files of the log directory.
         unique: 32 hex digits that no other directory has in its name.
-        gone: the names of partition directories to remove; those of replicas that are being moved, too.
+        gone: the names of partition directories to remove, which may be replicas that are being moved.
     """
     contents = {"version": _VERSION, "staging": staging, "unique": unique, "gone": sorted(gone)}
     disk.atomic_write(f"{root}/{staging}/{_CONTENTS}", json.dumps(contents).encode())
@@ -263,7 +265,7 @@ def roll_forward(root: str) -> list[str]:
             if storage.exists(f"{root}/{name}"):
                 disk.remove_tree(f"{root}/{name}")
         except OSError as error:
-            # A network file system keeps files that a process still reads. The write is complete all the same.
+            # A network file system keeps files that a process still reads. The write is complete nevertheless.
             note(f"cannot remove obsolete {root}/{name}: {error}; a broker will delete it")
     disk.sync_directory(root)
     return sorted(journal.partitions)

@@ -31,7 +31,7 @@ SEGMENT_KINDS = (LOG, INDEX, TIMEINDEX, TXNINDEX)
 """The kinds of file in a segment."""
 
 CLEANED, SWAP, DELETED = STATES = (".cleaned", ".swap", ".deleted")
-"""The suffixes of files that do not count yet, that replace other files, and that no longer count."""
+"""The suffixes of files that are unfinished, of files that replace others, and of files that will be deleted."""
 
 SET_ASIDE = "set-aside-"
 """The prefix of files with data that recovery truncated. Brokers ignore them."""
@@ -40,20 +40,20 @@ _KINDS = {"log": LOG, "index": INDEX, "timeindex": TIMEINDEX, "txnindex": TXNIND
 _EXTENSIONS = {kind: extension for extension, kind in _KINDS.items()}
 _SUFFIXES = {extension + state: (kind, state) for extension, kind in _KINDS.items() for state in ("", *STATES)}
 
-# The ends of the names in which a broker that starts looks for an offset.
+# The ends of the file names from which a starting broker parses an offset.
 _BY_OFFSET = (".log", ".index", ".timeindex", ".txnindex", ".snapshot", CLEANED, SWAP)
 
 # Kafka's metadata log. It belongs to the Raft layer and is not loaded with the topics.
 METADATA_TOPIC = "__cluster_metadata"
 OFFSETS_TOPIC = "__consumer_offsets"
 COORDINATORS = frozenset({OFFSETS_TOPIC, "__transaction_state", "__share_group_state"})
-"""The topics whose partitions a coordinator loads as a whole, or not at all."""
+"""The topics whose partitions a coordinator loads completely, or not at all."""
 # The cache of tiered storage (RemoteIndexCache.DIR_NAME).
 REMOTE_INDEXES = "remote-log-index-cache"
-"""The directory of a tiered broker that is no partition."""
+"""A directory of a tiered broker that is not a partition."""
 
 MOST_PARTITIONS = 100_000
-"""The maximum number of partitions of a topic. Each is a directory, and far fewer already strain a broker."""
+"""The maximum number of partitions of a topic. Each is a directory, and a broker has trouble with far fewer."""
 
 # Kafka's Topic.INTERNAL_TOPICS, its metadata log, and the default topic of remote log metadata.
 _INTERNAL = {
@@ -76,10 +76,10 @@ class DirectoryName(NamedTuple):
 
 
 def parse_directory_name(name: str) -> DirectoryName:
-    """Parse a partition directory's name. The last `-` separates topic and partition; topics may contain more of them.
+    """Parse a partition directory's name. The last `-` separates topic and partition, because topics may contain `-`.
 
     Raises:
-        ValueError: the name is not a partition directory's.
+        ValueError: the name is not that of a partition directory.
 
     >>> parse_directory_name("page-views-12")
     DirectoryName(topic='page-views', partition=12, leftover='')
@@ -110,7 +110,7 @@ def is_directory_name(name: str) -> bool:
 
 
 def is_utf8(name: str) -> bool:
-    """Return whether a file's name is UTF-8. Java decodes others to names that no file has."""
+    """Return whether a file's name is UTF-8. Java decodes other names to names that no file has."""
     try:
         name.encode()
     except UnicodeEncodeError:
@@ -119,7 +119,7 @@ def is_utf8(name: str) -> bool:
 
 
 def leftover_directory_name(topic: str, partition: int, kind: str, unique: str) -> str:
-    """Return the directory name of a partition that no longer counts, or does not count yet.
+    """Return the directory name of a partition that is no longer, or not yet, in use.
 
     Args:
         topic: the topic; shortened, except for "future", so that the name has at most 255 characters.
@@ -149,7 +149,7 @@ def check_topic_name(name: str) -> None:
 
 
 def check_topic_names(names: Iterable[str], present: Iterable[str] = ()) -> None:
-    """Refuse names for new topics that Kafka would refuse. For its metrics, two names must not differ only in . and _.
+    """Refuse names for new topics that Kafka would refuse. Its metrics do not allow names that differ only in . and _.
 
     Args:
         names: the names of topics to create.
@@ -183,7 +183,7 @@ def is_internal(topic: str | None) -> bool:
 
 
 def is_glob(name: str) -> bool:
-    """Return whether a topic's name is a glob: no topic has `*`, `?` or `[` in its name."""
+    """Return whether a name is a glob, which contains `*`, `?` or `[`. No topic name does."""
     return any(letter in name for letter in "*?[")
 
 
@@ -209,7 +209,7 @@ def chosen_topics(names: Iterable[str], known: Iterable[str]) -> list[str]:
     """Return the topics that names or globs choose, sorted.
 
     Raises:
-        ValueError: a name or a glob chooses none.
+        ValueError: a name or a glob chooses no topic.
 
     >>> chosen_topics(["orders-*", "users"], ["orders-1", "orders-2", "users", "other"])
     ['orders-1', 'orders-2', 'users']
@@ -239,7 +239,7 @@ def check_writable_topic(name: str, *, is_copy: bool) -> None:
 
     Args:
         name: the topic.
-        is_copy: whether the rows keep their offsets, and so come from such a topic.
+        is_copy: whether the rows keep their offsets, as a copy of an internal topic does.
 
     Raises:
         ValueError: the topic is the metadata log, or it is internal and the rows are not a copy.
@@ -271,7 +271,7 @@ def check_partitions(topic: str, partitions: int) -> None:
 
 
 def is_partition_directory(names: Iterable[str]) -> bool:
-    """Return whether a directory with these names in it is a partition directory, whatever its own name."""
+    """Return whether a directory that holds these names is a partition directory, whatever its own name is."""
     return any(name in ("leader-epoch-checkpoint", "partition.metadata") or _parse(name) for name in names)
 
 
@@ -279,7 +279,7 @@ def base_offset(path: str) -> int:
     """Return the offset in a file's name: the base offset of a segment, or the end offset of a snapshot.
 
     Raises:
-        ValueError: the text before the first dot is no offset.
+        ValueError: the text before the first dot is not an offset.
 
     >>> base_offset("/data/orders-0/00000000000000000042.timeindex")
     42
@@ -302,9 +302,9 @@ def live_base_offset(name: str) -> int | None:
 
 
 def broker_offset(name: str) -> int | None:
-    """Return the offset that a broker takes from a file's name, of any length; None: it fails on the name.
+    """Return the offset that a broker parses from a file name of any length; None if it fails on the name.
 
-    As `LogFileUtils.offsetFromFileName`, a Java `long` before the first dot.
+    As in `LogFileUtils.offsetFromFileName`, the offset is a Java `long` before the first dot.
 
     >>> broker_offset("7.log"), broker_offset("-7.snapshot"), broker_offset("backup.log")
     (7, -7, None)
@@ -317,7 +317,7 @@ def broker_offset(name: str) -> int | None:
 
 
 def is_fatal(name: str) -> bool:
-    """Return whether a broker does not start with a file of this name in a partition's directory (LogLoader).
+    """Return whether a file of this name in a partition directory keeps a broker from starting (LogLoader).
 
     >>> is_fatal("99999999999999999999.log"), is_fatal("x.snapshot"), is_fatal("backup.txt"), is_fatal("7.log")
     (True, True, False, False)
@@ -339,9 +339,9 @@ class LiveFiles(NamedTuple):
 
     Attributes:
         kinds: the kinds of files of each segment, by base offset: a sum of LOG, INDEX, TIMEINDEX, TXNINDEX.
-        swapped: those kinds that still have the `.swap` suffix, by base offset.
+        swapped: the kinds of files that still have the `.swap` suffix, by base offset.
         snapshots: the offsets of the producer snapshots.
-        lost: the base offsets of segments that have indexes, but neither a `.log` nor a deleted one.
+        lost: the base offsets of segments that have indexes, but neither a `.log` nor a `.log.deleted`.
     """
 
     kinds: dict[int, int]

@@ -31,8 +31,8 @@ class Lock:
 
     Raises:
         LogInUseError: another process, or this one, holds the lock.
-        CorruptRecordError: a directory, or a link that leads nowhere, is in the place of the file.
-        ValueError: the path is in an object store, which has no locks.
+        CorruptRecordError: a directory, or a broken link, is in the place of the file.
+        ValueError: the path is on an object store, which has no locks.
 
     >>> from brokerless.io import disk
     >>> disk.make_directory(NEW)
@@ -55,7 +55,8 @@ class Lock:
                 except BaseException:
                     file.close()
                     raise
-                # The last holder may have removed the file meanwhile. A lock on a file without a name excludes nobody.
+                # The last holder may have removed the file meanwhile. A lock on a removed file excludes no other
+                # process.
                 identity = _identity(path)
                 if identity == _identity(file.fileno()):
                     break
@@ -104,7 +105,7 @@ def check_free(path: str) -> None:
 
     Raises:
         LogInUseError: another process, or this one, holds the lock.
-        ValueError: the path is in an object store, which has no locks.
+        ValueError: the path is on an object store, which has no locks.
     """
     disk.check_local(path)
     with _guard:
@@ -116,7 +117,7 @@ def check_free(path: str) -> None:
 
 
 def _holder_of(path: str) -> int | None:
-    """Return the process that holds a lock file, as `_holder`. No process can hold a path that is no file."""
+    """Return the process that holds a lock file, as `_holder` does. No process can hold a path that is not a file."""
     if storage.is_directory(path) or storage.is_broken_link(path):
         return None
     try:
@@ -173,7 +174,7 @@ def _identity(file: str | int) -> tuple[int, int]:
 
 
 def _opened(path: str) -> disk.Output:
-    # A link that leads nowhere is neither there to open, nor absent to create.
+    # A broken link can neither be opened nor created.
     if storage.is_directory(path) or storage.is_broken_link(path):
         raise CorruptRecordError("no lock can be taken: what is in its place is no file; remove it", path=path)
     while True:

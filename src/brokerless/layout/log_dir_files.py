@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 
-# So many names in a folder are looked into for log directories.
+# The maximum number of names in a directory that are checked for log directories.
 _MOST_LISTED = 1000
 _MARKS = (
     checkpoints.META_PROPERTIES,
@@ -40,7 +40,7 @@ _MARKS = (
 class LogDirFiles:
     """The own files of a log directory (one of a broker's `log.dirs`): ids, checkpoints, lock, shutdown marker.
 
-    Files are read on first use and cached. A missing file is no error: its values are None, False or empty.
+    Files are read on first use and cached. A missing file is not an error: its values are None, False or empty.
 
     Attributes:
         path: the directory.
@@ -57,7 +57,7 @@ class LogDirFiles:
 
     @staticmethod
     def is_root(names: list[str]) -> bool:
-        """Return whether a directory with these names in it is a broker's log directory."""
+        """Return whether a directory that holds these names is a broker's log directory."""
         return any(name in _MARKS for name in names)
 
     @cached_property
@@ -82,7 +82,7 @@ class LogDirFiles:
 
     @property
     def is_kraft(self) -> bool:
-        """True if it belongs to a cluster without ZooKeeper. Its brokers load only topics that their metadata names."""
+        """True if the directory belongs to a KRaft cluster, whose brokers load only topics that their metadata name."""
         return self._meta.version >= 1
 
     @cached_property
@@ -92,20 +92,20 @@ class LogDirFiles:
 
     @property
     def is_locked(self) -> bool:
-        """True if a live broker or another writer holds the lock now. The lock file of a killed broker is not held."""
+        """True if a live broker or another writer holds the lock now. A killed broker leaves only the lock file."""
         return not is_remote(self.path) and lock.is_held(self._file(checkpoints.LOCK))
 
     @cached_property
     def broker_epoch(self) -> int | None:
         """The broker epoch in the clean-shutdown marker."""
-        # As a broker, which reads it with whatever error as a marker without an epoch.
+        # After any error, a broker reads the file as a marker without an epoch.
         with contextlib.suppress(CorruptRecordError):
             return self._parsed(checkpoints.CLEAN_SHUTDOWN, checkpoints.parse_clean_shutdown, None)
         return None
 
     @cached_property
     def recovery_points(self) -> dict[tuple[str, int], int]:
-        """The first offset that may not be flushed, by (topic, partition)."""
+        """The first offset that may not have been flushed, by (topic, partition)."""
         return self._checkpoint(checkpoints.RECOVERY_POINTS)
 
     @cached_property
@@ -148,7 +148,7 @@ class LogDirFiles:
             return nothing
 
     def _checkpoint(self, name: str) -> dict[tuple[str, int], int]:
-        """Read a checkpoint. It is shared by all partitions, so a malformed one is ignored, as Kafka does."""
+        """Read a checkpoint. Because all partitions share it, a malformed checkpoint is ignored, as in Kafka."""
         try:
             return self._parsed(name, checkpoints.parse_offset_checkpoint, {})
         except CorruptRecordError as error:
@@ -171,7 +171,7 @@ class LogDirFiles:
 
     @cached_property
     def journal(self) -> Journal | None:
-        """A committed write whose files the next writer still has to move to their places; None without one."""
+        """The journal of a committed write whose files the next writer still has to move into place, or None."""
         return Journal.read(self.path)
 
     def _file(self, name: str) -> str:
@@ -179,9 +179,9 @@ class LogDirFiles:
 
 
 def different_shutdowns(roots: Iterable[LogDirFiles]) -> Iterator[tuple[str, str]]:
-    """Yield a directory of each node whose directories were shut down at different broker epochs, and the problem.
+    """Yield a directory and the problem for each node whose directories were shut down at different broker epochs.
 
-    A broker writes one epoch to all of them: one of them is older than the others.
+    A broker writes the same epoch to all its directories. If the epochs differ, a directory is older than the others.
     """
     by_node: dict[int, dict[int, str]] = {}
     for root in roots:
@@ -195,9 +195,10 @@ def different_shutdowns(roots: Iterable[LogDirFiles]) -> Iterator[tuple[str, str
 
 
 def partitions_in(path: str, names: Iterable[str]) -> list[str]:
-    """Return the names among those in a directory that are of partitions' directories.
+    """Return those of the names in a directory that are names of partition directories.
 
-    A log directory may have such a name itself, as `/mnt/disk-1`. In a broker's log directory, all count.
+    A log directory may have such a name itself, such as `/mnt/disk-1`. In a broker's log directory, all such names
+    count.
     """
     parsed = [name for name in names if file_names.is_directory_name(name)]
     if LogDirFiles.is_root(list(names)):
@@ -206,18 +207,18 @@ def partitions_in(path: str, names: Iterable[str]) -> list[str]:
 
 
 def is_log_dir(path: str) -> bool:
-    """Return whether a directory is a log directory: it has some of a broker's own files, or partitions."""
+    """Return whether a directory is a log directory, which has a broker's own files, or partitions."""
     names = storage.list_directory(path)
     return LogDirFiles.is_root(names) or bool(partitions_in(path, names))
 
 
 def hint_at_log_dirs(path: str) -> str:
-    """Return the words for the log directories one level below a path that is none; "": there are none."""
+    """Return a hint at the log directories one level below a path that is not one; "" if none exist."""
     found = []
     for name in sorted(_names(path))[:_MOST_LISTED]:
         inside = _names(f"{path}/{name}")
         partitions = (f"{path}/{name}/{one}" for one in partitions_in(f"{path}/{name}", inside))
-        # The name alone may be that of any folder.
+        # The name alone proves nothing.
         if LogDirFiles.is_root(inside) or any(file_names.is_partition_directory(_names(one)) for one in partitions):
             found.append(f"{path.rstrip('/')}/{name}")
     what = "are log directories" if len(found) > 1 else "is a log directory"
@@ -225,14 +226,14 @@ def hint_at_log_dirs(path: str) -> str:
 
 
 def _names(path: str) -> list[str]:
-    """Return the names in a directory; none if it is none, or cannot be listed."""
+    """Return the names in a directory; none if the path is not a directory, or cannot be listed."""
     with contextlib.suppress(OSError):
         return storage.list_directory(path) if storage.is_directory(path) else []
     return []
 
 
 def check_outside(path: str, *, is_deep: bool = False) -> None:
-    """Refuse to create a directory of our own inside a log directory or a partition directory.
+    """Refuse to create a directory inside a log directory or a partition directory.
 
     Args:
         path: the directory.
@@ -241,7 +242,7 @@ def check_outside(path: str, *, is_deep: bool = False) -> None:
     Raises:
         ValueError: a broker would load the directory as a partition, or fail to start because of its name.
     """
-    # A broker finds a link at its own place, so check both the link and its target.
+    # A broker finds a link where the link is, so check both the link and its target.
     for place in {os.path.abspath(path), os.path.realpath(path)}:
         for around in map(str, PurePath(place).parents[: None if is_deep else 1]):
             names: list[str] = []

@@ -1,6 +1,6 @@
-"""The record of the offsets that a repair lost, in the partition's directory: a check takes these gaps as known.
+"""The file in a partition directory that records the offsets lost by a repair. Checks do not report these gaps.
 
-Brokers and reads ignore the file. It goes with the directory when a broker removes the topic.
+Brokers and reads ignore the file. When a broker deletes the topic, the file is deleted with the directory.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MAX_OFFSET = (1 << 63) - 1
 
 
 def recorded(directory: str) -> list[tuple[int, int]]:
-    """Return the ranges [start, end) in the file of a partition's directory, ascending; none without the file.
+    """Return the ranges [start, end) in the file of a partition directory, ascending; none without the file.
 
     Raises:
         CorruptRecordError: the file cannot be read, or has a later version.
@@ -37,7 +37,7 @@ def recorded(directory: str) -> list[tuple[int, int]]:
 
 
 def without(ranges: Iterable[tuple[int, int]], gone: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Take ranges that do not overlap out of others.
+    """Subtract ranges from other ranges. The ranges of each list do not overlap.
 
     >>> without([(0, 10), (20, 30)], [(3, 5), (8, 25)])
     [(0, 3), (5, 8), (25, 30)]
@@ -46,7 +46,7 @@ def without(ranges: Iterable[tuple[int, int]], gone: Iterable[tuple[int, int]]) 
     taken = sorted(gone)
     for start, end in ranges:
         begin = start
-        # Those that end at the start or before do not matter.
+        # Ranges that end at the start or before it do not matter.
         for low, high in islice(taken, bisect_right(taken, start, key=lambda one: one[1]), None):
             if low >= end:
                 break

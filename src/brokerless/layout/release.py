@@ -41,7 +41,7 @@ class Release(NamedTuple):
     def keeps_last_cleaned_batch(self) -> bool:
         """True if the cleaner keeps the last batch of each range that it cleans, even if it is empty (KAFKA-17076).
 
-        If not, the cleaner keeps only a last batch that ends at the high watermark (KAFKA-20452).
+        If False, the cleaner keeps an empty last batch only if it ends at the high watermark (KAFKA-20452).
         """
         return self < (4, 4)
 

@@ -9,10 +9,10 @@ class Replication(NamedTuple):
     """The other replicas of a partition, as far as the log directory knows them.
 
     Attributes:
-        others_from: no other replica ends below this offset; None: there is no other replica. A follower that ends
-            inside a batch of its leader cannot continue: its partition is marked failed
+        others_from: no other replica ends below this offset; None if there is no other replica. If a follower's log
+            ends inside a batch of its leader, it cannot continue, and its partition is marked failed
             (UnexpectedAppendOffsetException).
-        high_watermark: the checkpointed end of the replicated part; None: the log end. Records above it may still be
+        high_watermark: the checkpointed high watermark; None stands for the log end. Records above it may still be
             truncated, so they must not supersede records below it.
     """
 

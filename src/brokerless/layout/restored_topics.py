@@ -1,8 +1,7 @@
-"""The record of the restored exports among the topics of a log directory. A second run of a restore uses it to resume.
+"""The file that records which topics of a log directory are restored exports. A second run of a restore resumes by it.
 
-Two logs with the same end offset may hold different records. So a restore writes a digest of its records to a file of
-the log directory. The journal commits that file together with the records. Brokers load only directories, and ignore
-the file.
+Two logs with the same end offset may hold different records. So a restore writes a digest of its records to this file.
+The journal commits the file together with the records. Brokers load only directories, and ignore the file.
 """
 
 from __future__ import annotations

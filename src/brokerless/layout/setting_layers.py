@@ -1,6 +1,6 @@
 """`BrokerConfig` and `layered`: the settings that a topic inherits from its broker.
 
-Kafka has these layers. The highest one that has a setting counts:
+Kafka has these layers. The first layer that has a setting determines its value:
 
 1. the topic's own configuration;
 2. the dynamic configuration of its broker;
@@ -8,9 +8,9 @@ Kafka has these layers. The highest one that has a setting counts:
 4. the broker's file (`server.properties`);
 5. Kafka's defaults.
 
-Within a layer, a setting may have several names, for different units. The first of them counts. From a dynamic layer, a
-broker uses only the first name of each setting. It ignores other names and unreadable values
-(`DynamicBrokerConfig.fromPersistentProps`). A dynamic value replaces all names in the file: a dynamic
+Within a layer, a setting may have several names, for different units. The first of these names that is set counts. From
+a dynamic layer, a broker uses only the first name of each setting, and ignores other names and unreadable values
+(`DynamicBrokerConfig.fromPersistentProps`). A dynamic value overrides all names in the file: a dynamic
 `log.retention.ms` overrides any `log.retention.hours` in the file.
 """
 
@@ -120,8 +120,8 @@ def dynamic_layers(brokers: Mapping[str, Mapping[str, str]], node_id: int | None
     """Return the dynamic layers of a broker, the highest first.
 
     Args:
-        brokers: the dynamic configurations by broker id; that of "" is the default of all brokers.
-        node_id: the broker's id; None: not known, so only the default counts.
+        brokers: the dynamic configurations, by broker id; the id "" stands for the default of all brokers.
+        node_id: the broker's id; None if it is not known, so that only the default counts.
     """
     layers = [_valid(Layer("cluster default", brokers.get("", {})))]
     if node_id is not None:

@@ -1,8 +1,8 @@
 """The last committed epoch of each streaming query that writes into a log directory.
 
-Spark repeats the last epoch if a query ended before Spark recorded its commit. So a file of the log directory holds the
-number of the last epoch, and the journal commits that file together with the rows. Brokers load only directories, and
-ignore the file.
+Spark repeats the last epoch if a query ended before Spark recorded the epoch's commit. So a file of the log directory
+holds the number of the last epoch, and the journal commits that file together with the rows. Brokers load only
+directories, and ignore the file.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ def is_committed(root: str, epoch: Epoch) -> bool:
 
     Raises:
         CorruptRecordError: the file of epochs cannot be read.
-        ValueError: a later epoch is committed, although Spark repeats only the last one; or the epoch before is not
-            committed, although every epoch is, even without rows.
+        ValueError: a later epoch is committed, although Spark repeats only the last one; or the previous epoch is not
+            committed, although every epoch is committed, even without rows.
     """
     last = committed(root).get(epoch.query, -1)
     if epoch.number < last:
@@ -73,6 +73,6 @@ def committed(root: str) -> dict[str, int]:
 
 
 def content_with(root: str, epoch: Epoch) -> bytes:
-    """Return the content of the file with this epoch committed: one line for each query."""
+    """Return the content of the file after the commit of this epoch: one line per query."""
     known = committed(root) | {epoch.query: epoch.number}
     return json.dumps({"version": _VERSION, "epochs": known}, indent=0, sort_keys=True).encode()

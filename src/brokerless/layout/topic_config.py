@@ -44,9 +44,9 @@ _WORDS = {
     "compression_type": ("producer", "uncompressed", *_native.CODECS[1:]),
     "message_timestamp_type": ("CreateTime", "LogAppendTime"),
 }
-# Settings that no topic of 4.x has: a broker's setting, and the message format, which is always 2.
+# Settings that no topic of 4.x can have: a broker's setting, and the message format, which is always 2.
 _NOT_IN_TOPICS = {"producer_id_expiration_ms", "message_format"}
-# The smallest segment.bytes that 4.x allows, and the internal name that allows smaller ones.
+# The smallest segment.bytes that 4.x allows, and the internal setting that allows smaller values.
 _SMALLEST_SEGMENT = 1 << 20
 _SMALL_SEGMENT = "internal.segment.bytes"
 # The sources of settings, besides the layers of a broker.
@@ -93,12 +93,12 @@ class TopicConfig:
 
     Each attribute is a topic configuration of Kafka: `segment_ms` is `segment.ms`. Some need an explanation:
 
-    - `retention_ms` and `retention_bytes` delete nothing when a log is written. They are passed on to the broker that
-      takes over.
-    - `message_format` 0 and 1 write as brokers up to 3.x did for topics with that format.
-    - `remote_storage_enable` is True if a broker may have moved segments to remote storage. None means unknown: then
+    - `retention_ms` and `retention_bytes` delete nothing when a log is written. They are for the broker that takes
+      over.
+    - With `message_format` 0 or 1, logs are written as brokers up to 3.x wrote them for topics with that format.
+    - `remote_storage_enable` is True if a broker may have moved segments to remote storage. None means unknown, so that
       the log's own files decide.
-    - `sources` has the source of each setting that was read or given; see `source_of`.
+    - `sources` holds the source of each setting that was read or given; see `source_of`.
     - `are_guessed` is True if neither the topic's own settings nor its broker's are known. No record may be deleted
       because of such settings.
 
@@ -155,14 +155,14 @@ class TopicConfig:
         if level != -1 and not 1 <= level <= 9:
             raise ValueError(f"topic setting compression_gzip_level={level}: -1 or 1 to 9 allowed")
         policies = _policies(self.cleanup_policy)
-        # Since 4.1, the policy may be empty: a broker then deletes nothing.
+        # Since 4.1, the policy may be empty. A broker then deletes nothing.
         if not policies <= {"delete", "compact"}:
             raise ValueError(
                 f"topic setting cleanup_policy={self.cleanup_policy!r}: delete, compact or compact,delete expected"
             )
 
     def __reduce__(self) -> tuple[object, ...]:
-        # The task of each log has one, so Kafka's defaults stay at home.
+        # Each log's task carries a config, so leave Kafka's defaults out.
         known = _defaults()
         changed = {name: getattr(self, name) for name, default in known.items() if getattr(self, name) != default}
         return _with_defaults, ({**changed, "sources": dict(self.sources), "are_guessed": self.are_guessed},)
@@ -223,7 +223,7 @@ class TopicConfig:
         return name in _NOT_IN_TOPICS or value == getattr(self, name)
 
     def to_configs(self) -> dict[str, str]:
-        """Return the topic's own configuration under Kafka's names, without the broker's settings and defaults.
+        """Return the topic's own configuration under Kafka's names, without broker settings and defaults.
 
         >>> TopicConfig(segment_ms=3600_000, preallocate=True).to_configs()
         {'segment.ms': '3600000', 'preallocate': 'true'}
@@ -284,7 +284,7 @@ def parse_setting(name: str, text: str) -> object:
     """Parse a setting's value as Kafka writes it.
 
     Raises:
-        ValueError: the text is no value of the setting's type.
+        ValueError: the text is not a value of the setting's type.
 
     >>> parse_setting("preallocate", "TRUE ")
     True

@@ -1,14 +1,14 @@
 """One partition at rest: its files, and how they are read.
 
 Modules:
-    log.py                     `Log`: a partition as users read it
+    log.py                     `Log`: the public class that reads a partition
     partition_files.py         the files of a partition: its segments, and where its log starts and ends
     segment.py                 one segment, its indexes, and where it ends
     offset_range.py            the offset range of a read, resolved from words, offsets and times
     split.py                   a read divided into ranges of files
     reader.py                  splits decoded into Arrow
     offsets_for_times.py       offsets for times: the time index, and the broker's rules
-    unlikely_times.py          timestamps of the future, or in another unit than ms
+    unlikely_times.py          timestamps in the future, or in another unit than ms
     end_offsets.py             the log end offset at past times
     aborted_transactions.py    aborted and open transactions, found by their markers
     defect.py                  a fault at one place of a log, and the offsets that it costs

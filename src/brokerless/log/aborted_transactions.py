@@ -1,10 +1,10 @@
 """Aborted and open transactions: the records that `read_committed` leaves out.
 
 A walk over batch headers finds the markers in the log. A broker also keeps an index of aborted transactions. The index
-has no checksum, so it counts only where damage hides a marker. Producer snapshots, which have a checksum, give the
-transactions open at an offset.
+has no checksum, so it is used only where damage hides a marker. Producer snapshots have a checksum. They list the
+transactions that are open at their offset.
 
-A transaction is in doubt if damage may hide its marker, and neither an index nor a snapshot gives the outcome.
+A transaction is in doubt if damage may hide its marker, and neither an index nor a snapshot shows its outcome.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Doubt(NamedTuple):
     Attributes:
         producer_id: the producer.
         first_offset: the first offset of the transaction.
-        damage: the damage. The doubt covers rows below its end.
+        damage: the damage that may hide the marker. The transaction's rows below the end of the damage are in doubt.
     """
 
     producer_id: int
@@ -69,10 +69,10 @@ class Transactions(NamedTuple):
     """The transactions that a read needs.
 
     Attributes:
-        aborted: the aborted ones.
-        open: those without a marker: (producer_id, first_offset).
-        first_unstable_offset: the start of the first open one, or None.
-        doubts: those in doubt.
+        aborted: the aborted transactions.
+        open: the transactions without a marker, each as (producer_id, first_offset).
+        first_unstable_offset: the first offset of the earliest open transaction; None if none is open.
+        doubts: the transactions in doubt.
     """
 
     aborted: list[Aborted]
@@ -98,7 +98,7 @@ def transactions(files: PartitionFiles, start_offset: int, end_offset: int, *, v
         open_transactions = _snapshot(files, segments[first].base_offset)
     walked = _walk(files, first, open_transactions or [], end_offset)
     at_end = _open_at(files, end_offset, walked if first == 0 else None)
-    # A later snapshot may know an open transaction that began before the first walked segment.
+    # A later snapshot may list an open transaction that began before the first walked segment.
     still_open = at_end.open if files.root.is_clean and not verify else walked.open + at_end.open
     doubts = {(doubt.producer_id, doubt.first_offset): doubt for doubt in at_end.doubts + walked.doubts}
     found = [doubt for doubt in doubts.values() if doubt.end_offset is None or doubt.end_offset > start_offset]
@@ -109,7 +109,7 @@ def first_unstable_offset(files: PartitionFiles, end_offset: int, *, skips: bool
     """Find where the first transaction open at `end_offset` starts, from the newest snapshot and the batches after it.
 
     Raises:
-        CorruptRecordError: damage may hide a marker. With `skips`, its transaction counts as ended.
+        CorruptRecordError: damage may hide a marker. With `skips`, that marker's transaction counts as ended.
     """
     found = _open_at(files, end_offset, None)
     for doubt in () if skips else found.doubts:
@@ -170,7 +170,7 @@ def aborted_index(segments: Sequence[Segment], log_end_offset: int, *, below: in
     known = {(entry[0], entry[2]): entry for segment in segments for entry in _index_entries(segment)}
     content = bytearray()
     for producer_id, first, last in aborted_in(segments, log_end_offset, below=below):
-        # If batches were compacted away, the entry still has the transaction's first offset.
+        # The index entry gives the transaction's first offset even if its first batches were compacted away.
         entry = known.get((producer_id, last), (producer_id, NO_END, last, 0))
         if entry[1] > first or (entry[1] < first and _ends_within(segments, producer_id, entry[1], first)):
             # A last stable offset of 0 never ends a search.
@@ -247,11 +247,11 @@ def _open_at(files: PartitionFiles, end_offset: int, walked: _Walked | None) -> 
         # Kafka does the same: it loads a clean directory without snapshots as one without producers.
         return _Walked([], [], [])
     for offset in reversed(files.snapshots):
-        # The one at the start of a tiered log's local part counts: what is before it is remote.
+        # In a tiered log, the snapshot at the local log start counts too: the records before it are in remote storage.
         if files.log_start_offset < offset <= end_offset:
             open_transactions = _snapshot(files, offset)
             if open_transactions == [] and offset == end_offset and files.extent.damage is None:
-                # After a clean shutdown: nothing is behind it.
+                # As after a clean shutdown: no batch follows the snapshot.
                 return _Walked([], [], [])
             if open_transactions is not None:
                 return _walk(files, _floor(segments, offset), open_transactions, end_offset, offset)
@@ -261,7 +261,7 @@ def _open_at(files: PartitionFiles, end_offset: int, walked: _Walked | None) -> 
 def _walk(
     files: PartitionFiles, first: int, open_transactions: _Open, end_offset: int, start_offset: int | None = None
 ) -> _Walked:
-    """Walk the headers of the segments from `first` on, also after damage: a read needs the rows around it."""
+    """Walk the headers of the segments from `first` on, and continue after damage: a read needs the rows around it."""
     aborted: list[Aborted] = []
     doubts: list[Doubt] = []
     for segment in files.segments[first:]:
@@ -282,7 +282,7 @@ def _walk(
                 walk_headers(segment, walk, file, position, end)
                 found = _Walked(walk.aborted, walk.open_transactions, [])
                 begun = {offset for _, offset in found.open if offset >= segment.base_offset}
-                # The walk skips the checksums of large batches: a damaged one may claim a transaction.
+                # The walk does not verify the checksums of large batches, so a damaged batch may claim a transaction.
                 is_sound = all(_is_sound(segment, file, offset) for offset in begun)
                 is_sound &= not segment.is_last or files.extent.damage is None
                 if not is_sound or (position < end and walk.end_position < end):
@@ -291,13 +291,13 @@ def _walk(
                 found = _past_damage(files, segment, file, size, open_transactions, (low or 0, high or NO_END))
             known = _snapshot(files, _end_of(files, segment)) if high is None else None
             if known is not None and any(_ended(files, found.open, known)):
-                # A transaction has no marker, but the snapshot says that it ended: headers may be damaged.
+                # The snapshot says that a transaction ended, but its marker was not found: headers may be damaged.
                 found = _past_damage(files, segment, file, size, open_transactions, (low or 0, NO_END))
         aborted += found.aborted
         doubts += found.doubts
         open_transactions = found.open
         if known is not None:
-            # A transaction that ended has a marker, and the marker stays as long as any of its batches.
+            # A transaction that ended has a marker, and compaction keeps the marker as long as any of the batches.
             name = file_names.segment_file(_end_of(files, segment), file_names.SNAPSHOT)
             cause = f"none was found up to {_end_of(files, segment)}, where {name} says that it has ended"
             doubts += [
@@ -314,7 +314,7 @@ def _walk(
 
 
 def _is_sound(segment: Segment, file: storage.File, offset: int) -> bool:
-    """Return whether the batch at an offset has a right checksum."""
+    """Return whether the checksum of the batch at an offset is right."""
     for batches in segment.batches_since(file, offset, check_crcs=True):
         for last_offset, is_valid in tuples(batches, "last_offset", "is_valid"):
             if last_offset >= offset:
@@ -370,7 +370,7 @@ def _may_hide_marker(file: storage.File, defect: Defect, *, is_alone: bool) -> b
 
     - No offset is missing.
     - The damage is a single batch that is larger than a marker.
-    - The damage is a moved batch that is no marker, and no other batch of the segment was moved (`is_alone`).
+    - The damage is a moved batch that is not a marker, and no other batch of the segment was moved (`is_alone`).
     """
     if defect.end_offset is not None and defect.end_offset <= defect.start_offset:
         return False
@@ -379,7 +379,7 @@ def _may_hide_marker(file: storage.File, defect: Defect, *, is_alone: bool) -> b
     if batch is None or not is_single:
         return True
     if defect.code == "batch-order":
-        # If two batches were swapped, the other one, which may be a marker, was here.
+        # If two batches were swapped, the other batch belongs here, and it may be a marker.
         return bool(batch["is_control"]) or not is_alone
     return int(batch["size"]) <= _MAX_MARKER
 
@@ -390,7 +390,7 @@ def _resolved(
     """Resolve transactions that damage from `start_offset` on may have ended, from an index and later snapshots.
 
     Returns:
-        The transactions still open after the damage, those aborted in it, and those that remain in doubt.
+        The transactions still open after the damage, the transactions aborted in it, and those that remain in doubt.
     """
     still_open: _Open = []
     ended: list[Aborted] = []

@@ -9,15 +9,15 @@ class Defect(NamedTuple):
     """A defect at one place of a log.
 
     Attributes:
-        path: the damaged file, or the one that lacks the records.
-        position: the byte position in it.
+        path: the damaged file, or the file that lacks the records.
+        position: the byte position in that file.
         start_offset: the first offset that may be lost.
         end_offset: the offset after the last one that may be lost. Equal to `start_offset` if no offset is lost; None
             if the end of the log is not known.
         reason: the explanation.
-        code: its kind: see `brokerless finding CODE`.
+        code: the code of the finding: see `brokerless finding CODE`.
         base_offset: the base offset field at that position; None if it cannot be read.
-        next_position: where the file is sound again; None if its rest is lost.
+        next_position: the byte position at which the file is sound again; None if the rest of the file is lost.
 
     >>> str(Defect("orders-0/00000000000000000000.log", 78, 3, 5, "record batch crc mismatch", "batch-crc"))
     'lost: offsets 3 to 4 at orders-0/00000000000000000000.log:78: record batch crc mismatch'

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from brokerless.log.partition_files import PartitionFiles
     from brokerless.log.segment import Segment
 
-# A batch that is later than a time is at most an index interval away, so this much is read at a time.
+# The first batch later than a time lies at most one index interval away, so each read is this small.
 _PROBE = 16 << 10
 
 
 def end_offsets(files: PartitionFiles, times: pa.Array[Any]) -> pa.Array[Any]:
-    """Return the log end offset at each time: the end of the last batch before the first one that is later.
+    """Return the log end offset at each time: the end of the last batch before the first batch that is later.
 
     The times in a log are those of its records. So the result is as exact as the producers' clocks, unless the topic
     has `LogAppendTime`.
@@ -42,7 +42,7 @@ def end_offsets(files: PartitionFiles, times: pa.Array[Any]) -> pa.Array[Any]:
             break
         with segment.open() as file, located(segment.path):
             size = segment.extent(file).end_position
-            # In a segment that is not later than the time, the log did not end.
+            # At that time, the log did not end in a segment whose largest timestamp is not later.
             if max_timestamp(segment, file, size, enough=search.next_time + 1) > search.next_time:
                 _search_in(segment, file, size, search)
     return search.finish(files.log_end_offset)

@@ -28,7 +28,7 @@ class ExpectedEnd(NamedTuple):
         end_offset: the actual log end offset.
         offset: the highest end offset according to the files.
         sources: the files, each with its end offset.
-        is_certain: whether the log was shut down cleanly, so that records are certainly lost.
+        is_certain: whether the log was shut down cleanly. If so, the records are certainly lost.
     """
 
     name: str
@@ -54,14 +54,14 @@ class ExpectedEnd(NamedTuple):
 
 
 class LoneClaim(NamedTuple):
-    """The last batch of a log, placed by nothing but its own base offset, which no checksum covers.
+    """The last batch of a log if only its own base offset, which no checksum covers, gives its place in the log.
 
     Attributes:
-        base_offset: the first offset that it claims.
+        base_offset: the base offset that the batch claims.
         end_offset: the offset after the batch before it.
-        position: its byte position in the last segment.
-        expected_end: the highest offset in between that another file gives as an end of the log; None: no file does.
-            Then the batch was moved: no log ends amid a gap.
+        position: the byte position of the batch in the last segment.
+        expected_end: the highest offset between `end_offset` and `base_offset` that another file gives as the end of
+            the log. If a file does, the batch was moved, because no log ends inside a gap. None if no file does.
     """
 
     base_offset: int
@@ -86,7 +86,7 @@ class EndEvidence(NamedTuple):
         """Return the highest end offset above `end_offset`, or None."""
         ends = self._ends()
         if is_certain and self.corroborated_end is not None:
-            # No log has an epoch that begins above its end.
+            # No leader epoch begins above the end of its log.
             ends = (end for end in ends if end[0] <= self.corroborated_end or end[1] != checkpoints.LEADER_EPOCHS)
         found = [(offset, source) for offset, source in ends if offset > end_offset]
         if not found:
@@ -105,7 +105,7 @@ class EndEvidence(NamedTuple):
 
     @property
     def known(self) -> list[int]:
-        """The offsets at which a batch ended, by these files. Epochs begin where a leader was elected."""
+        """The offsets at which a batch ended, according to these files."""
         return [self.recovery_point or 0, self.high_watermark or 0, *self.snapshots[-1:]]
 
     def lone_claim(
@@ -113,14 +113,14 @@ class EndEvidence(NamedTuple):
     ) -> LoneClaim | None:
         """Return the last batch if offsets are missing before it, and no file confirms its own offsets.
 
-        A cleaner leaves the active segment alone. But the active segment of a follower has the records that the
-        leader's cleaner left, so in a compacted log the batch may well be right. Other files know offsets at which a
-        batch ended. A batch that begins below such an offset and ends above it contradicts them.
+        A cleaner does not touch the active segment. But a follower fetches only the records that the leader's cleaner
+        kept, so its active segment may have gaps, and the batch may be right. Other files hold offsets at which a batch
+        ended. A batch that begins below such an offset and ends above it contradicts these files.
 
         Args:
             end_offset: the offset after the batch before it.
-            last: the fields of its header; None: the log has no such batch.
-            recorded: the ranges of offsets that earlier repairs lost.
+            last: the header fields of the last batch; None if the log has no batch.
+            recorded: the offset ranges that earlier repairs recorded as lost.
         """
         if last is None or last["magic"] < 2 or last["base_offset"] <= end_offset:
             return None

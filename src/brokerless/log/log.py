@@ -46,13 +46,14 @@ class Log:
 
     Args:
         path: the partition directory or the `.log` file.
-        root: the log directory around it, to share its cached files between logs; None: the parent directory.
+        root: the log directory that holds the partition. Logs that share this object share its cached files. None: the
+            parent directory.
 
     Attributes:
         path: the path as given.
         topic: the topic; None if the directory name has none.
         partition: the partition number; None if the directory name has none.
-        root: the log directory around the partition directory.
+        root: the log directory that holds the partition directory.
 
     Raises:
         FileNotFoundError: `path` does not exist.
@@ -64,13 +65,14 @@ class Log:
     """
 
     def __init__(self, path: str | os.PathLike[str], *, root: LogDirFiles | None = None) -> None:
-        # For brokerless's own modules. What users need of it has a property here.
+        # For brokerless's own modules. `Log` has a property for each of its facts that users need.
         self.files = files = PartitionFiles(path, root=root)
         self.path, self.root = files.path, files.root
         self.topic, self.partition = files.topic, files.partition
 
     def __repr__(self) -> str:
-        # A directory's name is foreign data: without its quotes, `repr` escapes what a terminal would obey.
+        # A directory's name is foreign data: `repr`, here without its quotes, escapes characters that control a
+        # terminal.
         return f"<{' '.join(['Log', repr(self.name)[1:-1], *self._summary()])}>"
 
     def _repr_html_(self) -> str:
@@ -81,7 +83,8 @@ class Log:
 
     def _summary(self) -> list[str]:
         """Return the offsets, segments and bytes; an empty list if the log cannot be read."""
-        # Of a second `Log`: what is looked up once is noted once, and a display must not use that up.
+        # From a second `Log`: a log gives each note once, at its first look-up, and a display must not use the notes
+        # up.
         with contextlib.suppress(OSError, BrokerlessError, ValueError), collected() as notes:
             log = Log(self.path, root=self.root)
             start, end = log.log_start_offset, log.log_end_offset
@@ -147,7 +150,7 @@ class Log:
 
     @property
     def leader_epochs(self) -> list[LeaderEpoch]:
-        """The entries of the leader-epoch-checkpoint; empty without that file, as for magic 0 and 1."""
+        """The entries of the leader-epoch-checkpoint; empty if the file is absent. Logs of magic 0 and 1 have none."""
         return self.files.leader_epochs
 
     @property
@@ -164,7 +167,7 @@ class Log:
     def log_start_offset(self) -> int:
         """The lowest offset of the log: the checkpointed one, or the first segment's base offset.
 
-        It may lie inside a batch. It lies below the local segments if older ones were moved to remote storage.
+        It may lie inside a batch. It lies below the local segments if older segments were moved to remote storage.
         """
         return self.files.log_start_offset
 
@@ -180,22 +183,25 @@ class Log:
 
     @property
     def log_end_offset(self) -> int:
-        """The offset after the last batch; with damage at the end, the offset after the last batch before it."""
+        """The offset after the last batch; if the end of the log is damaged, after the last batch before the damage."""
         return self.files.log_end_offset
 
     @property
     def high_watermark(self) -> int | None:
-        """The last checkpointed high watermark, or None. It may lie outside the present log."""
+        """The last checkpointed high watermark, or None. It may lie outside the log's current offsets."""
         return self.files.high_watermark
 
     @property
     def recovery_point(self) -> int | None:
-        """The last checkpointed recovery point, or None: the first offset that may not be flushed."""
+        """The last checkpointed recovery point (the first offset that may not have been flushed), or None."""
         return self.files.recovery_point
 
     @cached_property
     def last_stable_offset(self) -> int:
-        """The end of a `read_committed` read: where the first open transaction starts, as if all were replicated."""
+        """The end of a `read_committed` read, if all records are replicated.
+
+        That is the first offset of the earliest open transaction or, without one, the log end offset.
+        """
         return stable_end(self.files, "latest")
 
     def plan(
@@ -212,9 +218,9 @@ class Log:
     ) -> list[Split]:
         """Divide a read into splits, which can be read anywhere and in any order: see `read_split`.
 
-        Planning reads file names, small files and some batch headers. The headers are those at the end of the active
-        segment and, for times and transactions, those that no index can replace. Planning reads records only to look
-        up a time, and then only those of one batch.
+        Planning reads file names, small files and some batch headers. It reads the headers at the end of the active
+        segment. For times and transactions, it also reads the headers for which no index has the answer. It reads
+        records only to look up a time, and then only those of one batch.
 
         Args:
             start_offset: the first offset to read. The default, "earliest", is the lowest offset in this directory:
@@ -222,11 +228,11 @@ class Log:
             end_offset: the offset to stop before. "latest" is the log end offset, "high-watermark" the checkpointed
                 high watermark. The default is "high-watermark" while a live broker holds the directory's lock and
                 has checkpointed one, because records above it may still be truncated. Otherwise it is "latest".
-            start_timestamp: start at the first record with this time or a later one, by the broker's look-up (ms
-                since 1970, a datetime or ISO 8601 text; UTC by default); at the log end if no record is that late. The
-                read includes damage directly before that record, because it may hide records of that time.
-            end_timestamp: stop before the first record with this time or a later one; at the log end if no record is
-                that late. If offsets are given, too, the narrower range counts.
+            start_timestamp: start at the first record with this time or a later time, found as a broker finds it; at
+                the log end if no record is that late. In ms since 1970, a datetime or ISO 8601 text (UTC by default).
+                The read includes damage directly before that record, because the damage may hide records of that time.
+            end_timestamp: stop before the first record with this time or a later time; at the log end if no record is
+                that late. If offsets are given too, the read covers only what both ranges include.
             isolation_level: "read_uncommitted", or "read_committed" to skip aborted transactions and stop at the
                 last stable offset.
             target_bytes: the approximate number of file bytes in a split; None: whole files.
@@ -236,8 +242,8 @@ class Log:
 
         Raises:
             OffsetOutOfRangeError: `start_offset` is below the lowest local offset or above the log end offset.
-            CorruptRecordError: damage or missing records may hide the record that a time looks for. With "skip", they
-                are passed over, and reported if they lie directly before that record.
+            CorruptRecordError: damage or missing records may hide the first record of a requested time. With "skip",
+                the read skips them, and reports them if they lie directly before the record it finds.
             ValueError: an unknown word, a negative time, `target_bytes` below 1, or "high-watermark" without a
                 checkpointed high watermark.
 
@@ -257,7 +263,7 @@ class Log:
             verify_transactions=verify_transactions,
             skips=on_corrupt == "skip",
         )
-        # Among them may be records of the time that was looked up.
+        # The missing records may include some of the time that was looked up.
         is_open_start = start_offset in (None, "earliest") or start_timestamp is not None
         if is_open_start and found.start_offset == self.local_log_start_offset and self.files.missing_in_words:
             note(self.files.missing_in_words)
@@ -385,7 +391,7 @@ class Log:
 
         Args:
             timestamp: ms since 1970, a datetime or ISO 8601 text; or one of Kafka's numbers: -1 latest, -2 earliest,
-                -3 largest timestamp, -4 earliest local, -5 latest in remote storage (answered as the offset below the
+                -3 largest timestamp, -4 earliest local, -5 latest in remote storage (answered as the offset before the
                 first local one), -6 earliest pending upload (none if the log has no remote segments).
             isolation_level: with "read_committed", only offsets below the last stable offset are answers.
 
@@ -394,7 +400,8 @@ class Log:
             for times and for -3. The epoch of "latest" is the last one known, or 0 if the log has none (magic 0 and 1).
 
         Raises:
-            CorruptRecordError: damage or missing records directly before the answer, or at the log's end without one.
+            CorruptRecordError: damage or missing records directly before the answer, or at the log's end if there is no
+                answer.
             ValueError: another negative number, or -6 for a log with remote segments.
 
         >>> Log(SAMPLE).offsets_for_times(-1).offset

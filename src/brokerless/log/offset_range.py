@@ -32,7 +32,7 @@ class Bounds(NamedTuple):
         end_offset: the offset to stop before.
         limit: the lowest requested end. If it is above the log end offset, the read includes damage at the end.
         aborted: the transactions to leave out.
-        doubts: transactions that may be committed or aborted. A read that does not skip them ends at the first.
+        doubts: transactions that may be committed or aborted. A read that does not skip them ends at the first of them.
         is_to_end: whether the read would also cover records after the present log end.
     """
 
@@ -47,7 +47,7 @@ class Bounds(NamedTuple):
         """Return the stretches of segments that the read covers."""
         found = []
         next_offset, end, damage, last_batch = files.extent
-        # The log may continue after damage, but not beyond the end on which its other files agree.
+        # The log may continue after damage, but not beyond the end that its other files prove.
         known, limit_offset = (None, files.exceeded_end) if damage else (next_offset, next_offset)
         is_open = self.limit > files.log_end_offset or self.limit == NO_END
         for segment in files.segments:
@@ -91,7 +91,7 @@ def bounds(
         found = end_at(files, end_timestamp, isolation_level, end_offset, skips=skips)
         limits += [] if found is None else [found]
     asked = [] if start_timestamp is not None and start_offset in (None, "earliest") else [start_offset]
-    # If the log has lost records at its end, the high watermark may be above the log end offset.
+    # If the log has lost records at its end, its high watermark may be above the log end offset.
     latest = min(visible, files.log_end_offset)
     starts = [_start(files, offset, latest) for offset in asked]
     if start_timestamp is not None:
@@ -104,7 +104,7 @@ def bounds(
     if is_committed:
         end = visible_end(files.whole, end_offset)
         aborted, _, unstable, doubts = transactions(files.whole, start, end, verify=verify_transactions)
-        # A marker after the log end would let the read continue.
+        # A marker appended after the present log end would let the read continue.
         is_to_end |= unstable is not None and unstable < min(limits, default=NO_END)
         limits += [] if unstable is None else [unstable]
         doubts = [doubt for doubt in doubts if doubt.first_offset < min(limits, default=NO_END)]

@@ -1,15 +1,15 @@
 """Offsets for times, with the answers a broker gives (ListOffsets).
 
-A time is looked up in one segment only: the first whose largest timestamp is not below it. Two rules surprise, and
-brokers follow both. A segment without timestamps uses its file's modification time as its largest, so copies must keep
-modification times. And transaction markers count, although no consumer sees them.
+A time is looked up in one segment only: the first whose largest timestamp is not below it. Brokers follow two
+surprising rules. First, if a segment has no timestamps, the modification time of its file counts as its largest
+timestamp, so copies must keep modification times. Second, transaction markers count, although no consumer sees them.
 
-Indexes only save time. A time index entry means: this batch has timestamp t, and no batch before it is later. The entry
-is used only if its batch has timestamp t, and only to skip batches *earlier* than the wanted time. So an entry that
-points to another batch with the same timestamp does no harm.
+Indexes only save time. A time index entry claims that its batch has timestamp t, and that no batch before it is later.
+The entry is used only if the batch has timestamp t, and only to skip batches *earlier* than the wanted time. So an
+entry that points to another batch with the same timestamp does no harm.
 
-A broker reads headers alone. Here, batches that no index entry confirms are checksummed. Otherwise a flipped bit in a
-timestamp would move the start of a read, and nobody would notice the missing rows.
+A broker reads only headers. Here, the checksum of each batch that no index entry confirms is verified. Otherwise a
+flipped bit in a timestamp would move the start of a read, and nobody would notice the missing rows.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class OffsetAndTimestamp(NamedTuple):
 
     Attributes:
         offset: the offset; -1 if there is no answer.
-        timestamp: the record's timestamp in ms; -1 if the question was not for a time.
+        timestamp: the record's timestamp in ms; -1 if neither a time nor the largest timestamp was asked for.
         leader_epoch: the leader epoch of the record; None if it is not known.
 
     >>> import brokerless as bl
@@ -61,8 +61,9 @@ class Since(NamedTuple):
 
     Attributes:
         answer: the record.
-        start_offset: the first offset that may hold such a record. It is lower than the answer if damage lies directly
-            before the answer. Without an answer, it is where damage at the end of the log starts, or None.
+        start_offset: the first offset that may hold such a record. It is below the answer's offset if damage lies
+            directly before the answer. Without an answer, it is where damage at the end of the log starts, or None
+            without damage.
         lost: without an answer, the records missing at the end of the log.
     """
 
@@ -72,7 +73,7 @@ class Since(NamedTuple):
 
 
 def answer(files: PartitionFiles, timestamp: int, end: int) -> OffsetAndTimestamp:
-    """Return the answer of `Log.offsets_for_times`; no time is answered with an offset at or above `end`."""
+    """Return the answer of `Log.offsets_for_times`. An answer to a time is always below `end`."""
     epochs = files.leader_epochs
     if timestamp == LATEST:
         return OffsetAndTimestamp(end, -1, epochs[-1].epoch if epochs else 0)
@@ -95,7 +96,7 @@ def answer(files: PartitionFiles, timestamp: int, end: int) -> OffsetAndTimestam
 
 
 def first_record_at(files: PartitionFiles, timestamp: int) -> OffsetAndTimestamp:
-    """Return the first record of the log at or after a time, in ms; offset -1: there is none.
+    """Return the first record of the log at or after a time, in ms; offset -1 if none exists.
 
     Raises the errors of `since`.
     """
@@ -122,17 +123,18 @@ def since(files: PartitionFiles, timestamp: int, *, skips: bool, as_broker: bool
     Args:
         files: the partition's files.
         timestamp: ms since the epoch.
-        skips: pass over damage. Otherwise damage is an error if it may hide the answer: directly before the answer, or
-            at the log's end without an answer. Timestamps rise in most logs; in the others, earlier damage may have
-            hidden another answer.
-        as_broker: look into one segment only, as a broker does: the first one that is late enough. It may have no such
-            record, if its latest ones are below the log start, or if it has no timestamps and its file is late.
+        skips: skip damage. Otherwise damage is an error if it lies directly before the answer, or at the log's end if
+            there is no answer: it may hide the answer. This assumes rising timestamps, as in most logs; in other logs,
+            earlier damage may also hide an answer.
+        as_broker: look into one segment only, as a broker does: the first whose largest timestamp is late enough. That
+            segment has no such record if its latest records are below the log start, or if it has no timestamps and
+            only its file's modification time is late.
 
     Raises:
         CorruptRecordError: damage or missing records may hide the answer.
         UnsupportedFormatError: batches before the answer have an unsupported format.
     """
-    # The records lost directly before the present segment.
+    # The records lost directly before the current segment.
     lost = files.lost_before
     lost_from = None if lost is None else lost.start_offset
     for segment, end in _segments(files):
@@ -168,7 +170,7 @@ def _error(missing: Defect) -> CorruptRecordError:
 def _first_in(
     files: PartitionFiles, segment: Segment, file: File, end: int, timestamp: int
 ) -> OffsetAndTimestamp | None:
-    """Look a time up in a segment; return None if the segment is too early and a later one must be searched.
+    """Look a time up in a segment; return None if the segment is too early, so that a later segment must be searched.
 
     Raises:
         CorruptRecordError: damage may hide the answer.
@@ -266,7 +268,8 @@ def _search(
 ) -> OffsetAndTimestamp | None:
     """Search batches for the first record at or after a time.
 
-    `order` is the range in which offsets must rise, up to and including the batch after the answer; None: any order.
+    `order` is the range in which offsets must rise, up to and including the batch after the answer; None allows any
+    order.
 
     Raises:
         CorruptRecordError: a batch is damaged or out of order.
@@ -281,7 +284,7 @@ def _search(
         if found is not None:
             first = _base_offset(file, at + len(data)) if at + len(data) < end else None
             if order is not None and first is not None and first < (walk.next_offset or 0):
-                # It overlaps the one before, or raises an error.
+                # It overlaps the batch before it, or raises an error.
                 next(batches, None)
             timestamp, offset, leader_epoch = found
             return OffsetAndTimestamp(offset, timestamp, None if leader_epoch < 0 else leader_epoch)
@@ -299,7 +302,7 @@ def _base_offset(file: File, position: int) -> int | None:
 def _is_first(
     segment: Segment, file: File, position: int, end: int, found: OffsetAndTimestamp | None, start_offset: int
 ) -> bool:
-    """Return whether `found` is the first record in the range; if it is None, whether the range has no record."""
+    """Return whether `found` is the first record in the range; if `found` is None, whether the range has no record."""
     first = _search(segment, file, position, end, None, -1, start_offset)
     return first is None or (found is not None and first.offset == found.offset)
 
@@ -314,7 +317,7 @@ def entry_before(segment: Segment, file: File, timestamp: int) -> int | None:
 
 
 def _is_of(segment: Segment, file: File, timestamp: int, offset: int) -> int | None:
-    """Return where the batch of a time index entry ends; None if the batch has another timestamp."""
+    """Return the byte position after the batch of a time index entry; None if the batch has another timestamp."""
     beyond = segment.end_offset(1 << 63)
     if timestamp < 0 or not segment.base_offset <= offset < beyond:
         return None
@@ -376,7 +379,7 @@ def max_timestamp(segment: Segment, file: File, end: int, limit: int = NO_END, *
 def _stamped(segment: Segment, file: File, index: _native.TimeIndex) -> int:
     """Return the time at which a broker appended the last message of magic 0; -1 if it is not known.
 
-    In topics with that format and LogAppendTime, only the time index holds that time. Every broker uses it.
+    In topics with that format and LogAppendTime, only the time index holds that time. Brokers use it.
     """
     if not len(index) or index.last_entry[1] < segment.base_offset:
         return -1

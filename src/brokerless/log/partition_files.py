@@ -1,6 +1,6 @@
 """The files of one partition, and where its log starts and ends according to them.
 
-The segments, the checkpoints, the producer snapshots and the indexes each know an end of the log. Names for ends:
+The segments, the checkpoints, the producer snapshots and the indexes each give an end of the log. Names of these ends:
 
 | name | meaning |
 |---|---|
@@ -46,16 +46,16 @@ if TYPE_CHECKING:
 
 
 class PartitionFiles:
-    """The files of a partition directory, or those of one `.log` file. For the arguments and errors see `Log`.
+    """The files of a partition directory, or of one `.log` file. For the arguments and errors see `Log`.
 
-    Directory listings and small files are cached. The facts that `Log` has, too, are documented there.
+    Directory listings and small files are cached. Properties that `Log` also has are documented there.
 
     Attributes:
         path: the path as given.
         is_file: whether `path` is a single file.
         topic: the topic; None if the directory name has none.
         partition: the partition number; None if the directory name has none.
-        root: the log directory around the partition directory.
+        root: the log directory that holds the partition directory.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, root: LogDirFiles | None = None) -> None:
@@ -78,14 +78,14 @@ class PartitionFiles:
                 is_around = LogDirFiles.is_root(storage.list_directory(absolute))
                 cure = f"; it is a log directory: LogDirs({self.path!r}) reads all its topics" if is_around else ""
                 raise ValueError(f"not a partition directory: {self.path!r} holds no segment{cure}") from error
-        # The topic may have been created again. The checkpoints then describe the new partition of that name.
+        # If the topic was deleted and created again, the checkpoints describe the new partition of that name.
         self._is_former = leftover in ("delete", "stray") or (
-            # Beside the partition itself, as no broker leaves one that is being moved here.
+            # A `-future` beside the partition itself: no broker leaves a replica that it moves here in that state.
             leftover == "future" and storage.is_directory(f"{os.path.dirname(absolute)}/{self.topic}-{self.partition}")
         )
         around = os.path.dirname(os.path.dirname(given) if self.is_file else given)
         if root is None and is_remote(around):
-            # On an object store, whether a checkpoint exists is answered from the last listing. Renew it.
+            # On an object store, the last listing answers whether a checkpoint exists. Renew that listing.
             with contextlib.suppress(OSError):
                 storage.list_directory(around)
         self.root = root or LogDirFiles(around)
@@ -106,7 +106,7 @@ class PartitionFiles:
 
     @cached_property
     def leader_epochs(self) -> list[LeaderEpoch]:
-        """The entries of the leader-epoch-checkpoint; empty without that file, as for magic 0 and 1."""
+        """The entries of the leader-epoch-checkpoint; empty if the file is absent. Logs of magic 0 and 1 have none."""
         content = self._small_file(checkpoints.LEADER_EPOCHS)
         if content is None:
             return []
@@ -156,12 +156,12 @@ class PartitionFiles:
 
     @property
     def extent(self) -> Extent:
-        """The end of the last segment: see `Segment.extent`. With damage there, the end of its last sound batch."""
+        """The end of the last segment; with damage there, the end of its last sound batch. See `Segment.extent`."""
         return self._survey_of_end[0]
 
     @cached_property
     def _unlimited_extent(self) -> Extent:
-        """The end of the last segment by its batches alone: no other file limits their offsets."""
+        """The end of the last segment according to its batches alone: no other file limits their offsets."""
         return self.segments[-1].extent(is_clean=self.root.is_clean)
 
     @cached_property
@@ -238,10 +238,11 @@ class PartitionFiles:
 
     @cached_property
     def exceeded_end(self) -> int | None:
-        """The end of a log at rest, if the last batch reaches beyond it; else None.
+        """The end of a log at rest, if the last batch reaches beyond that end; else None.
 
-        No checksum covers base offsets: a flipped bit in the last one moves the end of the log. The end is the
-        corroborated one. Without it, an end amid the gap before the last batch proves that the batch was moved.
+        No checksum covers base offsets, so a flipped bit in the last one moves the end of the log. The true end is
+        `corroborated_end`. If that is None, another file's end inside the gap before the last batch proves that the
+        batch was moved.
         """
         if self.is_file:
             return None if self.whole is self else self.whole.exceeded_end
@@ -249,7 +250,7 @@ class PartitionFiles:
         if not self.segments or self.root.is_locked:
             return None
         if corroborated is None:
-            # On an object store, the look at the batch before costs requests for each log.
+            # On an object store, a look at the batch before the last one costs requests for each log.
             is_possible = self._ends_before_last_batch and not is_remote(self._directory)
             return self.lone_claim.expected_end if is_possible and self.lone_claim is not None else None
         extent = self._unlimited_extent
@@ -262,7 +263,7 @@ class PartitionFiles:
     def log_start_offset(self) -> int:
         """The lowest offset of the log: the checkpointed one, or the first segment's base offset.
 
-        It may lie inside a batch. It lies below the local segments if older ones were moved to remote storage.
+        It may lie inside a batch. It lies below the local segments if older segments were moved to remote storage.
         """
         checkpointed = self._of_partition(self.root.log_start_offsets)
         if not self.segments:
@@ -298,10 +299,10 @@ class PartitionFiles:
 
     @cached_property
     def log_end_offset(self) -> int:
-        """The offset after the last batch; with damage at the end, the offset after the last batch before it."""
+        """The offset after the last batch; if the end of the log is damaged, after the last batch before the damage."""
         is_below = self.extent.end_position > 0 and self.extent.next_offset < self.log_start_offset
-        # No warning in three cases: a read reports damage; a running broker may delete records meanwhile; a single
-        # file may well end below the log start offset.
+        # No warning in three cases: a read reports damage itself; a running broker may delete records meanwhile; a
+        # single file may end below the log start offset.
         if is_below and not self.extent.damage and not self.is_file and not self.root.is_locked:
             note(
                 f"{self.name} ends at {self.extent.next_offset}, below its start offset {self.log_start_offset} in "
@@ -312,12 +313,12 @@ class PartitionFiles:
 
     @property
     def high_watermark(self) -> int | None:
-        """The last checkpointed high watermark, or None. It may lie outside the present log."""
+        """The last checkpointed high watermark, or None. It may lie outside the log's current offsets."""
         return self._of_partition(self.root.high_watermarks)
 
     @property
     def recovery_point(self) -> int | None:
-        """The last checkpointed recovery point, or None: the first offset that may not be flushed."""
+        """The last checkpointed recovery point (the first offset that may not have been flushed), or None."""
         return self._of_partition(self.root.recovery_points)
 
     @cached_property
@@ -381,7 +382,7 @@ class PartitionFiles:
         return [*found, *self._cut_short(segment)]
 
     def _cut_short(self, segment: Segment) -> Iterator[Defect]:
-        """Yield the records that an older segment's index knows after the file's end. A read checks that on its own."""
+        """Yield the records that an older segment's index lists after the `.log`'s end. A read does its own check."""
         # On an object store, this check costs a request for each segment.
         if not self.trusts_index(segment) or is_remote(segment.path):
             return
@@ -404,7 +405,7 @@ class PartitionFiles:
         return self.root.is_clean or segment.base_offset >= (self._of_partition(self.root.first_dirty_offsets) or 0)
 
     def contradictions(self) -> list[str]:
-        """Return a message for each range of records that the log lacks, or may lack, according to other files."""
+        """Return a message for each range of records that the log lacks, or may lack, according to its other files."""
         found = [f"{missing.path}: {missing.reason}" for missing in self.missing]
         expected = self.expected_end
         return found if expected is None or expected.is_certain else [*found, str(expected)]
@@ -412,7 +413,7 @@ class PartitionFiles:
     def claimed_lost_after(self, segment: Segment) -> tuple[Defect, ...]:
         """Return the records missing between a segment and the next one, according to the directory's other files.
 
-        The segment itself may hold them. A read finds out, and so does `lost_after`.
+        The segment itself may hold these records. A read finds out, and so does `lost_after`.
         """
         found = []
         expected = self.expected_end if segment.is_last else None
@@ -442,7 +443,7 @@ class PartitionFiles:
     @cached_property
     def _live(self) -> file_names.LiveFiles:
         names, broken = commit_journal.in_force(self._directory, storage.files_and_broken_links)
-        # As its indexes do, a link to a file on a disk that is gone tells that there was a segment.
+        # A broken symbolic link to a `.log` proves, as indexes do, that there was a segment.
         names += [f"{name.removesuffix('.log')}.index" for name in broken if name.endswith(".log")]
         if self.topic is None and self.is_file:
             # Other files beside a single file may belong to other partitions.
@@ -455,7 +456,7 @@ class PartitionFiles:
         return file_names.live_files(names, next_offset_of)
 
     def _lone_segment(self) -> Segment:
-        """Return the segment of a single file. A base offset in its name must not hide rows that it holds."""
+        """Return the segment of a single file. A wrong base offset in the file's name must not hide its rows."""
         named = file_names.live_base_offset(self._file_name)
         with storage.File(f"{self._directory}/{self._file_name}") as file:
             first = batch_at(file, 0)

@@ -44,7 +44,7 @@ class Reader:
     Attributes:
         schema: the Arrow schema of the rows.
         lost: the ranges left out so far, with `on_corrupt="skip"`.
-        notes: a sentence for each uncertainty about the rows so far, such as a skipped range.
+        notes: one sentence for each uncertainty about the rows so far, such as a skipped range.
 
     Raises:
         ValueError: a column is unknown, or `limit` is negative.
@@ -128,8 +128,8 @@ class Reader:
 class _Found:
     """The losses and notes of a read, beside its rows.
 
-    The reader and its generator share it. A generator that held the reader would keep its file open and its buffers in
-    memory after a caller stops early, until Python collects cycles.
+    The reader and its generator share this object. If the generator held the reader itself, the two would form a cycle.
+    After a caller stops early, the file would then stay open, and its buffers in memory, until Python collects cycles.
     """
 
     lost: list[Defect] = field(default_factory=list)
@@ -142,7 +142,7 @@ def _rows(
 ) -> Generator[pa.RecordBatch, None, None]:
     remaining = iter(splits)
     while True:
-        # They may be planned as late as here.
+        # An iterator may plan a split only now.
         with collected(forwards=True) as notes:
             split = next(remaining, None)
         found.notes += notes
@@ -171,13 +171,13 @@ def _rows(
                     found.notes.append(str(found.lost[-1]))
                     continue
                 found.null_timestamps = before + reader.null_timestamps
-                # The reader stops between Kafka batches only, and one may hold more records.
+                # The decoder stops only between Kafka batches, and a batch may hold more records than the limit.
                 for start in range(0, part.num_rows, _MAX_ROWS):
                     yield part.slice(start, _MAX_ROWS)
 
 
 def _cut_short(split: Split, next_offset: int) -> Defect | None:
-    """Return the records that the segment's index knows after the end of the file."""
+    """Return the records that the segment's index lists after the end of the file."""
     directory, name = os.path.split(split.path)
     if name != file_names.segment_file(split.base_offset, file_names.LOG):
         return None
@@ -186,7 +186,7 @@ def _cut_short(split: Split, next_offset: int) -> Defect | None:
 
 
 class SparkReader(Reader):
-    """A `Reader` of rows in Spark's types: timestamps in us, and null for no headers."""
+    """A `Reader` of rows in Spark's types: timestamps in µs, and null if a record has no headers."""
 
     _is_for_spark = True
 
@@ -232,7 +232,7 @@ def read_split(split: Split, columns: Sequence[str] | None = None, *, check_crcs
 
 
 def _open(split: Split) -> tuple[File, bool]:
-    """Open the planned file. For a whole segment, also accept a replacement that has the same offsets.
+    """Open the planned file. If the split covers a whole segment, also accept a replacement file with the same offsets.
 
     Returns:
         The file, and whether it is the planned one.
@@ -250,8 +250,8 @@ def _open(split: Split) -> tuple[File, bool]:
 def _is_in_one_piece(split: Split) -> bool:
     """Return whether the file that now has the segment's name holds all of its offsets.
 
-    It does not if the segment was divided, as a conversion does when it grows. Nor does it if the segment was the last
-    one and still has no successor: then the log was truncated.
+    It does not if the segment was divided, as a conversion does when a segment grows. Nor does it if the segment was
+    the last one and still has no successor: then the log was truncated.
 
     Raises:
         FileNotFoundError: the directory no longer exists.

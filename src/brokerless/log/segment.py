@@ -1,7 +1,7 @@
 """One segment of a log: its `.log`, the indexes beside it, and where its batches end.
 
-The offset and time index are hints that may be missing, stale or damaged. An entry is used only after a check of the
-batch that it points to. Everything that the indexes do not answer is found by a walk over batch headers.
+The offset index and the time index are hints that may be missing, stale or damaged. An entry is used only after a check
+of the batch that it points to. A walk over batch headers finds everything that the indexes do not answer.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ class Extent(NamedTuple):
 
     Attributes:
         next_offset: the offset after its last whole batch.
-        end_position: the byte position after that batch. With damage, the file's size, so that a read reaches the
-            damage.
-        damage: the error for the bytes after that batch. None at the end of the file, and for a tail that a broker
-            leaves: a cut batch with no whole batch after it, or preallocated zeros.
+        end_position: the byte position after that batch. If there is damage, the file's size, so that a read reaches
+            the damage.
+        damage: the error for the bytes after that batch. None if there are no such bytes, or if they are a tail that a
+            crashed broker leaves: a cut batch with no whole batch after it, or preallocated zeros.
         last_batch: for the last segment: the position and the first bytes of its last batch, checksum included.
     """
 
@@ -52,7 +52,7 @@ class Entry(NamedTuple):
     """An entry of an offset index.
 
     Attributes:
-        before: the offset of the entry before it, or the offset before the segment.
+        before: the offset of the entry before it; for the first entry, the offset before the segment.
         offset: the last offset of the batch.
         position: the byte position of the batch.
     """
@@ -75,8 +75,8 @@ class Segment:
     Attributes:
         base_offset: the offset in its file names.
         next_base_offset: the base offset of the next segment; None for the last one.
-        lost: the base offset of a lost segment between this one and the next, which has indexes but no `.log`; else
-            None.
+        lost: the base offset of a missing segment between this one and the next, whose indexes exist but whose `.log`
+            does not; else None.
 
     >>> import brokerless as bl
     >>> [(segment.base_offset, segment.size, segment.is_last) for segment in bl.Log(SAMPLE).segments]
@@ -123,7 +123,7 @@ class Segment:
 
     @property
     def limit_offset(self) -> int:
-        """The offset below which all of its batches must end."""
+        """The offset below which all batches of the segment must end."""
         return self.end_offset(NO_END)
 
     def end_offset(self, log_end_offset: int) -> int:
@@ -137,7 +137,7 @@ class Segment:
 
     @property
     def modified(self) -> int:
-        """The modification time of the `.log` in ms. Without timestamps, it counts as the segment's largest one."""
+        """The modification time of the `.log` in ms: the largest timestamp of a segment without timestamps."""
         return _surviving(self.path, storage.modified)
 
     @property
@@ -150,10 +150,11 @@ class Segment:
         return open_log(self.path)
 
     def entry_behind(self, next_offset: int, size: int) -> tuple[int, int] | None:
-        """Return the last index entry, as offset and position, if it lies after the end of an older segment's `.log`.
+        """Return the last offset index entry if it lies after the end of an older segment's `.log`; else None.
 
-        A broker adds the entry before it writes the batch (LogSegment.append), and truncates both. No checksum covers
-        the index, so an entry counts only if its offset and its position both lie after the end of the `.log`.
+        The entry is an offset and a byte position. A broker adds it before it writes the batch (LogSegment.append), and
+        truncates both. No checksum covers the index, so an entry counts only if its offset and its position both lie
+        after the end of the `.log`.
 
         Args:
             next_offset: the offset after the last batch of the `.log`.
@@ -174,7 +175,7 @@ class Segment:
         return found if is_behind else None
 
     def position_before(self, file: storage.File, offset: int) -> int:
-        """Return a batch boundary before which all batches end below `offset`: from the index, else 0."""
+        """Return a batch boundary before which all batches end below `offset`: from the offset index, else 0."""
         entry = index_entry(self, offset)
         return entry.position if entry is not None and entry.holds(file) else 0
 
@@ -200,8 +201,9 @@ class Segment:
         """Find where the segment ends. For the last segment, this walks the headers after its last index entry.
 
         Args:
-            file: its open `.log`, because the file of that name may have been replaced; None: open it.
-            is_clean: whether the log was shut down cleanly. A cut batch is then damage, not the trace of a crash.
+            file: the open `.log`, for a caller that has it open: the file of that name may have been replaced. None:
+                open it.
+            is_clean: whether the log was shut down cleanly. If so, a cut batch is damage, not the trace of a crash.
             limit_offset: all batches of the last segment must end below it; None: no limit.
         """
         if self.next_base_offset is not None:
@@ -222,20 +224,21 @@ class Segment:
                 if not is_zero_from(log, walk.end_position):
                     damage = error
             next_offset = self.base_offset if walk.next_offset is None else walk.next_offset
-            # After the greatest possible offset, the next one has wrapped around.
+            # The offset after the largest possible one has wrapped around.
             next_offset = NO_END if next_offset == -NO_END - 1 else next_offset
             if is_cut and self._is_damage(log, walk.end_position, size, next_offset, is_clean=is_clean):
                 damage = cut_batch(walk.end_position, size)
             last = None if damage or walk.last_batch is None else _bad_batch(log, walk.last_batch[0])
             if last is not None and last.position is not None:
-                # The last batch's header gives the end of the log, but the batch is damaged: end before it.
+                # The last batch is damaged, and with it the header that gives the end of the log: end before that
+                # batch.
                 damage, before = last, _native.HeaderWalk()
                 walk_headers(self, before, log, start if start < last.position else 0, last.position)
                 next_offset = self.base_offset if before.next_offset is None else before.next_offset
             return Extent(next_offset, size if damage else walk.end_position, damage, walk.last_batch)
 
     def last_batch(self) -> tuple[int, dict[str, Any] | None]:
-        """Return the offset after the last batch but one, and the header of the last batch, or None without one."""
+        """Return the offset after the second to last batch, and the header of the last batch (None without a batch)."""
         end, last = self.base_offset, None
         with self.open() as file:
             extent = self.extent(file)
@@ -289,7 +292,7 @@ def _entries(segment: Segment, kind: int, *, raw: bool) -> bytes | None:
 
 
 def offset_index(segment: Segment, *, raw: bool = False) -> _native.OffsetIndex | None:
-    """Return the `.index`; None if it is absent or unreadable. With `raw`, zeros after the entries are entries."""
+    """Return the `.index`; None if it is absent or unreadable. With `raw`, zeros after the entries count as entries."""
     content = _entries(segment, file_names.INDEX, raw=raw)
     return None if content is None else _native.OffsetIndex(content, segment.base_offset, raw)
 
@@ -304,7 +307,7 @@ def transaction_index(segment: Segment) -> _native.TransactionIndex | None:
     """Return the `.txnindex`; None if it is absent.
 
     Raises:
-        OSError: it exists, but is unreadable.
+        OSError: the `.txnindex` exists, but is unreadable.
     """
     if not segment.has_transaction_index:
         return None
@@ -353,7 +356,7 @@ def sound_batches(
 ) -> Iterator[tuple[memoryview, int]]:
     """Yield the bytes of whole batches from `position` (a batch boundary) to `end`, with their position.
 
-    Their checksums are right, and their headers have been fed to `walk`. The bytes are valid until the next step.
+    Their checksums are right, and `walk` has seen their headers. The bytes are valid until the next step.
 
     Raises:
         CorruptRecordError: the next batch is damaged, cut, or out of the order that `walk` expects.
@@ -365,12 +368,14 @@ def sound_batches(
             count = check.check(window.data, window.position)
             if count:
                 data, position = window.data[:count], window.position
-                # The end of the range, and not that of these bytes: at an end, the walk is done.
+                # Pass the end of the range, not the end of these bytes: the walk is finished at the end that it is
+                # given.
                 wanted = walk.feed(data, position, max(end, position + count))
                 if position < wanted < position + count:
                     data, count = data[: wanted - position], wanted - position
                 elif wanted < position + count:
-                    # It may overlap the batch before. The batch behind it confirms that, or nothing does.
+                    # A batch that overlaps the one before it proves nothing until a batch after it confirms its
+                    # offsets.
                     if len(window.data) < count + _SOUND and window.fill(0):
                         continue
                     walk.feed(data, position, position + count)
@@ -389,7 +394,7 @@ def last_entry(file: Readable, base_offset: int) -> tuple[int, int] | None:
     start = max(0, size - _INDEX_ENTRY)
     content = file.read(start, size - start)
     if not any(content) and size <= _LARGEST_INDEX:
-        # The index is preallocated and was not closed: search the whole file.
+        # The index is preallocated, and was not trimmed by a clean close: search the whole file.
         content = file.read(0, size)
     index = _native.OffsetIndex(content, base_offset)
     return index.lookup(NO_END) if len(index) else None
@@ -411,13 +416,13 @@ def _no_swap(name: str) -> int:
     raise ValueError(f"unexpected {name}: a load should have completed the swap")
 
 
-# After a batch that seems cut, the next one is searched within this many bytes, and candidates of this total size.
+# The search for a batch after one that seems cut covers this many bytes, and candidates of this total size.
 _LOOK_BEHIND = 16 << 20
 _OFFSETS = 1 << 31
 
 
 def _goes_on(file: storage.File, position: int, end: int, next_offset: int) -> bool:
-    """Return whether a whole batch follows the seemingly cut one at `position`. After a crash, none does."""
+    """Return whether a whole batch follows the seemingly cut batch at `position`. After a crash, none does."""
     data = memoryview(file.read(position, min(end - position, _LOOK_BEHIND)))
     limit = min(next_offset + _OFFSETS, NO_END)
     at, tried = position + 1, 0
@@ -443,7 +448,7 @@ def _bad_batch(file: storage.File, position: int) -> CorruptRecordError | None:
 
 # Enough for the batches between two index entries: 4 KiB by default.
 _PROBE = 1 << 15
-# A step that is small beside the distance of two index entries' batches, yet large enough to read whole segments.
+# A read size that is efficient for whole segments.
 _SOUND = 1 << 18
 _INDEX_ENTRY = 8
 _LARGEST_INDEX = 64 << 20
@@ -458,8 +463,9 @@ def cut_batch(position: int, end: int) -> CorruptRecordError:
 def open_log(path: str, is_wanted: Callable[[storage.File], bool] | None = None) -> storage.File:
     """Open a `.log` that may have been renamed since it was listed.
 
-    A broker renames `.swap` files to their final names. A minute before retention or the cleaner removes a file, the
-    broker renames it to `.deleted`. A commit renames the directory into the journal, and then to its place.
+    A broker renames `.swap` files to their final names. A minute before it deletes a file for retention or the cleaner,
+    it renames the file to `.deleted`. A commit of brokerless renames the directory into its journal, and then to its
+    place.
 
     Args:
         path: the name when it was listed.

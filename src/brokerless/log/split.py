@@ -1,4 +1,4 @@
-"""Splits: parts of a read that can run anywhere and in any order. Planning them reads no record.
+"""Splits: parts of a read that can run anywhere and in any order. Splitting a read reads no records.
 
 A boundary inside a segment comes from an entry (o, p) of its offset index: a batch that ends at offset o starts at
 position p. The index may be wrong, so the reader of a split checks for that batch first. If it is not there:
@@ -48,18 +48,20 @@ class Split:
         start_offset: rows below this offset are left out.
         end_offset: rows at this offset and above are left out.
         following_offset: the offset of the first batch after the segment; None if it is not known.
-        entry: the batch expected at `position`: its last offset is above entry[0], but not above entry[1]. None if
+        entry: bounds of the last offset of the batch expected at `position`: above entry[0], at most entry[1]. None if
             `position` is 0.
-        fallback_position: if that batch is not there, reading starts with the first batch at this position or later.
+        fallback_position: if another batch is at `position`, reading starts with the first batch at this position or
+            later.
         file_size: the planned size of the file; None for the active segment, which grows.
         last_batch: for the active segment: the position and the first bytes of its last batch.
         aborted: transactions to leave out: (producer_id, first_offset, last_offset).
         on_corrupt: "raise" or "skip".
-        limit_offset: every batch of the file ends below it; None: not known, as a live broker's cleaner may merge
-            segments.
+        limit_offset: every batch of the file ends below this offset. None if it is not known, because a live broker's
+            cleaner may merge segments.
         ends_segment: whether this is the last split of the segment.
         missing: records that are missing after the split.
-        trusts_index: whether records that only the segment's index knows, after the end of the file, count as missing.
+        trusts_index: whether records count as missing if only the segment's index lists them, after the end of the
+            file.
 
     >>> import brokerless as bl
     >>> [(split.position, split.end_position) for split in bl.Log(SAMPLE).plan(target_bytes=8192)]
@@ -87,7 +89,7 @@ class Split:
     trusts_index: bool = True
 
     def is_of(self, file: File) -> bool:
-        """Return whether an open file is the planned one. The log cleaner may replace it by another one of that name.
+        """Return whether an open file is the planned one. The log cleaner may put another file in its place.
 
         The check includes the active segment: a broker may roll it at any time and then clean it.
         """
@@ -100,13 +102,13 @@ class Split:
 
     @property
     def is_whole(self) -> bool:
-        """True if it covers the whole planned segment, or all of it from the position of the first wanted offset."""
+        """True if the split covers the whole planned segment, or all of it from the first wanted offset on."""
         is_known = self.file_size is not None or self.last_batch is not None
         return self.fallback_position == 0 and is_known and self.ends_segment
 
     @property
     def is_absent(self) -> bool:
-        """True if it has no file to read and only reports missing records."""
+        """True if the split has no file to read and only reports missing records."""
         return bool(self.missing) and not self.end_position
 
 
@@ -173,7 +175,7 @@ _Cut = tuple[int, tuple[int, int] | None]
 
 
 def _cuts(stretch: Stretch, start_offset: int, target_bytes: int | None, on_corrupt: OnCorrupt) -> list[_Cut]:
-    """Return where splits start. With "skip", return only 0: lost offsets must not depend on the boundaries."""
+    """Return where splits start. With "skip", return only 0, because lost offsets must not depend on the boundaries."""
     segment, end_position, end_offset, *_ = stretch
     is_large = _pieces(end_position, target_bytes) > 1
     if on_corrupt == "skip" or not (is_large or segment.base_offset < start_offset):

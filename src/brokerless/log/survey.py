@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from brokerless.io.file_window import Readable
     from brokerless.log.segment import Segment
 
-# The read size after damage: more damage may be near.
+# The read size after damage, small because more damage may be near.
 _NEAR = 1 << 18
 
 
 class Run(NamedTuple):
-    """Consecutive sound batches, whose offsets rise from `first_offset` to below `next_offset`."""
+    """Consecutive sound batches, whose offsets rise from `first_offset` up to, but not including, `next_offset`."""
 
     position: int
     end_position: int
@@ -52,7 +52,7 @@ class Survey(NamedTuple):
         parts: list[Run | Defect] = []
         low = 0
         for part in self.parts:
-            # A wrapper's first offset is inside it. All that is known: it is not below the end of the run before.
+            # A wrapper's first offset is inside it. It is at least the end of the run before; more is not known.
             if isinstance(part, Defect) or (part.next_offset > start_offset and low < end_offset):
                 parts.append(part)
             low = part.next_offset if isinstance(part, Run) else low
@@ -79,7 +79,7 @@ def survey(
         following_offset: the base offset of the next segment; None for the last segment.
         end: the byte position at which the file ends.
         check_crcs: verify checksums.
-        is_clean: whether the log was shut down cleanly. A broker then truncates nothing.
+        is_clean: whether the log was shut down cleanly. If so, a broker truncates nothing.
         limit_offset: all batches of the last segment must end below it; None: no limit.
     """
     with located(path):
@@ -113,12 +113,12 @@ def rows_and_defects(
 
 
 def is_lost(path: str) -> bool:
-    """Return whether a `.log` that a listing lacked is still missing while one of its indexes exists.
+    """Return whether a `.log` that was missing from a listing is still missing while one of its indexes exists.
 
     A broker may have created or deleted the segment during the listing. It creates and renames the `.log` before the
     indexes.
     """
-    # Check in this order: then no change by a broker in between looks like a loss.
+    # In this order of checks, no change by a broker in between looks like a loss.
     stem = path.removesuffix("log")
     has_index = storage.exists(f"{stem}index") or storage.exists(f"{stem}timeindex")
     is_there = storage.exists(path) and not storage.is_directory(path)
@@ -126,7 +126,7 @@ def is_lost(path: str) -> bool:
 
 
 def cut_short(segment: Segment, next_offset: int | None, size: int) -> Iterator[Defect]:
-    """Yield the records lost at an older segment's end: its index knows them, but its sound `.log` is shorter.
+    """Yield the records lost at an older segment's end: its index lists them, but its sound `.log` is shorter.
 
     Args:
         segment: a segment of a log at rest.
@@ -154,14 +154,14 @@ def by_offset(file: storage.File, found: Survey) -> list[Run | Defect]:
             parts.append(Run(position, end, first, following))
 
     def place(part: Run | Defect) -> tuple[int, bool]:
-        # At equal offsets, damage comes first: the run begins after it.
+        # At equal offsets, damage sorts first, because the run begins after it.
         return (part.first_offset, True) if isinstance(part, Run) else (part.start_offset, False)
 
     return sorted(parts, key=place)
 
 
 def position_in(file: storage.File, run: Run, offset: int) -> int:
-    """Return the position of the first batch in a run that ends at `offset` or above; without one, the run's end."""
+    """Return the position of the first batch in a run that ends at `offset` or above; else that of the run's end."""
     if offset >= run.next_offset:
         return run.end_position
     for batches, _ in whole_batches(file, run.position, run.end_position):

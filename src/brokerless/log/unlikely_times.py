@@ -1,17 +1,17 @@
-"""Timestamps that no producer means: of the future, without a clock, or in another unit than Kafka's ms."""
+"""Timestamps that no producer intends: in the future, from an unset clock, or in another unit than Kafka's ms."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
 
 DAY_MS = 86_400_000
-# Seconds since 1970 of the years 2001 to 2286, taken for ms, are of January to April 1970.
+# Seconds since 1970 for the years 2001 to 2286, read as ms, fall in January to April 1970.
 _SECONDS = range(10**9, 10**10)
 _LEAST_MICROSECONDS, _LEAST_NANOSECONDS = 10**14, 10**17
 
 
 def other_unit(timestamp: int) -> str | None:
-    """Return the unit of a number that is hardly in ms; None: it may be in ms.
+    """Return the likely unit of a timestamp that is hardly in ms; None if it may be in ms.
 
     >>> other_unit(1_700_000_000), other_unit(1_700_000_000_000)
     ('seconds', None)
@@ -24,7 +24,7 @@ def other_unit(timestamp: int) -> str | None:
 
 
 def unlikely_time(timestamp: int, now: int) -> str | None:
-    """Describe a timestamp that is of the future, of January 1970, or in another unit than ms; None for any other.
+    """Describe a timestamp in the future, in January 1970, or in another unit than ms; None for any other.
 
     >>> unlikely_time(1_700_000_000, 1_700_000_000_000)
     'of 1970-01-20: it looks like seconds'
@@ -40,7 +40,7 @@ def unlikely_time(timestamp: int, now: int) -> str | None:
         return f"of {_day(timestamp)}: it looks like seconds"
     if 0 <= timestamp < _SECONDS.start:
         return f"of {_day(timestamp)}: no clock was set"
-    # Clocks differ.
+    # Clocks differ between machines.
     if timestamp <= now + DAY_MS:
         return None
     if unit is not None:

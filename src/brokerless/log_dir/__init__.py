@@ -1,9 +1,9 @@
 """Read, write, recover and copy whole log directories.
 
 Modules:
-    log_dirs.py                log directories, read: topics, partitions, replicas
+    log_dirs.py                log directories for reading: topics, partitions, replicas
     writer.py, root_writer.py  one log directory open for writing; its own files
-    topics.py                  topics and partitions of a write, before it is made
+    topics.py                  the topics that a write creates, and checks of existing ones
     transactional_ids.py       the producer and the open transaction of each transactional id
     recover.py                 recover a directory, or forecast the result
     start_faults.py            faults that keep a broker from starting

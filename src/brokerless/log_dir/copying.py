@@ -30,7 +30,8 @@ _ROOT_FILES = (
     transactional_ids.FILE,
     streaming_epochs.FILE,
 )
-# Loading a log drops these files. It also drops `.cleaned` files, but needs them to detect missing `.swap` files.
+# A load of a log deletes these files. It also deletes `.cleaned` files, but first uses them to detect missing `.swap`
+# files.
 _LEFTOVERS = (file_names.DELETED, ".tmp")
 _BLOCK = 4 << 20
 
@@ -92,13 +93,13 @@ class StagedCopy:
         *,
         is_fatal: Callable[[str], bool] = lambda _: False,
     ) -> list[str]:
-        """Copy a partition directory to `to`: the copy itself, or a new directory in it.
+        """Copy a partition directory to `to`, which is the path of the copy itself or of a new directory in it.
 
         Args:
             directory: the partition directory.
             to: its copy.
             progress: called with the bytes that were copied.
-            is_fatal: returns True for a name at which a broker stops. Such a file is left out.
+            is_fatal: returns True for a file name that keeps a broker from starting. Such a file is left out.
 
         Returns:
             The names left out because of `is_fatal`.
@@ -138,7 +139,7 @@ class StagedCopy:
 
         Args:
             source: the path of the source.
-            part: the directory in the copy that is made of `source`; None: the whole copy.
+            part: the directory of the copy that holds the copy of `source`; None: the whole copy.
         """
         copied = self.path if part is None else part
         try:
@@ -164,10 +165,10 @@ class StagedCopy:
 
 
 class FilesAtRest:
-    """The files of log directories and their partitions, which nobody may change meanwhile.
+    """The files of log directories and their partitions at one time, to detect later changes.
 
     Args:
-        paths: the log directories; one in remote storage does not change.
+        paths: the log directories. Those on an object store count as unchanged.
     """
 
     def __init__(self, paths: Iterable[str]) -> None:
@@ -177,7 +178,7 @@ class FilesAtRest:
         """Refuse to continue if a file was changed. Directories that cannot be listed, then or now, are not compared.
 
         Raises:
-            LogInUseError: a file or a directory is new or gone, or a file has another size or time.
+            LogInUseError: a file or a directory was added or removed, or a file has another size or modification time.
         """
         for path, before in self._found.items():
             now = _listed(path)
@@ -188,7 +189,7 @@ class FilesAtRest:
 
 
 def _listed(path: str) -> dict[str, dict[str, tuple[int, int]] | None]:
-    """Return for each directory the size and the time of each file; None for one that cannot be listed."""
+    """Return the size and modification time of each file, by directory; None for a directory that cannot be listed."""
     found: dict[str, dict[str, tuple[int, int]] | None] = {}
     waiting = [] if is_remote(path) else [path]
     for directory in waiting:
@@ -214,11 +215,11 @@ def check_at_rest(root: LogDirFiles) -> None:
 
 
 def copy_file(path: str, to: str, progress: Callable[[int], None] = lambda _: None) -> None:
-    """Copy a file durably, with its modification time: the largest timestamp of a segment whose records have none.
+    """Copy a file durably, with its modification time, which is the largest timestamp of a segment without timestamps.
 
     Raises:
         FileExistsError: `to` exists.
-        OSError: `path` is no regular file.
+        OSError: `path` is not a regular file.
     """
     with storage.File(path) as source, disk.create(to) as output:
         position, size = 0, source.size()

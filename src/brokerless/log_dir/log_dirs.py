@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from brokerless.log.split import OnCorrupt
 
 
-# Attempts at a complete listing, if listed partitions keep disappearing.
+# The attempts at a complete listing, if partitions disappear during each listing.
 _LOOKS = 3
 _GIVEN_UP = "a broker gave up (stray; a read of their paths reads them)"
 
@@ -61,7 +61,8 @@ class LogDirs:
 
     Raises:
         FileNotFoundError: a path does not exist.
-        ValueError: a path is none of these, or two roots belong to different clusters.
+        ValueError: a path is neither a log directory, a partition directory nor a `.log` file; or two roots belong to
+            different clusters.
 
     >>> LogDirs(SAMPLE_DIR).topics()
     ['upgraded-compact']
@@ -99,12 +100,12 @@ class LogDirs:
 
     @property
     def given_roots(self) -> list[LogDirFiles]:
-        """The log directories among the paths, without those of single partitions."""
+        """The log directories among the paths, without the parents of single partitions."""
         given = {storage.absolute(path) for path in self._paths}
         return [root for root in self.roots if storage.absolute(root.path) in given]
 
     def in_words(self) -> str:
-        """Return the paths, and the log directories around those of single partitions."""
+        """Return the paths as text, with the log directories that hold single partitions."""
         paths = ", ".join(self._paths)
         around = [root.path for root in self.roots if root not in self.given_roots and root.is_there]
         are = "is the log directory" if len(around) == 1 else "are the log directories"
@@ -130,15 +131,16 @@ class LogDirs:
             all_replicas: return every replica of a partition, in the order of the paths, without comparing them.
 
         Raises:
-            ValueError: a topic or partition does not exist, or a list is empty; or, without `all_replicas`, a broker
-                has one twice.
+            ValueError: a topic or partition does not exist, or a list is empty; or, without `all_replicas`, one broker
+                has two directories of a partition.
             TypeError: `topics` is a string, or a partition is not a number.
 
         >>> [(log.name, log.log_end_offset) for log in LogDirs(SAMPLE_DIR).logs(["upgraded-compact"])]
         [('upgraded-compact-0', 363)]
         """
         named, numbers = some_or_all("topics", topics), some_or_all("partitions", partitions)
-        # Compare the replicas of the chosen partitions only: comparing opens files, and damage elsewhere must not fail.
+        # Compare the replicas of the chosen partitions only: comparing opens files, and damage elsewhere must not
+        # matter.
         chosen = self._by_partition
         if named is not None:
             present = self.topics()
@@ -194,7 +196,7 @@ class LogDirs:
         check_crcs: bool = True,
         limit: int | None = None,
     ) -> Reader:
-        """Read the rows of several partitions, one partition after the other. Each is planned when its turn comes.
+        """Read the rows of several partitions, one after the other. Each partition is planned when its turn comes.
 
         Args:
             topics: the topics to read; None: all but Kafka's internal ones.
@@ -211,8 +213,8 @@ class LogDirs:
 
         Raises:
             ValueError: a topic or partition does not exist.
-            OffsetOutOfRangeError: the reader reached a partition that does not have the offset.
-            CorruptRecordError: the reader reached damage. It has returned the rows before the damage.
+            OffsetOutOfRangeError: raised when the reader reaches a partition that does not have the offset.
+            CorruptRecordError: raised at the damage, after all rows before it were returned.
 
         >>> LogDirs(SAMPLE_DIR).read(columns=["topic", "offset"], limit=2).read_all().to_pylist()
         [{'topic': 'upgraded-compact', 'offset': 0}, {'topic': 'upgraded-compact', 'offset': 1}]
@@ -259,7 +261,7 @@ class LogDirs:
     def moving(self, topics: Iterable[str] | None = None) -> list[Log]:
         """Return the replicas that a broker was moving to another disk (`-future`), sorted by path.
 
-        A replica takes the place of the present one when it has caught up. Reads skip it.
+        When such a replica has caught up, a broker replaces the current replica with it. Reads skip it.
 
         Args:
             topics: only those of these topics, by name or glob; None: all.
@@ -272,7 +274,7 @@ class LogDirs:
         ]
 
     def _strays(self, topic: str | None = None) -> list[str]:
-        """Return the directories of stray partitions that no other directory is of."""
+        """Return the directories of stray partitions that have no other directory."""
         present = {(log.topic, log.partition) for log in self._logs}
         return [
             one.path
@@ -310,7 +312,7 @@ class LogDirs:
             what = "is no log directory, partition directory or .log file"
             raise ValueError(f"nothing to read: {path!r} {what}{hint_at_log_dirs(path)}")
         root = self._root(path)
-        # The directories and the checkpoints must be of the same moment.
+        # The list of directories and the checkpoints must show the same state.
         root.journal = pending
         is_complete = True
         for directory, parsed in directories:
@@ -350,10 +352,10 @@ class LogDirs:
         self._drop_formatted()
 
     def _drop_formatted(self) -> None:
-        """Drop metadata logs of a node that only formatting made.
+        """Drop metadata logs that a node's formatting created and no controller has used.
 
-        Formatting makes one where the node's configuration has the metadata log. A disk that was formatted with another
-        configuration keeps its own: another metadata.log.dir, or another first disk in log.dirs.
+        Formatting creates a metadata log where the configuration places it: in metadata.log.dir, or else in the first
+        of log.dirs. If a disk was formatted with another configuration, it keeps a second, unused metadata log.
         """
         by_node: dict[int, list[Log]] = {}
         for log in self._logs:
@@ -362,13 +364,13 @@ class LogDirs:
                 by_node.setdefault(node, []).append(log)
         for logs in by_node.values():
             started = [log for log in logs if has_metadata_log(log.root.path)]
-            # No controller has started on any. Which one will be used, only the configuration knows.
+            # If no controller has started on any of them, only the configuration tells which one will be used.
             kept = started or logs[:1]
             self._logs = [log for log in self._logs if log not in logs or log in kept]
 
 
 def _names(path: str) -> list[str] | None:
-    """Return the names in a directory; None: the path is no directory, or a writer is moving it into place."""
+    """Return the names in a directory; None if the path is not a directory, or a writer is moving it into place."""
     try:
         return storage.list_directory(path) if storage.is_directory(path) else None
     except FileNotFoundError:
@@ -383,7 +385,7 @@ def _parsed(path: str) -> file_names.DirectoryName | None:
 
 
 def _refuse_doubled(replicas: list[Log]) -> None:
-    """Refuse a partition that one broker has twice: it would start on neither."""
+    """Refuse a partition of which one broker has two directories: the broker would not start."""
     by_broker: dict[int | str, Log] = {}
     for log in replicas if len(replicas) > 1 else ():
         node = log.root.node_id
@@ -393,10 +395,10 @@ def _refuse_doubled(replicas: list[Log]) -> None:
 
 
 def sorted_replicas(replicas: list[Log]) -> list[Log]:
-    """Sort replicas, the one to read first. The last epoch's leader may truncate records that it does not have.
+    """Sort replicas, the one to read first. The leader of the last epoch may truncate the other replicas' records.
 
     Raises:
-        BrokerlessError: damage hides how far one of several replicas is.
+        BrokerlessError: damage hides the last leader epoch or the end of one of several replicas.
     """
 
     def age(log: Log) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""Recovery of a whole log directory, and a forecast of it: the changes, and the actions of a broker afterwards."""
+"""Recovery of a whole log directory, and its forecast: the changes, and what a broker that starts afterwards does."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ if TYPE_CHECKING:
     from brokerless.recovery.lost_batches import Cut
 
 Start = Literal["yes", "partly", "serves_nothing", "no"]
-"""The start of a broker on log directories, as foreseen.
+"""The forecast of a broker's start on log directories.
 
-- yes: it starts, and serves the logs.
-- partly: it starts, and does not serve some logs.
-- serves_nothing: it starts, and serves none, because the cluster's metadata are missing.
-- no: it does not start.
+- yes: the broker starts, and serves the logs.
+- partly: the broker starts, but does not serve some logs.
+- serves_nothing: the broker starts, but serves no log, because the cluster's metadata are missing.
+- no: the broker does not start.
 """
 
 _ROLL_FORWARD = Remark(
@@ -69,24 +69,25 @@ _MAKE = Remark("make", "make its directory: the metadata of the new cluster name
 
 @dataclass
 class Forecast:
-    """A forecast of recovery: the changes to a log directory, and the actions of a broker that starts afterwards.
+    """A forecast of recovery: the changes to a log directory, and what a broker that starts afterwards does.
 
     Attributes:
-        steps: the changes to each log, with the name of its directory; in order.
-        cuts: the cuts at damage, each with the name of its log.
+        steps: the changes to each log, in order, each with the name of the log's directory.
+        cuts: the truncations at damage, each with the name of its log.
         metas: the ids of the directories, by path; directories without ids are left out.
         faults: the reasons why a broker will not start.
         missing_metadata: the reasons why a broker will start but serve nothing. Another of its directories may have
             the metadata.
-        has_metadata: whether the cluster's metadata are in the directory, or were named.
+        has_metadata: whether the cluster's metadata are in the directory, or the caller named their directory.
         directories: the directories of partitions, and of the metadata log.
         partitions: the number of partitions.
         unserved: the reason why a broker will not serve a partition, by partition directory.
         lost: the partitions that a broker will lead with an empty log.
         unserved_records: the number of records in these partitions, at most.
-        notes: other actions of the broker.
+        notes: what else the broker does.
         missing: missing records that other files in the directory account for. Recovery erases this evidence.
-        ends_early: the logs that after a crash end before the offset that other files state, and are not cut at damage.
+        ends_early: the logs that, after a crash, end before the offset that other files give, and are not cut at
+            damage.
     """
 
     steps: list[tuple[str, list[Remark]]] = field(default_factory=list)
@@ -128,7 +129,7 @@ class Forecast:
     def of_all(cls, found: Collection[Forecast]) -> Forecast:
         """Merge the forecasts for all log directories of one broker. It needs metadata in only one of them."""
         metas = {path: meta for one in found for path, meta in one.metas.items()}
-        # Replicas on two nodes are no doubled partitions.
+        # Replicas of a partition on two nodes are not a partition that one broker has twice.
         is_one_node = len({meta.node_id for meta in metas.values()} - {None}) < 2
         directories = [path for one in found for path in one.directories]
         has_metadata = any(one.has_metadata for one in found)
@@ -207,21 +208,21 @@ def recovered(
 ) -> Iterator[tuple[str, list[Remark]]]:
     """Recover each log of a log directory, and yield its name and its changes.
 
-    Data cut off at damage is set aside in the log's directory, in files that brokers ignore.
+    Data that recovery cuts off at damage stays in the log's directory, in files that brokers ignore.
 
     Args:
         path: the log directory.
         topics: the topics to recover, by name or glob; empty: all.
-        force: recover even if the directory was shut down cleanly and a broker would serve the data that is cut off,
-            and even if records are missing.
+        force: recover even if records are missing, or if the directory was shut down cleanly, so that a broker would
+            still serve the data that recovery cuts off.
         broker_config: the broker's configuration file; see `LogDirWriter`.
         metadata: the directory of the cluster's metadata log; see `LogDirWriter`.
 
     Raises:
         LogInUseError: a broker, or another writer, has the directory open.
-        CorruptRecordError: a broker would not start on a log (earlier logs are recovered); or a file of the directory
+        CorruptRecordError: a broker would not start on a log (logs before it are recovered); or a file of the directory
             is damaged (nothing is changed); or, without `force`, records are missing, or the directory was shut down
-            cleanly and records would be lost.
+            cleanly and recovery would lose records.
         ValueError: a topic is unknown, or `path` is no log directory.
     """
     root = _checked(path, topics, broker_config, metadata)
@@ -243,7 +244,7 @@ def recovered(
 
 
 def _written_again(root: RootWriter) -> Iterator[tuple[str, list[Remark]]]:
-    """Yield the checkpoints that a broker reads as if they were empty, or does not serve anything with."""
+    """Yield the checkpoints to write again: a broker reads them as empty, or serves nothing because of them."""
     for name, message in root.overlooked.items():
         is_needed = name == checkpoints.HIGH_WATERMARKS
         said = f"write it again: {message}" + ("; until then, a broker serves no partition" * is_needed)
@@ -306,7 +307,7 @@ def forecast(
     metadata: Path | None = None,
     beside: Collection[str] = (),
 ) -> Forecast:
-    """Return the changes that recovery would make to a log directory, and the actions of a broker afterwards.
+    """Return the changes that recovery would make to a log directory, and what a broker that starts afterwards does.
 
     Nothing is changed.
 
@@ -348,7 +349,7 @@ def forecast(
         )
         loaded = left = look()
         if root.had_marker:
-            # Records that recovery would cut off are not missing yet.
+            # Records that recovery would cut off are still present, so they are not missing.
             with contextlib.suppress(CorruptRecordError):
                 left = look(is_clean=True)
         _foresee(found, _name(key), loaded)
@@ -388,7 +389,7 @@ def _foresee(found: Forecast, name: str, loaded: Loaded) -> None:
 
 
 def _foresee_end(found: Forecast, loaded: Loaded, *, is_clean: bool) -> None:
-    """Forecast that a log ends before the offset that other files state."""
+    """Forecast that a log ends before the offset that other files give."""
     if loaded.expected_end is None:
         return
     if is_clean:
@@ -402,10 +403,10 @@ def _foresee_end(found: Forecast, loaded: Loaded, *, is_clean: bool) -> None:
 def _foresee_metadata(
     root: RootWriter, found: Forecast, topics: Collection[str], beside: Collection[str]
 ) -> dict[tuple[str, int], Remark]:
-    """Forecast a broker's actions on the directory's ids and the cluster's metadata log, which only it changes.
+    """Forecast what a broker does with the directory's ids and the cluster's metadata log. Recovery changes neither.
 
     Returns:
-        The reason why it will not serve a partition, by partition.
+        The reason why the broker will not serve a partition, by partition.
     """
     if root.meta is not None:
         found.metas[root.path] = root.meta
@@ -434,7 +435,7 @@ def _foresee_metadata(
     if (root.partitions or strays) and (missing := root.cluster.missing_metadata()):
         found.missing_metadata.append(Remark("metadata-missing", missing, path=root.path))
     if has_log and any(name.endswith(".log") for name in storage.list_directory(f"{root.path}/{METADATA}")):
-        # A broker recovers all of it at each start, whatever the marker says (KafkaMetadataLog).
+        # A broker recovers the whole metadata log at each start, even after a clean shutdown (KafkaMetadataLog).
         found.notes += [
             remark_on(
                 "metadata-cut-off",
@@ -451,7 +452,7 @@ def _foresee_metadata(
 
 
 def _foresee_partitions(root: RootWriter, found: Forecast, topics: Collection[str], beside: Collection[str]) -> None:
-    """Forecast a broker's actions where the metadata place a partition, and its log is missing."""
+    """Forecast what a broker does about partitions that the metadata place here, and whose logs are missing."""
     if root.cluster.image is not None:
         roots = [LogDirFiles(one) for one in dict.fromkeys([root.path, *beside])]
         absent = absent_partitions(root.cluster.image.rows, roots)
@@ -498,7 +499,7 @@ def _checked(
     metadata: Path | None,
     beside: Collection[str] = (),
 ) -> RootWriter:
-    """Return a log directory's own files as a writer will find them, or raise the error that would stop it. No lock."""
+    """Return a log directory's own files as a writer finds them, or raise the error that stops it. Take no lock."""
     names = storage.list_directory(path)
     if file_names.is_partition_directory(names):
         raise ValueError(f"not a log directory: {path!r} is one partition's; recover the directory around it")
@@ -510,9 +511,9 @@ def _checked(
     check_free(f"{path}/{checkpoints.LOCK}")
     pending = Journal.read(path)
     check_file(path)
-    # The worst come first: those of which a broker stops though it has other directories.
+    # The worst faults come first: they stop a broker even if it has other directories.
     for fault in sorted(start_faults(path, beside), key=lambda fault: fault.takes_offline):
-        # Recovery needs nothing of the quorum's files: what it forecasts says that they keep a broker from starting.
+        # Recovery does not need the quorum's files. The forecast reports that they keep a broker from starting.
         if fault.code != "quorum-damaged":
             raise fault.error()
     root = RootWriter(path, pending, broker_config=broker_config, metadata=metadata)
@@ -528,7 +529,7 @@ def _checked(
 def _check_partitions(root: RootWriter) -> None:
     """Raise the first fault in the names and the small files of the partitions' directories."""
     for name in (*root.partitions.values(), *root.leftovers):
-        # The metadata of a new cluster may name a partition that is not made yet.
+        # The metadata of a new cluster may name a partition whose directory does not exist yet.
         for fault in partition_faults(f"{root.path}/{name}") if storage.exists(f"{root.path}/{name}") else ():
             raise fault.error()
     for name, topic in root.deleted.items():
@@ -536,7 +537,7 @@ def _check_partitions(root: RootWriter) -> None:
 
 
 def _check_deleted(root: RootWriter, name: str, topic: str) -> None:
-    """Refuse a `-delete` directory on which a broker does not start. It is not recovered, since nothing reads it."""
+    """Refuse a `-delete` directory that keeps a broker from starting. It is not recovered, because nothing reads it."""
     try:
         for fault in partition_faults(f"{root.path}/{name}"):
             raise fault.error()
@@ -550,7 +551,7 @@ def _check_deleted(root: RootWriter, name: str, topic: str) -> None:
 
 
 def _config(root: RootWriter, topic: str) -> TopicConfig:
-    """Return a topic's settings. A broker that loads its logs needs all of them to be valid (LogConfig)."""
+    """Return a topic's settings. A broker loads the topic's logs only if all settings are valid (LogConfig)."""
     try:
         return root.config_of(topic)
     except ValueError as error:
@@ -560,7 +561,7 @@ def _config(root: RootWriter, topic: str) -> TopicConfig:
 
 
 def _absent(root: RootWriter) -> set[tuple[str, int]]:
-    """Return the partitions that only the metadata name, after a crash while a topic was created."""
+    """Return the partitions that only the metadata name, because of a crash while their topic was created."""
     return {key for key, name in root.partitions.items() if not storage.exists(f"{root.path}/{name}")}
 
 

@@ -75,12 +75,12 @@ class Restoration:
 
 
 def topic_id_of(found: LogDirs, topic: str) -> str | None:
-    """Return the id of a topic; None: it has none, or does not exist."""
+    """Return the id of a topic; None if the topic has no id or does not exist."""
     return topic_ids(found, [topic]).get(topic)
 
 
 def topic_ids(found: LogDirs, topics: Collection[str]) -> dict[str, str | None]:
-    """Return the ids of the existing topics among these; None: a topic has no id. All logs are visited once.
+    """Return the ids of those topics that exist; None for a topic without an id. All logs are visited once.
 
     A topic of a new cluster may exist only in its metadata.
     """

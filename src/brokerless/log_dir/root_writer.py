@@ -1,8 +1,8 @@
 """`RootWriter`: the own files of a log directory that is open for writing.
 
 These files record the directory's owner, a clean shutdown (the marker), how far its logs are written and flushed
-(checkpoints), the metadata of a new cluster, and the partitions. A damaged file is an error, as it is for a broker; for
-readers (`LogDirFiles`) it is not.
+(checkpoints), the metadata of a new cluster, and the partitions. A damaged file is an error here, as it is for a
+broker. For readers (`LogDirFiles`), it is not.
 """
 
 from __future__ import annotations
@@ -42,30 +42,31 @@ class RootWriter:
 
     Args:
         path: the log directory.
-        journal: a commit in force whose files are not in place yet; for a caller that only reads the directory as a
-            writer would find it.
+        journal: the journal of a finished commit whose files are not in place yet. Only for a caller that reads the
+            directory as a writer would find it.
         broker_config: the broker's configuration file; see `Cluster`.
         metadata: the directory of the cluster's metadata log; see `Cluster`.
 
     Attributes:
         journal: the journal, as given.
-        meta: the ids of the cluster, node and directory; None: the directory does not record them.
+        meta: the ids of the cluster, node and directory; None if the directory does not record them.
         had_marker: whether the clean-shutdown marker existed.
         recovery_points: the recovery point checkpoint, by (topic, partition).
         log_start_offsets: the log start offset checkpoint, by (topic, partition).
         high_watermarks: the high watermark checkpoint, by (topic, partition).
         first_dirty_offsets: the cleaner checkpoint, by (topic, partition).
-        overlooked: the checkpoints that have a wrong number, by file name, with the error. They are written again.
+        overlooked: the checkpoints with an invalid number, by file name, each with the error. They are written again.
         partitions: the directory name of each partition, including partitions that only the metadata name.
         leftovers: the partition of each `-future` and `-stray` directory, by directory name. A starting broker
             recovers these too.
         deleted: the topics of `-delete` directories, by directory name. A starting broker loads these, then deletes
             them.
-        made: partitions created here: they are empty, so they need no recovery.
-        bootstrap: the metadata that a new cluster starts with; None: it has started, or there are none.
+        made: the partitions created by this object. They are empty, so they need no recovery.
+        bootstrap: the metadata that a new cluster starts with; None if the cluster has started, or there are no
+            metadata.
         bootstrap_file: the path of these metadata.
-        cluster: the directory's metadata of its cluster.
-        config: the settings of the topics asked for so far.
+        cluster: the cluster's metadata that the directory holds.
+        config: the settings of the topics that callers asked for so far.
 
     Raises:
         CorruptRecordError: a file is damaged.
@@ -134,7 +135,7 @@ class RootWriter:
         self.made = set()
 
     def reload(self, replaced: Iterable[tuple[str, int]]) -> None:
-        """Read it again, now that a commit has put other directories, cleanly closed, in the place of these partitions.
+        """Read the files again after a commit has replaced the directories of these partitions by cleanly closed ones.
 
         Raises:
             CorruptRecordError: a file is damaged.
@@ -143,14 +144,14 @@ class RootWriter:
             self.config.pop(topic, None)
         had_marker, made, cluster = self.had_marker, self.made, self.cluster
         self._load()
-        # The metadata log is nobody's but a broker's.
+        # Only a broker changes the metadata log, so what was read of it stays valid.
         cluster.bootstrap = self.bootstrap
         self.had_marker, self.cluster = had_marker, cluster
         self.made = self.partitions.keys() & made.union(replaced)
 
     @property
     def is_kraft(self) -> bool:
-        """True if it belongs to a cluster without ZooKeeper. Its brokers load only topics that their metadata name."""
+        """True if the directory belongs to a KRaft cluster, whose brokers load only topics that their metadata name."""
         return self.meta is not None and self.meta.version >= 1
 
     def unknown(self, topic: str, partition: int) -> ValueError:
@@ -194,7 +195,7 @@ class RootWriter:
             if (not topics or is_chosen(key[0], topics)) and storage.exists(self._file(name)):
                 try:
                     file = f"{name}/{checkpoints.PARTITION_METADATA}"
-                    # To a broker, what a link leads to nowhere does not exist.
+                    # To a broker, a file behind a broken link does not exist.
                     is_broken = storage.is_broken_link(self._file(file))
                     metadata = None if is_broken else self._parsed(file, checkpoints.parse_partition_metadata)
                 except CorruptRecordError as error:
@@ -209,7 +210,7 @@ class RootWriter:
         return found
 
     def make_partition(self, topic: str, partition: int, topic_id: str | None) -> None:
-        """Create a partition's directory and metadata if missing; durable once the log directory is synced."""
+        """Create a partition's directory and partition.metadata if missing; durable once its parent is synced."""
         # An existing directory may be named `t-00`.
         name = self.partitions.get((topic, partition), f"{topic}-{partition}")
         if not storage.exists(self._file(name)):
@@ -245,7 +246,7 @@ class RootWriter:
         self.bootstrap_file = self._file(checkpoints.BOOTSTRAP)
 
     def raise_leader_epochs(self, written: Iterable[tuple[str, int]]) -> None:
-        """Raise leader epochs in the metadata to each log's highest: a leader with a lower one forgets later epochs."""
+        """Raise the metadata's leader epochs to each log's highest: a leader with a lower one forgets later epochs."""
         if self.bootstrap is None:
             return
         before = self.bootstrap.format(timestamp=0)
@@ -261,7 +262,7 @@ class RootWriter:
 
     @property
     def _checkpoints(self) -> dict[str, dict[tuple[str, int], int]]:
-        """The checkpoints by their files' names."""
+        """The checkpoints, by file name."""
         return {
             checkpoints.FIRST_DIRTY_OFFSETS: self.first_dirty_offsets,
             checkpoints.RECOVERY_POINTS: self.recovery_points,
@@ -286,8 +287,8 @@ class RootWriter:
             if key in self.high_watermarks or log.replication == SOLE:
                 self.high_watermarks[key] = log.replicated_end
         for name, offsets in {**self._checkpoints, checkpoints.FIRST_DIRTY_OFFSETS: cleaned}.items():
-            # The cleaner checkpoint is written only if it changed: most directories have none. Without topics, no
-            # checkpoint is created: a directory that has them counts as one that a broker has started on.
+            # The cleaner checkpoint is written only if it changed, because most directories have none. Without topics,
+            # no checkpoint is created: checkpoints count as a sign that a broker has started on the directory.
             is_changed = offsets != self.first_dirty_offsets or name in self.overlooked
             is_changed = is_changed or name != checkpoints.FIRST_DIRTY_OFFSETS
             if is_changed and (self.partitions or storage.exists(self._file(name))):
@@ -312,20 +313,21 @@ class RootWriter:
 
     def _note_log(self, key: tuple[str, int], log: LogWriter) -> None:
         self.recovery_points[key] = log.recovery_point
-        # As Kafka (LogManager.checkpointLogStartOffsetsInDir): if the first segment's name differs from it, and always
-        # for a tiered log. A log may be tiered without being known as such, so an existing entry stays.
+        # As in Kafka (LogManager.checkpointLogStartOffsetsInDir), a log gets an entry if its start differs from its
+        # first segment's base offset, and always if it is tiered. Whether a log is tiered may not be known, so an
+        # existing entry stays.
         is_implied = log.log_start_offset == log.first_segment_base_offset and not log.is_tiered
         if not is_implied or key in self.log_start_offsets:
             self.log_start_offsets[key] = log.log_start_offset
 
     def move_marker_aside(self) -> None:
-        """Rename the clean-shutdown marker, durably. From here on the directory looks as under a running broker."""
+        """Rename the clean-shutdown marker, durably. From now on, the directory looks as under a running broker."""
         if storage.exists(self._file(checkpoints.CLEAN_SHUTDOWN)):
             disk.rename(self._file(checkpoints.CLEAN_SHUTDOWN), self._file(checkpoints.CLEAN_SHUTDOWN_ASIDE))
             disk.sync_directory(self.path)
 
     def write_marker(self) -> None:
-        """Rename the marker back, or write a new one; one that was never moved aside stays."""
+        """Rename the marker back, or write a new one. A marker that was never renamed stays."""
         if storage.exists(self._file(checkpoints.CLEAN_SHUTDOWN_ASIDE)):
             disk.rename(self._file(checkpoints.CLEAN_SHUTDOWN_ASIDE), self._file(checkpoints.CLEAN_SHUTDOWN))
             disk.sync_directory(self.path)
@@ -333,7 +335,7 @@ class RootWriter:
             disk.atomic_write(self._file(checkpoints.CLEAN_SHUTDOWN), checkpoints.format_clean_shutdown(None))
 
     def _checkpoint(self, name: str) -> dict[tuple[str, int], int]:
-        """Read a checkpoint as a broker that starts does: one with a wrong number as if it was empty."""
+        """Read a checkpoint as a starting broker does: a checkpoint with an invalid number counts as empty."""
         try:
             return self._parsed(name, checkpoints.parse_offset_checkpoint) or {}
         except checkpoints.UnexpectedContentError as error:

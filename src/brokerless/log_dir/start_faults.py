@@ -1,6 +1,6 @@
-"""Faults that keep a broker from starting on log directories, outside of their logs.
+"""Faults outside the logs that keep a broker from starting on log directories.
 
-`check` reports them as findings, `recover` as reasons why a broker will not start. Both take them from here.
+`check` reports these faults as findings, `recover` as reasons why a broker will not start.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ _METADATA_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 
 
 class OfflineError(CorruptRecordError):
-    """A broker would start with its other log directories, and without this one."""
+    """The error for a fault that takes only this log directory offline: the broker starts with its others."""
 
 
 class Fault(NamedTuple):
-    """Why a broker does not start.
+    """A fault that keeps a broker from starting.
 
     Attributes:
         code: the code of its finding.
         path: the file or the directory.
         message: the defect.
-        cure: the remedy, which must come before a broker starts.
-        takes_offline: True if a broker that has other log directories starts without this one
-            (`LogDirFailureChannel`). It does not start without the one of its metadata log.
+        cure: the remedy to apply before a broker starts.
+        takes_offline: True if a broker that has other log directories starts without this one (`LogDirFailureChannel`).
+            A broker never starts without the directory of its metadata log.
     """
 
     code: str
@@ -59,12 +59,12 @@ class Fault(NamedTuple):
 
     @property
     def remark(self) -> Remark:
-        """The fault as a remark."""
+        """The fault as a `Remark`."""
         return remark_on(self.code, str(self), self.path)
 
     @property
     def finding(self) -> str:
-        """The message of its finding."""
+        """The message of the fault's finding."""
         return f"{self.message}; {_OFFLINE}" if self.takes_offline else self.message
 
     def error(self) -> CorruptRecordError:
@@ -73,7 +73,7 @@ class Fault(NamedTuple):
 
 
 def remark_on(code: str, message: str, path: str) -> Remark:
-    """Return a remark on a path, with the partition whose directory it is, or is in."""
+    """Return a remark on a path, with the partition whose directory the path is, or is in."""
     for name in (os.path.basename(path), os.path.basename(os.path.dirname(path))):
         with suppress(ValueError):
             topic, partition, _ = file_names.parse_directory_name(name)
@@ -82,10 +82,10 @@ def remark_on(code: str, message: str, path: str) -> Remark:
 
 
 def start_faults(path: str, beside: Collection[str] = ()) -> Iterator[Fault]:
-    """Yield the faults of a log directory: in its small files, in its names, and beside its metadata log.
+    """Yield the faults of a log directory: in its small files, in its file names, and beside its metadata log.
 
-    Faults in the metadata records are found when their image is built, and faults in a log when it is loaded. Logs that
-    are about to be deleted are loaded, too.
+    Faults in the metadata records are found when the metadata image is built, and faults in a log when the log is
+    loaded. A broker also loads logs that it is about to delete.
 
     Args:
         path: the log directory.
@@ -99,7 +99,7 @@ def start_faults(path: str, beside: Collection[str] = ()) -> Iterator[Fault]:
     if is_taken and not _has_metadata(path):
         message = "a file is where a broker has the directory of the metadata log"
         yield Fault("name-taken", metadata, message, "move it out")
-    # A broker reads it beside its metadata log.
+    # A broker reads this file beside its metadata log.
     if _has_metadata(path) or is_home:
         for file, error in _unreadable(f"{path}/{checkpoints.BOOTSTRAP}", check_bootstrap):
             cure = "put back a copy; if the cluster has started, remove the file"
@@ -136,12 +136,12 @@ def _has_metadata(path: str) -> bool:
 
 
 def is_blank(path: str) -> bool:
-    """Return whether a directory is that of a new disk: without files, but perhaps with the file system's own."""
+    """Return whether a directory is that of a new disk: empty except for the file system's own files."""
     return storage.is_directory(path) and set(storage.list_directory(path)) <= {"lost+found"}
 
 
 def _cure_of_ids(path: str, beside: Collection[str], cure: str) -> str:
-    """Extend a cure by the ids that another directory of the broker has."""
+    """Add to a cure the ids that another directory of the broker has."""
     for other in beside:
         if other != path:
             with suppress(BrokerlessError, OSError):
@@ -152,9 +152,9 @@ def _cure_of_ids(path: str, beside: Collection[str], cure: str) -> str:
 
 
 def _is_kraft(path: str, beside: Collection[str]) -> bool:
-    """Return whether the broker of some log directories is one without ZooKeeper.
+    """Return whether the broker of some log directories is a KRaft broker.
 
-    If none of them has ids, only a metadata log or topic ids show this.
+    If no directory has ids, only a metadata log or topic ids show this.
     """
     paths = {path, *beside}
     if any(_has_metadata(one) or LogDirFiles(one).is_kraft for one in paths):
@@ -164,7 +164,7 @@ def _is_kraft(path: str, beside: Collection[str]) -> bool:
 
 
 def quorum_faults(path: str) -> Iterator[Fault]:
-    """Yield the small files of the metadata log that a controller cannot read."""
+    """Yield a fault for each small file of the metadata log that a controller cannot read."""
     for name, check, cure in (
         (
             checkpoints.QUORUM_STATE,
@@ -178,9 +178,10 @@ def quorum_faults(path: str) -> Iterator[Fault]:
 
 
 def conflicting_ids(found: Mapping[str, checkpoints.MetaProperties]) -> Iterator[Fault]:
-    """Yield each id that keeps one broker from starting on all of these log directories.
+    """Yield a fault for each id that keeps one broker from starting on all of these log directories.
 
-    As `MetaPropertiesEnsemble.verify`: all directories share the cluster and node id; each has its own directory id.
+    As in `MetaPropertiesEnsemble.verify`, all directories must have the same cluster and node id, and each its own
+    directory id.
 
     Args:
         found: the ids of each directory, by path.
@@ -206,9 +207,9 @@ def conflicting_ids(found: Mapping[str, checkpoints.MetaProperties]) -> Iterator
 
 
 def foreign_ids(cluster: Cluster) -> Iterator[Fault]:
-    """Yield the fault if the metadata registered the id of a log directory with another node.
+    """Yield the fault if the metadata have registered the id of a log directory for another node.
 
-    A controller refuses it to a second one (`ClusterControlManager.registerBroker`).
+    A controller does not register a directory id for a second node (`ClusterControlManager.registerBroker`).
     """
     owner = cluster.registered_node
     if owner is not None and cluster.node_id not in (None, owner):
@@ -219,10 +220,11 @@ def foreign_ids(cluster: Cluster) -> Iterator[Fault]:
 
 
 def doubled_partitions(directories: Iterable[str]) -> Iterator[Fault]:
-    """Yield the partitions that are in two of these directories, which are all of one broker.
+    """Yield a fault for each partition that has two of these directories, which all belong to one broker.
 
-    A broker refuses them (`LogManager.loadLog`). One that is being moved (`-future`) may be in two, but not in one log
-    directory: a broker renames it to the name of the other one.
+    A broker refuses such partitions (`LogManager.loadLog`). A partition that is being moved (`-future`) may have two
+    directories, but not both in one log directory, because the broker renames the `-future` one to the name of the
+    other.
 
     Args:
         directories: the paths of partition directories.
@@ -234,7 +236,7 @@ def doubled_partitions(directories: Iterable[str]) -> Iterator[Fault]:
             topic, partition, leftover = file_names.parse_directory_name(name)
             if leftover in ("delete", "stray"):
                 continue
-            # No name of a leftover is a path.
+            # A leftover's kind never equals a path, so both serve as keys.
             others = [seen.setdefault((topic, partition, place), path) for place in (leftover, f"{around}/")]
             other = next((other for other in others if other != path), None)
             if other is not None and not _is_stray_move(path, other):
@@ -243,9 +245,10 @@ def doubled_partitions(directories: Iterable[str]) -> Iterator[Fault]:
 
 
 def _is_stray_move(path: str, other: str) -> bool:
-    """Return whether one of two directories of a partition is a `-future` that a KRaft broker makes stray.
+    """Return whether one of a partition's two directories is a `-future` that a KRaft broker renames to `-stray`.
 
-    A broker compares its topic id with the metadata before it renames it to the name of the other one.
+    A broker compares the topic id of the `-future` directory with the metadata before it renames that directory to the
+    name of the other one.
     """
     moves = [one for one in (path, other) if one.endswith("-future")]
     if len(moves) != 1 or not LogDirFiles(os.path.dirname(path)).is_kraft:
@@ -263,15 +266,15 @@ def _topic_id(directory: str) -> str | None:
 
 
 def taken_names(cluster: Cluster) -> Iterator[Fault]:
-    """Yield the files in the place of a partition's directory that the broker will want to make.
+    """Yield a fault for each file that has the name of a partition directory that the broker will create.
 
-    A log directory in which it cannot make one goes offline.
+    A log directory in which the broker cannot create a partition directory goes offline.
     """
     yield from _taken_names(cluster.path, cluster.is_home)
 
 
 def names_taken_from_checkpoints(root: LogDirFiles) -> Iterator[Fault]:
-    """Yield the same for a broker with ZooKeeper, which has the metadata. Its checkpoints name its partitions."""
+    """Yield the faults of `taken_names` for a ZooKeeper broker, whose checkpoints name its partitions."""
     if not root.is_kraft:
         yield from _taken_names(root.path, lambda key: key in root.recovery_points or key in root.high_watermarks)
 
@@ -287,16 +290,16 @@ def _taken_names(path: str, is_home: Callable[[tuple[str, int]], bool]) -> Itera
 
 
 class Absent(NamedTuple):
-    """A partition that the metadata place in a log directory, and that none of its broker's directories has.
+    """A partition that the metadata place in a log directory, although none of its broker's directories has it.
 
     Attributes:
-        topic: its topic.
-        partition: its number.
+        topic: the topic.
+        partition: the partition number.
         path: the log directory.
-        is_lost: whether the broker will lead with an empty log; otherwise it fetches the records from another node, or
-            has never made the log, or has it in a directory that is not known.
-        why: a sentence.
-        strays: its directories that the broker gave up while it had other metadata.
+        is_lost: whether the broker will lead the partition with an empty log. Otherwise it fetches the records from
+            another node, has never created the log, or has it in a directory that is not known.
+        why: the reason, as a sentence.
+        strays: the partition's directories that the broker renamed to `-stray` while it had other metadata.
     """
 
     topic: str
@@ -315,10 +318,10 @@ class Absent(NamedTuple):
 
 
 def absent_partitions(rows: Callable[[str], list[dict[str, Any]]], roots: Iterable[LogDirFiles]) -> Iterator[Absent]:
-    """Yield the partitions that are in none of their broker's log directories.
+    """Yield the partitions that no log directory of their broker holds.
 
     Args:
-        rows: gives the metadata's table of a subject, `MetadataImage.rows`.
+        rows: returns the metadata's rows of a kind, as `MetadataImage.rows` does.
         roots: the log directories of one or more brokers.
     """
     by_node: dict[int, list[LogDirFiles]] = {}
@@ -342,7 +345,7 @@ def absent_partitions(rows: Callable[[str], list[dict[str, Any]]], roots: Iterab
             home = None if broker is None or is_here else broker.home(directory)
             if broker is None or home is None:
                 continue
-            # Without a replica in sync, the eligible ones lead (KIP-966).
+            # Without a replica in sync, an eligible leader replica leads (KIP-966).
             leaders = row["isr"] or row.get("elr") or ()
             is_alone = [node] in (row["replicas"], leaders)
             is_lost = broker.are_all and broker.had(key, home) and is_alone
@@ -358,7 +361,7 @@ def absent_partitions(rows: Callable[[str], list[dict[str, Any]]], roots: Iterab
 
 
 def named_by_reason(partitions: Iterable[Absent]) -> Iterator[Remark]:
-    """Yield a remark for each reason why partitions are absent: a disk may have had thousands."""
+    """Yield one remark per reason why partitions are absent, because a disk may have had thousands of partitions."""
     by_reason: dict[str, list[Absent]] = {}
     for one in partitions:
         by_reason.setdefault(one.why, []).append(one)
@@ -369,17 +372,17 @@ def named_by_reason(partitions: Iterable[Absent]) -> Iterator[Remark]:
 
 
 class _Directories(NamedTuple):
-    """The log directories of a broker: as they are here, and as they were registered.
+    """The log directories of a broker: those that are present, and those that it registered.
 
     Attributes:
-        roots: those that are here, by directory id.
-        registered: the ids of those that it registered with.
-        are_all: whether all of them are here, or others in their place.
-        partitions: the partitions that are in them.
+        roots: the present log directories, by directory id.
+        registered: the ids of the directories that the broker registered.
+        are_all: whether all registered directories, or replacements for them, are present.
+        partitions: the partitions in the present directories.
         moves: the partitions that are being moved to a directory, each with its id. A broker completes the move if the
             metadata place the partition there (`LogManager.recoverAbandonedFutureLogs`).
-        strays: the directories of partitions that it gave up.
-        was_clean: whether the broker was shut down cleanly. Then it had made all logs.
+        strays: the `-stray` directories of each partition.
+        was_clean: whether the broker was shut down cleanly. If so, it had created all its logs.
     """
 
     roots: dict[str | None, LogDirFiles]
@@ -407,21 +410,21 @@ class _Directories(NamedTuple):
         return cls(by_id, registered, are_all, partitions, moves, strays, any(root.is_clean for root in roots))
 
     def home(self, directory: str) -> LogDirFiles | None:
-        """Return the directory with an id, or the one that took its place; None: it is not here."""
+        """Return the directory with an id, or its replacement; None if neither is present."""
         if directory in self.roots or not self.are_all or directory not in self.registered:
             return self.roots.get(directory)
         return next((root for name, root in self.roots.items() if name not in self.registered), None)
 
     def had(self, key: tuple[str, int], home: LogDirFiles) -> bool:
-        """Return whether the log of a partition was there: a broker that was killed may not have made it yet."""
-        # Nothing at all is what a new disk has, and one that was wiped.
+        """Return whether the log of a partition existed: a broker that was killed may not have created it yet."""
+        # An empty directory is that of a new disk, or of a wiped one.
         is_wiped = not (home.recovery_points or home.high_watermarks or any(_partitions_in(home.path)))
         is_named = any(key in root.recovery_points or key in root.high_watermarks for root in self.roots.values())
         return self.was_clean or is_wiped or is_named
 
 
 def _partitions_in(path: str) -> Iterator[tuple[str, DirectoryName]]:
-    """Yield the directories of partitions in a log directory, by name, but for the metadata's."""
+    """Yield the partition directories of a log directory, by name, without that of the metadata log."""
     for name in storage.list_subdirectories(path):
         with suppress(ValueError):
             parsed = file_names.parse_directory_name(name)
@@ -430,7 +433,7 @@ def _partitions_in(path: str) -> Iterator[tuple[str, DirectoryName]]:
 
 
 def partition_faults(directory: str) -> Iterator[Fault]:
-    """Yield the faults in the names and the small files of a partition's directory, whatever its state is."""
+    """Yield the faults in the file names and small files of a partition's directory, which may be a leftover."""
     is_metadata = os.path.basename(directory) == METADATA
     for name in sorted(storage.list_files(directory)):
         if file_names.is_fatal(name) or (is_metadata and is_fatal_snapshot(name)):
@@ -460,14 +463,14 @@ def partition_faults(directory: str) -> Iterator[Fault]:
 
 
 def obstructed_files(directory: str) -> Iterator[str]:
-    """Yield the names in a partition's directory that are no files, where a broker opens a file to read or to write."""
+    """Yield the names in a partition's directory that are not files, although a broker opens files of these names."""
     files = set(storage.list_files(directory))
     segments = {name for name in files if name.endswith(".log") and file_names.live_base_offset(name) is not None}
     for name in sorted(set(storage.list_directory(directory)) - files):
         path, (offset, _, kind) = f"{directory}/{name}", name.partition(".")
         if storage.is_broken_link(path) and (kind == "txnindex" or not storage.is_link_loop(path)):
             continue
-        # A broker passes over what is no file, and makes the first segment if there is none.
+        # A broker ignores a `.log` that is not a file, and creates the first segment if there is no segment.
         is_index = kind in ("index", "timeindex", "txnindex") and f"{offset}.log" in segments
         is_log = kind == "log" and not segments and file_names.live_base_offset(name) is not None
         if is_index or is_log or name == f"{checkpoints.LEADER_EPOCHS}.tmp":
@@ -475,7 +478,7 @@ def obstructed_files(directory: str) -> Iterator[str]:
 
 
 def _takes_offline(path: str, error: Exception) -> bool:
-    """Return whether a broker with other log directories continues without one in which a file has this error."""
+    """Return whether this error in a file makes a broker continue without the log directory, if it has others."""
     return not isinstance(error, checkpoints.UnexpectedContentError) and not _has_metadata(path)
 
 
@@ -498,12 +501,12 @@ def _damaged_files(path: str, beside: Collection[str]) -> Iterator[Fault]:
 
 
 def _parse_ids(path: str, beside: Collection[str]) -> Callable[[bytes], object]:
-    """Return the function that reads a directory's ids as the broker that belongs to it does."""
+    """Return the function that parses a directory's ids as the directory's broker does."""
 
     def parse(content: bytes) -> None:
         ids = checkpoints.parse_meta_properties(content)
         missing = [name for name, found in (("node id", ids.node_id), ("cluster.id", ids.cluster_id)) if found is None]
-        # A broker with ZooKeeper starts without any ids. A KRaft broker needs those that version 1 always has.
+        # A ZooKeeper broker starts without ids. A KRaft broker needs the ids that are mandatory in version 1.
         if missing and _is_kraft(path, beside):
             what = f"is of version {ids.version}, and has no {missing[0]}" if content.strip() else "is empty"
             raise checkpoints.UnexpectedContentError(f"meta.properties {what}")
@@ -512,7 +515,7 @@ def _parse_ids(path: str, beside: Collection[str]) -> Callable[[bytes], object]:
 
 
 def overlooked_checkpoints(path: str) -> Iterator[tuple[str, str]]:
-    """Yield the checkpoints with a wrong number, and the error. A KRaft broker starts as if they were empty."""
+    """Yield the checkpoints with an invalid number, each with the error. A KRaft broker reads them as empty."""
     for name in checkpoints.OFFSET_CHECKPOINTS if LogDirFiles(path).is_kraft else ():
         for file, error in _unreadable(f"{path}/{name}", checkpoints.parse_offset_checkpoint):
             if isinstance(error, checkpoints.UnexpectedContentError):
@@ -521,9 +524,9 @@ def overlooked_checkpoints(path: str) -> Iterator[tuple[str, str]]:
 
 def _wrong_names(path: str) -> Iterator[Fault]:
     for name in storage.list_subdirectories(path):
-        # A broker does not see names that are not UTF-8, and looks at none where it cannot read the ids.
+        # A broker does not see names that are not UTF-8. If it cannot read the directory's ids, it looks at no name.
         own = (file_names.REMOTE_INDEXES, commit_journal.NAME, checkpoints.META_PROPERTIES)
-        # It removes the marker before it looks at the names.
+        # The broker removes the marker before it looks at the names.
         is_marker = name == checkpoints.CLEAN_SHUTDOWN and not storage.list_directory(f"{path}/{name}")
         if is_marker or name in own or not file_names.is_utf8(name):
             continue
@@ -540,13 +543,13 @@ def _never(_: str) -> bool:
 def _unreadable(
     file: str, parse: Callable[[bytes], object], obstructs: Callable[[str], bool] = _never
 ) -> Iterator[tuple[str, Exception]]:
-    """Yield an existing file that cannot be read, and the error.
+    """Yield a file with its error, if the file exists and cannot be read.
 
     Args:
         file: the file.
-        parse: the function that reads it.
-        obstructs: returns True for a link that leads nowhere if it is an obstacle for a broker, and not a missing file.
-            It is an obstacle if the broker creates the file before it reads it (`CheckpointFile`).
+        parse: the function that parses its content.
+        obstructs: returns True for a broken link that is an obstacle for a broker; other broken links count as missing
+            files. A broken link is an obstacle if the broker creates the file before it reads it (`CheckpointFile`).
     """
     try:
         if obstructs(file):

@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class NewTopic:
-    """The properties of a topic that a write creates. An existing topic must have them already.
+    """The properties of a topic that a write creates. If the topic exists, it must have the same properties.
 
-    Some log directories do not record settings, for example those from ZooKeeper's times. Then the settings given here
-    are used for the topic.
+    Some log directories do not record settings, for example those of ZooKeeper clusters. For such a directory, the
+    topic uses the settings given here.
 
     Attributes:
-        partitions: the number of partitions; None: that of an overwritten topic, else 1.
+        partitions: the number of partitions; None: as many as the overwritten topic has, else 1.
         topic_id: the topic's id, required if its cluster has been started on the directory; None: a random id or none,
             see `LogDirWriter.create_topic`.
         config: the settings that differ from Kafka's defaults, as keywords of `TopicConfig`.
@@ -51,12 +51,12 @@ class NewTopic:
         TopicConfig().with_keywords(self.config)
 
     def numbers(self, before: tuple[int, ...] = ()) -> tuple[int, ...]:
-        """Return the partition numbers of the new topic, given those of the old one."""
+        """Return the partition numbers of the new topic, given those of the overwritten topic."""
         return before if before and self.partitions is None else tuple(range(self.partitions or 1))
 
 
 def needs_ids(found: LogDirs) -> bool:
-    """Return whether new topics need an id: a KRaft cluster has been started on the log directory."""
+    """Return whether new topics need an id, because a KRaft cluster has been started on the log directory."""
     (root,) = found.roots
     return root.is_kraft and bootstrap(root.path, root.node_id) is None
 

@@ -1,11 +1,11 @@
 """The transaction coordinator of a log directory: the producer and the open transaction of each transactional id.
 
-A cluster keeps this state in `__transaction_state`. A directory at rest keeps it in a small text file beside its
-checkpoints, which brokers ignore. Each change is durable before it takes effect: a partition is recorded before the
-transaction's first batch goes there, and the outcome before the first marker.
+A cluster keeps this state in `__transaction_state`. A directory at rest keeps it in a small text file, which brokers
+ignore, beside its checkpoints. Each change is durable before it takes effect: a partition is recorded before its log
+gets the transaction's first batch, and the outcome before the first marker.
 
-So after a crash the next `open_log_dir` finishes an interrupted commit. It aborts a transaction without an outcome: the
-holder of the directory's lock knows that its producer is gone. A new producer with the same id aborts it too.
+So after a crash, the next `open_log_dir` finishes an interrupted commit. It aborts a transaction without an outcome: it
+holds the directory's lock, so the transaction's producer no longer runs. A new producer with the same id aborts it too.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 FILE = "brokerless-transactional-ids.json"
 _VERSION = 0
 _MAX_EPOCH = (1 << 15) - 1
-# There is one coordinator, with one epoch: no other one needs fencing.
+# There is only one coordinator, so its epoch is constant: no other coordinator needs fencing.
 _COORDINATOR_EPOCH = 0
 
 
@@ -70,7 +70,7 @@ class TransactionalIds:
             self._abort_open(transactional_id)
 
     def start(self, transactional_id: str, producer_id: int | None = None) -> tuple[int, int]:
-        """Acquire a transactional id: fence its previous producer, and abort that one's open transaction.
+        """Acquire a transactional id: fence its previous producer, and abort that producer's open transaction.
 
         Args:
             transactional_id: any text.
@@ -106,15 +106,15 @@ class TransactionalIds:
         return state.producer_id, state.producer_epoch
 
     def add(self, transactional_id: str, topic: str, partition: int) -> None:
-        """Record a partition of the transaction, before its first batch goes there."""
+        """Add a partition to the transaction, before the partition gets the transaction's first batch."""
         self._states[transactional_id].partitions.append((topic, partition))
         self._write()
 
     def end(self, transactional_id: str, *, is_commit: bool) -> None:
         """Record the outcome of the transaction, and write its marker to each of its partitions.
 
-        An earlier outcome whose markers are not all written stays. The transaction's batches must be durable. When this
-        method returns, the markers are durable too.
+        An earlier outcome stays if not all of its markers are written yet. The transaction's batches must be durable.
+        When this method returns, the markers are durable too.
         """
         state = self._states[transactional_id]
         if not state.partitions:
@@ -161,7 +161,7 @@ def new_producer_id() -> int:
 
 
 def check_file(directory: str) -> None:
-    """Check a log directory's transactional ids as opening it would.
+    """Check a log directory's file of transactional ids, as `open_log_dir` does.
 
     Raises:
         CorruptRecordError: the file is damaged.

@@ -43,20 +43,20 @@ if TYPE_CHECKING:
     from brokerless.metadata.topic_settings import Path
     from brokerless.notes import Remark
 
-# The most partitions that a warning names.
+# The maximum number of partitions that a warning names.
 _NAMED = 3
 
 
 class LogDirWriter:
-    """A log directory open for writing. It is a context manager: leaving the block closes the directory.
+    """A log directory open for writing. It is a context manager, which closes the directory at the end of the block.
 
-    An exception in the block also closes the directory cleanly: each append is either whole or refused, so the error
-    leaves no log half written. The directory needs recovery only if a log cannot be closed.
+    The directory is closed cleanly even if the block raises an exception: each append is written as a whole or refused,
+    so no log is left half written. The directory needs recovery only if a log cannot be closed.
 
     Args:
         path: the log directory, an entry of the broker's `log.dirs`.
-        sole_replica: True: no other broker has replicas of these partitions, or none that matters. False: warn about
-            brokers that may have some. None: nothing will be appended, so do not warn.
+        sole_replica: True if no other broker has replicas of these partitions, or none that matters. False: warn about
+            brokers that may have replicas. None: nothing will be appended, so do not warn.
         recover: recover each log when it is opened, even if the directory was shut down cleanly. Recovery then goes
             ahead even if it cuts off sound batches after damage (it sets them aside), or if records are missing that
             other files account for.
@@ -70,12 +70,12 @@ class LogDirWriter:
     Attributes:
         path: the path, as given.
         was_clean: whether the last broker or writer shut down cleanly. If not, each log is recovered when it is opened.
-        node_id: the broker's `node.id`; None: the directory does not record it.
-        cluster_id: the cluster's id; None: the directory does not record it.
-        directory_id: the directory's own id; None: the directory does not record it.
+        node_id: the broker's `node.id`; None if the directory does not record it.
+        cluster_id: the cluster's id; None if the directory does not record it.
+        directory_id: the directory's own id; None if the directory does not record it.
         transactional_ids: the transactional ids of the producers that wrote here.
-        rolled_forward: the partitions of an interrupted commit that opening the directory completed.
-        notes: information for the caller, a sentence each: why a broker may not serve the written records, for example.
+        rolled_forward: the partitions of an interrupted commit that was completed when the directory was opened.
+        notes: sentences for the caller, for example why a broker may not serve the written records.
 
     Raises:
         LogInUseError: a broker, or another writer, has the directory open.
@@ -114,7 +114,7 @@ class LogDirWriter:
             raise ValueError(f"not a log directory: {self.path!r} has none of its files{hint}")
         self._logs: dict[tuple[str, int], LogWriter] = {}
         self._opened_with: dict[tuple[str, int], TopicConfig] = {}
-        # Partitions whose opening failed after it may have changed some of their files.
+        # The partitions that could not be opened, although the attempt may have changed some of their files.
         self._unsure: set[tuple[str, int]] = set()
         # The topics whose unserved partitions were reported already.
         self._judged: set[str] = set()
@@ -148,7 +148,7 @@ class LogDirWriter:
                     root.move_bootstrap()
                     self.transactional_ids.finish()
             except BaseException:
-                # A clean directory stays clean, except for the log that was being changed.
+                # A clean directory stays clean, except for a log that was being changed.
                 with contextlib.suppress(Exception):
                     self.close()
                 raise
@@ -168,7 +168,7 @@ class LogDirWriter:
         except Exception as closing:
             if error is None:
                 raise
-            # The first error says more.
+            # The first error tells more.
             error.add_note(f"{self.path} could not be closed and needs recovery: {closing}")
 
     def __repr__(self) -> str:
@@ -184,11 +184,11 @@ class LogDirWriter:
         return sorted(self._root.partitions)
 
     def topic_id(self, topic: str) -> str | None:
-        """Return a topic's id; None: the topic has none."""
+        """Return a topic's id; None if the topic has none."""
         return self._root.topic_ids(only=topic).get(topic)
 
     def config_of(self, topic: str, partition: int) -> TopicConfig:
-        """Return the settings that a partition is open with; if it is not open, its topic's settings."""
+        """Return the settings with which a partition is open; if it is not open, its topic's settings."""
         return self._opened_with.get((topic, partition)) or self._root.config_of(topic)
 
     def create_topic(
@@ -210,11 +210,11 @@ class LogDirWriter:
             name: a name that Kafka allows.
             partitions: the number of partitions.
             topic_id: 22 characters of URL-safe base64; None: a random id, in a new cluster.
-            leader_epoch: the leader epoch of the partitions; at least that of every batch that will be written.
+            leader_epoch: the leader epoch of the partitions. No batch that will be written may have a higher one.
             config: the topic's settings (`TopicConfig`). The metadata of a new cluster record them.
 
         Returns:
-            The topic's id; None: the topic has none.
+            The topic's id; None if the topic has none.
 
         Raises:
             ValueError: the topic exists, Kafka does not allow the name, the id from the cluster is missing, or another
@@ -231,7 +231,7 @@ class LogDirWriter:
         if name in present:
             raise ValueError(f"topic {name!r} exists")
         file_names.check_topic_names([name], present)
-        # A copy of an internal topic needs the topic.
+        # A copy of an internal topic must create that topic.
         file_names.check_writable_topic(name, is_copy=True)
         file_names.check_partitions(name, partitions)
         file_names.check_leader_epoch(name, leader_epoch)
@@ -296,7 +296,7 @@ class LogDirWriter:
         with contextlib.ExitStack() as changes:
 
             def begin_changes() -> None:
-                # Until `close` knows the log, or its directory would need recovery.
+                # Defer interrupts until `close` knows the log. Otherwise the directory would need recovery.
                 changes.enter_context(interrupts.deferred())
                 self._unsure.add(key)
 
@@ -310,13 +310,14 @@ class LogDirWriter:
                 first_dirty_offset=before.first_dirty_offset if before else self._root.first_dirty_offsets.get(key),
                 recover=self._recover,
                 high_watermark=None if before else self._root.high_watermarks.get(key),
-                # An earlier failure leaves a clean directory clean.
+                # A failure before any change leaves a clean directory clean.
                 before_changes=begin_changes,
                 reserve_producer_id=self.reserve_producer_id,
                 replication=SOLE if self._is_sole else self._root.replication(key),
             )
             if self._root.bootstrap is not None:
-                # Files copied in from elsewhere may hold more than was closed here, and expired producers.
+                # Files that were copied in from elsewhere may hold records beyond the closed end, and expired
+                # producers.
                 known = log.highest_cluster_producer_id(self._root.recovery_points.get(key, 0))
                 if known is not None:
                     self.reserve_producer_id(known)
@@ -332,7 +333,7 @@ class LogDirWriter:
         note(text)
 
     def _concerns(self, log: LogWriter, topic: str) -> Iterator[str]:
-        """Yield the losses of opening a log and, once per topic, why a broker will not serve its partitions."""
+        """Yield what was lost when a log was opened and, once per topic, why a broker will not serve its partitions."""
         # A cut at damage also explains the missing records.
         if cuts := [cut for cut in log.cuts if cut.is_damage]:
             yield from (f"{log.directory}: recovery has cut off {cut}; it is set aside there" for cut in cuts)
@@ -345,18 +346,18 @@ class LogDirWriter:
                 yield "; ".join([*unserved[:_NAMED], *more])
 
     def reserve_producer_id(self, producer_id: int) -> None:
-        """Ensure that the cluster never allocates this producer id to one of its own producers.
+        """Ensure that the cluster never allocates this producer id to another producer.
 
-        If a log already has batches with the id of a new producer, a broker mistakes that producer's first batches
-        for duplicates. It acknowledges them without storing them: they are lost.
+        If a log already has batches with the id of a new producer, a broker mistakes that producer's first batches for
+        duplicates. The broker acknowledges them but does not store them, so they are lost.
 
-        - In a new cluster, a record is added to the metadata, so that allocation continues above the id.
+        - In a new cluster, this method adds a record to the metadata, so that the cluster allocates only higher ids.
         - An existing cluster must have allocated the id already, and must have no other broker. The controller
-          allocates blocks of a thousand ids to each broker (`ProducerIdControlManager`), and a broker hands out the
-          ids of its block until it stops.
+          allocates ids to brokers in blocks of a thousand (`ProducerIdControlManager`), and a broker hands out the ids
+          of its block until it stops.
 
         Args:
-            producer_id: the producer id of batches to append. No cluster allocates ids from 2^62 on.
+            producer_id: the producer id of batches to append. No cluster allocates ids of 2^62 or above.
 
         Raises:
             ValueError: the cluster may still allocate the id, or its next producer id is not known.
@@ -396,7 +397,7 @@ class LogDirWriter:
         )
 
     def _other_replicas(self) -> str:
-        """Describe the partitions that other brokers have, or may have; "": none."""
+        """Describe the partitions that other brokers have, or may have; "" if none."""
         root = self._root
         try:
             shared = {
@@ -413,7 +414,7 @@ class LogDirWriter:
         return ", ".join(known[:3]) + more
 
     def _described_epoch(self, topic: str, partition: int, leader_epoch: int | None) -> int | None:
-        """Raise the leader epoch in the metadata written here; return it, or the known epoch if it is None."""
+        """Raise the leader epoch in the metadata written here, and return it; if it is None, return the known epoch."""
         described = self._root.bootstrap.topics.get(topic) if self._root.bootstrap else None
         if described is None:
             return leader_epoch
@@ -433,12 +434,12 @@ class LogDirWriter:
     def commit(self, staging: str, *, unique: str, gone: Collection[str] = ()) -> None:
         """Replace partition directories by staged ones: all of them or none, even across a crash.
 
-        An error after the commit is only a warning, since a caller that saw a failure would write the rows again. The
-        directory is closed then, and the next writer that opens it completes the commit.
+        An error after the commit raises only a warning, because a caller that saw a failure would write the rows again.
+        After such an error, the directory is closed, and the next writer that opens it completes the commit.
 
         Args:
             staging: the name of a directory inside this one. It holds whole, cleanly closed partition directories, and
-                files of the log directory; all are durable. The logs that they replace are closed.
+                files of the log directory, all of them durable. The logs that they replace must be closed.
             unique: 32 hex digits that no other directory name contains.
             gone: names of partition directories to delete without a replacement.
 
@@ -464,7 +465,7 @@ class LogDirWriter:
                     self.log(*key)
         except BaseException as error:
             if is_committed or storage.exists(self._file(commit_journal.NAME)):
-                # Leave it without the marker: the state held here may no longer match the logs.
+                # Leave the directory without the marker, because the state in memory may no longer match the logs.
                 self._unlock()
                 rest = "what was written is in force; the next writer, or `brokerless recover`, finishes the rest"
                 if isinstance(error, Exception):
@@ -474,7 +475,7 @@ class LogDirWriter:
             raise
 
     def checkpoint(self) -> None:
-        """Checkpoint how far the open logs are flushed. Recovery starts there; a broker does this every minute."""
+        """Checkpoint how far the open logs are flushed, as a broker does every minute. Recovery starts there."""
         self._check_open()
         self._root.write_checkpoints(self._logs)
 
@@ -482,12 +483,13 @@ class LogDirWriter:
     def close(self) -> None:
         """Close all logs, and leave the directory as a broker does after a clean shutdown.
 
-        Idempotent; does nothing in a forked child. If the directory had no clean-shutdown marker, one is written only
-        if every log was opened, and thereby recovered. Future and stray replicas are then recovered as well.
+        Idempotent; does nothing in a forked child. A directory without a clean-shutdown marker gets one only if every
+        log was opened, because opening a log recovers it. In that case, future and stray replicas are recovered as
+        well.
 
         Raises:
             OSError: a log could not be closed; the next writer or broker recovers the directory.
-            ValueError: a log that an earlier error broke could not be closed; the next writer or broker recovers the
+            ValueError: a log could not be closed because of an earlier error; the next writer or broker recovers the
                 directory.
         """
         if self._lock is None or os.getpid() != self._process:
@@ -536,7 +538,7 @@ class LogDirWriter:
                 yield name, steps
 
     def _recovers_leftovers(self) -> bool:
-        """Recover the leftovers of a directory that was not shut down cleanly; False: one cannot be recovered."""
+        """Recover the leftovers of a directory that was not shut down cleanly; return False if one cannot be."""
         try:
             are_any = bool(list(self.recover_leftovers()))
         except CorruptRecordError as error:
@@ -577,7 +579,8 @@ def open_log_dir(
 
     Args:
         path: the log directory, an entry of the broker's `log.dirs`.
-        sole_replica: True: no other broker has replicas of these partitions, or none that matters; do not warn.
+        sole_replica: True if no other broker has replicas of these partitions, or none that matters. Else a warning
+            names brokers that may have some.
         recover: recover each log when it is opened, even if the directory was shut down cleanly. Recovery then goes
             ahead even if it cuts off sound batches after damage (it sets them aside), or if records are missing that
             other files account for.
@@ -620,15 +623,15 @@ def create_log_dir(
 ) -> LogDirWriter:
     """Create a log directory for a broker that has not run yet, and open it for writing.
 
-    A KRaft broker can start from the result as from a directory that it formatted itself, with all topics created in
-    it. It must have this `node.id` and be its own and only controller (`controller.quorum.voters`).
+    A KRaft broker can start from the result as from a directory that it formatted itself, and has all topics created in
+    it. The broker must have this `node.id` and be its own and only controller (`controller.quorum.voters`).
 
     Args:
         path: a new directory inside an existing one, or an empty directory.
-        cluster_id: the id of the new cluster; None: a random id. Before KRaft None means no id, and the cluster that
+        cluster_id: the id of the new cluster; None: a random id. Without KRaft, None means no id, and the cluster that
             adopts the directory writes its own.
-        node_id: the broker's `node.id`, or `broker.id` before KRaft.
-        directory_id: the directory's own id; None: a random id, or none before KRaft.
+        node_id: the broker's `node.id`, or `broker.id` without KRaft.
+        directory_id: the directory's own id; None: a random id, or no id without KRaft.
         kraft: whether the cluster runs without ZooKeeper.
         release: the oldest Kafka release that can serve the directory, "3.9" or later; newer releases can serve it
             too. The new cluster has the features of this release until they are upgraded (`kafka-features.sh`).
@@ -668,7 +671,7 @@ def create_log_dir(
         _check_unused(path)
         if kraft:
             disk.atomic_write(f"{path}/{checkpoints.BOOTSTRAP}", metadata)
-        # Last: this file makes it a log directory.
+        # Write this file last, because it makes the directory a log directory.
         disk.atomic_write(f"{path}/{checkpoints.META_PROPERTIES}", meta)
         made = LogDirWriter(path, sole_replica=True, lock=lock, broker_config=broker_config)
         failing.pop_all()

@@ -1,7 +1,7 @@
 """Cluster metadata in a log directory: the metadata log, its snapshots, and the records that a new cluster starts with.
 
 Modules:
-    directory.py           their place in a log directory, and whether a broker has started on it
+    directory.py           where a log directory holds metadata, and whether a broker has started on it
     records.py             records of the topics that Kafka keeps its own state in, decoded
     schema.py              the types of the tables, and their values as JSON
     image.py               the metadata after their records, by subject

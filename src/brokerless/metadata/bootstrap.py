@@ -1,10 +1,11 @@
 """`Bootstrap`: the metadata that a new KRaft cluster starts with, as `bootstrap.checkpoint` holds it.
 
-Formatting a directory writes the cluster's features to that file. The first controller loads them if its metadata log
-is empty, and never reads the file again. It loads topics in the same way. So a cluster starts with all topics that the
-file names, and a broker renames the directories of other topics to `-stray`.
+When a directory is formatted, the cluster's features are written to that file. The first controller loads them if its
+metadata log is empty, and never reads the file again. It loads topics in the same way. So a cluster starts with all
+topics that the file names, and a broker renames the directories of other topics to `-stray`.
 
-Topics, their partitions and settings, and the next producer id are read from its records. Others are kept unchanged.
+Topics, their partitions and settings, and the next producer id are read from the file's records. Other records are kept
+unchanged.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ _FEATURE_NAMES = (
     "streams.version",
     "transaction.version",
 )
-# None: the release does not have the feature.
+# None means that the release does not have the feature.
 _FEATURE_LEVELS: dict[Release, tuple[int | None, ...]] = {
     Release(3, 9): (21, None, None, None, None, None),
     Release(4, 0): (25, None, 1, None, None, 2),
@@ -67,7 +68,7 @@ _UNASSIGNED = "AAAAAAAAAAAAAAAAAAAAAQ"
 class Topic:
     """A topic: its id (22 characters of URL-safe base64), its own settings, and the leader epoch of each partition.
 
-    `directories` has the id of the log directory of partitions whose place is known.
+    `directories` holds, for partitions whose place is known, the id of their log directory.
     """
 
     topic_id: str
@@ -81,7 +82,7 @@ class Bootstrap:
 
     Args:
         node_id: the node that is the only replica and leader of all partitions.
-        release: the oldest release of Kafka that must be able to start on it.
+        release: the oldest Kafka release that must be able to start with these metadata.
 
     Attributes:
         node_id: the node id as given.
@@ -142,8 +143,8 @@ class Bootstrap:
         """Return the content of a `bootstrap.checkpoint`. All its records get `timestamp`, in ms.
 
         Raises:
-            UnsupportedFormatError: there are topics, but the cluster was formatted for a release before 3.7, which
-                loads no partitions from this file.
+            UnsupportedFormatError: the metadata have topics, but were formatted for a release before 3.7, which loads
+                no partitions from this file.
         """
         if self.topics and self._metadata_version < LEAST_METADATA_VERSION:
             raise UnsupportedFormatError(
@@ -156,7 +157,7 @@ class Bootstrap:
         """Reserve a producer id, so that the cluster never assigns it. Return whether that changed anything.
 
         If a new producer got an id that a log already has, a broker would mistake its batches for duplicates
-        (`ProducerStateEntry.findDuplicateBatch`). It would acknowledge them, and they would be lost.
+        (`ProducerStateEntry.findDuplicateBatch`). The broker would acknowledge the batches, but not store them.
         """
         if producer_id < self.next_producer_id:
             return False
@@ -165,7 +166,7 @@ class Bootstrap:
 
     @property
     def brokers(self) -> dict[str, dict[str, str]]:
-        """The dynamic settings of brokers by id; those of "" apply to all brokers."""
+        """The dynamic settings of brokers, by id; the settings of "" apply to all brokers."""
         from brokerless.metadata.image import MetadataImage  # noqa: PLC0415 - Arrow is slow to import
         from brokerless.metadata.log import replay_records  # noqa: PLC0415 - Arrow is slow to import
 
@@ -196,8 +197,8 @@ class Bootstrap:
 def without_records(snapshot: bytes) -> bytes:
     """Return only the control batches of a KRaft snapshot: header, footer and voters.
 
-    `StorageTool format --standalone` up to 4.3 writes such a snapshot beside `bootstrap.checkpoint`. In 4.4 it writes
-    no `bootstrap.checkpoint`, and puts those records into this snapshot (KIP-1170).
+    `StorageTool format --standalone` up to 4.3 writes such a snapshot beside `bootstrap.checkpoint`. From 4.4 on, it
+    writes no `bootstrap.checkpoint`, and puts its records into this snapshot (KIP-1170).
 
     Returns:
         The content of the new snapshot; b"" if the snapshot names no voters.
@@ -237,10 +238,10 @@ def snapshot_records(content: bytes) -> list[bytes]:
 
 
 def check_bootstrap(content: bytes) -> None:
-    """Check that a controller can read a `bootstrap.checkpoint`: it does whenever it starts (BootstrapDirectory).
+    """Check that a controller can read a `bootstrap.checkpoint`, as it does at each start (BootstrapDirectory).
 
     Raises:
-        CorruptRecordError: it is damaged, or has no version of the metadata.
+        CorruptRecordError: the content is damaged, or has no metadata.version.
     """
     features = [fields for name, fields, _ in _known(snapshot_records(content)) if name == "FeatureLevelRecord"]
     if not any(fields["name"] == _FEATURE_NAMES[0] for fields in features):
@@ -248,7 +249,7 @@ def check_bootstrap(content: bytes) -> None:
 
 
 def _known(records: list[bytes]) -> Iterator[tuple[str | None, dict[str, Any], bytes]]:
-    """Yield the name, the fields and the bytes of records. Those of other types have no name.
+    """Yield the name, the fields and the bytes of records. Records of unknown types have no name.
 
     Raises:
         CorruptRecordError: a record is malformed.
@@ -274,17 +275,17 @@ def feature_records(release: Release) -> list[bytes]:
 
 
 def feature_level(release: Release, name: str) -> int:
-    """Return the newest stable level of a feature in a release; 0: the release does not have the feature."""
+    """Return the newest stable level of a feature in a release; 0 if the release does not have the feature."""
     return dict(zip(_FEATURE_NAMES, _feature_levels(release), strict=True))[name] or 0
 
 
 def next_block(producer_id: int) -> int:
-    """Return the first producer id after the block that a producer id is in."""
+    """Return the first producer id after the block that contains a producer id."""
     return (producer_id // _PRODUCER_ID_BLOCK + 1) * _PRODUCER_ID_BLOCK
 
 
 def _feature_levels(release: Release) -> tuple[int | None, ...]:
-    """Return the feature levels of the newest known release that is not newer than this one."""
+    """Return the feature levels of the newest known release up to this one."""
     known = [candidate for candidate in _FEATURE_LEVELS if candidate <= release]
     if not known:
         oldest = min(_FEATURE_LEVELS)
@@ -293,11 +294,11 @@ def _feature_levels(release: Release) -> tuple[int | None, ...]:
 
 
 def bootstrap_file(path: str, journal: Journal | None) -> str:
-    """Return the file of the metadata that a new cluster starts with. It depends on the release that formatted it.
+    """Return the file of the metadata that a new cluster starts with, which depends on the release that formatted it.
 
     Args:
         path: the log directory.
-        journal: the journal of a commit in force. Partitions that its metadata name may be in place already.
+        journal: the journal of a finished commit. Partitions that its metadata name may be in place already.
 
     Raises:
         CorruptRecordError: a file is damaged.
@@ -314,12 +315,12 @@ def bootstrap_file(path: str, journal: Journal | None) -> str:
 
 
 def bootstrap(path: str, node_id: int | None, *, file: str | None = None) -> Bootstrap | None:
-    """Return the metadata that a new cluster starts with; None: it has started, or there are none.
+    """Return the metadata that a new cluster starts with; None if the cluster has started, or there are no metadata.
 
     Args:
         path: the log directory.
         node_id: the broker's `node.id`.
-        file: the file of the metadata; None: the result of `bootstrap_file`.
+        file: the file of the metadata; None: the file that `bootstrap_file` returns.
 
     Raises:
         CorruptRecordError: the file is damaged.
@@ -338,6 +339,6 @@ def bootstrap(path: str, node_id: int | None, *, file: str | None = None) -> Boo
                 file_names.check_topic_name(name)
             except ValueError as error:
                 raise CorruptRecordError(str(error)) from error
-    # Without topics, it may also be the second disk of a broker that ran and was killed.
+    # Without topics, the directory may also be the second disk of a broker that ran and was killed.
     is_new = bool(found.topics) or not (has_topic_ids(path) or storage.exists(f"{path}/{checkpoints.RECOVERY_POINTS}"))
     return found if is_new else None

@@ -1,4 +1,4 @@
-"""The place of the cluster's metadata in a log directory, and whether a broker has started on it."""
+"""The place of the cluster's metadata in a log directory, and whether a broker has started on that directory."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _MOST_OFFSET, _MOST_EPOCH = (1 << 63) - 1, (1 << 31) - 1
 
 
 class CutSnapshotError(CorruptRecordError):
-    """A snapshot of the metadata ends before its footer. A controller loads what comes before the cut."""
+    """A snapshot of the metadata ends before its footer. A controller loads the records before the cut."""
 
 
 def snapshot_of_name(name: str) -> tuple[int, int] | None:
-    """Return the end offset and the epoch of a snapshot of the metadata log; None: the file has another name.
+    """Return the end offset and the epoch in the name of a metadata snapshot; None for any other name.
 
-    Names with numbers that Kafka cannot have do not count.
+    Names with numbers outside of Kafka's ranges do not count.
     """
     match = _SNAPSHOT.fullmatch(name)
     found = None if match is None else (int(match[1]), int(match[2]))
@@ -34,10 +34,10 @@ def snapshot_of_name(name: str) -> tuple[int, int] | None:
 
 
 def is_fatal_snapshot(name: str) -> bool:
-    """Return whether a node does not start with a file of this name beside its metadata log (`Snapshots.parse`).
+    """Return whether a file of this name beside the metadata log keeps a node from starting (`Snapshots.parse`).
 
-    It takes the offset and the epoch from the beginning of the name, and passes over what follows them: the number that
-    makes the name of an unfinished snapshot unique.
+    A node parses the offset and the epoch at the start of the name, and ignores the rest, such as the number that makes
+    the name of an unfinished snapshot unique.
 
     >>> is_fatal_snapshot("x.checkpoint"), is_fatal_snapshot("00000000000000000051-0000000001-7234234.checkpoint.part")
     (True, False)
@@ -51,10 +51,10 @@ def formatted_snapshot(path: str) -> str:
 
 
 def first_snapshot(path: str) -> str:
-    """Return the path of the snapshot that a metadata log begins with, if a cluster is to start with one.
+    """Return the path of the snapshot with which the metadata log of a new cluster begins, if it begins with one.
 
-    It is of offset 1, and the log begins there. So nodes that join later, with empty logs, fetch it: at offset 0, they
-    would fetch the log from its start.
+    The snapshot has offset 1, and the log begins there. So nodes that join later, with empty logs, fetch the snapshot.
+    With offset 0, they would fetch the log from its start instead.
     """
     return f"{path}/{file_names.METADATA_TOPIC}-0/{1:020d}-{1:010d}.checkpoint"
 
@@ -62,7 +62,7 @@ def first_snapshot(path: str) -> str:
 def has_metadata_log(path: str) -> bool:
     """Return whether a log directory has the metadata log of a started cluster.
 
-    The first snapshot does not count: formatting writes it, and the metadata log may then start on another disk.
+    The first snapshot is no evidence: formatting writes it, and the metadata log may then start on another disk.
     """
     directory = f"{path}/{file_names.METADATA_TOPIC}-0"
     first = os.path.basename(formatted_snapshot(path))
@@ -71,7 +71,7 @@ def has_metadata_log(path: str) -> bool:
 
 
 def metadata_among(paths: Iterable[str], path: str) -> str | None:
-    """Return the path among several that has the metadata log of a log directory; None: no path has it.
+    """Return the path among several that has the metadata log of a log directory; None if no path has it.
 
     Args:
         paths: log directories and other paths.
@@ -113,7 +113,7 @@ def has_topic_ids(path: str) -> bool:
 
 
 def has_started(path: str) -> bool:
-    """Return whether a broker or a controller ran on a log directory, by its files except the logs."""
+    """Return whether a broker or a controller ran on a log directory, according to its files except the logs."""
     metadata = f"{path}/{file_names.METADATA_TOPIC}-0"
     new = {os.path.basename(formatted_snapshot(path)), os.path.basename(first_snapshot(path))}
     names = storage.list_directory(metadata) if storage.is_directory(metadata) else []
@@ -121,10 +121,10 @@ def has_started(path: str) -> bool:
 
 
 def was_started(path: str) -> bool:
-    """Return whether a broker ran on a log directory: then no controller reads the formatted snapshot any more.
+    """Return whether a broker ran on a log directory. If so, no controller reads the formatted snapshot any more.
 
-    The metadata log may be on another disk of the broker than the snapshot that formatting wrote. And its
-    first offset depends on the cluster's own last snapshot.
+    An absent metadata log proves nothing, because it may be on another disk than the formatted snapshot. Nor does the
+    log's first offset, which depends on the cluster's own last snapshot.
     """
     metadata = f"{path}/{file_names.METADATA_TOPIC}-0"
     if storage.is_directory(metadata) and any(
@@ -140,5 +140,5 @@ def _was_closed_by_broker(path: str) -> bool:
     epochs = [
         checkpoints.parse_clean_shutdown(storage.read_all(marker)) for marker in markers if storage.is_file(marker)
     ]
-    # markers that a broker did not write have none, or a negative one
+    # Markers that a broker did not write have no epoch, or a negative one.
     return any(epoch is not None and epoch >= 0 for epoch in epochs)

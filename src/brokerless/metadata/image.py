@@ -1,4 +1,4 @@
-"""`MetadataImage`: the metadata of a cluster after its records, as Kafka's images of the same name hold it.
+"""`MetadataImage`: the metadata of a cluster after a replay of its records, like Kafka's class of the same name.
 
 Each subject (topics, configs, ...) replays the records that concern it, and becomes a table.
 """
@@ -103,43 +103,43 @@ _PERMISSIONS = {2: "DENY", 3: "ALLOW"}
 _MECHANISMS = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
 _SECURITY_PROTOCOLS = {0: "PLAINTEXT", 1: "SSL", 2: "SASL_PLAINTEXT", 3: "SASL_SSL"}
 SECRETS = ("salt", "stored_key", "server_key")
-"""The columns of users that are shown only if they are asked for."""
+"""The columns of users that are shown only on request."""
 _SENSITIVE = re.compile(
     r"password|secret|passphrase|credential|token|private|access\.key|jaas|(keystore|truststore)\.(key|cert)",
     re.IGNORECASE,
 )
-# As in Kafka, a setting of a broker that is not known is sensitive: plug-ins have their own.
+# As in Kafka, an unknown broker setting counts as sensitive, because plug-ins have their own settings.
 _OF_BROKERS = re.compile(
     r"(listener\.name\.[^.]+\.)?(advertised|background|compression|connections?|controlled|controller|default|delete"
     r"|follower|group|leader|listeners?|log|max|message|metric|min|num|offsets|principal|producer|queued|quota|remote"
     r"|replica|sasl|share|socket|ssl|transaction|transactional|unclean)\b.*|auto\..*|broker\..*|request\..*"
 )
-# ConfigResource.Type: topics, client metrics, groups. Controllers refuse a setting of them that they do not know.
+# ConfigResource.Type: topics, client metrics, groups. Controllers refuse unknown settings of these.
 _CHECKED = (2, 16, 32)
 _NO_LEADER_CHANGE = -2
 _NO_CHANGE = 0
 
 
 class _RefusedError(Exception):
-    """A controller does not take a record: it contradicts those before it."""
+    """A controller would refuse a record, because it contradicts earlier records."""
 
 
 class MetadataImage:
     """The metadata of a cluster. Each record changes it, in the order of the log.
 
     Args:
-        secrets: whether tables show the salts and keys of users, and the values of sensitive settings.
+        secrets: whether tables show the salts and keys of SCRAM users, and the values of sensitive settings.
 
     Attributes:
         secrets: as given.
         offset: the offset after the last record; None if it is not known.
         time: the time of the last record in ms; None if it is not known.
-        next_producer_id: all lower producer ids have been handed to brokers, which assign them to producers.
-        is_whole: False if records are missing at the end, or not understood, so that anything here may be outdated.
-        left_out: the number of records of each type that have other fields: those of previews (Kafka 2.8 to 3.2).
-        unknown: the number of records that are not understood, by the reason: those of later releases.
-        refusal: why a controller does not take the first record that it refuses, so that it does not start; None: it
-            takes all of them.
+        next_producer_id: the first producer id that the cluster has not allocated to a broker yet.
+        is_whole: False if records are missing at the end, or not understood, so that the metadata may be outdated.
+        left_out: by type, the number of records that have other fields, as in the previews of KRaft (Kafka 2.8 to 3.2).
+        unknown: by reason, the number of records that are not understood, such as those of later releases.
+        refusal: why a controller refuses a record (the first that it refuses), so that it does not start; None if it
+            accepts all records.
     """
 
     def __init__(self, *, secrets: bool = False) -> None:
@@ -153,7 +153,7 @@ class MetadataImage:
         self.refusal: str | None = None
         self._brokers: dict[int, dict[str, Any]] = {}
         self._controllers: dict[int, dict[str, Any]] = {}
-        # By topic id, and the ids by name.
+        # The topic names by id, and the ids by name.
         self._names: dict[str, str] = {}
         self._ids: dict[str, str] = {}
         self._partitions: dict[str, dict[int, dict[str, Any]]] = {}
@@ -166,18 +166,18 @@ class MetadataImage:
         self._tokens: dict[str, dict[str, Any]] = {}
         self._voters: dict[int, dict[str, Any]] = {}
         self._leader: int | None = None
-        # The records of an open metadata transaction (KIP-868): they count once it ends.
+        # The records of an open metadata transaction (KIP-868), which are applied when it ends.
         self._waiting: list[tuple[str, dict[str, Any], bytes]] | None = None
 
     def replay(self, name: str, value: dict[str, Any], record: bytes = b"") -> None:
         """Apply a record, given the name of its type and its fields as Kafka's JSON has them.
 
-        Records of other types change nothing here.
+        Records of other types change nothing.
 
         Args:
-            name: the name of its type.
-            value: its fields.
-            record: its bytes, for an image that keeps them (`replayed`).
+            name: the name of the record's type.
+            value: the record's fields.
+            record: the record's bytes, for a subclass that keeps them (`replayed`).
         """
         if name == "BeginTransactionRecord":
             if self._waiting is not None:
@@ -195,7 +195,7 @@ class MetadataImage:
             self._apply(name, value, record)
 
     def replay_control(self, control_type: str, value: dict[str, Any]) -> None:
-        """Apply a control record of the Raft layer, by the name that dumps give its type."""
+        """Apply a control record of the Raft layer, whose type has the name that dumps show."""
         if control_type == "KRAFT_VOTERS":
             self._voters = {
                 voter["voterId"]: {
@@ -219,7 +219,7 @@ class MetadataImage:
 
     @property
     def topic_names(self) -> Mapping[str, str]:
-        """The names of topics by their ids."""
+        """The topic names by id."""
         return MappingProxyType(self._names)
 
     @property
@@ -228,7 +228,7 @@ class MetadataImage:
         return set(self._brokers)
 
     def broker(self, node_id: int) -> dict[str, Any] | None:
-        """Return a registered broker, a row of the table `brokers`; None: it is not registered."""
+        """Return a registered broker as a row of the table `brokers`; None if it is not registered."""
         return self._brokers.get(node_id)
 
     @property
@@ -237,7 +237,7 @@ class MetadataImage:
         return {name: dict(configs) for (kind, name), configs in self._configs.items() if kind == BROKER_RESOURCE}
 
     def configs_of(self, topic: str) -> dict[str, str]:
-        """Return the own settings of a topic."""
+        """Return the topic-level settings of a topic."""
         return dict(self._configs.get((TOPIC_RESOURCE, topic), {}))
 
     def settings_of(self, topic: str, node_id: int | None) -> TopicConfig:
@@ -245,13 +245,13 @@ class MetadataImage:
 
         Args:
             topic: the topic.
-            node_id: the broker; None: not known, so that only the defaults of all brokers count.
+            node_id: the broker; None if not known, so that only the cluster-wide defaults count.
 
         Raises:
             ValueError: a value is invalid.
         """
         config = layered(self.configs_of(topic), dynamic_layers(self.broker_configs, node_id))
-        # If the end of the metadata is missing, the log's own files show whether it is tiered.
+        # If the end of the metadata is missing, the log's own files show whether the log is tiered.
         return config if self.is_whole else replace(config, remote_storage_enable=None)
 
     def partitions_of(self, topic: str) -> dict[int, dict[str, Any]]:
@@ -259,7 +259,7 @@ class MetadataImage:
         return self._partitions.get(self._ids.get(topic, ""), {})
 
     def table(self, subject: str, *, secrets: bool | None = None) -> pa.Table:
-        """Return a table: one of `SCHEMAS`. `secrets` may override that of the image.
+        """Return one of the tables of `SCHEMAS`. `secrets` overrides the attribute of the image.
 
         Raises:
             KeyError: there is no such subject.
@@ -273,13 +273,13 @@ class MetadataImage:
         return rows if shows else list(map(_without_secrets, rows))
 
     def not_understood(self, why: str, record: bytes, *, is_of_new_type: bool, is_malformed: bool) -> None:  # noqa: ARG002 - an image that keeps records does
-        """Take a record of a type or version that is not known.
+        """Handle a record of an unknown type or version.
 
         Args:
-            why: the unknown property of the record, in words.
-            record: its bytes.
-            is_of_new_type: True if its type is not known, so that no known record depends on it.
-            is_malformed: True if no release can have written it.
+            why: what is unknown about the record, as text.
+            record: the record's bytes.
+            is_of_new_type: True if the record's type is not known, so that no known record depends on it.
+            is_malformed: True if no release can have written the record.
         """
         if is_malformed:
             self._refuse(why)
@@ -287,7 +287,7 @@ class MetadataImage:
         self.is_whole &= is_of_new_type
 
     def replayed(self, name: str, value: dict[str, Any], record: bytes) -> None:
-        """Take the bytes of a record that was applied."""
+        """Handle a record that is applied, given as name, value and bytes; subclasses override it."""
 
     def _apply(self, name: str, value: dict[str, Any], record: bytes) -> None:
         self.replayed(name, value, record)
@@ -301,7 +301,7 @@ class MetadataImage:
                 self._refuse(f"{name}: {error}")
 
     def _refuse(self, why: str) -> None:
-        # What is not known may be what the record depends on.
+        # The record may depend on records that are not understood.
         if self.refusal is None and not self.unknown and not self.left_out:
             self.refusal = why
 
@@ -318,7 +318,7 @@ class MetadataImage:
         }
 
     def _registered(self, broker_id: int, epoch: int) -> dict[str, Any]:
-        """Return a broker, which has to be registered with an epoch (`ClusterControlManager.replay`)."""
+        """Return a broker, which must be registered with this epoch (`ClusterControlManager.replay`)."""
         broker = self._brokers.get(broker_id)
         if broker is None:
             raise _RefusedError(f"broker {broker_id} is not registered")
@@ -371,7 +371,7 @@ class MetadataImage:
         self._configs.pop((TOPIC_RESOURCE, name), None)
 
     def _name_of(self, value: dict[str, Any]) -> str:
-        """Return the name of the topic of a record. Unknown ids are refused (`ReplicationControlManager.replay`)."""
+        """Return the name of a record's topic. Unknown ids are refused (`ReplicationControlManager.replay`)."""
         if value["topicId"] not in self._names:
             raise _RefusedError(f"there is no topic with the id {value['topicId']}")
         return self._names[value["topicId"]]
@@ -406,7 +406,7 @@ class MetadataImage:
 
     def _clear_elr(self, value: dict[str, Any]) -> None:
         name = value["topicName"]
-        # Without a name, it is for all topics.
+        # Without a name, the record applies to all topics.
         topics = [self._ids[name]] if name in self._ids else [] if name else self._partitions
         for topic_id in topics:
             for partition in self._partitions[topic_id].values():
@@ -441,7 +441,7 @@ class MetadataImage:
         if value["remove"]:
             self._quotas.pop((entity, value["key"]), None)
         else:
-            # JSON has no number for infinity: it is text there.
+            # JSON has no number for infinity, so it is text there.
             self._quotas[entity, value["key"]] = float(value["value"])
 
     def _set_credential(self, value: dict[str, Any]) -> None:
@@ -609,7 +609,7 @@ def _without_secrets(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _next(epoch: int) -> int:
-    """Return the next int32. As in Java, the least one follows the greatest."""
+    """Return the next int32. As in Java, the lowest follows the highest."""
     return epoch + 1 if epoch < (1 << 31) - 1 else -(1 << 31)
 
 

@@ -29,9 +29,9 @@ _HEADER, _FOOTER = "SNAPSHOT_HEADER", "SNAPSHOT_FOOTER"
 
 
 def snapshots(log: Log) -> list[tuple[int, int, str]]:
-    """Return the end offset, the epoch and the path of each snapshot, the newest first.
+    """Return the end offset, the epoch and the path of each snapshot, newest first.
 
-    The last one may be that of formatting, with offset 0 and epoch 0.
+    The last one may be the snapshot that formatting wrote, with offset 0 and epoch 0.
     """
     named = ((name, snapshot_of_name(name)) for name in storage.list_directory(log.path))
     return sorted(((*found, f"{log.path}/{name}") for name, found in named if found is not None), reverse=True)
@@ -50,11 +50,11 @@ def last_time(snapshot: bytes) -> int:
 
 
 def replay_snapshot(content: bytes, image: MetadataImage) -> None:
-    """Apply the records of a snapshot. Only with its header first and its footer last is it all that was written.
+    """Apply the records of a snapshot, which is complete only if it begins with its header and ends with its footer.
 
     Raises:
-        CutSnapshotError: it is cut. The records before the cut are applied.
-        CorruptRecordError: it is damaged. The records before the damage may be applied.
+        CutSnapshotError: the snapshot is cut. The records before the cut are applied.
+        CorruptRecordError: the snapshot is damaged. The records before the damage may be applied.
     """
     kinds = []
     for control_type, value in _control_records(content):
@@ -80,14 +80,14 @@ def replay_snapshot(content: bytes, image: MetadataImage) -> None:
 def replay_log(
     log: Log, image: MetadataImage, start: int, end: int, at: int | None = None
 ) -> CorruptRecordError | UnsupportedFormatError | None:
-    """Apply the records in [start, end) that are not after a time. Damage ends the log, as it does for a broker.
+    """Apply the records in [start, end) up to a time. As for a broker, the log ends at damage.
 
     Returns:
-        The damage; None: all records are applied.
+        The damage; None if all records were applied.
     """
     damage = None
     try:
-        # Not up to the time: to find its offset, a read would need what is behind damage.
+        # Read up to `end` instead of the time: the search for the time's offset could need batches after damage.
         for rows in log.read(start, end, columns=["key", "value", "offset", "timestamp"]):
             times = [time or 0 for time in rows["timestamp"].view(pa.int64()).to_pylist()]
             count = next((row for row, time in enumerate(times) if at is not None and time > at), len(times))
@@ -109,7 +109,7 @@ def _control_records(content: bytes | memoryview, position: int = 0) -> Iterator
     """Yield the type and the value of each control record in batches.
 
     Raises:
-        CorruptRecordError: the checksum of a batch with such records is wrong.
+        CorruptRecordError: the checksum of a batch with control records is wrong.
     """
     batches, _ = _native.scan(content, position, check_crcs=True)
     columns = ("position", "size", "is_control", "is_valid")
@@ -126,14 +126,14 @@ def _control_records(content: bytes | memoryview, position: int = 0) -> Iterator
 
 
 def _replay_controls(segment: Segment, image: MetadataImage, end: int, at: int | None) -> None:
-    """Apply the control records of a segment, up to an offset and a time. Damage that hides some was reported."""
+    """Apply the control records of a segment up to an offset and a time. Damage was reported already."""
     columns = ("position", "size", "base_offset", "max_timestamp", "is_control")
     with segment.open() as file, suppress(CorruptRecordError, UnsupportedFormatError):
         for batches in segment.scan():
             for position, size, offset, time, is_control in zip(
                 *(batches[name].to_pylist() for name in columns), strict=True
             ):
-                # A message of an old format, which a flipped bit can make of a batch, may have no base offset.
+                # A flipped bit can make a batch look like a message of an old format, which may have no base offset.
                 if offset is None:
                     continue
                 if offset >= end:
@@ -154,7 +154,7 @@ def _replay_rows(rows: pa.RecordBatch, image: MetadataImage, offsets: Iterable[i
         takes_all = image.refusal is None
         kind, version, name, fields, unknown, content = record
         if unknown is not None:
-            # Of a type that is known, the name is missing where the record ends before its version.
+            # The name of a known type is missing if the record ends before its version.
             is_of_new_type = name is None and None not in (kind, version)
             why = unknown if name is None else f"{name}: {unknown}"
             image.not_understood(why, content, is_of_new_type=is_of_new_type, is_malformed=record.is_malformed)
@@ -165,9 +165,9 @@ def _replay_rows(rows: pa.RecordBatch, image: MetadataImage, offsets: Iterable[i
 
 
 def cluster_image(path: str) -> MetadataImage | None:
-    """Return the cluster's state in a log directory's metadata log; None: it has no metadata log.
+    """Return the cluster's state from a log directory's metadata log; None without a metadata log.
 
-    The log is read up to damage, where a broker cuts it off. The image is then not whole.
+    The log is read up to damage, where a broker would cut it. In that case, the image is not whole.
 
     Raises:
         CorruptRecordError: a snapshot is damaged.
@@ -179,7 +179,7 @@ def cluster_image(path: str) -> MetadataImage | None:
     first = formatted_snapshot(path)
     newest = next((one for one in snapshots(log) if os.path.basename(one[2]) != os.path.basename(first)), None)
     if newest is not None:
-        # Before the snapshot, the log may have a topic's deletion without its creation.
+        # Start at the snapshot: before it, the log may have a topic's deletion without its creation.
         start = min(max(start, newest[0]), log.log_end_offset)
         with located(newest[2]):
             try:
@@ -189,7 +189,7 @@ def cluster_image(path: str) -> MetadataImage | None:
                 note(f"{newest[2]}: {error.args[0]}: what the cluster's metadata say may be old; a broker takes it so")
     damage = replay_log(log, image, start, log.log_end_offset) if start < log.log_end_offset else None
     if newest is None and start > 0:
-        # Without what came before, nothing tells what a controller makes of the records.
+        # Without the earlier records, it is not known whether a controller would refuse a record.
         image.refusal = None
     if damage is not None:
         image.is_whole = False

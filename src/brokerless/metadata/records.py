@@ -1,4 +1,4 @@
-"""Records of the topics that Kafka keeps its own state in, decoded and encoded by the schemas of its messages."""
+"""Records of Kafka's internal topics and of its metadata log, decoded and encoded by Kafka's message schemas."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 RECORD_MEMORY = 250_000_000
-"""The most memory that a record may take once it is decoded, in bytes."""
+"""The maximum memory of a decoded record, in bytes."""
 
-# Arrow's offsets have 32 bits, and memory is bounded.
+# Arrow's offsets have 32 bits, and memory must be bounded.
 _ROWS_BYTES = 16 << 20
 TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
 """The resource types of a ConfigRecord (`ConfigResource.Type`)."""
@@ -28,10 +28,10 @@ TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
 def decoded_records(
     topic: str, rows: pa.RecordBatch, *, memory: int = RECORD_MEMORY
 ) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
-    """Yield parts of the rows, each with the records that `_native.state_records` decodes from it.
+    """Yield the rows in parts, each with the records that `_native.state_records` decodes from it.
 
-    A part takes a quarter of the memory, unless it is one record. A record that takes more than all of it is not
-    decoded, and `is_too_large` is true for it.
+    A part takes at most a quarter of the memory, unless it is a single record. A record that takes more than the whole
+    memory is not decoded, and its `is_too_large` is true.
     """
     start = 0
     while start == 0 or start < rows.num_rows:
@@ -44,9 +44,9 @@ def decoded_records(
 
 
 class MetadataRecord(NamedTuple):
-    """A record of the metadata log: type, version, name and fields of its message, as far as they are known.
+    """A record of the metadata log, with the type, version, name and fields of its message, if they are known.
 
-    `unknown` says why there are no fields. `content` is the record.
+    `unknown` is the reason why the fields are missing. `content` is the bytes of the record.
     """
 
     kind: int | None
@@ -58,7 +58,7 @@ class MetadataRecord(NamedTuple):
 
     @property
     def is_malformed(self) -> bool:
-        """True if no release can have written the record. One of a later release has an unknown type or version."""
+        """True if no release can have written the record. Records of later releases have an unknown type or version."""
         if self.unknown is None:
             return False
         return self.version is None or (self.name is not None and not self.unknown.startswith("unknown version"))
@@ -92,7 +92,7 @@ def rows_of(records: Iterable[bytes], *, most_bytes: int = _ROWS_BYTES) -> Itera
             contents.append(ahead)
             size += len(ahead)
             ahead = next(waiting, None)
-        # `pa.array` would import pandas, which takes longer than all else.
+        # `pa.array` would import pandas, which takes longer than everything else.
         ends = array("i", accumulate(map(len, contents), initial=0))
         buffers = [None, pa.py_buffer(ends), pa.py_buffer(b"".join(contents))]
         values = pa.Array.from_buffers(pa.binary(), len(contents), buffers)
@@ -103,9 +103,9 @@ def metadata_record(name: str, version: int = 0, /, **fields: Any) -> bytes:  # 
     """Return a record of the metadata log.
 
     Args:
-        name: that of the message's definition.
-        version: that of the message.
-        fields: all fields without a tag. Fields with a tag may be left out.
+        name: the name of the message's definition.
+        version: the version of the message.
+        fields: the fields of the message. Only tagged fields may be left out.
 
     Raises:
         ValueError: the fields do not fit the definition.
@@ -129,7 +129,7 @@ def partition_record(
     directories: Sequence[str],
     **fields: Any,  # noqa: ANN401 - as the definition has them
 ) -> bytes:
-    """Return the record of a partition whose replicas are all in sync; the first one leads.
+    """Return the record of a partition whose replicas are all in sync. The first replica leads.
 
     Args:
         partition: the partition's number.
@@ -137,7 +137,7 @@ def partition_record(
         replicas: the nodes.
         leader_epoch: the leader's epoch.
         directories: the id of the log directory on each node (KIP-858).
-        fields: fields with other values.
+        fields: values that replace those of the record's fields.
     """
     nodes = list(replicas)
     known: dict[str, Any] = {"replicas": nodes, "isr": nodes, "removingReplicas": [], "addingReplicas": []}
@@ -146,10 +146,10 @@ def partition_record(
 
 
 def config_record(resource_type: int, resource: str, name: str, value: str | None) -> bytes:
-    """Return the record of a setting of a topic or a broker ("": all brokers). The value None removes it."""
+    """Return the record of a setting of a topic or a broker ("" for all brokers). The value None removes it."""
     return metadata_record("ConfigRecord", resourceType=resource_type, resourceName=resource, name=name, value=value)
 
 
 def producer_ids_record(node_id: int, next_producer_id: int) -> bytes:
-    """Return the record that all producer ids below one have been handed to brokers."""
+    """Return the record that the producer ids below `next_producer_id` have been allocated to brokers."""
     return metadata_record("ProducerIdsRecord", brokerId=node_id, brokerEpoch=-1, nextProducerId=next_producer_id)

@@ -22,7 +22,7 @@ def structs(**types: pa.DataType) -> pa.DataType:
 
 
 def json_text(value: object) -> str:
-    """Return a value as JSON. Numbers that JSON does not have are text with Java's names, as in Kafka's JSON."""
+    """Return a value as JSON. As in Kafka's JSON, infinite numbers and NaN are text with Java's names."""
     try:
         return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     except ValueError:
@@ -30,7 +30,7 @@ def json_text(value: object) -> str:
 
 
 def finite(value: Any) -> Any:  # noqa: ANN401 - a value of any type
-    """Return the value with Java's names in place of infinite numbers and NaN."""
+    """Return the value, with infinite numbers and NaN replaced by Java's names for them."""
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     if isinstance(value, dict):

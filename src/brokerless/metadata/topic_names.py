@@ -1,4 +1,4 @@
-"""The names of topics by their ids."""
+"""The topic names by topic id."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class _LogDirs(Protocol):
 
 
 class TopicNames:
-    """The topic names by topic id: those of metadata logs, then those of the partitions' own files.
+    """The topic names by topic id, from metadata logs, else from the partitions' own files.
 
-    They are read when the first name is asked for.
+    They are read at the first lookup.
 
     Args:
         directories: the log directories.
@@ -36,7 +36,7 @@ class TopicNames:
         self._directories = directories
 
     def of(self, topic_id: str) -> str:
-        """Return the name of a topic, or else its id."""
+        """Return the name of a topic; its id if the name is not known."""
         return self._in_metadata.get(topic_id) or self._in_partitions.get(topic_id) or topic_id
 
     @cached_property

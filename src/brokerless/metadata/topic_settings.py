@@ -1,7 +1,7 @@
-"""`Cluster`: what a log directory's metadata say of its topics, partitions and brokers.
+"""`Cluster`: the topics, partitions and brokers of a log directory, according to its metadata.
 
-A broker with several log directories has the metadata log in one of them (`metadata.log.dir`). For the others, callers
-name that directory.
+A broker with several log directories has the metadata log in one of them (`metadata.log.dir`). For the other
+directories, callers name that one.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Unserved(NamedTuple):
 
     Attributes:
         code: the code of its finding.
-        why: the reason, and what to do, in words.
+        why: the reason and the remedy, as text.
     """
 
     code: str
@@ -49,11 +49,12 @@ class Cluster:
 
     Args:
         path: the log directory.
-        node_id: the broker's `node.id`; None: the directory does not record it.
-        bootstrap: the metadata that a new cluster starts with; None: it has started, or there are none.
-        broker_config: the broker's configuration file; None: it is not known.
-        metadata: the metadata log, or the log directory that has it; None: look only in `path`.
-        image: the state in the metadata log, if it is known already.
+        node_id: the broker's `node.id`; None if the directory does not record it.
+        bootstrap: the metadata that a new cluster starts with; None if the cluster has started, or there are no
+            metadata.
+        broker_config: the broker's configuration file; None if it is not known.
+        metadata: the metadata log's directory, or the log directory that has it; None: look only in `path`.
+        image: the state of the metadata log, if it was read already.
 
     Attributes:
         online: the directory ids of the broker's other log directories.
@@ -82,7 +83,7 @@ class Cluster:
         if None not in (node_id, given) and node_id != given:
             raise ValueError(f"{broker_config} is of broker {given}, and {path} of broker {node_id}")
         self._metadata = path if metadata is None else metadata_directory(os.fspath(metadata), path)
-        # A caller that names a metadata log has a started cluster.
+        # If the caller names a metadata log, the cluster has started.
         self.bootstrap = bootstrap if metadata is None else None
 
     @classmethod
@@ -99,19 +100,19 @@ class Cluster:
 
     @cached_property
     def image(self) -> MetadataImage | None:
-        """The state in the metadata log; None: its place is not known."""
+        """The state of the metadata log; None if the place of that log is not known."""
         from brokerless.metadata.log import cluster_image  # noqa: PLC0415 - Arrow is slow to import
 
         return cluster_image(self._metadata)
 
     @property
     def next_producer_id(self) -> int | None:
-        """The first producer id that the cluster has not allocated to a broker; None: it is not known."""
+        """The first producer id that the cluster has not allocated to a broker; None if it is not known."""
         return None if self.image is None else self.image.next_producer_id
 
     @property
     def other_brokers(self) -> list[int] | None:
-        """The cluster's other brokers; None: they are not known.
+        """The cluster's other brokers; None if they are not known.
 
         Each broker has a block of producer ids, and hands them out until it stops.
         """
@@ -126,8 +127,8 @@ class Cluster:
     def config_of(self, topic: str) -> TopicConfig:
         """Return a topic's settings, each with its source: the topic's own, the broker's, or Kafka's defaults.
 
-        If no metadata name the topic, its own settings are not known. A setting that no layer gives then has source
-        `UNKNOWN`.
+        If no metadata name the topic, its own settings are not known. A setting that no other layer gives then has the
+        source `UNKNOWN`.
 
         Raises:
             CorruptRecordError: the metadata are damaged.
@@ -140,11 +141,11 @@ class Cluster:
             configs = self.image.configs_of(topic)
         config = layered(configs or {}, self._layers)
         if configs is None:
-            # The topic's own settings may differ from those of all layers below.
+            # The topic's own settings, which are not known, would override all other layers.
             sources = {**dict.fromkeys(SYNONYMS, UNKNOWN), **config.sources}
             config = replace(config, sources=sources, are_guessed=self._config is None)
         is_whole = configs is not None and self.image is not None and self.image.is_whole
-        # If the end of the metadata is missing, the log's own files show whether it is tiered.
+        # If the end of the metadata is missing, the log's own files show whether the log is tiered.
         return config if is_whole else replace(config, remote_storage_enable=None)
 
     @cached_property
@@ -157,7 +158,7 @@ class Cluster:
         )
 
     def _topic_id(self, topic: str) -> str | None:
-        """Return a topic's id by the metadata; None: they have none."""
+        """Return a topic's id according to the metadata; None if they have none."""
         if topic in self._described:
             return self._described[topic].topic_id
         return None if self.image is None else self.image.topic_ids.get(topic)
@@ -167,7 +168,7 @@ class Cluster:
         return LogDirFiles(self.path).is_kraft
 
     def missing_metadata(self) -> str:
-        """Describe the actions of a KRaft broker without the cluster's metadata; "": they are known."""
+        """Describe what a KRaft broker does without the cluster's metadata; "" if the metadata are known."""
         if not self.has_lost_metadata:
             return ""
         return (
@@ -177,10 +178,11 @@ class Cluster:
         )
 
     def missing_settings(self, topics: Iterable[str] = ()) -> str:
-        """Describe which settings of topics are unknown, and what replaces them; "": all are known.
+        """Describe which settings of topics are unknown, and what replaces them; "" if all are known.
 
         Args:
-            topics: the topics that matter. If the metadata of all topics are missing, the text says that instead.
+            topics: the topics whose settings matter. If the metadata of all topics are missing, the text says that
+                instead.
         """
         if self.has_lost_metadata:
             what = (
@@ -204,7 +206,7 @@ class Cluster:
 
         Args:
             key: the partition.
-            topic_id: the id in its `partition.metadata`; None: the file does not exist.
+            topic_id: the id in its `partition.metadata`; None if the file does not exist.
         """
         if not self._is_kraft:
             return None
@@ -245,9 +247,10 @@ class Cluster:
         return self._without_directory(key)
 
     def _without_directory(self, key: tuple[str, int]) -> Unserved | None:
-        """Return the reason if this directory has lost its id: the controller then takes its replicas for offline.
+        """Return the reason if this directory has lost its id, so that the controller counts its replicas as offline.
 
-        A broker that registers without a directory that it had before has lost its replicas there (KIP-858).
+        If a broker registers without a directory that it had before, its replicas in that directory count as lost
+        (KIP-858).
         """
         broker = None if self.image is None or self.node_id is None else self.image.broker(self.node_id)
         known = () if broker is None else broker["log_dirs"]
@@ -281,7 +284,7 @@ class Cluster:
         return [*dynamic_layers(brokers, node_id), self._config.layer]
 
     def replicas(self, key: tuple[str, int]) -> tuple[int, ...] | None:
-        """Return the nodes with a replica of a partition; None: they are not known."""
+        """Return the nodes with a replica of a partition; None if they are not known."""
         if key[0] in self._described and self.node_id is not None:
             return (self.node_id,)
         return self._nodes("replicas", key) if self.image is not None and self.image.is_whole else None
@@ -310,7 +313,7 @@ class Cluster:
         replicas = self.replicas(key)
         if replicas is None:
             return self._is_unclaimed
-        # For a copy of a partition without its log directory, the single replica is the original.
+        # In a copy of a partition without its log directory, the node is not known: the single replica is the original.
         return len(replicas) == 1 and self.node_id in (None, *replicas)
 
     @property
@@ -320,15 +323,15 @@ class Cluster:
 
     @cached_property
     def _is_unclaimed(self) -> bool:
-        """True if the directory belongs to no cluster yet: a broker writes its cluster's id there (since 0.10.1)."""
+        """True if the directory belongs to no cluster yet. Since 0.10.1, a starting broker writes its cluster's id."""
         root = LogDirFiles(self.path)
         return root.node_id is not None and root.cluster_id is None
 
     def replication(self, key: tuple[str, int], high_watermark: int | None) -> Replication:
         """Return the known state of a partition's other replicas.
 
-        Replicas in sync have every record up to the high watermark, and so up to an older one. A replica that is not in
-        sync, or not known from metadata, may end anywhere.
+        In-sync replicas have every record up to the high watermark, and so up to an older high watermark. A replica
+        that is not in sync, or not in known metadata, may end anywhere.
 
         Args:
             key: the partition.
@@ -340,12 +343,12 @@ class Cluster:
         in_sync = self._nodes("isr", key) or ()
         are_in_sync = replicas is not None and set(replicas) <= set(in_sync)
         if replicas is not None and high_watermark is None and LogDirFiles(self.path).is_there:
-            # A broker then starts from 0. A copy without its log directory has lost the high watermark.
+            # Without a checkpoint entry, a broker starts from 0. A copy without its log directory has lost the entry.
             high_watermark = 0
         return Replication(high_watermark or 0 if are_in_sync else 0, high_watermark)
 
     def _nodes(self, column: str, key: tuple[str, int]) -> tuple[int, ...] | None:
-        """Return the nodes of a partition in the metadata log; None: it does not have the partition."""
+        """Return the nodes in a column of a partition's metadata; None if the metadata log lacks the partition."""
         partition = None if self.image is None else self.image.partitions_of(key[0]).get(key[1])
         return None if partition is None else tuple(partition[column])
 

@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 
 class Uncommitted:
-    """Notes about rows that may not be committed: other brokers may not have them.
+    """Notes about rows that may not be committed, because other brokers may not have them.
 
     In a replicated partition, only rows below the high watermark are certainly committed. A leader that becomes a
-    follower truncates the others. By default, a running broker's logs are read up to the high watermark.
+    follower truncates rows above it. By default, a running broker's logs are read up to the high watermark.
 
     Args:
         logs: the logs to read.
-        paths: the named paths: log directories and others; one may have the metadata log of another.
+        paths: the paths that the caller named. One of them may have the metadata log of another.
         metadata: the directory of the cluster's metadata log; None: look in the log directory, then in `paths`.
 
     Raises:
@@ -38,7 +38,7 @@ class Uncommitted:
 
     def __init__(self, logs: Iterable[Log], paths: Iterable[str] = (), metadata: Path | None = None) -> None:
         roots = {log.root.path: log.root for log in logs}
-        # Include the log directories of partitions that were named.
+        # Include the log directories of named partitions.
         self._paths, self._metadata = (*paths, *roots), metadata
         self._clusters: dict[str, Cluster] = {}
         self._are_lost: set[str] = set()
@@ -46,11 +46,11 @@ class Uncommitted:
             self._cluster(root)
 
     def of(self, log: Log, splits: Iterable[Split]) -> Iterator[str]:
-        """Yield notes about rows of a read that may not be committed; once per log directory without metadata.
+        """Yield notes about rows of a read that may not be committed; only one per log directory without metadata.
 
         Args:
             log: the log to read.
-            splits: its splits, in order.
+            splits: the splits of the log, in order.
         """
         present = [split for split in splits if not split.is_absent]
         if log.topic is None or log.partition is None or not present:
@@ -60,7 +60,7 @@ class Uncommitted:
         end = min(max(split.end_offset for split in present), log.log_end_offset)
         if first >= end:
             return
-        # Other verbs need sound metadata; for a read they only add information.
+        # Ignore errors: other verbs need sound metadata, but for a read, metadata only add information.
         with suppress(CorruptRecordError, UnsupportedFormatError):
             cluster = self._cluster(log.root)
             replicas = cluster.replicas((log.topic, log.partition))

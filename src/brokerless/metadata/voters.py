@@ -1,6 +1,6 @@
-"""The voters of a metadata quorum, as the first snapshot of its log has them (KIP-853, `RecordsSnapshotWriter`).
+"""The voters of a metadata quorum, in the first snapshot of its log (KIP-853, `RecordsSnapshotWriter`).
 
-A cluster with them needs `controller.quorum.bootstrap.servers` in place of `controller.quorum.voters`.
+The nodes of such a cluster need `controller.quorum.bootstrap.servers` in place of `controller.quorum.voters`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _LISTENER = "CONTROLLER"
 
 
 class Voter(NamedTuple):
-    """A controller of the quorum, and where its listener `CONTROLLER` is."""
+    """A controller of the quorum, and the address of its listener `CONTROLLER`."""
 
     node_id: int
     directory_id: str
@@ -29,7 +29,7 @@ class Voter(NamedTuple):
 
 
 def parse_voters(text: str) -> dict[int, tuple[str, int]]:
-    """Parse voters as `controller.quorum.voters` has them, and return host and port by node id.
+    """Parse voters in the format of `controller.quorum.voters`, and return host and port by node id.
 
     Raises:
         ValueError: the text has another form, or names a node twice.
@@ -47,11 +47,11 @@ def parse_voters(text: str) -> dict[int, tuple[str, int]]:
 
 
 def voters_snapshot(voters: Iterable[Voter], timestamp: int, records: Iterable[bytes] = ()) -> bytes:
-    """Return a snapshot of a metadata log whose quorum these voters are: version 1 of the Raft protocol.
+    """Return a metadata snapshot that names the voters of its quorum (kraft.version 1).
 
     Args:
-        voters: the voters; none: the configuration of the controllers names them, version 0.
-        timestamp: the timestamp of its records, ms.
+        voters: the voters; if empty, the controllers' configuration names them (kraft.version 0).
+        timestamp: the timestamp of the records in ms.
         records: the other records.
     """
     controls: list[tuple[int, bytes]] = []

@@ -1,8 +1,8 @@
 """The work of a starting broker on a partition: load, recover, truncate.
 
 Modules:
-    loader.py, load_result.py  the changes made by opening a log; its result
-    truncate.py                the same for truncating a log
+    loader.py, load_result.py  the changes made by opening a log, and the result
+    truncate.py                the changes made by truncating a log
     file_changes.py            the changes, as ordered steps that a crash can interrupt
     producer_state.py          producers, from snapshots and batches
     segment_replay.py          a walk over one segment for its producers

@@ -1,6 +1,6 @@
-"""The changes to a partition directory: planned on a view of it first, then applied.
+"""The changes to a partition directory: planned on a view of the directory first, then applied.
 
-So a dry run is the run itself without its last line, and a log that cannot be opened stays unchanged.
+So a dry run is a run without the last step, and a log that cannot be opened stays unchanged.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class Step(NamedTuple):
     Attributes:
         verb: "remove", "rename", "truncate" or "write".
         name: the file's name.
-        to: "" to remove the file, another name, a length, or a content.
-        why: the reason, in words.
+        to: "" (to remove the file), the new name, the new length, or the new content.
+        why: the reason, as text.
     """
 
     verb: str
@@ -57,7 +57,7 @@ class Step(NamedTuple):
 
 
 class Changes:
-    """A view of a directory as it will be, and the steps to get there. Nothing is changed before `apply`.
+    """A view of a directory as it will be, and the steps that lead there. Nothing is changed before `apply`.
 
     Raises:
         OSError: a file cannot be read.
@@ -126,7 +126,7 @@ class Changes:
     def delete_segment(self, base_offset: int, why: str) -> None:
         """Delete a segment's files as a broker does: rename all first, so that a crash leaves no partial segment.
 
-        So an index without a `.log` and a `.log.deleted` belongs to a log that somebody removed.
+        So if an index has neither a `.log` nor a `.log.deleted` beside it, someone removed the `.log`.
         """
         found = [
             file_names.segment_file(base_offset, kind) for kind in (*file_names.SEGMENT_KINDS, file_names.SNAPSHOT)
@@ -140,7 +140,7 @@ class Changes:
     def set_aside(self, name: str, position: int, why: str) -> None:
         """Cut a file at a position, and keep the bytes cut off under a name that brokers ignore.
 
-        A crash in between leaves the copy and the whole file. The same bytes are not kept twice.
+        A crash in between leaves both the copy and the whole file. If the copy already exists, it is not written again.
         """
         stem = f"{file_names.SET_ASIDE}{name}-from-{position}"
         earlier = [other for other in self._content if other.startswith(stem) and not other.endswith(_TMP)]
@@ -189,9 +189,9 @@ class Changes:
 
     @contextmanager
     def insert_before(self, start: int) -> Iterator[None]:
-        """Move the steps of the block before those from number `start` on, except steps on files that both change.
+        """Move the block's steps in front of the steps from index `start` on, except for files that both groups change.
 
-        Only producer snapshots can be such files, and a superfluous snapshot does no harm.
+        Only producer snapshots can be files of both groups, and a superfluous snapshot does no harm.
         """
         end = len(self.steps)
         yield
@@ -242,7 +242,7 @@ class Changes:
                     disk.rename(path, f"{self.directory}/{step.to}")
                 else:
                     disk.remove(path)
-                # Durable at once: later steps rely on the names that earlier ones have changed.
+                # Sync at once, because later steps rely on the names that earlier steps have changed.
                 disk.sync_directory(self.directory)
         if self.steps:
             disk.sync_directory(self.directory)

@@ -32,13 +32,13 @@ class Loaded(NamedTuple):
         recovery_point: offsets below this one need no recovery.
         leader_epochs: the leader epochs, with their start offsets.
         producers: the producer state at the log end.
-        losses: the data that a broker would lose silently, a sentence each.
+        losses: one sentence for each loss that a broker would not report.
         cuts: the parts of segments that recovery cuts off.
         max_timestamp: the largest timestamp of the last segment, and the last offset of its batch; None to take them
             from the time index.
         missing: the records that are missing inside the log.
-        moved: why the last batch is not in its old place, although a broker would keep it there; "": no evidence.
-        expected_end: the log end offset that other files state; None if the log does not end below it.
+        moved: why the last batch was moved from its old offsets, although a broker would keep it; "" without evidence.
+        expected_end: the log end offset that other files give; None if the log does not end below it.
     """
 
     changes: Changes
@@ -67,7 +67,7 @@ class Loaded(NamedTuple):
         """
         if self.losses:
             losses = "; ".join(dict.fromkeys(self.losses))
-            # Without the marker, recovery itself has the losses.
+            # Without the clean-shutdown marker, recovery itself causes these losses.
             cure = "; run `brokerless recover` on the log directory" if is_clean else ""
             raise SilentLossError(
                 f"a broker would lose data here silently: {losses}{cure}", path=self.changes.directory
@@ -92,7 +92,7 @@ class Loaded(NamedTuple):
             )
 
     def check_missing(self) -> None:
-        """Refuse a log that lacks records which other files in its log directory state. Opening it would update these.
+        """Refuse a log that lacks records according to other files. Opening the log would update these files.
 
         Raises:
             CorruptRecordError: names the records and the remedy.

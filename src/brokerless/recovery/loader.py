@@ -1,8 +1,8 @@
 """The work of a starting broker on a partition directory (LogLoader), planned on a view of the directory.
 
-The steps and their order are Kafka's, so a broker that opens the directory next has nothing left to do. If Kafka
-refuses to start, a `CorruptRecordError` says why and names the remedy. If Kafka would lose data silently, the result
-lists that under `losses`, and the caller decides.
+The steps and their order are Kafka's, so a broker that opens the directory next has nothing left to do. If Kafka would
+not start, a `CorruptRecordError` gives the reason and the remedy. If Kafka would lose data silently, the result lists
+that under `losses`, and the caller decides.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def load(
         log_start_offset: the checkpointed log start offset; None if the checkpoint does not name the log.
         now: ms since the epoch, for the expiry of producers.
         high_watermark: the checkpointed high watermark; None if the checkpoint does not name the log.
-        first_dirty_offset: the cleaner's checkpoint; None if it does not name the log.
+        first_dirty_offset: the offset in the cleaner checkpoint; None if that does not name the log.
 
     Raises:
         CorruptRecordError: a broker would not start on the directory.
@@ -73,7 +73,7 @@ def load(
         ).load()
 
 
-# Without the clean-shutdown marker a broker would cut off the damage, and all evidence of what is lost.
+# Without the clean-shutdown marker, a broker would cut off the damage, and with it all evidence of the loss.
 _REPAIR = "`brokerless repair` keeps every sound batch, and names what is lost"
 
 
@@ -81,11 +81,11 @@ class _Outcome(Enum):
     """The outcome of loading one segment or all of them."""
 
     LOADED = auto()
-    """Loaded, and cut if part of it was invalid."""
+    """The segment is loaded, and cut if part of it was invalid."""
     OUT_OF_ORDER = auto()
-    """The offsets do not ascend: a broker would empty the segment. It is unchanged."""
+    """The offsets do not ascend, so that a broker would empty the segment. It is unchanged."""
     SPLIT = auto()
-    """A segment was split into several: all segments have to be loaded again."""
+    """A segment was split into several, so that all segments have to be loaded again."""
 
 
 class _Recovered(NamedTuple):
@@ -100,7 +100,7 @@ class _ShortSegment(NamedTuple):
 
     Attributes:
         base_offset: the segment's base offset.
-        missing: the lost offsets, in words; None if a cleaner may have removed them.
+        missing: the lost offsets, as text; None if a cleaner may have removed them.
     """
 
     base_offset: int
@@ -109,15 +109,15 @@ class _ShortSegment(NamedTuple):
 
 @dataclass
 class _Loader:
-    """Loads one log; the attributes from `segments` on are the result so far.
+    """Loads one log. The attributes hold the result so far.
 
     Attributes:
         segments: the base offsets of the loaded segments, ascending.
         short_segments: the base offsets of the segments whose index has entries beyond the end of the `.log`.
-        highest_next_offsets: for each recovered segment, the offset after its highest one.
+        highest_next_offsets: for each recovered segment, the offset after its highest offset.
         losses: the data that a broker would lose silently, a sentence each.
         cuts: the parts of segments that recovery cuts off.
-        unseen_end: the end of the last segment, if its index hides it from a broker; else 0.
+        unseen_end: the end of the last segment, if the segment's index hides it from a broker; else 0.
     """
 
     changes: Changes
@@ -136,10 +136,10 @@ class _Loader:
     unseen_end: int = 0
 
     def _moved(self, evidence: EndEvidence) -> str:
-        """Return why the last batch is not in its old place: a log ended amid the gap before it."""
+        """Return why the last batch was moved: the log once ended inside the gap before it."""
         end, last = self.segments[-1], None
         if max(evidence.known) > end:
-            # What cannot be read is for recovery to judge, and a segment may still have another name.
+            # Ignore errors here: recovery handles unreadable files, and a segment may still have another name.
             with suppress(BrokerlessError, OSError):
                 end, last = Segment(self.changes.directory, end).last_batch()
         recorded: list[tuple[int, int]] = []
@@ -164,14 +164,14 @@ class _Loader:
         starts = [start_offset for _, start_offset in self.epochs.entries()]
         evidence = EndEvidence(self.recovery_point, self.high_watermark, live.snapshots, starts)
         corroborated = evidence.corroborated_end if self.is_clean else None
-        # This ends: each split leaves more and smaller segments.
+        # The loop ends, because each split leaves more and smaller segments.
         while self._load_segments() is _Outcome.SPLIT:
             pass
         end_offset = self._end_offset()
         highest = self.highest_next_offsets.get(self.segments[-1], end_offset)
         if highest > end_offset:
             self._report_unreachable(self.segments[-1], end_offset, highest)
-        # A log of which all records are deleted begins, and ends, where the checkpoint says.
+        # If all records of a log are deleted, the log begins and ends at the checkpointed log start offset.
         if corroborated is not None and end_offset > max(corroborated, self.checkpoint or 0):
             missing.append(Remark("records-missing", above_in_words(end_offset, corroborated)))
         recovery_point = end_offset if self.is_clean else min(self.recovery_point, end_offset)
@@ -209,7 +209,7 @@ class _Loader:
 
     @property
     def checkpointed_start(self) -> int:
-        """The checkpointed log start offset, as a broker reads it: 0 for none."""
+        """The checkpointed log start offset, as a broker reads it: 0 without an entry."""
         return self.checkpoint or 0
 
     @property
@@ -217,11 +217,11 @@ class _Loader:
         return self.config.message_format < 2
 
     def _lost_segments(self, live: file_names.LiveFiles) -> Iterator[str]:
-        """Yield, in words, the segments that have indexes and no `.log`. A load removes these indexes."""
+        """Yield, as text, each segment that has indexes but no `.log`. A load removes these indexes."""
         for base_offset in live.lost:
             following = min((base for base in live.kinds if base > base_offset), default=None)
             before = max((base for base in live.kinds if base < base_offset), default=None)
-            # Deleted records are not missing, and neither are those that a cleaner merged into the segment before.
+            # Records are not missing if they were deleted, or if a cleaner merged them into the previous segment.
             is_deleted = following is not None and following <= self.checkpointed_start
             if not is_deleted and (before is None or self._end_of(before, live)[1] <= base_offset):
                 yield lost_in_words(base_offset, following)
@@ -229,7 +229,8 @@ class _Loader:
     def _short_segments(self, live: file_names.LiveFiles) -> Iterator[_ShortSegment]:
         """Yield the older segments that end before the last entry of their index.
 
-        The rules are those of `Segment.entry_behind` and `PartitionFiles.trusts_index`: an untrusted index is rebuilt.
+        The rules are those of `Segment.entry_behind` and `PartitionFiles.trusts_index`. An index that is not trusted is
+        rebuilt.
         """
         for base_offset, following in pairwise(sorted(live.kinds)):
             log, index = (file_names.segment_file(base_offset, kind) for kind in (file_names.LOG, file_names.INDEX))
@@ -241,7 +242,7 @@ class _Loader:
             if entry is None or entry[1] < size or entry[0] >= following:
                 continue
             position, end_offset = self._end_of(base_offset, live)
-            # If the segment ends within a batch, recovery reports what that loses.
+            # If the segment ends inside a batch, recovery reports the loss.
             if position == size and end_offset <= entry[0]:
                 is_missing = self.is_clean or base_offset >= (self.first_dirty_offset or 0)
                 lost = f"offsets {end_offset} to {following - 1} are lost: {log}: {cut_short_in_words(size, entry)}"
@@ -269,7 +270,7 @@ class _Loader:
             changes.remove(name, "left by an interrupted cleaning")
 
     def _complete_swaps(self) -> None:
-        """Finish an interrupted cleaning or split: the new files replace all old ones in the range that they cover."""
+        """Finish an interrupted cleaning or split: the new files replace all old files in their offset range."""
         changes = self.changes
         swapped = [name for name in changes.names() if name.endswith(file_names.SWAP) and name[0] not in "+-"]
         logs = [name for name in swapped if name.endswith(f".log{file_names.SWAP}")]
@@ -318,7 +319,7 @@ class _Loader:
         return _Outcome.LOADED
 
     def _restart_at_log_start(self) -> None:
-        """Replace all segments by an empty one at the log start offset, which none of them reaches."""
+        """Replace all segments by an empty one at the log start offset, because all of them end below it."""
         changes, start = self.changes, self.checkpointed_start
         if self.is_clean and any(changes.size(file_names.segment_file(base, file_names.LOG)) for base in self.segments):
             self.losses.append(
@@ -343,18 +344,18 @@ class _Loader:
     def _base_offsets(self) -> set[int]:
         """Return the base offsets of the segments, as a broker takes them from the names of their files."""
         found = (file_names.broker_offset(name) for name in self.changes.names() if name.endswith(".log"))
-        # A broker opens an empty segment below 0, in which it finds nothing.
+        # For a negative offset, a broker opens a segment that has no batches, so leave it out.
         return {offset for offset in found if offset is not None and offset >= 0}
 
     def _check_indexes(self, base_offset: int) -> bool:
-        """Return whether the indexes exist. Like Kafka, trust the content of the offset and the time index."""
+        """Return whether the indexes exist. Like Kafka, trust the content of the offset index and the time index."""
         index, time_index, txn_index = (file_names.segment_file(base_offset, kind) for kind in _INDEXES)
         if time_index not in self.changes and index in self.changes:
             self.changes.write(time_index, b"", "a time index that is missing alone stays empty")
         for name, entry in ((index, 8), (time_index, 12)):
             if name in self.changes:
                 size = self.changes.size(name)
-                # A broker appends behind the last whole entry, and cuts the rest off when it closes the file.
+                # A broker appends after the last whole entry, and cuts off the incomplete one when it closes the file.
                 self.changes.truncate(name, size - size % entry, f"{size % entry} bytes after its last entry")
         if txn_index in self.changes:
             found = _native.TransactionIndex(self.changes.read(txn_index), base_offset)
@@ -385,7 +386,7 @@ class _Loader:
                 )
 
     def _recover_unflushed(self) -> _Outcome:
-        """Recover the segments from the one with the recovery point on. Behind the first one to be cut, delete all."""
+        """Recover the segments from the one with the recovery point on. After the first that is cut, delete all."""
         start = max((base for base in self.segments if base <= self.recovery_point), default=0)
         for base_offset in [base for base in self.segments if base >= start]:
             size = self.changes.size(file_names.segment_file(base_offset, file_names.LOG))
@@ -396,7 +397,7 @@ class _Loader:
             if outcome is _Outcome.OUT_OF_ORDER:
                 self._empty(base_offset)
             if self.changes.size(file_names.segment_file(base_offset, file_names.LOG)) < size:
-                # Later segments go first: a crash in between then leaves the damage, and no gap.
+                # Delete later segments first: a crash in between then leaves the damage, but no gap.
                 with self.changes.insert_before(before):
                     for later in reversed([base for base in self.segments if base > base_offset]):
                         why = f"after the damage in segment {base_offset}"
@@ -407,7 +408,7 @@ class _Loader:
         return _Outcome.LOADED
 
     def _recover(self, base_offset: int) -> _Recovered:
-        """Recover one segment (LogSegment.recover), or split it. Do not change one whose offsets are out of order."""
+        """Recover one segment (LogSegment.recover), or split it. If offsets are out of order, leave it unchanged."""
         log = file_names.segment_file(base_offset, file_names.LOG)
         snapshots = self._snapshots()
         snapshots.rebuild(self.segments, self.checkpointed_start, base_offset, is_legacy=self._is_legacy)
@@ -443,9 +444,9 @@ class _Loader:
         return _Recovered(_Outcome.LOADED)
 
     def _is_lossy(self, base_offset: int, recovery: _native.SegmentRecovery, file: View) -> bool:
-        """Return whether a recovery cuts more than zeros, or than the incomplete last batch of the newest segment.
+        """Return whether recovery cuts off more than zeros, or than the incomplete last batch of the newest segment.
 
-        The copy of a growing file has such a batch.
+        A copy of a growing file ends with such a batch.
         """
         newest = max(self._base_offsets())
         if base_offset < newest and recovery.valid_bytes < file.size():
@@ -454,14 +455,15 @@ class _Loader:
 
     def _write_rebuilt_indexes(self, base_offset: int, recovery: _native.SegmentRecovery) -> None:
         rebuilt = (recovery.index, recovery.timeindex, recovery.txnindex)
-        # The offset index last: below the recovery point, a load checks the others again only if this one is missing.
+        # Write the offset index last: below the recovery point, a load checks the other indexes again only if it is
+        # missing.
         for kind, content in reversed(list(zip(_INDEXES, rebuilt, strict=True))):
             name = file_names.segment_file(base_offset, kind)
             if content or name in self.changes or kind != file_names.TXNINDEX:
                 self.changes.write(name, content, "rebuilt from the segment")
 
     def _report_unreachable(self, base_offset: int, end_offset: int, highest: int) -> None:
-        """Report batches that no reader reaches: the last batch has lower offsets, and the log continues after it."""
+        """Report batches that no reader reaches: the last batch has lower offsets, and the log continues from there."""
         log = file_names.segment_file(base_offset, file_names.LOG)
         with self.changes.open(log) as file:
             spans = [(batch["base_offset"], batch["last_offset"]) for batch in headers(file)]
@@ -479,14 +481,14 @@ class _Loader:
         is_damage: bool = True,
         keep: bool = True,
     ) -> None:
-        """Cut a segment. Set aside the bytes cut off, unless they are zeros or an incomplete batch.
+        """Cut a segment. Set aside the removed bytes, unless they are zeros or an incomplete batch.
 
         Args:
             base_offset: the segment's base offset.
             position: the position of the cut.
             why: the reason, in words.
-            is_damage: the bytes are known to be damage.
-            keep: keep an empty segment where nothing is left.
+            is_damage: whether the bytes are known to be damage.
+            keep: keep the segment even if it is then empty.
         """
         log = file_names.segment_file(base_offset, file_names.LOG)
         if position == self.changes.size(log):
@@ -511,7 +513,7 @@ class _Loader:
                 self.changes.write(name, b"", "its segment is empty")
 
     def _headers_to_split(self, log: str, file: Readable) -> Iterator[dict[str, Any]]:
-        """Yield the headers of a segment's batches. A broker does not look for damage before it splits a segment."""
+        """Yield the headers of a segment's batches. A broker does not check for damage before it splits a segment."""
         try:
             yield from headers(file)
         except CorruptRecordError as error:
@@ -521,7 +523,7 @@ class _Loader:
             ) from error
 
     def _split(self, base_offset: int) -> None:
-        """Split a segment whose offsets lie too far apart for one (LogLoader.splitOverflowedSegment)."""
+        """Split a segment whose offsets are too far apart for one segment (LogLoader.splitOverflowedSegment)."""
         changes, log = self.changes, file_names.segment_file(base_offset, file_names.LOG)
         why = f"the offsets of segment {base_offset} lie too far apart for one"
         limit = min((base for base in self._base_offsets() if base > base_offset), default=None)
@@ -548,14 +550,14 @@ class _Loader:
                 if limit is not None and parts[-1][0] >= limit:
                     self._report_moved(log, batch, limit)
                 elif limit is None and parts[-1][0] > next_offset + _MAX_RELATIVE_OFFSET:
-                    # The newest segment, which no cleaner has seen, has no gap as large.
+                    # No cleaner has touched the newest segment, so it cannot have a gap this large.
                     self._report_moved(log, batch, limit_of(base_offset))
                 next_offset = last + 1
         ends = [position for _, position in parts[1:]] + [size]
         names = [file_names.segment_file(first, file_names.LOG) for first, _ in parts]
         for name, (_, start), end in zip(names, parts, ends, strict=True):
             changes.copy(name + file_names.CLEANED, log, start, end, why)
-            # Without an index: a broker rebuilds one that is missing, and so does the next load of the segments.
+            # Write no index: a broker rebuilds a missing index, and so does the next load of the segments.
         for name in reversed(names):
             changes.rename(name + file_names.CLEANED, name + file_names.SWAP, why)
         changes.delete_segment(base_offset, why)
@@ -563,7 +565,7 @@ class _Loader:
             changes.rename(name + file_names.SWAP, name, why)
 
     def _report_moved(self, log: str, batch: dict[str, Any], limit: int) -> None:
-        """Report a batch that the split moves beyond the end of the log, as a flipped bit of its base offset causes."""
+        """Report a batch that the split moves beyond the log's end. A flipped bit in its base offset causes this."""
         first, last = batch["base_offset"], batch["last_offset"]
         why = f"offset {last} is not below {limit}, where the segment has to end: a broker moves it to its own segment"
         count = last - first + 1
@@ -574,7 +576,7 @@ class _Loader:
         return Snapshots(self.changes, now=self.now, producer_id_expiration_ms=expiration_ms)
 
     def _end_offset(self) -> int:
-        """Return the end of the last segment as a broker finds it: from the last index entry on."""
+        """Return the end of the last segment as a broker finds it, from the last index entry on."""
         return self._next_offset(self.segments[-1])
 
     def _next_offset(self, base_offset: int, suffix: str = "") -> int:

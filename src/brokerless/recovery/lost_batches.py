@@ -1,7 +1,7 @@
-"""The bytes that recovery cuts off a log: all from the damage on, and the sound batches among them.
+"""The bytes that recovery cuts off a log, from the damage on, and the sound batches among them.
 
-A broker that starts after a crash cuts a log at its first invalid batch, whatever follows. A batch that the crash
-interrupted was never complete, so nothing is lost with it. Sound batches after damage are lost, but can still be read.
+After a crash, a starting broker cuts a log at its first invalid batch, whatever follows. If the crash interrupted the
+write of that batch, nothing is lost. But sound batches after damage are lost, although they can still be read.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ class Cut(NamedTuple):
         position: the position of the cut.
         size: the number of bytes cut off.
         why: the reason, in words.
-        is_damage: True if the bytes are more than zeros, or than an incomplete batch.
-        batches: the number of sound batches in them.
+        is_damage: True if the bytes are neither only zeros nor only an incomplete batch.
+        batches: the number of sound batches in the bytes.
         records: the number of records in these batches, without markers.
-        offsets: the first and the last offset of these batches; None without any.
+        offsets: the first and the last offset of these batches; None without batches.
     """
 
     name: str
@@ -51,7 +51,7 @@ class Cut(NamedTuple):
         return f"{cut_off}, with {self.records} records of sound batches, offsets {first} to {last}"
 
     def to_dict(self, directory: str) -> dict[str, object]:
-        """Return the cut of a file in a directory as a dict for JSON; the sound batches are in [start, end)."""
+        """Return the cut of a file in a directory as a dict for JSON. Sound batches have the offsets [start, end)."""
         first, last = (None, None) if self.offsets is None else self.offsets
         return {
             "path": f"{directory}/{self.name}",
@@ -66,7 +66,7 @@ class Cut(NamedTuple):
 
 
 def cut(name: str, file: View, position: int, why: str, *, base_offset: int, start_offset: int, is_damage: bool) -> Cut:
-    """Describe the loss from a cut of a file.
+    """Describe what the cut of a file loses.
 
     Args:
         name: the file's name.
@@ -97,7 +97,7 @@ class _Sound(NamedTuple):
 
 
 def _sound(name: str, file: View, position: int, base_offset: int) -> Iterator[_Sound]:
-    """Yield the batches after a position that a read with damage skipped would find."""
+    """Yield the batches after a position that a read that skips damage would return."""
     next_offset = base_offset
     for run in survey(file, name, base_offset, None, file.size()).parts:
         if not isinstance(run, Run) or run.end_position <= position:
@@ -105,7 +105,7 @@ def _sound(name: str, file: View, position: int, base_offset: int) -> Iterator[_
         for rows, _ in whole_batches(file, max(position, run.position), run.end_position):
             columns = (rows[column].to_pylist() for column in _COLUMNS)
             for base, last, count, is_control in zip(*columns, strict=True):
-                # A wrapper states its first offset only inside. It is not below the end of the batch before.
+                # The first offset of a wrapper is inside it. It is at least the end of the previous batch.
                 first = next_offset if base is None else base
                 yield _Sound(first, last, 0 if is_control else last - first + 1 if count is None else count)
                 next_offset = last + 1

@@ -1,7 +1,7 @@
-"""Producer state, built from snapshots and the batches after them as a broker does (ProducerStateManager).
+"""Producer state, built from snapshots and the batches after them, as a broker builds it (ProducerStateManager).
 
-A snapshot at offset n holds the state before the record with offset n. It is taken only if the state has advanced since
-the last one.
+A snapshot at offset n holds the state before the record with offset n. A snapshot is taken only if the state has
+advanced since the last snapshot.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Snapshots:
 
     Attributes:
         producers: the producer state.
-        end_offset: the offset that the state is at.
+        end_offset: the offset up to which the state is built.
     """
 
     def __init__(self, changes: Changes, *, now: int, producer_id_expiration_ms: int) -> None:
@@ -40,7 +40,7 @@ class Snapshots:
         return file_names.snapshot_offsets(self._changes.names())
 
     def remove_strays(self, base_offsets: Sequence[int]) -> None:
-        """Remove the snapshots at no segment's base offset, except the last one if no segment starts after it."""
+        """Remove snapshots that are not at a segment's base offset, except the last if no segment starts after it."""
         strays = [offset for offset in self.offsets() if offset not in base_offsets]
         for offset in strays:
             if offset != strays[-1] or (base_offsets and offset < base_offsets[-1]):
@@ -61,8 +61,8 @@ class Snapshots:
             base_offsets: the base offsets of the segments, ascending.
             start_offset: the log start offset; batches below it are ignored.
             end_offset: the offset to build the state at.
-            is_legacy: the topic's message format has no producers, so snapshots are ignored.
-            is_clean: the log was shut down cleanly, so without a snapshot it has no producers.
+            is_legacy: True if the topic's message format has no producers, so that snapshots are ignored.
+            is_clean: True if the log was shut down cleanly, so that it has no producers if it has no snapshot.
         """
         wanted = [*base_offsets[-2:], end_offset]
         if is_legacy or (is_clean and not self.offsets()):
@@ -97,7 +97,8 @@ class Snapshots:
             if offset <= start_offset:
                 self._remove(offset, f"a producer snapshot not above the start of the log, {start_offset}")
             elif offset > end_offset:
-                # Also within the log: a recovery builds the state at the start of the segment that it will check.
+                # The snapshot may lie within the log: recovery builds the state at the start of the segment that it
+                # will check.
                 self._remove(offset, f"a producer snapshot above {end_offset}, where the log is not trusted")
         if end_offset == self.end_offset:
             return

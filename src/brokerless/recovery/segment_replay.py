@@ -1,4 +1,4 @@
-"""Walks over a segment in the view of a directory: for its batch headers, its recovery and its producers."""
+"""Walks over a segment in a view of a directory, for its batch headers, its recovery and its producers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def headers(file: Readable) -> Iterator[dict[str, Any]]:
     """Yield `position`, `size`, `base_offset`, `last_offset`, and `max_timestamp` of each whole batch.
 
-    The base offset of a wrapper (magic 0 and 1) is None where its payload cannot be decompressed.
+    The base offset of a wrapper (magic 0 and 1) is None if its payload cannot be decompressed.
     """
     window = Window(file, 0, file.size())
     window.fill(0)
@@ -54,7 +54,7 @@ def feed(
     """Feed a native walk with a file from `position` to `end`, until the walk ends or needs more than the file has.
 
     Returns:
-        The position up to which it took the file.
+        The position up to which the walk has read the file.
     """
     end = file.size() if end is None else end
     window = Window(file, position, end)

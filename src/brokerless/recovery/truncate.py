@@ -29,9 +29,10 @@ def truncate(
     end_offset: int,
     now: int,
 ) -> Loaded:
-    """Plan to delete everything from `offset` on. The log must have been closed or recovered before.
+    """Plan the deletion of everything from `offset` on. The log must be closed cleanly or recovered first.
 
-    A batch that `offset` lies in is deleted as a whole. If `offset` is below the first segment, the log restarts there.
+    A batch that contains `offset` is deleted as a whole. If `offset` is below the first segment, the log restarts
+    there.
 
     Args:
         directory: the partition's directory.
@@ -39,8 +40,8 @@ def truncate(
         offset: the new log end offset, not above the present one.
         log_start_offset: the present log start offset.
         recovery_point: the present recovery point.
-        producers: the present producer state, from which no producer comes back that it has forgotten. None to rebuild
-            the state from snapshots and batches.
+        producers: the present producer state; producers that it has forgotten stay forgotten. None: rebuild the state
+            from snapshots and batches.
         end_offset: the present log end offset.
         now: ms since the epoch, for the expiry of producers.
     """
@@ -49,7 +50,7 @@ def truncate(
     base_offsets = sorted(file_names.base_offset(name) for name in changes.names() if name.endswith(".log"))
     kept = [base for base in base_offsets if base <= offset]
     max_timestamp = None
-    # The last segment first: a crash then leaves no gap.
+    # Delete the last segment first, so that a crash leaves no gap.
     for base in reversed(base_offsets):
         if base > offset:
             changes.delete_segment(base, why)
@@ -119,7 +120,7 @@ def _cut(changes: Changes, base_offset: int, offset: int, why: str) -> tuple[int
             content = changes.read(name)
             length = index(content, base_offset).length_below(offset)
             while kind == file_names.TIMEINDEX and length and _time_before(content, length) > max_timestamp[0]:
-                # No batch has such a time: nothing could be added behind the entry.
+                # No remaining batch has the time of this entry, and an entry with a lower time could not follow it.
                 length -= _TIME_ENTRY
             changes.truncate(name, length, why)
     name = file_names.segment_file(base_offset, file_names.TXNINDEX)

@@ -1,7 +1,7 @@
-"""The state of a cluster as tables: from the topics that Kafka keeps its own state in, and from producer snapshots.
+"""The state of a cluster as tables, from Kafka's internal topics, the metadata log and producer snapshots.
 
 Modules:
-    internal_topic.py      the records of such a topic that count for a coordinator
+    internal_topic.py      the records of an internal topic that count for a coordinator
     groups.py              groups of all types, with their members
     offset_commits.py      the offsets that groups committed, and their lag
     producers.py           the producers of each partition

@@ -37,10 +37,10 @@ class ClusterState:
 
     Attributes:
         path: the directory of the metadata log, or the file that a new cluster starts with.
-        offset: the offset after the last record that counts; None for a cluster that has not started.
+        offset: the offset after the last record that was applied; None for a cluster that has not started.
         time: the time of that record in ms; None if it is not known.
-        is_whole: False if damage hides the end of the log, so that anything here may be outdated.
-        notes: a sentence for each unknown in the metadata, with the reason.
+        is_whole: False if damage hides the end of the log, so that the state may be outdated.
+        notes: one sentence for each part of the metadata that is not known, with the reason.
     """
 
     def __init__(self, path: str, image: MetadataImage, notes: Iterable[str] = ()) -> None:
@@ -66,15 +66,15 @@ class ClusterState:
 
     @property
     def refusal(self) -> str | None:
-        """The reason why a controller refuses a record and does not start; None: it accepts all records."""
+        """The reason why a controller refuses a record and does not start; None if it accepts all records."""
         return self._image.refusal
 
     def of_directory(self, root: LogDirFiles, beside: Iterable[LogDirFiles] = ()) -> Cluster:
-        """Return these metadata as those of a log directory, which may have none itself.
+        """Return the cluster of a log directory, described by these metadata. The directory may have none itself.
 
         Args:
             root: the log directory.
-            beside: other log directories. Those of the same broker count as online.
+            beside: other log directories. Directories of the same broker count as online.
         """
         new = None
         with suppress(UnsupportedFormatError):
@@ -84,7 +84,7 @@ class ClusterState:
         return found
 
     def topic_configs(self, node_id: int | None = None) -> dict[str, TopicConfig]:
-        """Return the settings of each topic on a broker. Topics with invalid ones are left out."""
+        """Return the settings of each topic on a broker. Topics with an invalid setting are left out."""
         found = {}
         for topic in self._image.topic_ids:
             with suppress(ValueError):
@@ -109,7 +109,7 @@ class ClusterState:
 
     @property
     def controllers(self) -> pa.Table:
-        """`controller_id incarnation_id endpoints`, of those that registered."""
+        """`controller_id incarnation_id endpoints`, of the registered controllers."""
         return self.table("controllers")
 
     @property
@@ -119,7 +119,7 @@ class ClusterState:
 
     @property
     def partitions(self) -> pa.Table:
-        """The partitions. A leader of -1 is none.
+        """The partitions. A `leader` of -1 means that the partition has none.
 
         `topic partition leader leader_epoch partition_epoch replicas isr elr last_known_elr adding_replicas
         removing_replicas directories`.
@@ -128,7 +128,7 @@ class ClusterState:
 
     @property
     def configs(self) -> pa.Table:
-        """`resource_type resource name value is_sensitive`, of the settings made; broker "" stands for all brokers."""
+        """`resource_type resource name value is_sensitive`, one row per setting. Broker "" stands for all brokers."""
         return self.table("configs")
 
     @property
@@ -138,7 +138,7 @@ class ClusterState:
 
     @property
     def quotas(self) -> pa.Table:
-        """`entity name value`: an entity is a list of `type` and `name`, with null for the default one."""
+        """`entity name value`. An entity is a list of `type` and `name`; a null name stands for the default entity."""
         return self.table("quotas")
 
     @property
@@ -164,9 +164,10 @@ class ClusterState:
     def diff(self, later: ClusterState) -> pa.Table:
         """Return the changes from this point to another one, or from this cluster to another.
 
-        Columns: `subject`, `key` of the row, `change` ("added", "removed", "changed"), and for a change `column`,
-        `before` and `after`, as JSON. For hidden values, `before` and `after` are null. Added and removed settings,
-        quotas, users and features have `column` too, with the added value as `after` or the removed one as `before`.
+        Columns: `subject`; `key`, which identifies the row; `change` ("added", "removed" or "changed"); and, for a
+        changed value, `column`, `before` and `after`, as JSON. `before` and `after` are null for hidden values. Added
+        and removed settings, quotas, users and features also have `column`, with the added value as `after` or the
+        removed value as `before`.
         """
         rows: list[dict[str, Any]] = []
         for subject in SCHEMAS:
@@ -176,7 +177,7 @@ class ClusterState:
 
 
 DIFF_SCHEMA = pa.schema([(name, pa.string()) for name in ("subject", "key", "change", "column", "before", "after")])
-# The columns that tell the rows of a subject apart.
+# The columns that identify the rows of a subject.
 _KEYS = {
     "brokers": ("broker_id",),
     "controllers": ("controller_id",),
@@ -193,27 +194,27 @@ _KEYS = {
 }
 
 
-# The column that a row that was added or removed is about.
+# The column to report for an added or removed row.
 _VALUES = {"configs": "value", "quotas": "value", "users": "iterations", "features": "level"}
 
 
 def cluster(
     *paths: str | os.PathLike[str], as_of: Time | None = None, as_of_offset: int | None = None, secrets: bool = False
 ) -> ClusterState:
-    """Return the metadata of a cluster: brokers, topics, settings, access rights, users, features and the quorum.
+    """Return the metadata of a cluster: brokers, topics, settings, ACLs, users, features and the quorum.
 
     They come from the newest snapshot before the wanted point, and the metadata log after it.
 
     Args:
         paths: log directories, at least one of them with the metadata log; or the metadata log's own directory.
-        as_of: the metadata as of this time; None: at the end.
-        as_of_offset: the metadata before this offset of the metadata log.
-        secrets: whether to show the salts and keys of users, and the values of sensitive settings.
+        as_of: return the metadata as of this time; None: at the end of the log.
+        as_of_offset: return the metadata before this offset of the metadata log.
+        secrets: whether to show the salts and keys of SCRAM users, and the values of sensitive settings.
 
     Raises:
         FileNotFoundError: a path does not exist.
         ValueError: no path has metadata of a cluster, or they begin after the wanted point.
-        CorruptRecordError: the snapshot that is needed is damaged.
+        CorruptRecordError: the snapshot from which the state is built is damaged.
 
     >>> import brokerless as bl
     >>> with bl.create_log_dir(NEW) as directory:
@@ -238,7 +239,7 @@ def _replay_directories(directories: LogDirs, image: MetadataImage, until: int |
         return log.path
     for root in directories.given_roots:
         file = bootstrap_file(root.path, None)
-        # Of a cluster that has started, the file tells nothing: its metadata log is elsewhere.
+        # Once a cluster has started, the file is outdated, and the metadata log is elsewhere.
         if storage.exists(file) and not was_started(root.path):
             with located(file):
                 replay_snapshot(storage.read_all(file), image)
@@ -271,7 +272,7 @@ def _replay(log: Log, image: MetadataImage, as_of: int | None, as_of_offset: int
     elif start > 0:
         point = f"offset {as_of_offset}" if as_of is None else f"time {as_of}"
         raise ValueError(f"{log.path} begins at offset {start}, and has no snapshot up to {point}")
-    # A broker cuts the log back to a snapshot that is beyond its end.
+    # A broker truncates a log whose end is below its snapshot to that snapshot.
     end = log.log_end_offset if as_of_offset is None else min(as_of_offset, log.log_end_offset)
     damage = replay_log(log, image, start, end, as_of) if start < end else None
     if damage is not None:
@@ -286,10 +287,10 @@ def _replay(log: Log, image: MetadataImage, as_of: int | None, as_of_offset: int
 
 
 def _snapshot_before(log: Log, as_of: int | None, as_of_offset: int | None) -> tuple[int, str, bytes] | None:
-    """Return the newest snapshot that is not after the wanted point: the offset after it, its path, and its content.
+    """Return the newest snapshot that is not after the wanted point, as end offset, path and content.
 
     Raises:
-        CorruptRecordError: it is damaged.
+        CorruptRecordError: the snapshot is damaged.
     """
     first = formatted_snapshot(log.root.path).rpartition("/")[2]
     for offset, _, path in snapshots(log):

@@ -65,41 +65,41 @@ SCHEMA = schema(
     coordinator_offset=pa.int64(),
     coordinator_time=TIME,
 )
-# MemberState.STABLE of each protocol that has such states.
+# The value of MemberState.STABLE, for each protocol that has member states.
 _STABLE = {"consumer": 0, "streams": 1}
 _KINDS = {"ConsumerGroup": "consumer", "ShareGroup": "share", "StreamsGroup": "streams"}
-# The records without which a group is not there.
+# The records without which a group does not exist.
 _METADATA = ("GroupMetadata", *(f"{prefix}Metadata" for prefix in _KINDS))
-# Of these, the assignment of a member lists tasks of subtopologies.
+# The kinds of tasks in a streams member's assignment, which lists them by subtopology.
 _TASKS = ("activeTasks", "standbyTasks", "warmupTasks")
 
 
 def groups(
     *paths: str | os.PathLike[str], as_of: Time | None = None, history: bool = False, memory: int = MEMORY
 ) -> pa.Table:
-    """Return the groups of log directories, as their coordinators would describe them after a start.
+    """Return the groups in log directories, as their coordinators would describe them after a start.
 
     Columns: `group`; `type` ("classic", "consumer", "share", "streams"); `state` as Kafka names it; `protocol_type` and
-    `protocol` (of a new group: the assignor that its members ask for, null if none does); `epoch` (of a classic group:
+    `protocol` (of a new group: the assignor that its members request, null if none does); `epoch` (of a classic group:
     the generation); `assignment_epoch`; `leader`; `members`, a list of `member_id`, `instance_id`, `client_id`,
     `client_host`, `epoch`, `topics` and `assignment`, a list of `topic` and `partitions`; `updated`, the time of the
     last change; `is_removed`, whether a change removes the group, which leaves the columns before it null;
     `coordinator_partition coordinator_offset coordinator_time`, the place and time of the last record in
     `__consumer_offsets`. The offset is null for a group that only commits offsets.
 
-    A group that only commits offsets is an empty classic group, also if its transaction is still open. Kafka may list
-    a group without any offset or member a while longer. Where no metadata have a topic's name, `topic` is the
-    id.
+    A group that only commits offsets is an empty classic group, even if its transaction is still open. Kafka may list a
+    group without any offset or member a while longer. If no metadata have a topic's name, `topic` is the topic id.
 
-    With `history`, a group has a row for each change. The row has its state after the records that a coordinator wrote
-    at once. The rows are in the order of the coordinators' logs. Commits change no group: `commits` has their history.
+    With `history`, a group has one row per change. The row has the state of the group after the records that a
+    coordinator wrote at once. The rows are in the order of the coordinators' logs. Offset commits do not change a
+    group; for their history see `commits`.
 
     Args:
         paths: log directories, or partition directories of `__consumer_offsets`.
-        as_of: the groups at this time, as far as compaction left records of it; None: at the end.
-        history: whether to return every change up to then that compaction left, or the groups as they are.
-        memory: about how many bytes of memory the records may take, beside those of one batch. A warning names records
-            and groups that take more: they are left out.
+        as_of: return the groups at this time, as far as compaction has left records from it; None: at the end.
+        history: return every change up to then that compaction has left, instead of the groups as they are.
+        memory: about how many bytes of memory the records may take, beside those of one batch. Records and groups that
+            take more are left out, and a warning names them.
 
     Raises:
         FileNotFoundError: a path does not exist.
@@ -120,7 +120,7 @@ def group_changes(
     groups: Collection[str] | None = None,
     memory: int = MEMORY,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of `groups` with `history`; `groups` may choose some by name."""
+    """Yield the rows of `groups` with `history`. The argument `groups` limits them to some names."""
     directories = LogDirs(*paths)
     until = None if as_of is None else to_ms("as_of", as_of)
     names = TopicNames(directories)
@@ -184,7 +184,7 @@ def _changes(log: Log, names: TopicNames, as_of: int | None, memory: int) -> Ite
             group = known.get(name)
             if group is None:
                 group = known[name] = _Group(name, log.partition or 0, names)
-            # A coordinator gives all records of a write one time, and writes them next to each other.
+            # A coordinator gives all records of one write the same time, and writes them next to each other.
             if changing is not None and (changing is not group or not changing.is_changed_at(record.timestamp)):
                 yield from changing.change()
                 if changing.is_empty:
@@ -203,7 +203,7 @@ def _changes(log: Log, names: TopicNames, as_of: int | None, memory: int) -> Ite
 
 
 def _group_of(record: StateRecord) -> str:
-    # Older types of records call it group.
+    # In older record types, the field is named `group`.
     return record.key.get("group", record.key.get("groupId", ""))  # type: ignore[no-any-return]
 
 
@@ -224,11 +224,11 @@ def groups_of(
     """Yield the groups of one partition of `__consumer_offsets`, as rows of `SCHEMA`.
 
     Args:
-        log: the partition. A group is in one only.
+        log: the partition. Each group is in only one partition.
         names: the names of topics.
         as_of: the time in ms; None: the end.
         memory: see `groups`.
-        rows: the memory of the rows; None: that of this partition's alone.
+        rows: the memory for the rows of several partitions; None: for the rows of this partition alone.
     """
     rows = rows or RowMemory(memory)
     pending = _native.LatestRecords(memory // 2)
@@ -261,7 +261,7 @@ def groups_of(
 
 
 def _described(log: Log, latest: _native.LatestRecords, names: TopicNames, memory: int) -> Iterator[dict[str, Any]]:
-    """Yield the groups that have records of their own, one at a time: its records are next to each other."""
+    """Yield the groups that have records of their own, one at a time. The records of each group are adjacent."""
     group: _Group | None = None
     taken = 0
     for rows in latest.take(by_group=True):
@@ -282,7 +282,7 @@ def _described(log: Log, latest: _native.LatestRecords, names: TopicNames, memor
 
 
 def _size(row: dict[str, Any]) -> int:
-    """Return about how many bytes of memory a row takes."""
+    """Return the approximate memory of a row, in bytes."""
     members = row["members"]
     lists = [one for member in members for one in ((member["topics"] or ()), *_partitions(member))]
     return _ROW_SIZE * (1 + len(members)) + _ITEM_SIZE * sum(map(len, lists))
@@ -293,7 +293,7 @@ def _partitions(member: dict[str, Any]) -> list[list[int]]:
 
 
 class _Group:
-    """A group, built from its records. Each type of record adds its own facts."""
+    """A group, built from its records. Each record type adds its own facts."""
 
     def __init__(self, name: str, partition: int, names: TopicNames) -> None:
         self.name, self._partition, self._names = name, partition, names
@@ -308,7 +308,7 @@ class _Group:
         return not self._records and not any(self._of_members.values())
 
     def add(self, record: StateRecord) -> int:
-        """Add a record that comes after the others. The record of a member is kept with the member.
+        """Add the next record. The record of a member is kept with the member.
 
         Returns:
             The growth of the memory that the group's records take, in bytes.
@@ -421,7 +421,7 @@ class _Group:
 
     @staticmethod
     def _progress(epoch: int, assignment_epoch: int, assigned: Iterable[StateRecord | None], stable: int | None) -> str:
-        """Return how far a group with members is (`ConsumerGroup.maybeUpdateGroupState`)."""
+        """Return the state of a group with members (`ConsumerGroup.maybeUpdateGroupState`)."""
         if epoch > assignment_epoch:
             return "Assigning"
         values = [{} if record is None else record.value for record in assigned]
@@ -477,7 +477,7 @@ def _assignment(text: str | None) -> list[dict[str, Any]] | None:
 
 
 def _embedded(name: str, text: str | None) -> dict[str, Any] | None:
-    """Decode a message that a client put into a record; None for a missing one, or one in the client's own format."""
+    """Decode a message that a client put into a record; None if it is missing, or in the client's own format."""
     data = base64.b64decode(text or "")
     if not data:
         return None
@@ -493,9 +493,9 @@ def _embedded(name: str, text: str | None) -> dict[str, Any] | None:
 _NEWEST = 3
 # The first two bytes of the key of an offset commit.
 _COMMIT_TYPES = (b"\0\0", b"\0\1")
-# Bytes of memory of a row or a member, and of a partition or topic in one.
+# The approximate memory, in bytes, of a row or a member, and of a partition or topic in a row.
 _ROW_SIZE, _ITEM_SIZE = 1200, 120
-# Partitions that are read at once. Each takes memory, and more would wait for Python's lock.
+# The number of partitions that are read at once. Each takes memory, and more of them would wait for Python's lock.
 _AT_ONCE = 2
-# Rows and members of a batch of changes.
+# The number of rows and members in a batch of changes.
 _CHUNK = 16 << 10

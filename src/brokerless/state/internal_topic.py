@@ -1,4 +1,4 @@
-"""The records of a topic that Kafka keeps its own state in, as a coordinator loads them."""
+"""The records of an internal topic, as a coordinator loads them."""
 
 from __future__ import annotations
 
@@ -34,11 +34,13 @@ TRANSACTIONS_TOPIC = "__transaction_state"
 SHARE_STATE_TOPIC = "__share_group_state"
 REMOTE_LOG_METADATA_TOPIC = "__remote_log_metadata"
 MEMORY = 500_000_000
-"""The memory that a partition's records may take by default, in bytes: half of it for the latest record of each key,
-half for what is decoded at a time."""
+"""The default memory for a partition's records, in bytes.
+
+One half is for the latest record of each key, the other half for the records that are decoded at a time.
+"""
 _ROW = ["key", "value", "offset", "timestamp"]
-# What a coordinator does with a partition that has a record which it cannot decode (CoordinatorLoaderImpl,
-# TransactionStateManager.loadTransactionMetadata). It skips those of an unknown type.
+# What a coordinator does with a partition if it cannot decode a record (CoordinatorLoaderImpl,
+# TransactionStateManager.loadTransactionMetadata). It skips records of an unknown type.
 _UNLOADED = {
     OFFSETS_TOPIC: "a coordinator does not load the partition: all its groups, and what they committed, are gone",
     TRANSACTIONS_TOPIC: "a coordinator loads the records before it only",
@@ -50,7 +52,7 @@ _SHOWN = {
     REMOTE_LOG_METADATA_TOPIC: "remote segments",
 }
 _MOST_NAMED = 3
-# The memory that a large record needs by its bytes: four bytes of it may become an object and its part in a row.
+# The memory that a large record needs per byte: four bytes may become an object and its part in a row.
 _MEMORY_OF_BYTE = 2 * 75
 
 
@@ -58,13 +60,13 @@ class StateRecord(NamedTuple):
     """A record of the topic.
 
     Attributes:
-        name: the name of its type: `GroupMetadata`, `TransactionLog`.
+        name: the name of the record type, such as `GroupMetadata` or `TransactionLog`.
         key: the key, as Kafka's JSON converters give it; None if the type has none.
         value: the value, in the same way; None if the record removes its key.
-        partition: the partition of the topic that has it.
-        offset: its offset there.
-        timestamp: of the record, in ms.
-        memory: about how many bytes of memory it takes, with the objects made from it.
+        partition: the partition of the topic that holds the record.
+        offset: the record's offset.
+        timestamp: the record's timestamp, in ms.
+        memory: the approximate memory of the record and the objects made from it, in bytes.
     """
 
     name: str
@@ -77,10 +79,10 @@ class StateRecord(NamedTuple):
 
 
 class RowMemory:
-    """The memory that the rows of a result may take as Python's objects. Several partitions share it.
+    """The memory that the rows of a result may take as Python objects. Several partitions share it.
 
     Args:
-        memory: that of the verb, in bytes; half of it is for rows.
+        memory: the memory of the whole call, in bytes; half of it is for rows.
     """
 
     def __init__(self, memory: int = MEMORY) -> None:
@@ -104,7 +106,7 @@ class RowMemory:
 
 
 def logs_of(directories: LogDirs, topic: str) -> list[Log]:
-    """Return the partitions of a topic, as `known_logs` does; none if the directories do not have it.
+    """Return the partitions of a topic, as `known_logs` does; an empty list if the directories do not have the topic.
 
     A warning names the partitions that are in none of the directories.
     """
@@ -113,12 +115,12 @@ def logs_of(directories: LogDirs, topic: str) -> list[Log]:
 
 
 def needed_logs_of(directories: LogDirs, topic: str) -> list[Log]:
-    """Return the partitions of a topic as `logs_of` does, but refuse directories of other topics' partitions.
+    """Return the partitions of a topic as `logs_of` does, but refuse paths that are only partitions of other topics.
 
-    A warning reports if no partition of the topic is present, unless the metadata show that the cluster has none.
+    A warning reports that no partition of the topic is present, unless the metadata show that the cluster has none.
 
     Raises:
-        ValueError: the paths are partitions' directories and files, and none is of the topic.
+        ValueError: all paths are partition directories or files, and none is a partition of the topic.
     """
     if not directories.given_roots and topic not in directories.topics():
         raise ValueError(f"no partition of {topic} in {directories.in_words()}")
@@ -127,14 +129,14 @@ def needed_logs_of(directories: LogDirs, topic: str) -> list[Log]:
 
 
 def tell_absent(directories: LogDirs, topic: str, *, is_needed: bool = False) -> None:
-    """Warn of the partitions of a topic that exist, but are in none of the directories.
+    """Warn about partitions of a topic that exist, but are in none of the directories.
 
     The metadata of a cluster name its partitions. Without metadata, all numbers below the highest present one exist.
 
     Args:
         directories: the directories.
-        topic: a topic of Kafka's own.
-        is_needed: whether to warn, too, if no partition is known to exist, and no metadata prove that none exists.
+        topic: an internal topic.
+        is_needed: also warn if no partition is known to exist, and no metadata prove that none exists.
     """
     what = _SHOWN.get(topic)
     given = directories.given_roots
@@ -144,7 +146,7 @@ def tell_absent(directories: LogDirs, topic: str, *, is_needed: bool = False) ->
     known = set(range(max(here, default=-1) + 1))
     has_metadata = False
     for root in given:
-        # Others tell of the metadata's own damage.
+        # Other code reports damage of the metadata.
         with collected(), suppress(BrokerlessError, OSError):
             image = cluster_image(root.path)
             if image is not None:
@@ -161,10 +163,10 @@ def tell_absent(directories: LogDirs, topic: str, *, is_needed: bool = False) ->
 
 
 def java_hash(text: str) -> int:
-    """Return the absolute value of a string's hash in Java, as Kafka's `Utils.abs` has it.
+    """Return the absolute value of a string's Java hash code, as Kafka's `Utils.abs` computes it.
 
-    A coordinator takes it modulo the topic's number of partitions to find the partition of a group or a transactional
-    id.
+    A coordinator takes this hash modulo the topic's number of partitions to find the partition of a group or a
+    transactional id.
 
     >>> java_hash("orders"), java_hash("polygenelubricants")
     (1008770331, 0)
@@ -173,7 +175,7 @@ def java_hash(text: str) -> int:
     units = text.encode("utf-16-be", "surrogatepass")
     for at in range(0, len(units), 2):
         found = (found * 31 + int.from_bytes(units[at : at + 2])) & 0xFFFFFFFF
-    # The least int32 has no absolute value: Kafka takes 0.
+    # The lowest int32 has no absolute value: Kafka uses 0.
     return found if found < 1 << 31 else (1 << 32) - found if found > 1 << 31 else 0
 
 
@@ -189,7 +191,7 @@ def known_logs(
     for (name, _), replicas in groupby(of_all, lambda log: (log.name, log.path if log.files.is_file else "")):
         try:
             log = sorted_replicas(list(replicas))[0]
-            # It needs the checkpoints. What reads the log needs it, and keeps it.
+            # Evaluated here because it needs the checkpoints, which may be damaged. The log caches it for its readers.
             log.log_end_offset  # noqa: B018
         except BrokerlessError as error:
             note(f"what {name} says is not known: {error}")
@@ -201,14 +203,14 @@ def known_logs(
 def committed_rows(
     log: Log, *, as_of: int | None = None, pending: _native.LatestRecords | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the records that count: those outside of transactions, and those of committed ones.
+    """Yield the records that count: those outside of transactions, and those of committed transactions.
 
-    A coordinator loads a topic up to its end. So an open transaction hides its own records only, not later ones.
-    Warnings name the records that are left out because of damage.
+    A coordinator loads a topic to its end. So an open transaction hides only its own records, not later ones. Warnings
+    name the records that are left out because of damage.
 
     Args:
         log: a partition of the topic.
-        as_of: only records up to this time in ms, and the transactions that were committed by then; None: all.
+        as_of: use only records up to this time, in ms, and transactions that were committed by then; None: all.
         pending: receives the records of open transactions.
 
     Yields:
@@ -233,9 +235,9 @@ def committed_rows(
 
 
 class _Unsettled(NamedTuple):
-    """The transactions of a log that do not count: producer id, first and last offset.
+    """The transactions of a log whose records do not count, as producer id, first and last offset.
 
-    A transaction is left out if it is not known whether it was committed: `doubts` gives the reasons.
+    If it is not known whether a transaction was committed, it is left out, and `doubts` gives the reason.
     """
 
     left_out: list[Aborted]
@@ -245,7 +247,7 @@ class _Unsettled(NamedTuple):
     @classmethod
     def of(cls, log: Log, as_of: int | None) -> _Unsettled:
         end = log.log_end_offset
-        # Where damage hides the end of then, what was committed later counts.
+        # If damage hides the log end offset at that time, transactions that were committed later count, too.
         with suppress(CorruptRecordError, UnsupportedFormatError):
             end = end if as_of is None else end_offsets(log.files, pa.array([as_of], pa.int64()))[0].as_py()
         found = transactions(log.files, log.log_start_offset, end)
@@ -258,7 +260,7 @@ class _Unsettled(NamedTuple):
 
 
 def _is_in(rows: pa.RecordBatch, transactions: list[Aborted]) -> pa.Array[Any]:
-    """Return for each row whether it belongs to one of the transactions."""
+    """Return, for each row, whether it belongs to one of the transactions."""
     first, last = rows["offset"][0].as_py(), rows["offset"][-1].as_py()
     found = pa.repeat(pa.scalar(False), rows.num_rows)
     for producer, begin, end in transactions:
@@ -267,7 +269,7 @@ def _is_in(rows: pa.RecordBatch, transactions: list[Aborted]) -> pa.Array[Any]:
                 pc.greater_equal(rows["offset"], pa.scalar(begin)), pc.less_equal(rows["offset"], pa.scalar(end))
             )
             is_of = pc.and_(pc.equal(rows["producerId"], pa.scalar(producer)), rows["isTransactional"])
-            # Rows without a producer have null.
+            # For rows without a producer, the result is null.
             found = pc.or_(found, pc.fill_null(pc.and_(is_within, is_of), pa.scalar(False)))
     return found
 
@@ -284,7 +286,7 @@ def _push(latest: _native.LatestRecords, rows: pa.RecordBatch) -> None:
 def latest_records(
     log: Log, *, as_of: int | None = None, pending: _native.LatestRecords | None = None, memory: int = MEMORY
 ) -> _native.LatestRecords:
-    """Return the latest record of each key that is not removed. See `committed_rows` for the arguments.
+    """Return the latest record of each key that is not removed. For the arguments see `committed_rows`.
 
     A warning names the records that are left out because they take more memory than is allowed.
     """
@@ -315,12 +317,13 @@ def more_memory(needed: int) -> str:
 def understood_records(
     log: Log, rows: pa.RecordBatch, *, memory: int = MEMORY
 ) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
-    """Yield the rows that are understood, with their decoded records.
+    """Yield the rows that can be decoded, with their decoded records.
 
-    Warnings name the records that are not understood, and those that take more memory than is allowed.
+    Warnings name the records that cannot be decoded, and those that take more memory than is allowed.
 
     Yields:
-        Rows with the columns `key value offset timestamp`, and as many with the columns `name key value memory`.
+        Rows with the columns `key value offset timestamp`, and the same number of rows with the columns `name key value
+        memory`.
     """
     unknown: Counter[str] = Counter()
     firsts: dict[str, int] = {}
@@ -339,12 +342,12 @@ def understood_records(
 
 
 class Undecodable(NamedTuple):
-    """A record with which a coordinator does not load its partition.
+    """A record that keeps a coordinator from loading its partition.
 
     Attributes:
-        offset: its offset.
-        key: its key.
-        why: why it cannot be decoded.
+        offset: the record's offset.
+        key: the record's key.
+        why: the reason why it cannot be decoded.
     """
 
     offset: int
@@ -353,10 +356,10 @@ class Undecodable(NamedTuple):
 
 
 def undecodable_records(log: Log) -> Iterator[Undecodable]:
-    """Yield the records of a coordinator's partition that it cannot decode (CoordinatorLoaderImpl).
+    """Yield the records of a partition that its coordinator cannot decode (CoordinatorLoaderImpl).
 
-    A coordinator skips keys of an unknown type. Transactions make no difference: it decodes a record before it knows
-    the outcome.
+    A coordinator skips keys of an unknown type. Records of aborted transactions count, too: a coordinator decodes a
+    record before it knows the outcome.
     """
     for rows in log.read(on_corrupt="skip", columns=["key", "value", "offset"]):
         for part, decoded in decoded_records(log.topic or "", rows):
@@ -370,7 +373,7 @@ def undecodable_records(log: Log) -> Iterator[Undecodable]:
 
 
 def not_understood(log: Log, what: str, count: int, offset: int, why: str) -> str:
-    """Return a text about records that are not understood: the first offset, the reason, and the effect on a broker."""
+    """Return a text about records that cannot be decoded: the first offset, the reason, and the effect on a broker."""
     follows = None if why.startswith(_UNKNOWN_TYPE) else _UNLOADED.get(log.topic or "")
     first = f"{count} {what} are not understood, the first at offset {offset}: {why}"
     return first if follows is None else f"{first}; {follows}"
@@ -390,7 +393,7 @@ def _tell_too_large(log: Log, part: pa.RecordBatch, decoded: pa.RecordBatch, mem
 
 
 def state_records(log: Log, rows: pa.RecordBatch, *, memory: int = MEMORY) -> Iterator[StateRecord]:
-    """Decode rows. A warning names each type and version that is not known."""
+    """Decode rows. A warning names each unknown type and version."""
     for part, decoded in understood_records(log, rows, memory=memory):
         columns = (
             *(decoded[name] for name in ("name", "key", "value")),

@@ -57,7 +57,7 @@ SCHEMA = schema(
     coordinator_time=TIME,
 )
 
-# Commits whose lags are found together, and the rows of a batch of the result.
+# The number of commits whose lags are computed together, and of rows in a batch of the result.
 _ROWS_AT_ONCE, _ROWS = 1 << 18, 1 << 14
 
 
@@ -70,29 +70,30 @@ def commits(
     lag: bool = True,
     memory: int = MEMORY,
 ) -> pa.RecordBatchReader:
-    """Read the offset commits of groups: every one that compaction left, or only the latest of each partition.
+    """Read the offset commits of groups: every commit that compaction has left, or only the latest of each partition.
 
     Columns: `group topic partition`; `offset`, the next offset to read; `leader_epoch metadata commit_time expire_time
-    topic_id`; `is_removed`, whether the record removes the offset, which leaves the columns from `offset` on null;
-    `previous_offset previous_commit_time`, the group's commit before, also if that was removed; `is_back`, whether the
-    commit goes back below it; `lag_then`, the records up to the end of the log at `commit_time`; `lag`, those up to
-    its end now, or at `as_of`; `log_start_offset log_end_offset` of the partition now; `is_out_of_range`, whether the
-    offset is outside of these, so that a consumer that starts with it resets (`auto.offset.reset`);
-    `coordinator_partition coordinator_offset coordinator_time`, the record's own place and time.
+    topic_id`; `is_removed`, whether the record removes the offset (the columns from `offset` on are then null);
+    `previous_offset previous_commit_time`, the group's previous commit, even if it was removed; `is_back`, whether the
+    commit is below the previous one; `lag_then`, the number of records up to the log end at `commit_time`; `lag`, the
+    number of records up to the log end now, or at `as_of`; `log_start_offset log_end_offset` of the partition now;
+    `is_out_of_range`, whether the offset is outside of these, so that a consumer that starts with it resets
+    (`auto.offset.reset`); `coordinator_partition coordinator_offset coordinator_time`, the place and time of the record
+    in `__consumer_offsets`.
 
-    A commit in a transaction counts once the transaction is committed. Lag is null where the directories do not have
-    the partition, and less than 0 for a commit beyond the end, as `kafka-consumer-groups` has it. The end of a log at a
-    time comes from the times of its records: see `end_offsets`.
+    A commit in a transaction counts once the transaction is committed. The lag is null if the directories do not have
+    the partition, and below 0 for a commit beyond the log end, as in `kafka-consumer-groups`. The end of a log at a
+    past time comes from the timestamps of its records: see `end_offsets`.
 
     Args:
         paths: log directories.
         groups: only these groups; None: all.
         topics: only commits for these topics; None: all.
         as_of: only commits up to this time; None: all.
-        history: whether to return all commits, or the latest that are not removed.
-        lag: whether to compute lags. It needs the logs' indexes, and batch headers at each commit's time.
-        memory: about how many bytes of memory the records may take, beside those of one batch. A warning names
-            partitions of `__consumer_offsets` that take more: they are left out.
+        history: return all commits, instead of only the latest ones that are not removed.
+        lag: whether to compute lags, which reads the logs' indexes, and batch headers around each commit's time.
+        memory: about how many bytes of memory the records may take, beside those of one batch. Partitions of
+            `__consumer_offsets` that take more are left out, and a warning names them.
 
     Raises:
         FileNotFoundError: a path does not exist.
@@ -130,7 +131,7 @@ def commits_of(
     Args:
         log: the partition.
         as_of: only commits up to this time in ms; None: all.
-        history: whether to return all commits, or the latest that are not removed.
+        history: return all commits, instead of only the latest ones that are not removed.
         memory: see `commits`.
     """
     decoder = _native.OffsetCommits(memory // 2)
@@ -161,7 +162,7 @@ def commits_of(
 
 
 def pending_commits(*paths: str | os.PathLike[str]) -> dict[str, list[tuple[str, int]]]:
-    """Return the topics and partitions, by group, whose offsets are in a transaction that has not ended."""
+    """Return, by group, the topics and partitions with offsets in an open transaction."""
     found: dict[str, list[tuple[str, int]]] = {}
     for log in logs_of(LogDirs(*paths), OFFSETS_TOPIC):
         pending = _native.LatestRecords(MEMORY // 2)
@@ -198,8 +199,8 @@ class Lags:
     def each(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the commits with their lags.
 
-        Finding the ends of a log costs the same for one time and for many. So this handles a large number of commits at
-        once, also those of several coordinators.
+        A search for the ends of a log costs the same for one time and for many. So this method handles a large number
+        of commits at once, including those of several coordinators.
         """
         waiting: list[pa.RecordBatch] = []
         for batch in batches:
@@ -219,7 +220,7 @@ class Lags:
         places = pa.table({"topic": commits["topic"], "partition": commits["partition"]})
         ones = pa.repeat(pa.scalar(1, pa.int64()), commits.num_rows)
         places = places.append_column("row", pc.subtract(pc.cumulative_sum(ones), pa.scalar(1, pa.int64())))
-        # There may be millions of partitions that no directory has. They take no work of their own.
+        # Millions of these partitions may be in no directory, so an absent partition must cost nothing.
         topics, partitions = self._known
         is_known: Any = pc.and_(
             pc.is_in(places["topic"], value_set=topics), pc.is_in(places["partition"], value_set=partitions)
@@ -254,7 +255,7 @@ class Lags:
         return pa.RecordBatch.from_arrays([columns[name] for name in SCHEMA.names], schema=SCHEMA)
 
     def _log(self, key: tuple[str, int]) -> Log | None:
-        """Return the log of a partition; None if it is absent, or damage hides which replica is the right one."""
+        """Return the log of a partition; None if it is absent, or damage hides which replica to read."""
         if key not in self._logs:
             self._logs[key] = None
             try:
@@ -265,7 +266,7 @@ class Lags:
         return self._logs[key]
 
     def _range(self, key: tuple[str, int]) -> tuple[int | None, int | None]:
-        """Return the start and the end of a log now; None where they are not known."""
+        """Return the current start and end of a log; None for one that is not known."""
         if key not in self._ranges:
             log = self._log(key)
             self._ranges[key] = (None, None)
@@ -303,6 +304,6 @@ def _lists(column: pa.ChunkedArray[Any]) -> Iterator[pa.Array[Any]]:
 
 
 def _behind(offsets: pa.Array[Any], ends: pa.Array[Any]) -> pa.Array[Any]:
-    """Return the lag of offsets to ends. It is at least 0: a record's time is its producer's, so an end may be low."""
+    """Return the lag of offsets, at least 0: an end may be too low, because records have their producers' times."""
     behind: pa.Array[Any] = pc.max_element_wise(pc.subtract(ends, offsets), pa.scalar(0, pa.int64()), skip_nulls=False)
     return behind

@@ -50,27 +50,28 @@ def producers(
 ) -> pa.Table:
     """Return the producers of partitions, as `kafka-transactions.sh describe-producers` lists them.
 
-    Columns: `topic partition producer_id producer_epoch`; `last_sequence last_offset`, of its last data batch, null if
-    none is known; `last_time`; `coordinator_epoch`, of its last transaction marker, null for none;
-    `transaction_start_offset`, of its open transaction, null for none.
+    Columns: `topic partition producer_id producer_epoch`; `last_sequence last_offset` of the producer's last data
+    batch, null if none is known; `last_time`; `coordinator_epoch` of its last transaction marker, null without a
+    marker; `transaction_start_offset` of its open transaction, null without one.
 
-    A broker forgets an idle producer after a day (`producer.id.expiration.ms`). Such producers are listed as long as a
-    snapshot or the batches after it have them.
+    A broker forgets an idle producer after a day (`producer.id.expiration.ms`). Here, such a producer is listed as long
+    as the snapshot or the batches after it contain it.
 
-    A past point is known from the newest snapshot before it and the batches up to it. The end of a log at a time comes
-    from the times of its records. For a partition whose log starts after the point, a warning says so, and the table
-    has no row of it.
+    The state at a past point comes from the newest snapshot before it and the batches up to it. The end of a log at a
+    past time comes from the timestamps of its records. If the log of a partition starts after the point, the table has
+    no rows for it, and a warning says so.
 
     Args:
         paths: log directories, or partition directories.
         topics: only these topics; None: all.
         partitions: only these partitions; None: all.
-        as_of: the producers at this time; None: at the end.
-        as_of_offset: the producers before this offset of each partition.
+        as_of: return the producers at this time; None: at the end.
+        as_of_offset: return the producers before this offset of each partition.
 
     Raises:
         FileNotFoundError: a path does not exist.
-        ValueError: a path is no log directory, or a topic or partition does not exist; or both points are given.
+        ValueError: a path is not a log directory, a topic or partition does not exist, or both `as_of` and
+            `as_of_offset` are given.
 
     >>> import brokerless as bl
     >>> bl.producers(SAMPLE_DIR).num_rows
@@ -119,7 +120,7 @@ def _known(column: pa.Array[Any]) -> pa.Array[Any]:
 
 
 class _UnknownError(Exception):
-    """The directory lacks the snapshot or the batches that give the producers at a point."""
+    """The directory lacks the snapshot or the batches from which the producers at a point are built."""
 
 
 def _end_at(log: Log, time: int) -> int:
@@ -159,7 +160,7 @@ def _state(log: Log, end: int) -> _native.Producers:
             position = feed(walk, file, end=limit)
             if walk.ended == "failed":
                 why = walk.error
-                # It has not changed the state. So what comes before the damage is replayed alone.
+                # The failed replay has not changed the state, so replay the part before the damage alone.
                 feed(_native.ProducerReplay(state, start), file, end=position)
         if why is not None:
             note(f"the producers of {log.name} may not be all: {segment.path} is damaged: {why}")
@@ -178,10 +179,10 @@ def _position_of(segment: Segment, file: File, offset: int, end: int) -> int:
 
 def _snapshot(log: Log, end: int) -> tuple[_native.Producers, int]:
     """Return the producers in the newest readable snapshot up to an offset, and its offset; without one, none and 0."""
-    # At its end, a broker has no producers of before its start. But it had them at a point in the past.
+    # At the log end, a broker has no producers from before the log start. But at a point in the past, it had them.
     least = log.log_start_offset + (end >= log.log_end_offset)
     for offset in reversed(log.snapshots):
-        # Those at the start of a tiered log's local part count: what is before them is remote.
+        # In a tiered log, a snapshot at the local log start counts: the records before it are in remote storage.
         if least <= offset <= end:
             try:
                 content = storage.read_all(log.files.snapshot_path(offset))

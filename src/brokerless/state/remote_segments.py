@@ -1,4 +1,4 @@
-"""The segments in remote storage (KIP-405), from the topic that remote log managers keep them in."""
+"""The segments in remote storage (KIP-405), from the topic in which remote log managers record them."""
 
 from __future__ import annotations
 
@@ -42,10 +42,11 @@ SCHEMA = schema(
     custom_metadata=pa.binary(),
     metadata_partition=pa.int32(),
 )
-# RemoteLogSegmentState, by the number that a record has.
+# RemoteLogSegmentState, by its number in records.
 _STATES = ("COPY_SEGMENT_STARTED", "COPY_SEGMENT_FINISHED", "DELETE_SEGMENT_STARTED", "DELETE_SEGMENT_FINISHED")
 _COPY_STARTED, _COPY_FINISHED, _DELETE_STARTED, _DELETED = _STATES
-# The changes that brokers apply (RemoteLogSegmentState.isValidTransition). They drop others: a late leader wrote them.
+# The state changes that brokers apply (RemoteLogSegmentState.isValidTransition). They ignore other changes, which come
+# from a former leader.
 _CHANGES = {
     *((state, state) for state in _STATES),
     (_COPY_STARTED, _COPY_FINISHED),
@@ -54,7 +55,7 @@ _CHANGES = {
     (_DELETE_STARTED, _DELETED),
 }
 _OF_SEGMENTS = ("RemoteLogSegmentMetadataRecord", "RemoteLogSegmentMetadataUpdateRecord")
-# RemotePartitionDeleteState: the partition and its segments are no longer there.
+# RemotePartitionDeleteState: the partition and its segments are deleted.
 _PARTITION_DELETED = 2
 
 
@@ -64,11 +65,11 @@ def remote_segments(
     as_of: Time | None = None,
     history: bool = False,
 ) -> pa.Table:
-    """Return the segments that remote storage holds of tiered topics, according to `__remote_log_metadata`.
+    """Return the segments of tiered topics in remote storage, according to `__remote_log_metadata`.
 
     Columns: `topic topic_id partition segment_id start_offset`; `end_offset`, its last offset; `bytes max_time`;
     `leader_epochs`, a list of `leader_epoch` and `start_offset`; `has_transactions`, whether its transaction index has
-    entries, null if that is not known; `state` as Kafka names it; `broker_id`, of the broker that changed it last;
+    entries, null if that is not known; `state` as Kafka names it; `broker_id` of the broker that changed it last;
     `updated`; `custom_metadata`, the note of the storage plug-in; `metadata_partition`, the partition of the topic.
 
     A broker reads only segments in state COPY_SEGMENT_FINISHED.
@@ -76,7 +77,7 @@ def remote_segments(
     Args:
         paths: log directories.
         topics: only these topics; None: all.
-        as_of: the segments at this time; None: at the end.
+        as_of: return the segments at this time; None: at the end.
         history: whether to return deleted segments, too.
 
     Raises:
@@ -101,7 +102,7 @@ def segments_of(log: Log, *, as_of: int | None = None, history: bool = False) ->
     """Return the segments in one partition of `__remote_log_metadata`, as rows of `SCHEMA`.
 
     Args:
-        log: the partition. All segments of a partition of a topic are in one.
+        log: the partition. It holds all segments of the topic partitions that it is responsible for.
         as_of: the time in ms; None: the end.
         history: whether to return deleted segments, too.
     """
@@ -141,7 +142,7 @@ def _place(topic_id_partition: dict[str, Any]) -> tuple[str, int]:
 
 
 def _may_follow(before: str, state: str) -> bool:
-    """Return whether brokers apply this change of state. Changes from or to states of newer releases all apply."""
+    """Return whether brokers apply this change of state. Changes from or to states of newer releases always apply."""
     return not {before, state} <= set(_STATES) or (before, state) in _CHANGES
 
 
@@ -159,6 +160,6 @@ def _segment(value: dict[str, Any]) -> dict[str, Any]:
         "leader_epochs": [
             {"leader_epoch": one["leaderEpoch"], "start_offset": one["offset"]} for one in value["segmentLeaderEpochs"]
         ],
-        # The record has it only if it is empty: older brokers do not write it.
+        # Records have this field only if the index is empty, and older brokers never write it.
         "has_transactions": False if value.get("txnIndexEmpty") else None,
     }

@@ -1,4 +1,4 @@
-"""Transactions as their coordinators know them, and as the data partitions have them: open ones, and hanging ones."""
+"""Transactions as their coordinators know them, and open and hanging transactions in the data partitions."""
 
 from __future__ import annotations
 
@@ -64,9 +64,9 @@ SCHEMA = schema(
     coordinator_offset=pa.int64(),
     coordinator_time=TIME,
 )
-# Bytes of memory of a row.
+# The approximate memory of a row, in bytes.
 _ROW_SIZE = 1200
-# TransactionState, by the number that a record has.
+# TransactionState, by its number in records.
 _STATES = (
     "Empty",
     "Ongoing",
@@ -77,7 +77,7 @@ _STATES = (
     "Dead",
     "PrepareEpochFence",
 )
-# What the value of a record has, by the names of Kafka's JSON.
+# The fields of a record's value, under the names of Kafka's JSON.
 _VALUE = schema(
     producerId=pa.int64(),
     producerEpoch=pa.int16(),
@@ -92,30 +92,30 @@ _VALUE = schema(
 def transactions(
     *paths: str | os.PathLike[str], as_of: Time | None = None, history: bool = False, memory: int = MEMORY
 ) -> pa.Table:
-    """Return the transactional ids of log directories, and the transactions that are open in the data partitions.
+    """Return the transactional ids in log directories, and the transactions that are open in the data partitions.
 
     Columns: `transactional_id producer_id producer_epoch`; `state` as Kafka names it; `timeout_ms`; `started`, null
-    without a transaction; `updated`; `partitions`, those that the coordinator still has to end: a list of `topic` and
-    `partition`; `open`, where the data have the producer's transaction open: a list of `topic partition producer_epoch
-    first_offset last_offset last_time coordinator_epoch is_hanging`; `is_hanging`, whether any of them hangs;
-    `is_removed`, whether the record removes the id, which leaves the columns before it null;
-    `coordinator_partition coordinator_offset coordinator_time`, the place and time of the record in
+    without a transaction; `updated`; `partitions`, in which the coordinator still has to end the transaction: a list of
+    `topic` and `partition`; `open`, the partitions in which the producer's transaction is open: a list of `topic
+    partition producer_epoch first_offset last_offset last_time coordinator_epoch is_hanging`; `is_hanging`, whether the
+    transaction hangs in any of them; `is_removed`, whether the record removes the id (the columns before it are then
+    null); `coordinator_partition coordinator_offset coordinator_time`, the place and time of the record in
     `__transaction_state`.
 
-    A transaction hangs in a partition if its coordinator will not end it there: it does not know the producer, or not
-    the partition (KIP-664). `kafka-transactions.sh find-hanging` finds the same ones, once they are older than the
-    longest timeout. An open transaction of a producer that no coordinator knows has its own row, without a
-    transactional id.
+    A transaction hangs in a partition if its coordinator will not end it there, because the coordinator does not know
+    the producer, or does not know that the transaction includes the partition (KIP-664). `kafka-transactions.sh
+    find-hanging` finds the same transactions, once they are older than the longest timeout. If no coordinator knows the
+    producer of an open transaction, the transaction has its own row, without a transactional id.
 
-    With `history`, an id has a row for each state, in the order of the coordinators' logs. `open` is then null.
+    With `history`, an id has one row per state, in the order of the coordinators' logs. `open` is then null.
 
     Args:
         paths: log directories.
-        as_of: the coordinators' knowledge at this time, as far as compaction left records of it; `open` is then null.
-            None: at the end.
-        history: whether to return every state up to then that compaction left, or only the latest of each id.
-        memory: about how many bytes of memory the records may take, beside those of one batch. A warning names records
-            and ids that take more: they are left out.
+        as_of: return the coordinators' state at this time, as far as compaction has left records from it; `open` is
+            then null. None: at the end.
+        history: return every state up to then that compaction has left, instead of only the latest of each id.
+        memory: about how many bytes of memory the records may take, beside those of one batch. Records and ids that
+            take more are left out, and a warning names them.
 
     Raises:
         FileNotFoundError: a path does not exist.
@@ -158,7 +158,7 @@ def current_transactions(coordinators: Sequence[Log], found: list[dict[str, Any]
 
 
 class _Known(NamedTuple):
-    """The knowledge of coordinators: rows of `SCHEMA`, and the partitions with records that could not be taken."""
+    """The coordinators' state: rows of `SCHEMA`, and the partitions with records that were left out."""
 
     rows: list[dict[str, Any]]
     doubtful: set[int]
@@ -168,7 +168,7 @@ def _known(coordinators: Iterable[Log], *, as_of: int | None = None, memory: int
     of_all = RowMemory(memory)
     known = _Known([], set())
     for log in coordinators:
-        # Each note is about records that are left out.
+        # Each note is about records that were left out.
         with collected(forwards=True) as notes:
             known.rows.extend(transactions_of(log, as_of=as_of, memory=memory, rows=of_all))
         if notes:
@@ -177,7 +177,7 @@ def _known(coordinators: Iterable[Log], *, as_of: int | None = None, memory: int
 
 
 def _tell_unseen(table: pa.Table, seen: Collection[tuple[str | None, int | None]]) -> None:
-    """Warn of partitions that coordinators still have to end transactions in, and that are in none of the paths."""
+    """Warn about partitions in which coordinators still have to end transactions, and which no path has."""
     places: Any = pc.list_flatten(table["partitions"].combine_chunks())
     awaited = pa.table({name: places.field(name) for name in _PLACE.names}).group_by(_PLACE.names).aggregate([])
     there = pa.Table.from_pylist([dict(zip(_PLACE.names, one, strict=True)) for one in seen], _PLACE)
@@ -207,7 +207,7 @@ def transaction_states(
 
 
 def timeouts(path: str, producers: Collection[int]) -> dict[int, int]:
-    """Return the `transaction.timeout.ms` of these producers, by id, as the coordinators in a log directory know it."""
+    """Return the `transaction.timeout.ms` of producers, by id, according to coordinators' logs in a log directory."""
     found: dict[int, int] = {}
     wanted = pa.array(sorted(producers), pa.int64())
     for log in logs_of(LogDirs(path), TRANSACTIONS_TOPIC):
@@ -220,7 +220,7 @@ def timeouts(path: str, producers: Collection[int]) -> dict[int, int]:
 
 
 def states_in(log: Log, *, as_of: int | None = None, memory: int = MEMORY) -> Iterator[pa.RecordBatch]:
-    """Yield the states that one partition of `__transaction_state` has, or one segment of it; up to a time in ms."""
+    """Yield the states in one partition of `__transaction_state`, or in one segment of it, up to a time in ms."""
     for rows in committed_rows(log, as_of=as_of):
         for part, decoded in understood_records(log, rows, memory=memory):
             if part.num_rows:
@@ -228,7 +228,7 @@ def states_in(log: Log, *, as_of: int | None = None, memory: int = MEMORY) -> It
 
 
 def _states(log: Log, rows: pa.RecordBatch, decoded: pa.RecordBatch) -> pa.RecordBatch:
-    """Return the states that records have, as rows of `SCHEMA`. A log may have millions: none becomes an object."""
+    """Return the states in records as rows of `SCHEMA`. A log may have millions, so none becomes a Python object."""
     keys = _parsed(decoded["key"], pa.schema([("transactionalId", pa.string())]))
     values = _parsed(decoded["value"], _VALUE)
     count = rows.num_rows
@@ -252,7 +252,7 @@ def _states(log: Log, rows: pa.RecordBatch, decoded: pa.RecordBatch) -> pa.Recor
 
 def _parsed(texts: pa.Array[Any], schema: pa.Schema) -> pa.RecordBatch:
     """Parse the JSON object of each row; without one, all fields are null. Kafka's JSON has no line breaks."""
-    # The buffer of the joined array has these rows only, unlike that of a slice.
+    # Unlike a slice's buffer, the joined array's buffer holds only these rows.
     join: Any = pc.binary_join_element_wise
     content = join(texts, "", "\n", null_handling="replace", null_replacement="{}").buffers()[2]
     source: Any = pa.BufferReader(content)
@@ -297,7 +297,7 @@ def _partitions(topics: pa.Array[Any], is_there: pa.Array[Any]) -> pa.Array[Any]
     counted: Any = flat.group_by("row").aggregate([("partition", "count")])
     at: Any = pc.index_in(pc.subtract(rows, pa.scalar(1, pa.int64())), value_set=counted["row"].combine_chunks())
     counts: Any = pc.fill_null(counted["partition_count"].combine_chunks().take(at), 0)
-    # The offsets begin with 0, and each is behind the rows before.
+    # The list offsets begin with 0. Each is the number of elements in the rows before it.
     ends: Any = pc.cumulative_sum(counts)
     offsets: Any = pc.subtract(ends, counts).cast(pa.int32())
     values = pa.StructArray.from_arrays(
@@ -315,12 +315,12 @@ def transactions_of(
         log: the partition.
         as_of: the time in ms; None: the end.
         memory: see `transactions`.
-        rows: the memory of the rows; None: that of this partition's alone.
+        rows: the memory for the rows of several partitions; None: for the rows of this partition alone.
     """
     of_rows = rows or RowMemory(memory)
     for batch in latest_records(log, as_of=as_of, memory=memory).take():
         for record in state_records(log, batch, memory=memory):
-            # With the objects of its row, and those of the same row when it is printed.
+            # Count the objects of the row, and those of its printed form.
             if not of_rows.take(log, _ROW_SIZE + record.memory):
                 return
             yield _state(record)
@@ -358,17 +358,17 @@ def open_in(log: Log) -> list[dict[str, Any]]:
     """Return the transactions that are open in a partition, as elements of `open` with their `producer_id`."""
     found = producers_of(log)
     found = found.filter(pc.is_valid(found["transaction_start_offset"]))
-    # In ms: Python has no date for some times.
+    # In ms, because Python cannot represent some times as dates.
     times: Any = found["last_time"].cast(pa.int64())
     found = found.set_column(found.schema.get_field_index("last_time"), "last_time", times)
     return [{**producer, "first_offset": producer["transaction_start_offset"]} for producer in found.to_pylist()]
 
 
 def _are_all(coordinators: Iterable[Log], rows: list[dict[str, Any]]) -> bool:
-    """Return whether these are the partitions of all coordinators.
+    """Return whether these are all partitions of `__transaction_state`.
 
-    An id is in the partition that its hash gives (`TransactionStateManager.partitionFor`). So an id in another
-    partition shows that more partitions exist.
+    The hash of an id determines its partition (`TransactionStateManager.partitionFor`). So an id in another partition
+    shows that more partitions exist.
     """
     numbers = {log.partition for log in coordinators}
     count = len(numbers)
@@ -384,8 +384,8 @@ def _time(ms: int) -> int | None:
 def _with_open(known: _Known, found: list[dict[str, Any]], *, knows_all: bool) -> list[dict[str, Any]]:
     """Add open transactions to the rows of their producers. Return new rows for those of unknown producers.
 
-    A hanging transaction is certain only with all records of its coordinator; for an unknown producer, with all records
-    of all coordinators. Otherwise `is_hanging` is null.
+    It is certain whether a transaction hangs only if all records of its coordinator are known or, for an unknown
+    producer, all records of all coordinators. Otherwise `is_hanging` is null.
     """
     by_producer = {row["producer_id"]: row for row in known.rows}
     unknown: dict[int, dict[str, Any]] = {}
