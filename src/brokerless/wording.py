@@ -82,6 +82,15 @@ def moment(timestamp: int | None) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun.
+
+    >>> counted(1, "record"), counted(1200, "record")
+    ('1 record', '1,200 records')
+    """
+    return f"{number:,} {noun}{'s'[: number != 1]}"
+
+
 def in_bytes(count: int) -> str:
     """Return a number of bytes in the largest unit that has two digits of it, rounded up.
 
@@ -91,7 +100,7 @@ def in_bytes(count: int) -> str:
     for unit, size in (("GB", 10**9), ("MB", 10**6), ("KB", 10**3)):
         if count >= 10 * size or (count >= size and count % size == 0):
             return f"{-(-count // size)} {unit}"
-    return f"{count} byte{'s'[: count != 1]}"
+    return counted(count, "byte")
 
 
 _FACE: ContextVar[Face] = ContextVar("brokerless.wording", default=python)

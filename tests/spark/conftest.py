@@ -59,6 +59,7 @@ def load(spark):
 def run(spark, monkeypatch, capfd):
     """Return a function that runs `brokerless spark` in the tests' session; it returns exit code, stdout and stderr."""
     from brokerless.cli import main
+    from support.exit_codes import check_code
 
     session = importlib.import_module("brokerless.cli.spark.session")
     monkeypatch.setattr(session, "_session", lambda _settings: contextlib.nullcontext(spark))
@@ -68,6 +69,7 @@ def run(spark, monkeypatch, capfd):
         with pytest.raises(SystemExit) as exited:
             main(["spark", *map(str, arguments)])
         captured = capfd.readouterr()
+        check_code(("spark", *arguments), exited.value.code)
         return exited.value.code, captured.out, captured.err
 
     return run

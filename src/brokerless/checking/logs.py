@@ -42,6 +42,7 @@ from brokerless.log_dir.start_faults import obstructed_files, partition_faults
 from brokerless.metadata.directory import is_fatal_snapshot
 from brokerless.notes import collected
 from brokerless.recovery.segment_replay import feed
+from brokerless.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
@@ -530,7 +531,7 @@ class _Snapshots:
         producers = [] if self._state is None or not self._is_missing else self._state.entries().to_pylist()
         if producers:
             path = self._log.files.snapshot_path(self._log.log_end_offset)
-            count = f"{len(producers)} producer{'s'[: len(producers) != 1]}"
+            count = f"{counted(len(producers), 'producer')}"
             message = f"the file is missing, and the log has {count}"
             self._add("snapshot-incomplete", path, message)
         return self._found

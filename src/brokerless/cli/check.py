@@ -40,7 +40,8 @@ def check(
 
     Nothing is changed. Every replica in the PATHs is checked, against its own files and the cluster's metadata. Each
     finding is a line with a code; `brokerless finding CODE` explains its effect on a broker and on readers, and its
-    cure. A running broker changes its files: check a copy or a snapshot.
+    cure. A running broker changes its files: check a copy or a snapshot. `brokerless recover --dry-run` says whether a
+    broker would start.
 
     --quick looks at names, ids, checkpoints and the headers of batches. The default also looks at checksums, the order
     of offsets, epochs and sequences, and at indexes, epochs and snapshots against the batches.

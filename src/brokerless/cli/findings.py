@@ -10,6 +10,7 @@ import click
 
 from brokerless.cli import terminal
 from brokerless.cli.exit_codes import DAMAGE, WARNINGS
+from brokerless.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -73,7 +74,7 @@ class Printer:
 
 def in_words(counts: Counter[str]) -> str:
     """Return the numbers of findings by severity as text."""
-    return ", ".join(f"{counts[kind]:,} {kind}{'s'[: counts[kind] != 1]}" for kind in ("error", "warning", "note"))
+    return ", ".join(counted(counts[kind], kind) for kind in ("error", "warning", "note"))
 
 
 def exit_for(counts: Counter[str]) -> None:

@@ -21,6 +21,7 @@ from brokerless.cli.options import (
     int_from,
     known_release,
 )
+from brokerless.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -161,7 +162,7 @@ def produce(
                 err=True,
             )
         raise
-    terminal.say(f"{producer.records:,} records written to {topic} in {path}", err=True)
+    terminal.say(f"{counted(producer.records, 'record')} written to {topic} in {path}", err=True)
 
 
 def _has_no_epochs(rows: pa.RecordBatch) -> bool:

@@ -21,6 +21,7 @@ from brokerless.cli.options import (
     offset_or,
     paths,
 )
+from brokerless.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -161,13 +162,22 @@ def read(
         open_sink(form, output, lambda rows: json_lines(rows, bytes_as), schema) as write,
     ):
         met: list[Defect] = []
+        written = 0
         for rows, known in _limited(_ahead(rows_of_all(progress)), limit):
             if rows.num_rows:
                 write(rows)
+                written += rows.num_rows
             met = known
-    for loss in met:
+    _end(met, None if output in (None, "-") else output, written)
+
+
+def _end(lost: list[Defect], output: str | None, written: int) -> None:
+    """Print how many records a file has got, and what is lost. Exit with 1 if anything is."""
+    if output is not None:
+        terminal.say(f"{counted(written, 'record')} written to {output}", err=True)
+    for loss in lost:
         terminal.say(loss, err=True)
-    if met:
+    if lost:
         raise SystemExit(DAMAGE)
 
 

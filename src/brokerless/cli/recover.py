@@ -10,6 +10,7 @@ import click
 from brokerless.cli import terminal
 from brokerless.cli.exit_codes import DAMAGE, exit_line
 from brokerless.cli.options import LocalPath, Progress, as_json, broker_settings, chosen_topics, dry_run_option
+from brokerless.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,8 +59,8 @@ def recover(
     each log has a line with the number of its changes, and one for each cut at damage; --all prints each change. Bytes
     that are cut off at damage stay in the log's directory, in files named set-aside-*, which brokers ignore.
 
-    After a clean shutdown a broker recovers nothing: there, a cut needs --force. Recovery also needs --force where
-    other files show that a log lacks records, since it erases that evidence.
+    A broker recovers nothing in a directory that was shut down cleanly: there, a cut needs --force. Recovery also needs
+    --force where other files show that a log lacks records, since it erases that evidence.
 
     If a broker would not start, the message names the reason and the cure. Name all log.dirs of a broker: only one of
     them has the cluster's metadata.
@@ -69,6 +70,7 @@ def recover(
     brokerless recover data
     brokerless recover /disk1/kafka /disk2/kafka
     """
+    from brokerless.layout.log_dir_files import LogDirFiles
     from brokerless.log_dir.recover import Forecast, recovered
     from brokerless.metadata.directory import metadata_among
 
@@ -80,6 +82,7 @@ def recover(
     forecasts = _forecasts(settings, topics, err=form == "json")
     found = Forecast.of_all(forecasts.values())
     _print_forecast(found, form)
+    clean = {path for path in paths if LogDirFiles(path).is_clean}
     with Progress(prints=True) as progress:
         for path in paths:
             changes = 0
@@ -92,13 +95,15 @@ def recover(
                 else:
                     _print_steps(name, steps, cuts, shows_all=shows_all)
                 changes += len(steps)
-            done = f"{changes} change{'s'[: changes != 1]} {'would be made' if dry_run else 'made'} in {path}"
+            done = f"{counted(changes, 'change')} {'would be made' if dry_run else 'made'} in {path}"
             if changes and dry_run and not shows_all:
                 done += "; --all prints them"
+            if changes and dry_run and found.is_good and path in clean:
+                done += "; it was shut down cleanly: a broker starts without this recovery"
             if not changes and found.is_good:
                 done += f": a broker takes {'those of these topics' if topics else 'its logs'} as they are"
             terminal.say(done, err=True)
-    _end(found, paths, force=force, dry_run=dry_run)
+    _end(found, paths, force=force, dry_run=dry_run, are_clean=len(clean) == len(paths))
 
 
 def _forecasts(settings: dict[str, dict[str, Any]], topics: tuple[str, ...], *, err: bool) -> dict[str, Forecast]:
@@ -129,7 +134,7 @@ def _print_forecast(found: Forecast, form: str) -> None:
         terminal.say(str(line))
 
 
-def _end(found: Forecast, paths: tuple[str, ...], *, force: bool, dry_run: bool) -> None:
+def _end(found: Forecast, paths: tuple[str, ...], *, force: bool, dry_run: bool, are_clean: bool) -> None:
     """Print the next command. Exit with 1 if a broker would not serve every log."""
     is_refused = bool(found.missing) and not force
     if dry_run and is_refused:
@@ -137,7 +142,7 @@ def _end(found: Forecast, paths: tuple[str, ...], *, force: bool, dry_run: bool)
     if not found.is_good or is_refused:
         terminal.say_next("check", paths)
         raise SystemExit(DAMAGE)
-    if found.changes:
+    if found.changes and not (dry_run and are_clean):
         terminal.say_next("recover" if dry_run else "check", paths)
 
 
@@ -157,6 +162,6 @@ def _print_steps(name: str, steps: Sequence[Remark], cuts: Sequence[Cut], *, sho
         for step in steps:
             terminal.say(f"{name}: {step}")
     elif steps:
-        terminal.say(f"{name}: {len(steps)} change{'s'[: len(steps) != 1]}")
+        terminal.say(f"{name}: {counted(len(steps), 'change')}")
         for cut in cuts:
             terminal.say(f"{name}: sets aside {cut}")

@@ -23,6 +23,7 @@ from brokerless.cli.options import (
     int_from,
     new_directory,
 )
+from brokerless.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -74,7 +75,7 @@ class RewriteTarget:
             if self.output
             else "done in place"
         )
-        terminal.say(f"{len(results)} partition{'s'[: len(results) != 1]} {what}", err=True)
+        terminal.say(f"{counted(len(results), 'partition')} {what}", err=True)
         if any(result.damage for result in results):
             raise SystemExit(DAMAGE)
         return [result.report for result in results]
@@ -153,7 +154,7 @@ def print_result(result: RewriteResult[ReportT], form: str, *, dry_run: bool) ->
         for line in report.lines(dry_run=dry_run):
             terminal.say(f"{result.name}: {line}")
     for step in result.recovery:
-        terminal.say(f"{result.name}: before, {step}", err=True)
+        terminal.say(f"{result.name}: recovered first: {step}", err=True)
     for lost in result.damage:
         terminal.say(f"{result.name}: damage was carried over: {lost}", err=True)
 

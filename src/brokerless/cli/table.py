@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from brokerless.cli import terminal
-from brokerless.wording import printable
+from brokerless.wording import counted, printable
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -34,5 +34,5 @@ def in_words(milliseconds: int) -> str:
     for unit, length in (("day", 86_400_000), ("hour", 3_600_000), ("minute", 60_000), ("second", 1000)):
         count = milliseconds // length
         if count:
-            return f"{count} {unit}{'s'[: count != 1]}"
+            return counted(count, unit)
     return f"{milliseconds} ms"

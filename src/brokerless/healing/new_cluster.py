@@ -31,7 +31,7 @@ from brokerless.metadata.records import (
 )
 from brokerless.notes import Remark
 from brokerless.state.internal_topic import REMOTE_LOG_METADATA_TOPIC
-from brokerless.wording import option
+from brokerless.wording import counted, option
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
@@ -116,7 +116,7 @@ class NewCluster:
             )
         lost, of_new_types = metadata.image.lost_meaning, len(metadata.image.of_new_types)
         if lost and release is None:
-            found = "; ".join(f"{count} record{'s'[: count != 1]}: {why}" for why, count in lost.items())
+            found = "; ".join(f"{counted(count, 'record')}: {why}" for why, count in lost.items())
             is_newer = all(why.startswith("unknown version") for why in lost)
             raise UnsupportedFormatError(
                 f"metadata records{' of a newer release' * is_newer} are not understood ({found}), and what they say "

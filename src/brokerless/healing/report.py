@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from brokerless.notes import Remark
+from brokerless.wording import counted
 
 if TYPE_CHECKING:
     from brokerless.checking.finding import Finding
@@ -57,7 +58,7 @@ class HealingReport:
 
     def __str__(self) -> str:
         more = len(self.lost) - _MOST_LOST
-        several = [f"{more} more lost range{'s'[: more != 1]}"] if more > 0 else []
+        several = [counted(more, "more lost range")] if more > 0 else []
         return "\n".join([*map(str, self.lost[:_MOST_LOST]), *several, self.summary])
 
     def to_dict(self) -> dict[str, object]:
@@ -128,7 +129,7 @@ class RepairReport(HealingReport):
         ranges = ", ".join(
             f"{states.count(state)} {state}" for state in ("lost", "recovered", "suspect") if state in states
         )
-        said = f"{count} of {self.partitions} partition{'s'[: self.partitions != 1]} {what}"
+        said = f"{count} of {counted(self.partitions, 'partition')} {what}"
         if self.recovered:
             said += f", and {len(self.recovered)} {RECOVERED}"
         said += f"; damaged ranges: {ranges or 'none'}"
@@ -212,7 +213,7 @@ class RescueReport(HealingReport):
         """The number of topics and partitions, and their nodes, in one line."""
         count = sum(self.topics.values())
         what = "there will be" if self.dry_run else "there are"
-        topics = f"{len(self.topics)} topic{'s' * (len(self.topics) != 1)} with {count} partition{'s' * (count != 1)}"
+        topics = f"{counted(len(self.topics), 'topic')} with {counted(count, 'partition')}"
         if (len(self.topics), self.dry_run) == (1, False):
             what = "there is"
         said = f"{what} {topics} on node{'s' * (len(self.nodes) > 1)} {', '.join(map(str, self.nodes))}"

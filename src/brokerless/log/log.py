@@ -15,6 +15,7 @@ from brokerless.log.reader import Reader
 from brokerless.log.segment import NO_END
 from brokerless.log.split import Split, make_splits
 from brokerless.notes import collected, note
+from brokerless.wording import counted
 
 if TYPE_CHECKING:
     import os
@@ -86,7 +87,7 @@ class Log:
             start, end = log.log_start_offset, log.log_end_offset
             count = len(log.segments)
             size = sum(segment.size for segment in log.segments)
-            facts = [f"offsets [{start}, {end})", f"{count} segment{'s'[: count != 1]}", f"{size:,} bytes"]
+            facts = [f"offsets [{start}, {end})", f"{counted(count, 'segment')}", f"{size:,} bytes"]
             return [*facts, "with warnings"] if notes else facts
         return []
 

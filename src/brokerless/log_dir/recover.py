@@ -40,7 +40,7 @@ from brokerless.log_dir.transactional_ids import check_file
 from brokerless.log_dir.writer import LogDirWriter
 from brokerless.notes import Remark, note
 from brokerless.recovery.loader import load
-from brokerless.wording import option
+from brokerless.wording import counted, option
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -173,13 +173,13 @@ class Forecast:
     def summary(self) -> str:
         """Return the forecast in one line."""
         ends = len({name for name, _ in self.cuts})
-        damage = f" after damage in {ends} log{'s'[: ends != 1]}, and what the damage hit" if ends else ""
+        damage = f" after damage in {counted(ends, 'log')}, and what the damage hit" if ends else ""
         damage += "; records are missing already" if self.missing else ""
         if self.ends_early:
             offsets = sum(one.offset - one.end_offset for one in self.ends_early)
             damage += f"; up to {offsets} may be missing already"
-        changes = f"{self.changes} change{'s'[: self.changes != 1]}"
-        return f"{self.lost_records} records lost{damage}; {changes}; a broker {self._start}"
+        changes = counted(self.changes, "change")
+        return f"{counted(self.lost_records, 'record')} lost{damage}; {changes}; a broker {self._start}"
 
     @property
     def _start(self) -> str:
@@ -191,7 +191,7 @@ class Forecast:
             return "will start and serve nothing"
         partitions = self.partitions + len(self.lost)
         served = self.partitions - len(self.unserved)
-        what = f"{served} of {partitions} partition{'s'[: partitions != 1]}" if served else "nothing"
+        what = f"{served} of {counted(partitions, 'partition')}" if served else "nothing"
         unserved = [f"up to {self.unserved_records} records are not served"] if self.unserved else []
         lost = [f"{len(self.lost)} log{'s are' if len(self.lost) != 1 else ' is'} lost"] if self.lost else []
         return f"will start and serve {what}: {', '.join(unserved + lost)}"

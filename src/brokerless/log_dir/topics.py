@@ -12,6 +12,7 @@ from brokerless.layout.topic_config import TopicConfig
 from brokerless.log_dir.restoration import topic_id_of
 from brokerless.metadata.bootstrap import Topic, bootstrap
 from brokerless.metadata.topic_settings import Cluster
+from brokerless.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -73,7 +74,7 @@ def check_present(found: LogDirs, topic: str, new: NewTopic, before: tuple[int, 
         ValueError: a property differs.
     """
     if new.partitions not in (None, len(before)):
-        raise ValueError(f"topic {topic!r} has {len(before)} partition{'s'[: len(before) != 1]}, not {new.partitions}")
+        raise ValueError(f"topic {topic!r} has {counted(len(before), 'partition')}, not {new.partitions}")
     if new.topic_id is not None and new.topic_id != topic_id_of(found, topic):
         raise ValueError(f"topic {topic!r} has the id {topic_id_of(found, topic)}, not {new.topic_id}")
     check_config(found.roots[0].path, found.roots[0].node_id, topic, new.config)

@@ -28,7 +28,7 @@ from brokerless.log_dir.writer import LogDirWriter, open_or_create
 from brokerless.produce.partitioner import Partitioner, join
 from brokerless.produce.row_rules import RowRules, check_offsets
 from brokerless.produce.rows import batches_of, check_rising, check_times
-from brokerless.wording import option
+from brokerless.wording import counted, option
 
 if TYPE_CHECKING:
     import os
@@ -175,9 +175,7 @@ class Producer:
             self._dir.create_topic(self.topic, count, topic_id=new.topic_id, message_format=magic, **config)
             return list(range(count))
         if new.partitions is not None and new.partitions != len(known):
-            raise ValueError(
-                f"topic {self.topic!r} has {len(known)} partition{'s'[: len(known) != 1]}, not {new.partitions}"
-            )
+            raise ValueError(f"topic {self.topic!r} has {counted(len(known), 'partition')}, not {new.partitions}")
         held = self._dir.topic_id(self.topic)
         if new.topic_id not in (None, held):
             raise ValueError(f"topic {self.topic!r} has the id {held}, not {new.topic_id}")

@@ -202,7 +202,7 @@ class Changes:
         self.steps[start:] = [*ahead, *later, *behind]
 
     def drop_noops(self) -> None:
-        """Drop the steps that remove a file and write it again with the same content."""
+        """Drop the steps that leave a file as it is: removed and written again, or written and removed again."""
         touched: dict[str, list[int]] = {}
         for number, step in enumerate(self.steps):
             for name in (step.name, step.to) if isinstance(step.to, str) and step.to else (step.name,):
@@ -211,10 +211,18 @@ class Changes:
         for name, numbers in touched.items():
             verbs = [self.steps[number].verb for number in numbers]
             content = self.steps[numbers[-1]].to
-            if verbs == ["remove", "write"] and isinstance(content, bytes):
-                path = f"{self.directory}/{name}"
-                if storage.size(path) == len(content) and storage.read_all(path) == content:
-                    noops.update(numbers)
+            path = f"{self.directory}/{name}"
+            if verbs == ["write", "remove"]:
+                is_as_before = not storage.exists(path)
+            else:
+                is_as_before = (
+                    verbs == ["remove", "write"]
+                    and isinstance(content, bytes)
+                    and storage.size(path) == len(content)
+                    and storage.read_all(path) == content
+                )
+            if is_as_before:
+                noops.update(numbers)
         self.steps = [step for number, step in enumerate(self.steps) if number not in noops]
 
     def apply(self) -> None:

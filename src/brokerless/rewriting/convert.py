@@ -83,8 +83,8 @@ class ConversionReport:
         would_be, became = ("would be ", "would become") if dry_run else ("", "became")
         several = "s"[: self.segments != 1]
         lines = [
-            f"{self.changed_batches} of {self.batches} batches {would_be}converted",
-            f"{self.bytes_before} bytes {became} {self.bytes_after}{share}",
+            f"{self.changed_batches:,} of {self.batches:,} batches {would_be}converted",
+            f"{self.bytes_before:,} bytes {became} {self.bytes_after:,}{share}",
             f"{self.replaced_segments} of {self.segments} segment{several} {would_be}replaced by {self.new_segments}",
         ]
         counts = {

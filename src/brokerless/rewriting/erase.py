@@ -19,7 +19,7 @@ from brokerless.io import storage
 from brokerless.layout import file_names
 from brokerless.log.segment import NO_END, Segment
 from brokerless.rewriting.segment_rewrite import batches_size, feed_all, max_segment_bytes, renew, transaction_index
-from brokerless.wording import option
+from brokerless.wording import counted, option
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -82,8 +82,8 @@ class ErasureReport:
         if dry_run:
             done, replaced = "would lose their value" if self.is_blank else "would be erased", "would be replaced"
         lines = [
-            f"{self.erased_records} of {self.examined_records} records {done} ({self.erased_bytes} bytes)",
-            f"{self.replaced_segments} of {self.segments} segment{'s'[: self.segments != 1]} {replaced}",
+            f"{self.erased_records:,} of {self.examined_records:,} records {done} ({self.erased_bytes:,} bytes)",
+            f"{self.replaced_segments} of {counted(self.segments, 'segment')} {replaced}",
         ]
         if self.erased_records:
             shown = [str(first) if first == last else f"{first}-{last}" for first, last in self.offset_ranges[:10]]

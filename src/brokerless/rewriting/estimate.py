@@ -86,7 +86,9 @@ class SpaceReport:
         if not self.forms:
             return ["no records"]
         now = self.sampled_bytes / self.sampled_records
-        lines = [f"{self.sampled_records} records sampled, {now:.1f} bytes each; in other forms, and metadata of that:"]
+        lines = [
+            f"{self.sampled_records:,} records sampled, {now:.1f} bytes each; in other forms, and metadata of that:"
+        ]
         lines.append(f"{'':8}" + "".join(f"{f'v{magic}':>18}" for magic in range(3)))
         by_form = {(form.magic, form.compression): form for form in self.forms}
         for codec in _native.CODECS:

@@ -17,7 +17,7 @@ from brokerless.layout.release import NEWEST, Release
 from brokerless.layout.topic_config import TopicConfig, settings_line
 from brokerless.log.offsets_for_times import max_timestamp
 from brokerless.log.unlikely_times import unlikely_time
-from brokerless.wording import moment, option
+from brokerless.wording import counted, moment, option
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -69,7 +69,7 @@ class RetentionReport:
         deleted, starts = ("would be deleted", "would start") if dry_run else ("deleted", "starts")
         sizes = f"{self.deleted_size:,} of {self.size:,} bytes"
         words = [
-            f"{self.deleted_segments} of {self.segments} segment{'s'[: self.segments != 1]} {deleted}, {sizes}",
+            f"{self.deleted_segments} of {counted(self.segments, 'segment')} {deleted}, {sizes}",
             f"the log {starts} at {self.log_start_offset}, and ends at {self.log_end_offset}",
         ]
         if self.is_compacted_only:

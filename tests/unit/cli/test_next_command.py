@@ -60,3 +60,10 @@ def test_json_has_no_next_command(data, run):
     cut(data / f"t-0/{0:020d}.log", 100)
     for verb in (["check", data], ["repair", data, "--dry-run"]):
         assert following(run(*verb, "--json")) is None
+
+
+def test_a_dry_run_of_a_clean_directory_does_not_ask_for_a_recovery(run, golden):
+    """It said "next: brokerless recover" of a directory on which a broker starts."""
+    code, out, err = run("recover", golden / "logs/kafka-4.1", "--dry-run")
+    assert (code, "a broker will start" in out) == (0, True)
+    assert err.splitlines()[-1].endswith("it was shut down cleanly: a broker starts without this recovery")

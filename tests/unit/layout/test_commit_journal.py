@@ -83,9 +83,9 @@ def test_the_next_writer_rolls_forward(pending):
 
 
 def test_recover_plans_and_finishes_an_interrupted_commit(pending):
-    assert ("a-0", ["put the new directory of an interrupted write in the place of the old one: it is in force"]) in [
-        *planned(str(pending))
-    ]
+    steps = [(name, [str(step) for step in steps]) for name, steps in planned(str(pending))]
+    said = "put the new directory of an interrupted write in the place of the old one: it is in force"
+    assert ("a-0", [said]) in steps
     assert values(pending) == NEW
     assert next(recovered(str(pending)))[0] == "a-0"
     assert not (pending / commit_journal.NAME).exists()

@@ -33,6 +33,17 @@ def contents(directory):
     }
 
 
+@pytest.mark.parametrize("name", ["retention-all-0", "retention-bytes-0", "trimmed-delete-records-0", "idempotent-0"])
+def test_a_second_recovery_changes_nothing(golden, tmp_path, name):
+    """It wrote a producer snapshot at the start of an empty log, and removed it again."""
+    data = tmp_path / "data"
+    shutil.copytree(golden / "logs/kafka-4.1" / name, data / name)
+    for file in ("meta.properties", "log-start-offset-checkpoint", "recovery-point-offset-checkpoint"):
+        shutil.copy(golden / "logs/kafka-4.1" / file, data)
+    first, second = ([step for _, steps in recovered(str(data)) for step in steps] for _ in range(2))
+    assert (bool(first), second) == (True, [])
+
+
 def test_all_files_are_what_kafkas_recovery_left(golden, crashed):
     for _ in recovered(str(crashed)):
         pass

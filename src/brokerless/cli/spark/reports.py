@@ -10,6 +10,7 @@ import click
 
 from brokerless.cli import terminal
 from brokerless.cli.table import print_table
+from brokerless.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,7 +50,7 @@ def print_lost(found: Sequence[Defect]) -> None:
 def tasks_in_words(tasks: int, skipped: int) -> str:
     """Describe how many tasks this run and earlier runs did."""
     before = f"; {skipped:,} had been done before" if skipped else ""
-    return f"{tasks:,} task{'s'[: tasks != 1]}{before}"
+    return f"{counted(tasks, 'task')}{before}"
 
 
 def _number(number: int | None) -> str:

@@ -18,6 +18,7 @@ from brokerless.cli.retain import retain
 from brokerless.cli.rewriting import RewriteTarget, target_of
 from brokerless.cli.spark.session import session_options, shared
 from brokerless.cli.table import print_table
+from brokerless.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -72,7 +73,7 @@ class SparkRewriteTarget(RewriteTarget):
             )
             self._print_table(results, read, time.monotonic() - started)
         if done is not None and done.skipped:
-            terminal.say(f"{done.skipped} partition{'s'[: done.skipped != 1]} done before: left alone", err=True)
+            terminal.say(f"{counted(done.skipped, 'partition')} done before: left alone", err=True)
         return [result.report for result in results]
 
     def _print_table(self, results: list[RewriteResult[ReportT]], read: dict[str, int], seconds: float) -> None:

@@ -94,7 +94,7 @@ class Explanation:
     def lines(self, *, dry_run: bool = False) -> list[str]:  # noqa: ARG002 - it never changes a log
         """Return the explanation in words, a line for each record."""
         if not self.records:
-            return [f"no record with key {self.key!r}"]
+            return [f"no record has the key {self.key.decode(errors='backslashreplace')}"]
         lines = [
             f"offset {record.offset} (segment {record.base_offset}) {'goes' if record.goes else 'stays'}: {record.why}"
             for record in self.records
@@ -230,8 +230,8 @@ def _verdict(row: _Row, plan: Plan, newest: int | None, last: int) -> _Verdict:
         if row.is_aborted:
             return _Verdict(False, "skipped", f"{why}, although its transaction was aborted")
         if row.offset < last:
-            below = f"offsets below {found.first_dirty_offset} count as compacted"
-            return _Verdict(False, "skipped", f"{why}, although offset {last} is newer: {below}")
+            below = f"offsets below {found.first_dirty_offset} count as compacted already"
+            return _Verdict(False, "skipped", f"{why}; offset {last} is newer, but {below}")
         what = "a tombstone, and the newest" if row.is_tombstone else "the newest"
         return _Verdict(False, "skipped", f"{what} with its key; {why}")
     if row.is_aborted:

@@ -194,13 +194,13 @@ class CompactionReport:
             lines = [self._skipped]
         else:
             before, after = self.total("bytes"), self.total("cleaned_bytes")
-            records = f"{self.total('records')} records to {self.total('kept')}, {self.keys} keys"
+            records = f"{self.total('records'):,} records to {self.total('kept'):,}, {self.keys:,} keys"
             until = f"up to offset {self.first_uncleanable_offset}: {limit_in_words(self.limit)}"
             to = "would become" if dry_run else "to"
-            lines = [f"{before} bytes {to} {after}, {records}, {until}", *map(_line, self.segments)]
+            lines = [f"{before:,} bytes {to} {after:,}, {records}, {until}", *map(_line, self.segments)]
         if self.active_bytes and not self.is_rolled:
             active = f"the active segment {self.active_base_offset} stays as it is"
-            lines.append(f"{active}: {self.active_bytes} bytes, which {option('roll')} would add")
+            lines.append(f"{active}: {self.active_bytes:,} bytes, which {option('roll')} would add")
         return [*lines, settings_line(self.settings)]
 
     @property
@@ -217,9 +217,9 @@ class CompactionReport:
 
 def _line(segment: SegmentReport) -> str:
     parts = [
-        f"{getattr(segment, name)} {name.replace('_', ' ')}"
+        f"{getattr(segment, name):,} {name.replace('_', ' ')}"
         for name in ("superseded", "expired", "aborted", "unkeyed", "discarded_markers", "tombstones", "markers")
         if getattr(segment, name)
     ]
-    sizes = f"{segment.bytes} bytes to {segment.cleaned_bytes}, {segment.records} records to {segment.kept}"
+    sizes = f"{segment.bytes:,} bytes to {segment.cleaned_bytes:,}, {segment.records:,} records to {segment.kept:,}"
     return f"segment {segment.base_offset}: {': '.join([sizes, ', '.join(parts)] if parts else [sizes])}"

@@ -40,6 +40,7 @@ from brokerless.spark.sink.batch_sink import PATIENCE, PATIENCE_BEFORE
 from brokerless.spark.source.option_values import local
 from brokerless.staging.atomic_write import AtomicWrite
 from brokerless.staging.parts import DIRECTORY, Encoding, Part, fingerprint
+from brokerless.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -128,7 +129,7 @@ def _restore(
 ) -> RestoreReport:
     if places := len(plan.manifest.lost):
         note(
-            f"{directory.path} lacks the damaged ranges of its logs, in {places} place{'s'[: places != 1]}; so "
+            f"{directory.path} lacks the damaged ranges of its logs, in {counted(places, 'place')}; so "
             "will the restored logs"
         )
     made: list[Made] = []
