@@ -1,4 +1,4 @@
-"""The compiled core: it takes bytes, or an open file, and returns Arrow.
+"""The compiled core: it reads bytes, or an open file, and returns Arrow.
 
 A `data` argument is any contiguous buffer: bytes, bytearray, memoryview or pyarrow.Buffer. The interpreter lock is
 released during the work, so do not write to a buffer that is being read. `position` is where data[0] lies in its file.
@@ -101,7 +101,7 @@ _Data: TypeAlias = Buffer | pa.Buffer
 _Origin: TypeAlias = Literal["client", "coordinator", "replication", "raft_leader"]
 
 BATCH_OVERHEAD: int
-"""Bytes of the header of a batch of format 2, and so of the smallest batch: 61. Older formats have shorter headers."""
+"""Bytes of the header of a batch of format 2, the smallest batch: 61. Older formats have shorter headers."""
 
 CODECS: tuple[str, ...]
 """Kafka's names of the codecs, in the order of their ids. The first is "none"."""
@@ -110,7 +110,7 @@ DEFAULT_MAX_BATCH_BYTES: int
 """The default cap on the decompressed size of one batch: 256 MiB."""
 
 FIRST_OWN_PRODUCER_ID: int
-"""The first producer id that no cluster assigns: clusters count from 0 and never get there. Our own are above it."""
+"""The first producer id that no cluster assigns: clusters count from 0 and never get there. Our own are higher."""
 
 ROW_COLUMNS: tuple[str, ...]
 """All columns of rows: `key value topic partition offset timestamp timestampType headers`, the columns of
@@ -149,8 +149,8 @@ class Decoder:
         max_bytes: the same, in bytes of Arrow data.
         max_batch_bytes: the cap on one batch's decompressed size. A larger batch raises UnsupportedFormatError.
         spark: use Spark's types: timestamps in us (null if out of range), and null for absent headers.
-        order: the lowest offset that the first batch may have, and the first that none may have. Offsets that do not
-            rise between them are errors.
+        order: the lowest offset that the first batch may have, and the offset that all must stay below. Offsets that do
+            not rise within these bounds are errors.
     """
 
     @property
@@ -185,8 +185,8 @@ class Decoder:
         """Decode whole batches from the start of `data`, which must be a batch boundary.
 
         Returns:
-            The rows, if any, or None, and the number of bytes consumed. `(None, 0)`: `data` holds no whole
-            batch, see `needed`. Rows may exceed `max_rows` by one Kafka batch. A batch of more than 262,144 records
+            The rows, if any, or None, and the number of bytes consumed. `(None, 0)` means that `data` holds no whole
+            batch: see `needed`. Rows may exceed `max_rows` by one Kafka batch. A batch of more than 262,144 records
             comes in parts: calls return rows with 0 bytes consumed until the last part. Call again with the same bytes.
 
         Raises:
@@ -206,12 +206,12 @@ class Encoder:
         batches = encoder.encode(rows, timestamp=1_700_000_000_000)
 
     Args:
-        magic: 2. 1 and 0 are the formats of Kafka before 0.11 and 0.10, without headers, producers and zstd; 0 is also
-            without timestamps.
+        magic: the message format: 2; or 1 or 0, of Kafka before 0.11 and 0.10. Formats 1 and 0 have no headers,
+            producers or zstd; format 0 has no timestamps either.
         compression: "none", "gzip", "snappy", "lz4" or "zstd".
         level: gzip 1 to 9, lz4 1 to 17, zstd -131072 to 22; None is Kafka's default (6, 9, 3).
         batch_size: the size limit of a batch in bytes, as the producer's `batch.size`.
-        max_records: the most records of a batch; None for no limit.
+        max_records: the most records in a batch; None for no limit.
         keep_offsets: see `encode`.
         timestamp_type: "CreateTime", or "LogAppendTime": then `log_append_time` replaces the rows' timestamps.
         log_append_time: the time in ms; -1 by default.
@@ -261,8 +261,8 @@ class Encoder:
         With `keep_offsets`, a rising `offset` (int64) is also required. Gaps are kept: a batch ends only if an offset
         is more than 2147483647 above its first. `leaderEpoch` (int32; null: `partition_leader_epoch`) and
         `timestampType` (int32 as in rows; null: `timestamp_type`) apply to a batch, which ends where they change. Under
-        LogAppendTime, it also ends where the timestamp changes. Magic 0 keeps NoTimestampType only, magic 1 and 2 keep
-        the others.
+        LogAppendTime, it also ends where the timestamp changes. Magic 0 can keep NoTimestampType only, magic 1 and 2
+        only the other types.
 
         Args:
             rows: any number of rows.
@@ -270,15 +270,16 @@ class Encoder:
 
         Raises:
             TypeError: not a `pyarrow.RecordBatch`.
-            ValueError: a column has an unsuitable type; or "row 17: ...": Kafka refuses the record, or a value lies
-                outside the memory that pyarrow has for its column. Then no row is encoded and no sequence is used.
+            ValueError: a column has an unsuitable type; or ("row 17: ...") Kafka refuses the record, or a value lies
+                outside the memory that pyarrow has for its column. In these cases, no row is encoded and no sequence is
+                used.
         """
 
 def crc32c(data: _Data) -> int:
     """Return the CRC-32C (Castagnoli) of `data`: the checksum of a batch of magic 2 over its bytes from 21 on."""
 
 def empty_batch(offset: int, leader_epoch: int) -> bytes:
-    """Return a batch of format 2 without records that takes one offset, as compaction leaves it: 61 bytes."""
+    """Return a batch of format 2 that has one offset and no records, as compaction leaves it: 61 bytes."""
 
 def end_of_transaction(batch: Buffer) -> tuple[bool, int] | None:
     """Return the contents of a marker: True for a COMMIT, and the coordinator's epoch.
@@ -413,10 +414,10 @@ class RecordRows:
 class EndOffsets:
     """The search for the log end offset at given times, from batch headers.
 
-    A batch was in the log at a time if its largest timestamp is not later, and no batch before it is later.
+    A batch was in the log at a time if neither its largest timestamp nor that of any batch before it is later.
 
     Args:
-        times: ms, int64. They do not fall.
+        times: ms, int64. Each is at least the one before.
 
     Raises:
         ValueError: a time is null, or below the one before.
@@ -428,16 +429,16 @@ class EndOffsets:
 
     def __new__(cls, times: pa.Array[Any]) -> Self: ...
     def seek(self, offset: int) -> None:
-        """Go to a batch. All batches before it are earlier than the next time, and end before `offset`."""
+        """Skip to a batch. All batches before it are earlier than the next time, and end before `offset`."""
 
     def feed(self, data: _Data, position: int) -> int:
-        """Take the whole batches at the start of `data`, and return their size in bytes.
+        """Read the whole batches at the start of `data`, and return their size in bytes.
 
-        It stops in front of a batch that is later than all times.
+        Stop before a batch that is later than all times.
         """
 
     def finish(self, end: int) -> pa.Array[Any]:
-        """Return the end offset of each time. At the times that are left, the log ended at `end`."""
+        """Return the end offset of each time. For times that no batch has decided, it is `end`."""
 
 @final
 class ErasedRecords:
@@ -517,7 +518,7 @@ class HeaderWalk:
         """The base offset of the first batch."""
     @property
     def last_batch(self) -> tuple[int, bytes] | None:
-        """The position of the last batch, and its first bytes. They include a checksum, and so identify the batch."""
+        """The position of the last batch, and its first bytes. These include a checksum, so they identify the batch."""
     @property
     def leader_epoch(self) -> int:
         """The greatest leader epoch in any header; -1 for none."""
@@ -628,7 +629,7 @@ class SplitReader:
 
 @final
 class Soundness:
-    """A check for the sound batches of a segment: framed, with the right checksum. It reads no records.
+    """A check for the sound batches of a segment: those with correct framing and checksum. It reads no records.
 
     Args:
         base_offset: the segment's base offset.
@@ -658,7 +659,7 @@ def survey(
     is_clean: bool = True,
     limit_offset: int | None = None,
 ) -> tuple[list[tuple[Any, ...]], int]:
-    """Survey a segment for `brokerless.log.survey.survey`, whose arguments these are.
+    """Survey a segment for `brokerless.log.survey.survey`, with its arguments.
 
     Returns:
         The fields of `Run` and of `Defect` (whose path is None), in the order of the file; the offset after the last
@@ -670,7 +671,7 @@ def survey(
 
 @final
 class ProducerSequences:
-    """The last sequence of each producer and epoch in a log, of at least the 131,072 that were met last."""
+    """The last sequence of each producer and epoch in a log, for at least the 131,072 producers that appeared last."""
 
     def __new__(cls) -> Self: ...
     def expected(self, producer_id: int, producer_epoch: int) -> int | None:
@@ -736,10 +737,10 @@ def check_segment(
         size: its length.
         base_offset: the lowest offset that a batch may have.
         sequences: the producers' sequences before the segment. The call adds those of the segment.
-        limit_offset: all batches end below it; None: no limit but that of indexes.
+        limit_offset: all batches end below it; None for no limit but that of indexes.
         offset_index: the `.index`, if any.
         time_index: the `.timeindex`, if any.
-        is_closed: a broker has closed the indexes: the last entry of the time index is the largest timestamp.
+        is_closed: a broker has closed the indexes, so the last entry of the time index must be the largest timestamp.
         decodes: decode the records, and check their offsets and the largest of their timestamps.
         log_offset: the offset after the segment before; None for the first one.
         leader_epoch: the greatest leader epoch in the segments before; -1, the default, for none.
@@ -775,7 +776,7 @@ class BatchCursor:
         """True if no batch follows."""
 
 def skip_equal(one: BatchCursor, other: BatchCursor) -> int | None:
-    """Skip sound batches of magic 2 that two segments both have, with equal offsets, leader epochs and checksums.
+    """Skip sound batches of magic 2 that are in both segments, with equal offsets, leader epochs and checksums.
 
     Both cursors stop at the end of a segment, or before batches that differ or are not plain.
 
@@ -809,7 +810,7 @@ def find_timestamp(
 
     Returns:
         (timestamp, offset, leader_epoch) or None, and the position wanted next (as from `HeaderWalk.feed`). None with a
-        position at or beyond `end`: there is no such record.
+        position at or beyond `end` means that there is no such record.
     """
 
 def headers_alone(data: _Data) -> tuple[bytes, int]:
@@ -834,7 +835,7 @@ def place_headers(headers: _Data) -> tuple[list[tuple[int, bytes]], int]:
 
 @final
 class OffsetCommits:
-    """A decoder of the offset commits among records of `__consumer_offsets`. It takes memory for each key.
+    """A decoder of the offset commits among records of `__consumer_offsets`. It uses memory for each key.
 
     Args:
         memory: the most bytes of memory that the keys may take; 250 MB, unless it is given.
@@ -842,19 +843,19 @@ class OffsetCommits:
 
     @property
     def failed(self) -> tuple[int, int, str] | None:
-        """The number of commits that did not decode, the first one's row in its rows, and its error; or None."""
+        """The number of commits that could not be decoded, and the row index and error of the first one; or None."""
 
     def __new__(cls, memory: int = ...) -> Self: ...
     def decode(self, keys: pa.Array[Any], values: pa.Array[Any]) -> pa.RecordBatch:
         """Decode records that follow all records decoded before.
 
-        Records of other types are left out, and so are commits that do not decode: see `failed`.
+        Records of other types are left out, and so are commits that cannot be decoded: see `failed`.
 
         Returns:
-            One row a commit: `row group topic partition is_removed offset previous_offset previous_commit_time
-            leader_epoch metadata commit_time expire_time topic_id`. `row` is the index of the record.
-            `previous_offset` is the group's commit before, even if that was removed, and `previous_commit_time` its
-            time. Both are null if not known. For a removed offset, the other columns from `offset` on are null.
+            One row per commit: `row group topic partition is_removed offset previous_offset previous_commit_time
+            leader_epoch metadata commit_time expire_time topic_id`. `row` is the index of the record. `previous_offset`
+            is the group's commit before this one, even if it was removed, and `previous_commit_time` is its time. Both
+            are null if unknown. For a removed offset, the other columns from `offset` on are null.
 
         Raises:
             UnsupportedFormatError: a column takes more than 1 GiB, or the keys more memory than is allowed.
@@ -915,11 +916,11 @@ class SpaceEstimate:
     def space(self, magic: int, compression: str) -> tuple[int, int] | None:
         """Return the size of all batches in a form, and the size of their content, compressed by itself.
 
-        The content is keys and values, in magic 2 also headers. None: the magic does not support the codec.
+        The content is keys and values, in magic 2 also headers. Return None if the magic does not support the codec.
         """
 
     def filled(self, compression: str, batch_size: int) -> int | None:
-        """Return the size of batches of magic 2 that a producer fills up to `batch_size`; None: not measured."""
+        """Return the size of batches of magic 2 that a producer fills up to `batch_size`; None if not measured."""
 
 @final
 class TimeIndex:
@@ -961,7 +962,7 @@ class TransactionIndex:
     def collect(self, fetch_offset: int, upper_bound: int) -> tuple[list[tuple[int, int, int]], bool]:
         """Return (producer_id, first_offset, last_offset) for a read from `fetch_offset` to `upper_bound`.
 
-        Also return whether these are all. If not, later segments may have more.
+        Also return whether the list is complete. If not, later segments may have more.
         """
 
     def length_below(self, offset: int) -> int:
@@ -982,7 +983,7 @@ def open_transactions(data: _Data) -> list[tuple[int, int]]:
     """
 
 def segment_files(names: list[str], kinds: dict[str, int]) -> tuple[dict[int, int], list[str]]:
-    """Return the kinds of a segment's files by offset, ascending, and all names that are no such file.
+    """Return which files each segment has, by base offset, ascending; and all names that are not of segment files.
 
     Args:
         names: the names in a partition directory.
@@ -1012,7 +1013,7 @@ def json_rows(data: _Data, bytes: str = "utf8", first_line: int = 1) -> pa.Recor
         `topic partition offset timestamp timestampType leaderEpoch key value headers`, types as of rows.
 
     Raises:
-        ValueError: a line is not such an object. The message has its number.
+        ValueError: a line is no such object. The message names its number.
     """
 
 def highest_cluster_producer_id(data: _Data) -> int | None:
@@ -1095,21 +1096,21 @@ def murmur2(data: _Data) -> int:
     """
 
 def state_records(topic: str, keys: pa.Array[Any], values: pa.Array[Any], memory: int = ...) -> pa.RecordBatch:
-    """Decode records of a topic that Kafka keeps its own state in: as many as fit into the memory, but one at least.
+    """Decode records of a topic that holds Kafka's own state: as many as fit into the memory, but at least one.
 
     A key or value of an unknown or malformed type becomes a JSON string of base64. `unknown` then gives the reason.
 
     Args:
         topic: `__consumer_offsets`, `__transaction_state`, `__share_group_state`, `__remote_log_metadata` or
             `__cluster_metadata`.
-        keys: their keys, binary.
-        values: their values, binary.
-        memory: the bytes of memory that one record may take, with Python's objects of its JSON and their rows in a
-            table; 250 MB by default. Several records take a quarter of it.
+        keys: the records' keys, binary.
+        values: the records' values, binary.
+        memory: the most bytes of memory for one record, including the Python objects of its JSON and their rows in a
+            table; 250 MB by default. Several records together take at most a quarter of it.
 
     Returns:
-        One row a record: `type name version key value unknown memory is_too_large`. The number and the name of its
-        type are null if they are not known. The version is that of its value. Key and value are JSON as Kafka's
+        One row per record: `type name version key value unknown memory is_too_large`. `type` and `name`, the number and
+        the name of its type, are null if unknown. `version` is that of its value. Key and value are JSON as Kafka's
         `*JsonConverter` classes write it, and null for a record without key or value. `memory` is the approximate
         memory of the record in bytes. Key and value of a record that is too large are not decoded.
 
@@ -1119,12 +1120,12 @@ def state_records(topic: str, keys: pa.Array[Any], values: pa.Array[Any], memory
     """
 
 def embedded_json(name: str, data: _Data, version: int | None = None) -> bytes:
-    """Return a message that another record holds as bytes, as JSON.
+    """Return as JSON a message that a record holds as bytes.
 
     Args:
         name: `ConsumerProtocolAssignment` or `ConsumerProtocolSubscription`.
         data: the message.
-        version: its version; None: it is in front of the message.
+        version: its version; None if the version precedes the message.
 
     Raises:
         CorruptRecordError: the message is cut or malformed.
@@ -1161,22 +1162,20 @@ class KeySketch:
 
 @final
 class LatestRecords:
-    """The latest record of each key, as a coordinator that loads its topic keeps it.
+    """The latest record of each key, as a coordinator keeps it when it loads its topic.
 
-    It takes memory for each key that is not removed.
+    It uses memory for each key that is not removed.
 
     Args:
-        memory: the most bytes of memory that the records may take: no limit, unless it is given. An eighth of it is
-            the most for one.
-        share: the number of a share of all keys, and how many equal shares there are, by the hash of keys. Only the
-            keys of this share are kept.
+        memory: the most bytes of memory for the records; no limit by default. One record may take an eighth of it.
+        share: (number, count): keep only the keys of this share, of `count` equal shares by the hash of keys.
     """
 
     def __new__(cls, memory: int = ..., *, share: tuple[int, int] = ...) -> Self: ...
     def push(
         self, keys: pa.Array[Any], values: pa.Array[Any], offsets: pa.Array[Any], timestamps: pa.Array[Any]
     ) -> None:
-        """Take records that come after all others. Those without a value remove their key.
+        """Add records that come after all earlier ones. A record without a value removes its key.
 
         Args:
             keys: binary. Records without a key are ignored.
@@ -1185,18 +1184,18 @@ class LatestRecords:
             timestamps: int64, ms.
 
         Raises:
-            ValueError: the arrays are not of one length, or of other types.
+            ValueError: the arrays differ in length, or have other types.
             UnsupportedFormatError: the records take more memory than is allowed.
         """
 
     def take_commit_groups(self) -> dict[str, int]:
         """Remove the offset commits of `__consumer_offsets`, and return their groups with the newest timestamp of each.
 
-        Commits that do not decode stay.
+        Commits that cannot be decoded stay.
         """
 
     def too_large(self) -> list[tuple[int, int]]:
-        """Return the latest records that are too large to keep: the offset of each, and the bytes of key and value."""
+        """Return the offset of each latest record that is too large to keep, and the bytes of its key and value."""
 
     def take(self, *, by_group: bool = False) -> Iterator[pa.RecordBatch]:
         """Remove the records and return them in the order of the log, in one or more batches.
@@ -1225,20 +1224,23 @@ class LeaderEpochs:
         """Return (epoch, start_offset), ascending."""
 
     def assign(self, epoch: int, start_offset: int) -> bool:
-        """Assign the epoch's start offset, and drop entries that contradict it. True: something changed.
+        """Assign the epoch's start offset, and drop entries that contradict it. Return whether anything changed.
 
         Raises:
             ValueError: the epoch or the offset is negative.
         """
 
     def truncate_from_end(self, end_offset: int) -> bool:
-        """Drop the epochs that began at `end_offset` or later. True: there were some."""
+        """Drop the epochs that began at `end_offset` or later. Return whether there were any."""
 
     def truncate_from_start(self, start_offset: int) -> bool:
-        """Drop the epochs that ended by `start_offset`. The one that contains it then starts there. True: changed."""
+        """Drop the epochs that ended by `start_offset`. Return whether anything changed.
+
+        The epoch that contains `start_offset` then starts there.
+        """
 
     def clear(self) -> bool:
-        """Drop all. True: there were some."""
+        """Drop all epochs. Return whether there were any."""
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
         """Return the greatest epoch not above `epoch`, and the offset after its last record; (-1, -1) if unknown."""
@@ -1255,12 +1257,12 @@ class Producers:
         """The highest producer id that a cluster may also assign, or None."""
     @property
     def first_unstable_offset(self) -> int | None:
-        """The first offset of the earliest transaction that is open, or ended and not forgotten."""
+        """The first offset of the earliest transaction that is open, or whose marker is not replicated yet."""
 
     def __new__(cls) -> Self: ...
     @staticmethod
     def from_snapshot(data: _Data, *, now: int, producer_id_expiration_ms: int) -> Producers:
-        """Read a `.snapshot`, without producers that have no open transaction and are idle for so long at `now` (ms).
+        """Read a `.snapshot`, without producers that have no open transaction and whose idle time at `now` (ms) is up.
 
         Raises:
             CorruptRecordError: version, CRC or length is wrong.
@@ -1284,8 +1286,8 @@ class SegmentState:
         index: the content of the `.index`. Zeros after the entries count, as for Kafka.
         timeindex: the content of the `.timeindex`. Zeros after the entries count, as for Kafka.
         txnindex: the content of the `.txnindex`.
-        max_timestamp: the segment's largest timestamp, and the last offset of the first batch that has it. None: those
-            of the last entry of the time index, as after a load.
+        max_timestamp: the segment's largest timestamp, and the last offset of the first batch that has it. None for
+            those of the last entry of the time index, as after a load.
     """
 
     def __new__(
@@ -1316,7 +1318,7 @@ class SegmentWrite:
         """
     @property
     def snapshot(self) -> bytes | pa.Buffer | None:
-        """At a roll: the producer snapshot named by `base_offset`; None if it exists."""
+        """At a roll: the producer snapshot named by `base_offset`; None if the file exists."""
     @property
     def final_time_entry(self) -> bytes | pa.Buffer:
         """At a roll: the last bytes for the time index of the previous segment."""
@@ -1350,7 +1352,7 @@ class Appended:
         """The largest timestamp of the last accepted request; -1 for none."""
     @property
     def is_duplicate(self) -> bool:
-        """True if all of it was stored before, so that nothing changed."""
+        """True if the whole request was stored before, so that nothing changed."""
     @property
     def count(self) -> int:
         """The number of accepted requests, including duplicates."""
@@ -1368,7 +1370,7 @@ class Appended:
         """The writes, in the order in which they must be done."""
     @property
     def error(self) -> Exception | None:
-        """Why `append_each` refused the next request, as a new exception each time.
+        """The reason why `append_each` refused the next request, as a new exception on each access.
 
         The requests before it are accepted and must be written.
         """
@@ -1385,7 +1387,7 @@ class Closing:
         """The last bytes for the active segment's time index."""
     @property
     def snapshot(self) -> bytes | pa.Buffer | None:
-        """The producer snapshot named by the log end offset; None if it exists."""
+        """The producer snapshot named by the log end offset; None if the file exists."""
 
 @final
 class Appender:
@@ -1478,13 +1480,13 @@ class Appender:
         """Append one produce request: all whole batches in `data`, or none.
 
         Args:
-            data: from a client, one batch of magic 2 with base offset 0. With given offsets ("replication"), any
-            number.
+            data: from a client, one batch of magic 2 with base offset 0. With given offsets ("replication"), any number
+                of batches.
             leader_epoch: the epoch that a leader stores in the batches. With given offsets, batches of a higher epoch
-            are
-                left out. With 2^31 - 1 none is, and a batch without an epoch gets the one before it.
+                are left out. With 2^31 - 1, no batch is left out, and a batch without an epoch gets that of the batch
+                before.
             now: the clock, ms.
-            origin: who appends. It determines the checks.
+            origin: who appends, which determines the checks.
             may_be_cut: leave out an incomplete last batch, as a broker does. Otherwise it is an error.
             transaction_version: the version of a coordinator's markers.
 
@@ -1516,9 +1518,10 @@ class Appender:
         """
 
     def append_in_place(self, headers: _Data, *, leader_epoch: int, now: int, origin: _Origin = "client") -> Appended:
-        """Append all batches of a file that becomes the next segment's, or the active one's if that is empty.
+        """Append all batches of a file that becomes a segment's `.log`, of the active segment if that is empty.
 
-        Either all are appended or none. `SegmentWrite.log` has the headers to be written.
+        Otherwise, the file becomes the next segment's. Either all are appended or none. `SegmentWrite.log` has the
+        headers to be written.
 
         Args:
             headers: the batches' headers (`headers_alone`). An `Encoder` made the batches.
@@ -1528,8 +1531,7 @@ class Appender:
 
         Raises:
             AppendError: a batch is refused, more than headers would change, records must be read, or a new segment
-            would
-                begin among the batches.
+                would begin among the batches.
             CorruptRecordError: the framing is broken.
         """
 
@@ -1595,7 +1597,10 @@ class CompactionScan:
         threads: int = 1,
     ) -> Self: ...
     def begin(self, phase: Literal["follow", "dirty", "clean"], *, keeps_legacy_tombstones: bool = True) -> None:
-        """Start the next segment. The flag concerns tombstones of magic 0 and 1, which have no delete horizon."""
+        """Start the next segment.
+
+        `keeps_legacy_tombstones` is for tombstones of magic 0 and 1, which have no delete horizon.
+        """
 
     def feed(self, data: Buffer, position: int) -> int:
         """Scan the whole batches at the start of `data`, which lies at `position`; return their size in bytes.
@@ -1612,8 +1617,7 @@ class CompactionScan:
         """Return bits for the dirty records numbered from `first` to below `end` that are the newest with their key.
 
         Returns:
-            Three bit sets: records that stay; those that stay and ask for a delete horizon; tombstones that are
-            dropped.
+            Three bit sets: records that stay; records that stay and need a delete horizon; tombstones that are dropped.
         """
 
     @property
@@ -1632,40 +1636,40 @@ class SegmentVerdicts:
 
     @property
     def first_number(self) -> int:
-        """The number of its first record among those of all dirty segments: a multiple of 8."""
+        """The number of the segment's first record among the records of all dirty segments: a multiple of 8."""
     @property
     def keep(self) -> bytes:
         """A bit for each marker and each record of the clean part that stays."""
     @property
     def stamp(self) -> bytes:
-        """A bit for each of these that asks for a delete horizon."""
+        """A bit for each of these that needs a delete horizon."""
     @property
     def txnindex(self) -> bytes:
         """The entries of aborted transactions whose marker is still needed."""
     @property
     def records(self) -> int:
-        """Records in the segment."""
+        """The number of records in the segment."""
     @property
     def aborted(self) -> int:
-        """Records of aborted transactions."""
+        """The number of records of aborted transactions."""
     @property
     def control(self) -> int:
-        """Control records that stay."""
+        """The number of control records that stay."""
     @property
     def discarded(self) -> int:
-        """Control records that are dropped."""
+        """The number of control records that are dropped."""
     @property
     def unkeyed(self) -> int:
-        """Records without a key. Aborted records are not counted."""
+        """The number of records without a key. Aborted records are not counted."""
     @property
     def first_unkeyed(self) -> int | None:
-        """Offset of the first of these."""
+        """The offset of the first record without a key."""
     @property
     def tombstones(self) -> int:
-        """Records with a key and a null value. Aborted records are not counted."""
+        """The number of records with a key and a null value. Aborted records are not counted."""
     @property
     def expired(self) -> int:
-        """Tombstones of the clean part that are dropped although no newer record has their key."""
+        """The number of tombstones of the clean part that are dropped although no newer record has their key."""
 
 @final
 class CompactionRewrite:
@@ -1688,7 +1692,7 @@ class CompactionRewrite:
     def feed(self, data: Buffer, position: int, output: SegmentOutput) -> int:
         """Rewrite the whole batches at the start of `data`, which lies at `position`; return their size in bytes.
 
-        If `is_full`, batches wait that do not fit: call again with an output that is based where the full one ends.
+        If `is_full`, waiting batches do not fit: call again with an output that is based where the full one ends.
 
         Raises:
             CorruptRecordError: a batch is damaged, or begins below the end of the one before it.
@@ -1723,10 +1727,10 @@ class SegmentConversion:
         magic: 0, 1 or 2; None keeps each batch's.
         compression: the name of a codec, or "none"; None keeps each batch's.
         compression_level: the level of batches that are built anew; None for Kafka's default.
-        recompress: also compress batches anew that have the codec.
-        batch_size: join neighbouring batches up to this many uncompressed bytes, if readers see no difference. None:
+        recompress: also recompress batches that already have the codec.
+        batch_size: join neighbouring batches up to this many uncompressed bytes, if readers see no difference. None to
             join single messages only.
-        join_below: join only below this offset: another replica may end between batches above it.
+        join_below: join only below this offset, because another replica may end between batches above it.
         drop_headers: drop headers that the magic cannot store. Otherwise they are refused.
         drop_producers: drop producers, whatever the magic, with control batches, the records of `aborted` transactions,
             and all records from `last_stable_offset` on.
@@ -1737,7 +1741,7 @@ class SegmentConversion:
         threads: the number of threads that share the work.
 
     Raises:
-        ValueError: the conversion is impossible, or would lose something that it names. `feed` raises it, too.
+        ValueError: the conversion is impossible, or would lose what the message names. `feed` raises it, too.
     """
 
     def __new__(
@@ -1763,14 +1767,14 @@ class SegmentConversion:
     def feed(self, data: _Data, position: int, output: SegmentOutput) -> int:
         """Rewrite whole batches at the start of `data`, which lies at `position`; return their size in bytes.
 
-        It is 0 only if `output` is full, or if `needed` bytes are needed.
+        The size is 0 only if `output` is full, or if a batch needs `needed` bytes.
         """
 
     def finish(self, output: SegmentOutput) -> bool:
         """Push the waiting batches at the end of the old segment.
 
         Returns:
-            True: done. False: `output` is full; call again with another one.
+            True if all are pushed; False if `output` is full: call again with another one.
         """
 
     @property
@@ -1786,8 +1790,8 @@ class SegmentConversion:
     def converted(self) -> dict[str, int]:
         """The counts so far, by name.
 
-        `batches`, and the `changed` ones; those kept `apart` because of `join_below`; records that lost their `headers`
-        or `timestamps`; batches that lost their `producers`; dropped `control_batches`; dropped `aborted` and
+        `batches`, and the `changed` ones; batches kept `apart` because of `join_below`; records that lost their
+        `headers` or `timestamps`; batches that lost their `producers`; dropped `control_batches`; dropped `aborted` and
         `undecided` records.
         """
 
@@ -1805,7 +1809,7 @@ class SegmentErasure:
 
     def __new__(cls, *, blank: bool = False, max_batch_bytes: int = ...) -> Self: ...
     def begin(self, erased: _Data, txnindex: _Data, max_segment_bytes: int) -> None:
-        """Start an old segment. Erase its records with these bits. See `SegmentConversion.begin`."""
+        """Start an old segment, to erase the records that have a set bit. See `SegmentConversion.begin`."""
 
     def feed(self, data: _Data, position: int, output: SegmentOutput) -> int:
         """Rewrite whole batches, as `SegmentConversion.feed` does."""
@@ -1852,16 +1856,17 @@ class Server:
         directory: answers for a directory: see `serving.directory.ServedDirectory`. Several threads call it.
         listen: host and port; port 0: a free one.
         node_id: the id of the one broker that clients see.
-        advertised: the server's host for clients, or host and port; None: the address at which they connect.
-        commits: a file for the groups' commits; None: memory.
-        tls: the files of a certificate and its key; None: nothing is encrypted.
-        users: the users with their passwords; None: no authentication.
-        read_log: a file for lines that record each read and its user; None: none.
+        advertised: the server's host, or host and port, in its metadata responses; None for the address at which the
+            client connects.
+        commits: a file for the groups' commits; None to keep them in memory.
+        tls: the files of a certificate and its key; None for no encryption.
+        users: the users with their passwords; None for no authentication.
+        read_log: a file for lines that record each read and its user; None for no such file.
         as_v2: True to send records of v0 and v1 as v2.
         only_committed: True to send committed records only to all clients.
-        max_connections: connections at once; None: 2000.
-        max_connections_per_address: connections at once of an address; None: 500.
-        max_memory_bytes: the memory for all requests and replies, in bytes; None: 128 MiB.
+        max_connections: the most connections at a time; None for 2000.
+        max_connections_per_address: the most connections at a time from one address; None for 500.
+        max_memory_bytes: the most memory for all requests and replies, in bytes; None for 128 MiB.
 
     Raises:
         OSError: it cannot listen there, or a file cannot be used.
@@ -1885,7 +1890,10 @@ class Server:
         max_memory_bytes: int | None = None,
     ) -> Self: ...
     def counts(self) -> list[tuple[str, str, bool, tuple[str, str] | None, int]]:
-        """Return its counters: name, help text, True for a gauge (it may fall), a label with its value, the number."""
+        """Return the server's counters.
+
+        Each has a name, a help text, True for a gauge (it may fall), a label with its value, and the number.
+        """
     @property
     def host(self) -> str:
         """The address at which it listens."""
@@ -1911,7 +1919,7 @@ class SegmentRecovery:
 
     @property
     def ended(self) -> Literal["whole", "cut", "emptied", "split", "failed"] | None:
-        """The treatment of the segment by Kafka's load; None: continue to feed.
+        """The treatment of the segment by Kafka's load; None if more of the file must be fed.
 
         - "whole": the file is cut to `valid_bytes`, after its last whole batch.
         - "cut": the file is cut to `valid_bytes`, before a bad batch.
@@ -1921,7 +1929,7 @@ class SegmentRecovery:
         """
     @property
     def error(self) -> str | None:
-        """The reason, unless the end is "whole"."""
+        """The reason for this treatment, unless it is "whole"."""
     @property
     def needed(self) -> int:
         """Bytes that the batch after the consumed ones takes; 0 if unknown."""
@@ -1959,7 +1967,8 @@ class SegmentRecovery:
         """Recover from the bytes of the file at `position`, where the last call stopped; `end` is the file's size.
 
         Returns:
-            The number of bytes consumed. If some are left, more are `needed`, unless the recovery has `ended`.
+            The number of bytes consumed. If bytes are left, the batch there is incomplete and more are `needed`, unless
+            the recovery has `ended`.
 
         Raises:
             ValueError: the last call did not stop at this position.
@@ -1967,7 +1976,7 @@ class SegmentRecovery:
 
 @final
 class SegmentEnd:
-    """The end of a segment as a load finds it, by framing alone: no magic and no checksum is refused.
+    """The end of a segment as a load finds it, by framing alone, whatever the magic and the checksums.
 
     Args:
         position: the start of the first batch to feed.
@@ -1981,7 +1990,7 @@ class SegmentEnd:
         """The offset after that batch; None if there is no batch."""
     @property
     def ended(self) -> Literal["whole", "failed"] | None:
-        """The result so far. None: continue to feed. "failed": the broker does not start on this segment."""
+        """The result: None if more of the file must be fed; "failed" if the broker does not start on this segment."""
     @property
     def error(self) -> str | None:
         """Why it failed."""
@@ -2006,7 +2015,7 @@ class ProducerReplay:
 
     @property
     def ended(self) -> Literal["whole", "failed"] | None:
-        """None: feed on. "failed": the broker does not start, and `producers` is as it was."""
+        """None if more of the file must be fed; "failed" if the broker does not start."""
     @property
     def error(self) -> str | None:
         """Why it failed."""

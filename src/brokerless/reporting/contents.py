@@ -114,7 +114,7 @@ def passes(logs: Iterable[LogToCheck], read: Iterable[str]) -> list[tuple[Piece,
 
 
 def around(directories: DirectoriesToCheck) -> Contents:
-    """Check log directories around their logs."""
+    """Check log directories, except for their logs."""
     found = Contents()
     found.add(check_directories(directories))
     return found

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 SCHEMA = schema(group=pa.string(), time=TIME, lag=pa.int64())
 COLUMNS = ("group", "topic", "partition", "time", "lag")
-"""The columns of the rows that `Lags` takes: `lag` at `time`, in ms."""
+"""The columns of the rows of a `LagOverTime`: `lag` at `time`, in ms."""
 
 _EMPTY = schema(
     group=pa.string(), topic=pa.string(), partition=pa.int32(), time=pa.int64(), lag=pa.int64()

@@ -153,7 +153,8 @@ class Numbers:
         notes: a sentence for each unknown, with the reason.
         has_groups: whether the paths have partitions of `__consumer_offsets`.
         has_transactions: whether they have partitions of `__transaction_state`.
-        elsewhere: the number of partitions that lack records here: those are in remote storage, or were deleted.
+        elsewhere: the number of partitions of which records are missing here, because they are in remote storage or
+            were deleted.
     """
 
     paths: tuple[str, ...]
@@ -379,7 +380,7 @@ def _producers_in(paths: Sequence[str]) -> tuple[pa.Table, list[dict[str, Any]]]
 
 @contextmanager
 def _vanishing(path: str) -> Iterator[None]:
-    """Skip files that a running broker deletes meanwhile, and report them."""
+    """Skip files that a running broker deletes during the report, and note them."""
     try:
         yield
     except FileNotFoundError:
@@ -477,7 +478,7 @@ def _transactions(directories: LogDirs, topics: list[str] | None, opened: list[d
 
 
 def _rows_with(places: Any, topics: list[str]) -> set[int]:  # noqa: ANN401 - a list array of structs
-    """Return the numbers of the rows with a place in one of the topics."""
+    """Return the indexes of the rows that have a place in one of the topics."""
     names = pc.struct_field(pc.list_flatten(places), "topic")
     rows = pc.list_parent_indices(places).filter(pc.is_in(names, value_set=pa.array(topics, pa.string())))
     return set(rows.to_pylist())

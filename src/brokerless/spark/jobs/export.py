@@ -46,8 +46,8 @@ class PartitionReport:
         topic: the topic.
         partition: the partition's number.
         rows: the number of rows.
-        bytes: the size of its files; None: Spark wrote them.
-        seconds: the total time of its tasks; None: Spark wrote the files.
+        bytes: the size of its files; None if Spark wrote them.
+        seconds: the total time of its tasks; None if Spark wrote the files.
     """
 
     topic: str
@@ -208,7 +208,7 @@ def _columns(options: Options, form: str) -> tuple[str, ...]:
 
 
 def _found(directory: ExportDirectory) -> Manifest | None:
-    """Return the manifest of an export that was begun; None: the directory is new or empty.
+    """Return the manifest of an unfinished or finished export; None if the directory is new or empty.
 
     Raises:
         ValueError: the directory holds other files, or is in a place where it would stop a broker.
