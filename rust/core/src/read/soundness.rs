@@ -209,7 +209,7 @@ impl Soundness {
     }
 
     /// Which batches begin at the end of the one before, if all others overlap the one before: then nothing is dropped.
-    /// The longest chain might have the later one of two that overlap.
+    /// The longest chain could keep the later of two overlapping batches instead.
     fn first_of_overlapping(
         &self,
         batches: &[SoundBatch],

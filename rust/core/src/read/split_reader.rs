@@ -97,7 +97,7 @@ impl Split {
 pub enum Step {
     /// The decoder's columns have rows.
     Rows,
-    /// Offsets are lost. Only a split that skips damage has them.
+    /// Offsets were lost to damage. Only a split that skips damage returns this step.
     Lost(Defect),
     /// Records are missing according to another file: an error at that place.
     Missing(Defect),

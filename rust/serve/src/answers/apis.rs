@@ -1,4 +1,4 @@
-//! The requests that have an answer, with their versions.
+//! The supported requests, with their versions.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::protocol::wire::{ProtocolError, Reply, Request, encode};
 
 use self::Handler::{Now, OfGroups, Reads, Refuses, Steps};
 
-/// A request that has an answer.
+/// A supported request.
 pub(crate) struct Api {
     pub(crate) key: ApiKey,
     first: i16,
@@ -29,9 +29,9 @@ pub(crate) struct Api {
 
 /// The function that answers a request.
 enum Handler {
-    /// Answers at once: it reads no files.
+    /// Answers at once, without reading files.
     Now(fn(&Call) -> Answered),
-    /// Refuses a request that would change something. Those that are long close the connection.
+    /// Refuses a request that would change something. A long one closes the connection.
     Refuses(fn(&Call) -> Answered),
     /// Reads files.
     Reads(fn(&Call) -> Answered),
@@ -50,7 +50,7 @@ const fn api(key: ApiKey, first: i16, last: i16, handler: Handler) -> Api {
     }
 }
 
-/// The requests that have an answer, by API key, each with its first and last version.
+/// The supported requests by API key, each with its first and last version.
 // A row each: rustfmt would make six of one.
 #[rustfmt::skip]
 pub(crate) const APIS: &[Api] = &[
@@ -93,7 +93,7 @@ pub(crate) const APIS: &[Api] = &[
     api(DescribeTopicPartitions, 0, 0, Reads(|call| call.answer(metadata::topic_partitions))),
 ];
 
-/// The elements of a request that is answered in less than a millisecond.
+/// The most elements of a request that is answered in less than a millisecond.
 const SHORT: usize = 500;
 
 fn api_of(key: ApiKey, version: i16) -> Option<&'static Api> {
@@ -194,9 +194,10 @@ fn api_versions(call: Arc<Call>) -> Answered<Step> {
     }))
 }
 
-/// The answer to a client that asks which requests there are. An error comes alone, but for that of an unknown version.
+/// Answers ApiVersions. An error comes without a list; that for an unknown version lists ApiVersions alone.
 ///
-/// `have_ids`: every topic has an id. If not, a client is offered only those versions of commits that name topics.
+/// `have_ids`: whether every topic has an id. If not, clients are only offered the versions of commit requests that
+/// name topics.
 fn versions(error: Option<ResponseError>, have_ids: bool) -> ApiVersionsResponse {
     let shown = APIS.iter().filter(|api| match error {
         None => true,
@@ -206,7 +207,8 @@ fn versions(error: Option<ResponseError>, have_ids: bool) -> ApiVersionsResponse
     let api_keys = shown
         .map(|api| {
             let (first, last) = match api.key {
-                // Older clients of librdkafka look for this version, and a broker that has it no more names it (KIP-896).
+                // Older clients of librdkafka look for this version, and a broker that dropped it still lists it
+                // (KIP-896).
                 ApiKey::Produce => (0, api.last),
                 ApiKey::OffsetCommit | ApiKey::OffsetFetch if !have_ids => {
                     (api.first, IDS_IN_COMMITS - 1)
@@ -224,7 +226,7 @@ fn versions(error: Option<ResponseError>, have_ids: bool) -> ApiVersionsResponse
         .with_api_keys(api_keys)
 }
 
-/// Returns true if a client names itself as clients do (KIP-511).
+/// Returns true if the client's software name and version are valid (KIP-511).
 fn is_named_well(request: &ApiVersionsRequest, version: i16) -> bool {
     let is_well = |name: &str| {
         let is_end = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);

@@ -1,4 +1,4 @@
-//! Records: batches as they lie, from their files.
+//! Answers Fetch: batches as stored, from their files.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -34,20 +34,20 @@ const WITH_IDS: i16 = 13;
 /// The first version whose response names the leader's endpoint (KIP-951).
 const WITH_ENDPOINTS: i16 = 16;
 
-/// The most files in a response: they are open until it is sent. After that many, small ranges are read into memory.
+/// The most files in a response, which stay open until it is sent. Beyond that, small ranges are read into memory.
 const MOST_FILES: usize = 256;
 /// The most bytes read into memory for one range, and for a whole response.
 const SMALL: u64 = 64 << 10;
 const MOST_COPIED: u64 = 8 << 20;
 /// The shortest pause before a waiting fetch looks again.
 const LOOK: Duration = Duration::from_millis(100);
-/// The pause before the next look, as a multiple of the duration of the last look.
+/// The pause before a waiting fetch looks again, as a multiple of the duration of its last look.
 const REST: u32 = 20;
-/// The memory of a partition that a fetch wants while it waits, and the memory of the answer for it.
+/// The memory of a requested partition while a fetch waits, and the memory of the answer for it.
 const OF_WANTED: usize = 128;
 const OF_ANSWER: usize = 1024;
 const OF_ABORTED: usize = 64;
-/// The letters of a client's name that are kept for the log of reads: a name may have 32 KB.
+/// The most letters of a client's name that the log of reads gets: a name may have 32 KB.
 const MOST_CLIENT_ID: usize = 256;
 
 /// Answers a fetch as soon as there is enough to read, or its time is over.
@@ -120,7 +120,7 @@ impl Fetch {
         })
     }
 
-    /// Notes who reads, and responds. Nobody reads without that.
+    /// Logs the read, then responds. No read goes without its log entry.
     fn finish(self, found: Found) -> Answered<Step> {
         let call = Arc::clone(&self.call);
         if call.shared.read_log.is_none() || found.reads.is_empty() {
@@ -172,11 +172,11 @@ struct Answer {
     place: usize,
     data: PartitionData,
     records: Vec<Part>,
-    /// The epoch of the leader, for a client that has an old one (KIP-951).
+    /// The current leader epoch, for a client that has an old one (KIP-951).
     leader_epoch: Option<i32>,
 }
 
-/// Reads what there is. This blocks.
+/// Reads the records that exist. This blocks.
 fn read(partitions: &Partitions, fetching: &Fetching, bounds: Bounds, share: Share) -> Found {
     let mut found = Found {
         answers: Vec::with_capacity(fetching.wanted.len()),
@@ -416,7 +416,7 @@ fn of_partition(
     Ok((data, parts))
 }
 
-/// Returns a segment, and where its batches lie from the one with an offset on.
+/// Returns a segment, and the position in it of the batch with an offset and of the batches after it.
 fn records(
     partitions: &Partitions,
     partition: &Arc<Partition>,
@@ -541,7 +541,7 @@ fn respond(call: &Call, fetching: &Fetching, found: Found) -> Answered {
     Ok(reply)
 }
 
-/// Writes the only tagged field of a response: where the leaders are.
+/// Writes the only tagged field of a response: the endpoints of the leaders.
 fn put_endpoint(buffer: &mut BytesMut, server: &Address, version: i16) -> Answered<()> {
     let endpoint = NodeEndpoint::default()
         .with_node_id(BrokerId(server.node_id))
@@ -591,7 +591,7 @@ fn put_topic(buffer: &mut BytesMut, name: &str, id: Uuid, version: i16) {
     }
 }
 
-/// Writes a partition. Its records stay in their file: they come where the fields have empty ones.
+/// Writes a partition with empty records. The records stay in their file, and are sent in that place.
 fn put_partition(reply: &mut Reply, answer: Answer, version: i16) -> Answered<()> {
     let buffer = reply.buffer();
     encode(

@@ -16,9 +16,9 @@ use crate::base::sync::lock;
 
 /// The memory of a partition in a session, with its topic's name: no longer name is kept.
 const OF_PARTITION: usize = 512;
-/// The epoch of a request that wants a session.
+/// The epoch of a request that starts a session.
 const INITIAL: i32 = 0;
-/// The epoch of a request that ends one, or wants none.
+/// The epoch of a request that ends its session, or uses none.
 const FINAL: i32 = -1;
 
 /// A partition that is fetched. Since version 13, clients name the topic by its id alone.
@@ -77,13 +77,13 @@ pub(crate) struct Fetching {
 }
 
 impl Fetching {
-    /// The id for the response; 0: there is no session.
+    /// The id for the response; 0 if there is no session.
     pub(crate) fn session_id(&self) -> i32 {
         self.session.as_ref().map_or(0, |session| session.id)
     }
 
-    /// Notes what the response says of partitions: the high watermark and the log start. `with_records` come last in
-    /// the next response, so that each has its turn.
+    /// Records the high watermark and log start offset that the response states for partitions. Those in `with_records`
+    /// come last in the next response, so that each partition gets its turn.
     pub(crate) fn tell(&self, told: &[(&Key, (i64, i64))], with_records: &[&Key]) {
         let Some(session) = self.session.as_ref().filter(|_| !told.is_empty()) else {
             return;
@@ -126,7 +126,7 @@ impl Sessions {
         }
     }
 
-    /// Returns what a request asks for.
+    /// Returns the partitions that a request asks for.
     pub(crate) fn fetching(
         &self,
         request: &FetchRequest,
@@ -231,8 +231,8 @@ impl Sessions {
 /// The partitions that a request names.
 struct Asked {
     known: Vec<(Key, Wanted)>,
-    /// Those whose topic has a name that no topic has: 32 KB of it come with each of thousands of partitions. They are
-    /// neither kept nor compared with others.
+    /// Partitions whose topic name is longer than any topic's. Each of thousands may have a name of 32 KB, so they are
+    /// neither kept nor compared.
     unknown: Vec<(Key, Wanted)>,
 }
 

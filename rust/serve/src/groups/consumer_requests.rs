@@ -29,17 +29,17 @@ use crate::groups::coordinator::{
     Coordinator, MOST_GROUPS, MOST_OF_ID, OF_MEMBER, OF_RESPONSE, ms,
 };
 
-/// The memory of a topic's name that a member wants, besides its letters.
+/// The memory of the name of a topic that a member wants, besides its letters.
 const OF_NAME: usize = 64;
 /// The memory of the id of a topic that matches a pattern.
 const OF_MATCHED: usize = 48;
 /// The memory of a partition in a response.
 const OF_PARTITION: usize = 32;
-/// Members are of the newer protocol, not classic ones on their way to it.
+/// The member uses the newer protocol, not the classic one during an upgrade.
 const NEWER: i8 = 1;
 
 impl Coordinator {
-    /// Takes a heartbeat. This blocks.
+    /// Handles a heartbeat. This blocks.
     pub(crate) fn consumer_heartbeat(
         &self,
         directory: &dyn Directory,

@@ -1,4 +1,4 @@
-//! Hashes the keys of batches: the part of a scan that concerns one batch at a time.
+//! Hashes the keys of one batch at a time: the part of a scan that needs no other batch.
 
 use siphasher::sip128::SipHasher13;
 
