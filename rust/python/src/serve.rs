@@ -1,4 +1,4 @@
-//! `Server`: Kafka's protocol in front of a Python object that knows a directory.
+//! `Server`: Kafka's protocol in front of a Python object that represents a directory.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};

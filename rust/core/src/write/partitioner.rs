@@ -67,8 +67,8 @@ impl Partitioner {
         Ok(partitioner)
     }
 
-    /// Chooses the partition of a record of about this many bytes: the one it names; or that of its key; or that of the
-    /// batch that is being filled.
+    /// Chooses the partition of a record of about this many bytes: the one that the record names; or that of its key;
+    /// or that of the batch being filled.
     #[inline]
     pub fn choose(&mut self, given: Option<i32>, key: Option<&[u8]>, bytes: usize) -> Result<i32> {
         match (given, key) {
