@@ -29,7 +29,7 @@ _HELP = {
     "voters": "voters of the metadata quorum, and the leader",
 }
 _SECRETS = ("salt", "stored_key", "server_key")
-# What a line of text leaves out.
+# The fields that a line of text leaves out.
 _ONLY_IN_FILES = {
     "brokers": ("epoch", "incarnation_id", "log_dirs"),
     "controllers": ("incarnation_id",),

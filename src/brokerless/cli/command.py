@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 _STDERR = 2
 # What a shell sets to ask for completions, as click's scripts for shells do.
 _COMPLETION = "_BROKERLESS_COMPLETE"
-# Options that had other names: nobody has to look for the new one.
+# Options that had other names, so that nobody has to look for the new name.
 _NOW = {
     "--to": "--output",
     "--at": "--as-of",
@@ -139,7 +139,7 @@ def _show_notes() -> Callable[[str], None]:
 
     def show(text: str) -> None:
         if text not in shown:
-            # Hostile files may cause any number.
+            # Hostile files may cause any number of notes.
             if len(shown) < _MOST_REMEMBERED:
                 shown.add(text)
             terminal.say(f"warning: {text}", err=True)

@@ -84,7 +84,7 @@ def erase(
 def _lines(file: IO[bytes], bytes_as: str) -> list[bytes]:
     content = file.read()
     if content.startswith(codecs.BOM_UTF8) and bytes_as == "utf8":
-        # A key may begin with one: do not guess which records to erase.
+        # A key may begin with a BOM: do not guess which records to erase.
         raise click.BadParameter(
             f"{file.name} begins with a byte order mark: remove it; or, if the first key begins with it, give that key "
             "with --bytes hex",

@@ -28,7 +28,7 @@ def levels(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-# A repair does what a recovery does too. A rescue makes a new cluster: the last resort.
+# A repair includes a recovery. A rescue makes a new cluster, as the last resort.
 _HEALING = ("repair", "recover", "rescue")
 
 

@@ -82,13 +82,13 @@ def ls(paths: tuple[str, ...], topics: tuple[str, ...], partitions: tuple[int, .
     for log_dir in log_dirs:
         for leftover in log_dir.leftovers():
             terminal.say(f"not read: {leftover.path} ({leftover.kind})", err=True)
-    # A file of the log directory is damaged for every partition.
+    # A damaged file of the log directory affects every partition.
     damages |= dict.fromkeys(one["message"] for description in found for one in description["damage"] or ())
-    # Damage that a read only notes is a finding here.
+    # Damage that a read only notes counts as a finding here.
     damages |= dict.fromkeys(notes)
     for damage in damages:
         terminal.say(f"damaged: {damage}", err=True)
-    # Damage has been told.
+    # Damage has been reported.
     with collected():
         clusters = list(_clusters(log_dirs))
         for cluster in clusters:

@@ -47,7 +47,7 @@ def offsets(
     isolation_level: IsolationLevel,
     form: str,
 ) -> None:
-    """Find the offset of the first record at or after a time, by the broker's rules; -1 if there is none.
+    """Find the offset of the first record at or after a time, by the broker's rules; -1 if no record matches.
 
     The remote part of a tiered log is not searched: stderr names its offsets. earliest-pending-upload is refused for a
         tiered log, because no file says how far the upload is. For any other log it is -1, as on a broker since 4.2.

@@ -138,7 +138,7 @@ def _pair(text: str) -> tuple[str, str]:
 def _show(found: RescueReport) -> None:
     print_lost(found)
     for is_gone, kind in ((True, "lost"), (False, "perhaps lost")):
-        # A disk that is not there is the same cause for thousands of partitions.
+        # A missing disk is the same cause for thousands of partitions.
         by_cause: dict[str, list[MissingPartition]] = {}
         for missing in found.missing:
             if missing.is_gone == is_gone:

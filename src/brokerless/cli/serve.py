@@ -87,7 +87,7 @@ from brokerless.cli.options import LocalPath, chosen_topics, existing_path, int_
     type=int_from(1),
     default=500,
     show_default=True,
-    help="The most connections at a time from one address. Clients behind one proxy share them.",
+    help="The most connections at a time from one address. Clients that share a proxy share this limit.",
 )
 @click.option(
     "--memory",

@@ -141,7 +141,7 @@ class RowRules:
             raise _refusal(InvalidRecordError, pc.is_null(keys), lambda _: "null key, but a compacted topic needs keys")
 
     def _untimely(self, rows: pa.RecordBatch | pa.Table, now: int) -> Any:  # noqa: ANN401 - an array or None
-        """Return which rows have a timestamp outside the topic's range; None if there are none."""
+        """Return which rows have a timestamp outside the topic's range; None if no row has."""
         if not self._has_times or "timestamp" not in rows.schema.names:
             return None
         import pyarrow.compute as pc  # noqa: PLC0415 - costs every start of the command

@@ -50,7 +50,7 @@ class LagOverTime:
         times: Any = kept["commit_time"].cast(pa.int64())
         columns = [kept["group"], kept["topic"], kept["partition"], times, bounded(kept["lag_then"])]
         rows = pa.table(columns, list(COLUMNS))
-        # Commits have the coordinator's time. One that no broker can have had would stretch all intervals.
+        # Commits have the coordinator's time. A time that no broker can have had would stretch all intervals.
         is_sane: Any = pc.and_(pc.greater_equal(times, pa.scalar(_FIRST)), pc.less_equal(times, pa.scalar(_LAST)))
         self.add(rows.filter(is_sane))
 

@@ -53,11 +53,11 @@ _MS_PER_HOUR = 3_600_000
 # The topics whose records are built in other forms, the largest first, and how many bytes of each.
 _MOST_MEASURED = 20
 _SAMPLE = 2 << 20
-# The partitions whose producers one call reads.
+# The number of partitions whose producers one call reads.
 _PARTITIONS_A_CALL = 64
-# The calls for the coordinators: each lists the directories again.
+# The number of calls for the coordinators. Each call lists the directories again.
 _CALLS = 16
-# Partitions of coordinators are read one after the other: together, their records would take the memory of each.
+# Partitions of coordinators are read one after the other, because reading them at once would add up their memory.
 _COORDINATORS = Lock()
 
 SCHEMAS = {
@@ -284,7 +284,7 @@ def _facts(sums: pa.Table) -> dict[str, Any]:
     facts: dict[str, Any] = {name: pc.sum(sums[name]).as_py() or 0 for name in added}
     facts["magics"] = sorted(set(sums["magic"].to_pylist()))
     facts["compressions"] = sorted(set(sums["compression"].to_pylist()), key=_native.CODECS.index)
-    # In ms: Python has no date for some of them.
+    # In ms, because Python has no date for some of them.
     facts["first_time"] = pc.min(sums["first_timestamp"]).as_py()
     facts["last_time"] = pc.max(sums["last_timestamp"]).as_py()
     return facts

@@ -24,7 +24,7 @@ SAMPLE = 16 << 20
 _STRETCHES = 32
 # Memory holds all thirteen forms of a batch at once.
 _MAX_BATCH = 32 << 20
-# The producer's default, and what people set it to.
+# The producer's default, and usual larger settings.
 _BATCH_SIZES = (16 << 10, 64 << 10, 256 << 10, 1 << 20)
 
 
@@ -134,7 +134,7 @@ def estimate(
                 except (CorruptRecordError, UnsupportedFormatError) as error:
                     if on_corrupt == "raise":
                         raise
-                    # What comes before it in the sample was measured.
+                    # The part of the sample before the damage has been measured.
                     sampled += max(0, (error.position or position) - position)
                     measure.finish()
     records = measure.records
@@ -190,7 +190,7 @@ def _measure(measure: _native.SpaceEstimate, file: File, position: int, end: int
         data = file.read(position, measure.needed)
         consumed = measure.feed(data, position)
     measure.finish()
-    # Markers and empty batches have no records: they are in no form, and do not count here.
+    # Markers and empty batches have no records. They are in no form, and do not count here.
     batches, _ = _native.scan(memoryview(data)[:consumed], position)
     is_empty: Any = pc.or_kleene(batches["is_control"], pc.equal(batches["records_count"], pa.scalar(0, pa.int32())))
     return consumed - (pc.sum(batches.filter(is_empty)["size"]).as_py() or 0)

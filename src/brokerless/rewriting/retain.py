@@ -179,7 +179,7 @@ class Retention:
         state = plan
         wanted = state.high_watermark if self.before_offset == -1 else self.before_offset
         start = state.log_start_offset if wanted is None else max(wanted, state.log_start_offset)
-        # Without the preallocated zeros of the active segment.
+        # The preallocated zeros of the active segment do not count.
         sizes = [segment.extent().end_position for segment in state.segments]
         segments = list(state.segments)
         count = _leading(segments, state, lambda segment: not segment.is_last and segment.extent().next_offset <= start)

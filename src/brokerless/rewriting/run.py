@@ -62,7 +62,7 @@ SHARE = 1 << 30
 """The size of a log in bytes above which several calls may share the work, if the runner may retry calls."""
 
 
-# The lines of a report that the text of a result has.
+# The number of a report's lines that are in the text of a result.
 _MOST_LINES = 6
 
 
@@ -292,7 +292,7 @@ def _copy(selection: Selection, copy: StagedCopy, progress: Progress) -> Selecti
     }
     for key, directory in selection.directories.items():
         copy.add_partition(directory, directories[key], partial(progress, _name(key)))
-    # Once more: a broker that started during the copy may have written to the logs.
+    # Check again, because a broker that started during the copy may have written to the logs.
     check_at_rest(selection.root)
     if selection.is_partition:
         return Selection(directories, selection.root, is_partition=True, is_alone=True)
@@ -307,7 +307,7 @@ def _find_damage(directory: str, unread_from: int | None = 0) -> tuple[Defect, .
         found
         for segment in unread
         for found in findings(segment, is_clean=True)
-        # A finding of no length is about offsets that do not ascend within a batch, which readers return as they are.
+        # A finding without a length is about offsets that do not ascend within a batch, which readers return unchanged.
         if found.next_position != found.position
     )
 
@@ -388,7 +388,7 @@ class _DryRunLogs:
     def partitions(self) -> list[Key]:
         """Return the partitions that have a segment. A partition that was only created has nothing to rewrite."""
         found = {key: storage.list_directory(path) for key, path in self._selection.directories.items()}
-        # A segment that was removed may have left its indexes.
+        # A removed segment may have left its indexes.
         kinds = (".log", ".log.swap", ".index", ".timeindex")
         return [key for key, names in found.items() if any(name.endswith(kinds) for name in names)]
 

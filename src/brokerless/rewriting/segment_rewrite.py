@@ -134,7 +134,7 @@ def feed_all(walk: Callable[[memoryview, int], int], needed: Callable[[], int], 
         CorruptRecordError: the segment is damaged, or ends in the middle of a batch.
     """
     with segment.open() as file, located(segment.path):
-        # Not the preallocated zeros of an active segment.
+        # The preallocated zeros of an active segment do not count.
         size = segment.extent().end_position if segment.is_last else file.size()
         window = Window(file, 0, size)
         window.fill(0)

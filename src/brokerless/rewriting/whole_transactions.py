@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from brokerless.append.operation import LogState
     from brokerless.io import storage
 
-# How long the markers of one transaction may take, and how far behind the moment batches are looked at: ms. The default
-# of transaction.max.timeout.ms is a quarter of it.
+# How long the markers of one transaction may take, and how far after the cut's time batches are still read: ms. The
+# default of transaction.max.timeout.ms is a quarter of it.
 _MARGIN = 3_600_000
 # How far the clocks of a producer, its coordinator and the leaders of its partitions may be apart: ms.
 _SKEW = 5_000
@@ -57,7 +57,7 @@ _COLUMNS = (
 )
 _TIMES = ["started", "coordinator_time"]
 _STATE_COLUMNS = ["producer_id", "producer_epoch", "state", "partitions", "coordinator_offset", *_TIMES]
-# By the name of the state: whether it is a COMMIT, and whether all markers are written.
+# For each state: whether it is a COMMIT, and whether all markers are written.
 _DECISIONS = {
     "PrepareCommit": (True, False),
     "CompleteCommit": (True, True),
@@ -254,7 +254,7 @@ def _committed(
             if earlier is not None:
                 loose[earlier.producer_id].append(earlier)
         elif part.marker is not None and part.marker.is_commit:
-            # Without a marker or a decision nothing tells that a transaction was committed.
+            # Without a marker or a decision, nothing shows that a transaction was committed.
             loose[part.producer_id].append(part)
     _take_doubtful(decisions, loose)
     for of_producer in decisions.values():
@@ -305,7 +305,7 @@ def _undocumented(parts: Sequence[_Part]) -> list[_Committed]:
         marker = part.marker
         if marker is None or part.first >= 0:
             continue
-        # A later transaction begins behind this marker.
+        # A later transaction begins after this marker.
         before = [
             one
             for one in found

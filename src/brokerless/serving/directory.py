@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from brokerless.layout.checkpoints import LeaderEpoch
 
 
-# How long what a root's own files say is taken as what they say now, in seconds. The lock has no modification time.
+# How long the contents of a log directory's own files are taken as current, in seconds. The lock has no modification
+# time.
 _FRESH = 0.05
 _OF_ROOT = (
     checkpoints.HIGH_WATERMARKS,
@@ -57,7 +58,7 @@ _Partition = tuple[
 
 _LOGGER = logging.getLogger("brokerless.serve")
 _MOST_TOLD = 1000
-# A change this soon after another one may leave a directory's modification time as it is.
+# A change this soon after another one may leave a directory's modification time unchanged.
 _COARSEST_CLOCK_NS = 2_000_000_000
 _PARTITION = re.compile(r".+-\d+")
 _Status = tuple[str, int, int]
@@ -100,9 +101,9 @@ class ServedDirectory:
         self._as_of = None if as_of is None else to_ms("as_of", as_of)
         self._has_commits = file_names.OFFSETS_TOPIC in found.topics()
         self._roots: dict[str, _Root] = {}
-        # The last segment of each partition that was asked for.
+        # The last segment of each requested partition.
         self._last: dict[tuple[str, int], str] = {}
-        # The leader epoch of each partition that was asked for, as it was last read.
+        # The last known leader epoch of each requested partition.
         self._epochs: dict[tuple[str, int], int] = {}
         self._configs: dict[tuple[str, str], list[tuple[str, str]]] | None = None
         self._around = [root.path for root in found.roots if not is_remote(root.path) and root.is_there]
@@ -143,7 +144,7 @@ class ServedDirectory:
                     try:
                         found = LogDirs(*self._paths)
                     except FileNotFoundError:
-                        # A directory is away, such as while a disk is mounted again: the next look may find it.
+                        # A directory is missing, for example while a disk is remounted. The next check may find it.
                         return
                     wanted = self._wanted
                     if wanted is not None:
@@ -216,7 +217,7 @@ class ServedDirectory:
                 own = [own[0], _status(self._last[key])]
             end = self._end(log)
             start = log.local_log_start_offset
-            # As in a broker, a transaction that began before the log start is one from there on.
+            # As on a broker, a transaction that began before the log start counts from there on.
             offsets = start, end, max(start, self._stable_end(log, end))
             epochs = [(one.epoch, one.start_offset) for one in _epochs(log)]
             if self._has_end:
@@ -225,7 +226,7 @@ class ServedDirectory:
             self._epochs[key] = epochs[-1][0] if epochs else -1
             directory = os.path.dirname(segments[0].path) if segments else log.path
             bases = [one.base_offset for one in segments]
-            # A segment that a cleaner was about to put in its place.
+            # A segment that a cleaner was about to swap in.
             names = [(one.base_offset, os.path.basename(one.path)) for one in segments if one.is_swapped]
             found = directory, bases, names, log.files.extent.end_position, offsets, epochs, _aborted(log)
         return root.state_of(key, own), own, root.watched, found
@@ -283,9 +284,10 @@ class ServedDirectory:
         for partition in self._numbers.get(topic, ()):
             epoch = known.get((topic, partition))
             if epoch is None:
-                # A new listing may have left it out meanwhile.
+                # A new listing may have dropped the partition in the meantime.
                 log = logs.get((topic, partition))
-                # To find the end of a partition takes time: until it is asked for, its last epoch is not known.
+                # Finding the end of a partition takes time, so its last epoch is unknown until the partition is
+                # requested.
                 epochs = [] if log is None or self._has_end or is_remote(log.path) else _epochs(log)
                 epoch = known[topic, partition] = epochs[-1].epoch if epochs else -1
             found.append(epoch)
@@ -352,7 +354,7 @@ class ServedDirectory:
         served |= {os.path.realpath(root) for root in self._around}
         if any(os.path.commonpath([place, one]) == one for one in served):
             return True
-        # The file may have another name there, too.
+        # The file may have another name in that directory, too.
         if not os.path.isfile(place) or os.stat(place).st_nlink == 1:
             return False
         files = (os.path.join(at, name) for one in served for at, _, names in os.walk(one) for name in names)
@@ -406,7 +408,7 @@ def _start_of_batch(log: Log, end: int) -> int:
             continue
         before = segment.base_offset
         with segment.open() as file:
-            # From the start: of a batch of magic 0 or 1, only the one before tells where it begins.
+            # From the start: only the batch before shows where a batch of magic 0 or 1 begins.
             for batches in segment.batches_since(file, segment.base_offset):
                 columns = (batches[name].to_pylist() for name in ("last_offset", "magic", "base_offset"))
                 for last_offset, magic, base_offset in zip(*columns, strict=True):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _Path = str | os.PathLike[str]
 _PATH = (str, os.PathLike)
-# What a server keeps beside a file of commits: see `groups/journal.rs`.
+# The files that a server keeps beside a file of commits: see `groups/journal.rs`.
 _BESIDE_COMMITS = ("", ".lock", ".new")
 
 
@@ -70,8 +70,8 @@ def serve(
         metrics: host and port of an HTTP server with counters in the format of Prometheus; None for no such server.
         max_connections: the most connections at a time; None for 2000. A further one replaces one that has sent no
             request yet, or else is closed.
-        max_connections_per_address: the most connections at a time from one address; None for 500. Clients behind one
-            proxy share them.
+        max_connections_per_address: the most connections at a time from one address; None for 500. Clients that share a
+            proxy share this limit.
         memory: the most bytes for all requests and replies; None for 128 MiB. A request or reply that does not fit
             closes its connection.
 

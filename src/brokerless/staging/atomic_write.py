@@ -171,7 +171,7 @@ class AtomicWrite:
                 return Staging.from_json(storage.read_all(description))
             staging = self._describe_staging()
             with contextlib.suppress(OSError):
-                # A task that is still being killed may write there. Then a later epoch removes it.
+                # A task that is still being killed may write there. A later epoch then removes the directory.
                 self._remove_leftovers("", query)
             if self.resumes:
                 # A crash may have left the directory without its description.
@@ -218,7 +218,7 @@ class AtomicWrite:
             if not self._is_in_force(epoch, restoration):
                 self._put_into_force(directory, list(parts), epoch, restoration, threads)
             failing.pop_all()
-        # If the directory was closed behind its journal, the next writer finishes the commit.
+        # If the directory was closed after its journal was written, the next writer finishes the commit.
         if not directory.is_closed:
             self._clean_up(directory, epoch)
 
@@ -307,7 +307,7 @@ class AtomicWrite:
         """
         if self.resumes:
             self._remove_staged()
-        # A broker makes files in a directory that it is about to delete.
+        # A broker creates files in a directory that it is about to delete.
         if not storage.exists(self._staging_path) or storage.list_directory(self._staging_path) != [DIRECTORY]:
             raise ValueError(
                 f"{self._staging_path} is gone or changed: a broker was started meanwhile and deleted it, or the "
@@ -429,7 +429,7 @@ class AtomicWrite:
         """Remove this write's staging directory and earlier ones, and close the log directory, whatever fails."""
         query = "" if epoch is None else epoch.query
         with contextlib.ExitStack() as closing:
-            # The last one runs first, and each one runs even if the one before is interrupted.
+            # The last callback runs first, and each runs even if the one before is interrupted.
             for finish in (directory.close, partial(self._remove_leftovers, self.owner, query), self.abort):
                 closing.callback(self._finish, finish)
 

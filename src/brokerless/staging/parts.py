@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 DIRECTORY = "parts"
-# Up to this many bytes of rows wait, so that small Arrow batches make the same batches as large ones.
+# Up to this many bytes of rows are buffered, so that small Arrow batches become the same Kafka batches as large ones.
 _MAX_WAITING = 4 << 20
 _SORT = (
     "sort the rows of each task by partition and offset (repartition by partition, then sortWithinPartitions by both)"

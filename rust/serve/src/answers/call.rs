@@ -46,7 +46,7 @@ pub(crate) enum Threads {
     Fetches,
     /// For commits and other group requests, which wait for the file of commits.
     Groups,
-    /// For other requests, so that they do not wait behind fetches of many partitions.
+    /// For other requests, so that they do not wait for fetches of many partitions.
     Others,
 }
 

@@ -10,9 +10,9 @@ pub(super) struct Setting {
     pub(super) kind: i8,
     /// Its default.
     pub(super) default: &'static str,
-    /// The broker config that is the default for topics; empty if there is none.
+    /// The broker config that is the default for topics; empty without one.
     pub(super) of_broker: &'static str,
-    /// The broker config that Kafka's default comes from, and its value; empty if there is none.
+    /// The broker config that Kafka's default comes from, and its value; empty without one.
     pub(super) synonym: (&'static str, &'static str),
 }
 

@@ -25,7 +25,7 @@ pub trait Directory: Send + Sync + 'static {
         known: Option<u64>,
     ) -> Result<PartitionLookup, Refusal>;
 
-    /// The first record at or after a timestamp in ms; None if there is none below `end`.
+    /// The first record at or after a timestamp in ms; None if no record below `end` matches.
     ///
     /// Negative timestamps ask for special offsets (`ListOffsetsRequest`).
     fn offset_for_time(

@@ -23,7 +23,7 @@ pub(crate) enum Assignor {
 }
 
 impl Assignor {
-    /// The assignor with a name; None if there is none.
+    /// The assignor with a name; None if the name is unknown.
     pub(crate) fn named(name: &str) -> Option<Self> {
         match name {
             "uniform" => Some(Self::Uniform),

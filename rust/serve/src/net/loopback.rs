@@ -39,7 +39,7 @@ impl Loopback {
         })
     }
 
-    /// Handles a request without its length, and returns the bytes of the response; None if there is none, or if the
+    /// Handles a request without its length, and returns the bytes of the response; None without a response, or if the
     /// connection would be closed.
     pub fn answer(&mut self, frame: &[u8]) -> Option<u64> {
         let share = Arc::new(self.steps.shared.memory.share());

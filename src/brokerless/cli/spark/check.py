@@ -43,7 +43,7 @@ def check(
     from brokerless.spark.jobs.check import in_order
 
     wanted: Any = level or "default"
-    # Not all at once: a damaged disk may have more findings than fit in the driver's memory.
+    # Fetched in parts, because a damaged disk may have more findings than fit in the driver's memory.
     rows = in_order(job(spark, *paths, topics=topics or None, level=wanted)).toLocalIterator()
     with task_progress(spark, "check"):
         first = next(rows, None)

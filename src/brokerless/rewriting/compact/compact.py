@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from brokerless.rewriting.compact.plan import Cleanable
     from brokerless.rewriting.compact.report import Counts, SegmentReport, SkipReason
 
-# The topic's settings that decide which records go, and those that decide which logs a cleaner cleans.
+# The topic's settings that decide which records are removed, and those that decide which logs a cleaner cleans.
 _OF_RECORDS = ("min_compaction_lag_ms", "delete_retention_ms")
 _OF_DUE_LOGS = ("cleanup_policy", "min_cleanable_dirty_ratio", "max_compaction_lag_ms")
 SETTINGS = (*_OF_RECORDS, *_OF_DUE_LOGS, "segment_bytes")

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
     _Walk: TypeAlias = _native.CompactionScan | _native.CompactionRewrite
 
-# Verdicts, a bit or two a record, get 1/VERDICTS_SHARE of the memory. The overhead is the same for every log. The rest
-# is for keys, 24 bytes each.
+# Verdicts, a bit or two per record, get 1/VERDICTS_SHARE of the memory. The overhead is the same for every log. The
+# rest is for keys, 24 bytes each.
 VERDICTS_SHARE = 8
 _OVERHEAD = 160 << 20
 # How many records are looked up in the map of keys at a time.
@@ -43,7 +43,7 @@ _RECORDS_AT_ONCE = 1 << 26
 ALL_HASHES = (0, 0)
 # How much of a file is read at a time: enough that each of several threads has many batches.
 _WINDOW = 4 << 20
-# The latest timestamp that Kafka knows.
+# The latest timestamp that Kafka has.
 _LATEST = (1 << 63) - 1
 # How many bytes wait before they are written.
 _PENDING = 1 << 20

@@ -161,7 +161,7 @@ def _export(spark: SparkSession, writer: FileWriter, options: Options) -> Export
     missing = [(number, task) for number, task in enumerate(tasks) if number not in receipts]
     made = SparkTasks(spark).map(writer.write_numbered, missing)
     if Manifest.is_whole(directory):
-        # Another run finished first: its manifest is in force.
+        # Another run finished first, and its manifest is valid.
         return _report(Manifest.read(directory), tasks=len(missing))
     receipts |= {number: receipt for (number, _), receipt in zip(missing, made, strict=True)}
     in_order = [receipts[number] for number in range(len(tasks))]

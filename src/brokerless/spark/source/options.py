@@ -70,7 +70,7 @@ _KNOWN = (
     "failOnDataLoss",
     *_HONOURED_KAFKA,
 )
-# Options of Spark's Kafka source about the network or consumer groups, as is every other kafka.* option.
+# Options of Spark's Kafka source about the network or consumer groups, like every other kafka.* option.
 _IGNORED = (
     "fetchOffset.numRetries",
     "fetchOffset.retryIntervalMs",

@@ -40,7 +40,7 @@ _OPEN_COST = 64 << 10
 _VERSION = 1
 _SPLIT_FIELDS = [field.name for field in fields(Split)]
 
-# Attempts at a plan without a commit in between.
+# The number of attempts at a plan without a commit in between.
 _LOOKS = 3
 
 T = TypeVar("T")
