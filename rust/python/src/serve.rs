@@ -111,7 +111,7 @@ impl Answers {
                     .unwrap_or_default();
                 let refused = match kind.as_str() {
                     "CorruptRecordError" => ResponseError::CorruptMessage,
-                    // The topic has gone since it was listed.
+                    // The topic has disappeared since it was listed.
                     "KeyError" => ResponseError::UnknownTopicOrPartition,
                     _ if error.is_instance_of::<PyOSError>(py) => ResponseError::KafkaStorageError,
                     _ => ResponseError::UnknownServerError,

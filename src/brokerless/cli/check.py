@@ -53,7 +53,7 @@ def check(
     --records compares the latest record of each key instead.
 
     With --against, a partition that diverged, is damaged, or is in only one of the directories is an error; one that is
-    only ahead or behind is a warning.
+    ahead or is behind is a warning.
 
     \b
     brokerless check /var/lib/kafka/data

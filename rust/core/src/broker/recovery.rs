@@ -58,7 +58,7 @@ fn stored(bytes: &[u8], position: u64, end: u64) -> StoredBatch<'_> {
             Some(entry) => StoredBatch::Batch(header, entry),
             None => StoredBatch::NeedMore(header.size()),
         },
-        // Only an incomplete header is none. The file holds all of it, so the window ends too early.
+        // Only an incomplete header is None here. The file has all of it, so the window ends too early.
         Ok(None) => StoredBatch::NeedMore(size.max(0) as usize),
     }
 }

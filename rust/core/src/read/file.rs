@@ -211,7 +211,7 @@ pub(crate) fn sweep<F: ReadAt>(
             .map_err(ReadError::File)?
             .min(length);
         if count < length {
-            // It was truncated during the sweep.
+            // The file was truncated during the sweep.
             end = position + count as u64;
         }
         let wanted = step(buffer.get(..count).unwrap_or_default(), position, end)?;

@@ -350,7 +350,7 @@ impl Rewrite for Converter {
         let next_offset = self.next_offset;
         self.advance(header)?;
         if header.magic < 2 && self.conversion.magic.unwrap_or(header.magic) < 2 {
-            // What becomes a batch is checked by its new header.
+            // If it becomes a batch, its new header is checked.
             message::first_offset(header, entry, &mut self.codecs.decompressor)
                 .and_then(|first| walk::check_first_offset(first, next_offset))
                 .map_err(|error| header.locate(error))?;

@@ -240,7 +240,8 @@ impl SpaceEstimate {
             if !is_large {
                 append_in_all_forms(&rising, builders, *is_open)?;
             }
-            // The samples are of several places: offsets of their own keep any distance out of the sizes.
+            // The samples come from several places. Consecutive offsets keep the distances between samples out of the
+            // sizes.
             let in_row = NewRecord {
                 offset: *records as i64,
                 timestamp: record.timestamp.max(-1),

@@ -163,7 +163,7 @@ impl<'a> Visitor<'a> for JsonMessage<'_, '_> {
             Value::Bool(value) => self.json.bool(value),
             Value::Int(value) => self.json.int(value),
             Value::Float(value) if value.is_finite() => self.json.float(value),
-            // Jackson quotes what JSON has no number for.
+            // Jackson quotes values that JSON has no number for.
             Value::Float(value) if value.is_nan() => self.json.string("NaN"),
             Value::Float(value) => {
                 self.json

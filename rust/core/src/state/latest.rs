@@ -98,7 +98,7 @@ impl LatestRecords {
         }
         self.take_bytes(value.len())?;
         match self.by_key.get_mut(key) {
-            // Most values are as long as the one before: their memory is used again.
+            // Most values are as long as the previous one, so its memory is reused.
             Some(known) if known.value.len() == value.len() => {
                 known.value.copy_from_slice(value);
                 (known.offset, known.timestamp) = (offset, timestamp);

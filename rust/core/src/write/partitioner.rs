@@ -91,7 +91,7 @@ impl Partitioner {
     /// The partition that a record names.
     #[inline]
     fn named(&self, number: i32) -> Result<i32> {
-        // If all are here, each is at its own place.
+        // If all partitions are here, each is at its own index.
         let own = usize::try_from(number).ok();
         if own.is_some_and(|own| self.partitions.get(own) == Some(&number))
             || self.partitions.binary_search(&number).is_ok()

@@ -89,7 +89,7 @@ fn bytes(data: Vec<u8>) -> Buffer {
     if !is_much_larger(&data, data.len()) {
         return Buffer::from(bytes::Bytes::from_owner(Lent(data)));
     }
-    // Few bytes would keep a large block from being reused. They are copied instead.
+    // A few bytes would prevent the reuse of a large block, so they are copied.
     let copy = if data.len() < SMALL_BYTES {
         Buffer::from_slice_ref(data.as_slice())
     } else {

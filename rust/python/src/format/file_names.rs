@@ -44,7 +44,7 @@ fn parsed(name: &str, kinds: &HashMap<String, i64>) -> Option<(i64, i64)> {
     let (digits, rest) = name.split_at_checked(20)?;
     let extension = rest.strip_prefix('.')?;
     let kind = kinds.get(extension)?;
-    // A sign is no digit.
+    // Excludes signs, which number parsing would accept.
     digits
         .bytes()
         .all(|byte| byte.is_ascii_digit())

@@ -51,7 +51,7 @@ const fn api(key: ApiKey, first: i16, last: i16, handler: Handler) -> Api {
 }
 
 /// The supported requests by API key, each with its first and last version.
-// A row each: rustfmt would make six of one.
+// One row each: rustfmt would make six lines of it.
 #[rustfmt::skip]
 pub(crate) const APIS: &[Api] = &[
     api(Produce, 3, 13, Now(|call| call.answer(refused::produce))),
@@ -121,7 +121,7 @@ pub(crate) fn answer(
             correlation_id,
             ..
         }) if api_key == ApiVersions as i16 => {
-            // In version 0, which each client can read (KIP-511).
+            // In version 0, which every client can read (KIP-511).
             let mut reply = Reply::new(0, correlation_id)?;
             let body = versions(Some(ResponseError::UnsupportedVersion), true);
             encode(&body, 0, reply.buffer())?;
@@ -130,7 +130,7 @@ pub(crate) fn answer(
         Err(error) => return Err(error),
     };
     shared.counters.request(api.key);
-    // Until a client has said who it is, it gets nothing else.
+    // Until a client has logged in, it gets nothing else.
     let is_for_all = matches!(api.key, ApiVersions | SaslHandshake | SaslAuthenticate);
     if !is_for_all && !matches!(*lock(&peer.login), Login::Done(_)) {
         let text = format!("{:?} before a password", api.key);
@@ -145,7 +145,7 @@ pub(crate) fn answer(
         request,
         share,
     });
-    // What takes a moment is done at once; the threads of the sockets have no time for more.
+    // Short work is done here at once. The socket threads must not do more.
     let is_short = call.request.elements <= SHORT;
     match api.handler {
         Now(answer) if is_short => answer(&call).map(Step::reply),
@@ -171,7 +171,7 @@ fn block(call: &Arc<Call>, threads: Threads, answer: fn(&Call) -> Answered) -> S
 fn api_versions(call: Arc<Call>) -> Answered<Step> {
     let (body, cluster_id, node_id) = versions_4_4::api_versions(&call.request)?;
     let is_valid = is_named_well(&body, call.version()) && cluster_id.is_some() == (node_id != -1);
-    // A client that means another broker, which had this address before, has to begin anew.
+    // A client that expects another broker, which had this address before, must bootstrap again.
     let is_for_another = cluster_id.is_some_and(|id| {
         node_id != call.peer.server.node_id || id != call.partitions().cluster_id.as_bytes()
     });

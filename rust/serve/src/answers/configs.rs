@@ -41,7 +41,7 @@ pub(super) fn configs(
     let mut asked = BTreeSet::new();
     for resource in &request.resources {
         let name = resource.resource_name.as_str();
-        // A broker answers once, too.
+        // A broker answers each resource once, too.
         if !asked.insert((resource.resource_type, name)) {
             continue;
         }
@@ -95,7 +95,7 @@ pub(super) fn configs(
             .with_resource_name(resource.resource_name.clone());
         results.push(match found {
             Ok(mut found) => {
-                // No keys at all stand for all of them.
+                // No keys stand for all keys.
                 let keys = resource.configuration_keys.as_deref();
                 if let Some(keys) = keys.filter(|keys| !keys.is_empty()) {
                     found.retain(|one| keys.contains(&one.name));
@@ -153,7 +153,7 @@ fn of_topic(layers: &[(i8, Set)], with_synonyms: bool) -> Vec<DescribeConfigsRes
             ),
         });
     }
-    // Settings of later releases, and internal ones that were set nevertheless.
+    // Configs of later releases, and internal ones that were set nevertheless.
     let known = |name: &str| SETTINGS.iter().any(|setting| setting.name == name);
     for (name, value) in layers.first().map_or(&[][..], |(_, set)| set) {
         if !known(name) {

@@ -29,7 +29,7 @@ pub(super) fn find(
     request: &FindCoordinatorRequest,
 ) -> Answered<FindCoordinatorResponse> {
     let (version, server) = (call.version(), &call.peer.server);
-    // Transactions write, and share groups change what is delivered.
+    // Not supported: transactions write, and share groups change the state of deliveries.
     let (error, message) = match request.key_type {
         GROUP => (0, None),
         1 => (

@@ -98,7 +98,7 @@ fn take_token(
         let text = "a password before a mechanism";
         return Err(ProtocolError::Bytes(text.to_owned()));
     };
-    // To compare a password takes time that others need.
+    // Comparing a password takes long, and would delay other clients.
     let step = move || match login.step(&token) {
         sasl::Step::GoOn(token) => {
             *lock(&peer.login) = Login::Begun(login, tokens);

@@ -247,7 +247,7 @@ pub(super) fn end_transaction(call: &Call) -> Answered {
 }
 
 pub(super) fn commit_in_transaction(call: &Call) -> Answered {
-    // Whether the topics exist does not matter: each partition has the same error.
+    // Each partition gets the same error, whether or not its topic exists.
     let topics = Topics::default();
     let request: TxnOffsetCommitRequest = body_with_names(&call.request, &topics)?;
     let topics = request.topics.into_iter().map(|topic| {

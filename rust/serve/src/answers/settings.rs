@@ -47,7 +47,7 @@ impl Setting {
 }
 
 /// All of them, by name.
-// A row each: rustfmt would make six of one.
+// One row each: rustfmt would make six lines of it.
 #[rustfmt::skip]
 pub(super) const SETTINGS: &[Setting] = &[
     setting("cleanup.policy", LIST, "delete", "log.cleanup.policy"),

@@ -58,7 +58,7 @@ impl ReadLog {
             serde_json::to_writer(&mut lines, &line)?;
             lines.push(b'\n');
         }
-        // In one write: a line is never cut by another one.
+        // In one write, so that lines never mix.
         lock(&self.0).write_all(&lines)
     }
 }

@@ -77,7 +77,7 @@ fn uniform(topics: &BTreeMap<Uuid, Vec<i32>>, wanted: &Wanted, before: &Assignme
         .flat_map(|(topic, partitions)| partitions.iter().map(|number| (*topic, *number)))
         .collect();
     let most = all.len().div_ceil(wanted.len().max(1));
-    // So many members may have the larger number.
+    // The number of members that may have the larger share.
     let mut larger = match all.len() % wanted.len().max(1) {
         0 => wanted.len(),
         rest => rest,

@@ -242,7 +242,7 @@ impl Commits {
         }
         let number = self.with(directory, |known| {
             self.charge(known, group, protocol_type.as_ref(), commits)?;
-            // Copies, here and below: the request itself is not kept.
+            // Copies, here and below, so that the request itself is not kept.
             let kept = known.groups.entry(copied(group)).or_default();
             if let Some(protocol_type) = protocol_type {
                 kept.protocol_type = protocol_type;
@@ -262,7 +262,7 @@ impl Commits {
             let lines = commits
                 .iter()
                 .map(|((topic, partition), commit)| (&**group, &**topic, *partition, commit));
-            // Under the lock, so that the lines come in the order in which they count.
+            // Under the lock, so that the lines are in commit order.
             Ok(self.journal.as_ref().map(|journal| journal.add(lines)))
         })?;
         let (Some(number), Some(journal)) = (number, &self.journal) else {
@@ -296,7 +296,7 @@ impl Commits {
             if last != Some(topic) {
                 more += match last {
                     None => known.size_of_new(group, topic),
-                    // The group itself counts once.
+                    // The memory of the group itself counts once.
                     Some(_) => known.size_of_new(group, topic).min(OF_TOPIC),
                 };
                 last = Some(topic);

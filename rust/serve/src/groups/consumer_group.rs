@@ -192,7 +192,7 @@ impl ConsumerGroup {
             .members
             .get(&beat.member_id)
             .ok_or(ResponseError::UnknownMemberId)?;
-        // A client that says all of itself wants to hear all.
+        // A client that sends its full state expects the full assignment.
         let is_full = beat.epoch == JOINS
             || (beat.owned.is_some() && beat.names.is_some() && beat.rebalance_timeout.is_some());
         let shows = is_full || member.assigned != before;
@@ -216,7 +216,7 @@ impl ConsumerGroup {
             of_instance.map(|(id, _)| id.clone())
         });
         if let Some(former) = former {
-            // A static member came back: what it had is its own again.
+            // A static member rejoined, and gets its previous state back.
             let is_away = self.members.get(&former).is_some_and(|one| one.is_away);
             if !is_away {
                 return Err(ResponseError::UnreleasedInstanceId);
@@ -498,7 +498,7 @@ impl Pattern {
         if text.len() > MOST_OF_TEXT {
             return Err(ResponseError::InvalidRegularExpression);
         }
-        // As in a broker (RE2), classes are those of ASCII.
+        // As on a broker (RE2), character classes are those of ASCII.
         let regex = RegexBuilder::new(&format!("^(?:{text})$"))
             .unicode(false)
             .size_limit(MOST_PATTERN)

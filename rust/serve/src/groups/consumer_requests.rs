@@ -150,7 +150,7 @@ impl Coordinator {
         let mut groups = lock(&self.consumer_groups);
         if !groups.contains_key(&*request.group_id) {
             if beat.epoch != 0 {
-                // The group was forgotten with its last member. Clients join again after this error only.
+                // The group was forgotten with its last member. Clients rejoin only after this error.
                 return Err(ResponseError::UnknownMemberId);
             }
             if groups.len() >= MOST_GROUPS {
@@ -214,7 +214,7 @@ impl Coordinator {
 fn size(id: &StrBytes, member: &Member, target: &Targets) -> usize {
     let names = member.names.iter().map(|name| OF_NAME + 2 * name.len());
     let partitions = member.assigned.len() + target.get(id).map_or(0, BTreeSet::len);
-    // A topic's id and name come with each of its partitions at most.
+    // At worst, each partition repeats its topic's id and name.
     OF_RESPONSE
         + 2 * id.len()
         + 2 * member.client_id.len()

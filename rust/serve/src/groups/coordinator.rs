@@ -104,7 +104,7 @@ impl Coordinator {
     }
 
     fn new_id(&self, client_id: &str) -> StrBytes {
-        // Ids of an earlier run must not be mistaken for those of this one.
+        // Random, so that ids of an earlier run are not mistaken for those of this one.
         let number = self.ids.fetch_add(1, Ordering::Relaxed);
         let unique = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), number);
         format!("{client_id}-{unique:016x}{number:08x}").into()
@@ -177,7 +177,7 @@ impl Coordinator {
         };
         let share = self.memory.share();
         let instance_id = request.group_instance_id.as_ref();
-        // Ids of members begin with the one that the client gave.
+        // Member ids begin with the client's id.
         let given = instance_id.map_or(client_id.len(), |id| 2 * id.len());
         let texts = [
             &request.group_id,
@@ -352,7 +352,7 @@ impl Coordinator {
                                 leader_epoch: one.committed_leader_epoch,
                                 metadata,
                             };
-                            // Of several for one partition, the last one counts.
+                            // Of several commits for one partition, the last one counts.
                             commits.insert((topic.name.0.clone(), one.partition_index), commit);
                             0
                         }
@@ -414,7 +414,7 @@ impl Coordinator {
         match lock(&self.groups).get(&*request.group_id) {
             Some(group) if !group.members.is_empty() => {
                 if generation < 0 && request.member_id.is_empty() && instance.is_none() {
-                    // Partitions that the group has assigned are not another client's to commit.
+                    // Other clients may not commit for partitions that the group has assigned.
                     return Err(ResponseError::UnknownMemberId);
                 }
                 group.check(&request.member_id, instance, Some(generation))?;

@@ -155,7 +155,7 @@ impl Group {
         self.members.update(&id, joining, now);
         match self.state {
             State::CompletingRebalance if is_same => Ok(Answer::Now(Ok(self.joined(&id)))),
-            // A leader that joins again wants to assign again.
+            // A leader that rejoins wants to assign again.
             State::Stable if is_same && !is_leader => Ok(Answer::Now(Ok(self.joined(&id)))),
             _ => {
                 let answer = self.wait_to_join(&id);
@@ -200,7 +200,7 @@ impl Group {
                 if skips_assignment {
                     joined.skip_assignment = was_leader;
                 } else {
-                    // A leader that is another member assigns nothing.
+                    // If another member is the leader, this one assigns nothing.
                     joined.members = Vec::new();
                     joined.leader = former_leader.unwrap_or_default();
                 }
@@ -237,7 +237,7 @@ impl Group {
             for member in self.members.values_mut() {
                 member.assign(&[]);
                 if let Some(syncing) = member.syncing.take() {
-                    // The client may be gone.
+                    // The client may have disconnected.
                     let _ = syncing.send(Err(ResponseError::RebalanceInProgress));
                 }
             }
@@ -268,7 +268,7 @@ impl Group {
         }
         if self.members.values().all(|member| member.joining.is_none()) && !self.members.is_empty()
         {
-            // All of them are static, and none came back yet.
+            // All members are static, and none has rejoined yet.
             self.rebalance_deadline = Some(now + Duration::from_secs(1));
             return;
         }

@@ -86,7 +86,7 @@ impl Journal {
     ) -> io::Result<()> {
         let written = &mut *lock(&self.written);
         if written.number >= number {
-            // Another client has waited for the disk meanwhile, for this one too.
+            // Another client's sync has already written this client's lines.
             return Ok(());
         }
         let Added { lines, number } = {
@@ -103,7 +103,7 @@ impl Journal {
             Some(file) if !is_long => {
                 let appended = file.write_all(&lines).and_then(|()| file.sync_data());
                 if appended.is_err() {
-                    // A part of a line may be there.
+                    // The file may end in a part of a line.
                     written.file = None;
                 }
                 appended?;
@@ -159,7 +159,7 @@ fn opened(path: &Path, mut visit: impl FnMut(String, String, i32, Commit)) -> io
         let count = reader.read_until(b'\n', &mut line)? as u64;
         let is_whole = line.pop_if(|last| *last == b'\n').is_some();
         number += 1;
-        // Only behind a whole line: a file that never had one is none of ours, and is left as it is.
+        // Only after a whole line. A file that never had one is not ours, and is left unchanged.
         if !is_whole && (count == 0 || length > 0) {
             break;
         }
@@ -208,7 +208,7 @@ fn replaced(
     write_all: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
 ) -> io::Result<(File, u64)> {
     let new = beside(path, ".new");
-    // One that a crash left, or a link that leads elsewhere.
+    // A file that a crash left, or a link that leads elsewhere.
     match fs::remove_file(&new) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
@@ -274,10 +274,10 @@ impl Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // A file that has content is none of ours.
+        // A file that has content is not ours.
         let is_ours = self.file.metadata().is_ok_and(|found| found.len() == 0);
         if is_ours && self.is_in_place() {
-            // What is left behind is locked again by the next server.
+            // A leftover lock file is locked again by the next server.
             let _ = fs::remove_file(&self.path);
         }
     }

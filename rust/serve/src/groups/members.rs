@@ -163,7 +163,7 @@ impl Members {
         let Some(member) = self.all.get_mut(id) else {
             return;
         };
-        // The memory of its assignment goes over to the new share.
+        // The memory of its assignment moves to the new share.
         let assignment = std::mem::take(&mut member.assignment);
         let before = std::mem::replace(&mut member.protocols, joining.protocols);
         member.share = joining.share;

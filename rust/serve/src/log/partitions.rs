@@ -91,7 +91,7 @@ impl Partitions {
         if let Some(known) = known.as_ref().filter(|known| known.at.elapsed() < FRESH) {
             return Ok(Arc::clone(&known.partition));
         }
-        // Not under the lock: it reads files.
+        // Outside the lock, because this reads files.
         let found = match known {
             Some(known)
                 if known.asked.elapsed() < known.dependencies.trusted()
@@ -144,7 +144,7 @@ impl Partitions {
             Arc::ptr_eq(&one.partition, partition) && one.segment.base_offset == base_offset
         });
         if let Some(at) = known {
-            // The last one is the one that was used last.
+            // The last one is the most recently used.
             let one = open.remove(at);
             let segment = Arc::clone(&one.segment);
             open.push(one);
@@ -221,10 +221,10 @@ impl Partition {
             self.epochs.get(place),
         ) {
             (Some((known, _)), None) if *known == epoch => (epoch, self.high_watermark),
-            // A later epoch than any.
+            // An epoch later than all known ones.
             (_, None) => (-1, -1),
             (Some((known, _)), Some((_, start))) => (*known, *start),
-            // Before the first one: the epoch that was asked for ends where the log begins.
+            // An epoch before the first one ends where the log begins.
             (None, Some((_, start))) => (epoch, *start),
         }
     }

@@ -50,7 +50,7 @@ impl Segment {
             .find(|(base, _)| *base == base_offset);
         let name = other.map_or(&log, |(_, name)| name);
         let file = SegmentFile::open(directory, path(name))?;
-        // The index of a file with another name need not be its own.
+        // The index beside a file with another name need not belong to it.
         let index = match other {
             Some(_) => None,
             None => SegmentFile::open(directory, path(&format!("{base_offset:020}.index")))
@@ -85,7 +85,7 @@ impl Segment {
             (Some((index, _)), Some(last)) => position(self.entry(index, last)?),
             _ => 0,
         };
-        // No checksum covers an index: the log itself decides.
+        // No checksum covers an index, so the log itself decides.
         let is_behind = start > 0 && {
             let mut first = None;
             let read = self.headers(start, self.end, |header| {

@@ -136,7 +136,7 @@ async fn send(socket: &mut Socket, shared: &Shared, parts: Vec<Part>) -> io::Res
             Part::Bytes(bytes) => {
                 timeout(shared.limits.transfer, socket.write_all(&bytes)).await??;
             }
-            // The memory is given back behind it.
+            // The memory is given back after the send.
             Part::Held(bytes, _share) => {
                 timeout(shared.limits.transfer, socket.write_all(&bytes)).await??;
                 Counters::add(&shared.counters.record_bytes, length);

@@ -52,7 +52,7 @@ impl OpenConnections {
         let mut all = lock(&self.all);
         let of_address = all.of_address.get(&address).copied().unwrap_or(0);
         if of_address >= self.most_of_address {
-            // A client takes no place of another address.
+            // A new connection never replaces one of another address.
             let mut silent = all.silent.iter();
             let own = silent.find(|(_, other)| **other == address);
             let own = own.map(|(number, _)| *number)?;
@@ -110,7 +110,7 @@ impl OpenConnection {
 
 impl Drop for OpenConnection {
     fn drop(&mut self) {
-        // One that was replaced has no place any more.
+        // A replaced connection no longer has a place.
         lock(&self.connections.all).free(self.number, self.address);
     }
 }

@@ -62,7 +62,7 @@ async fn fill_page_cache(range: &FileRange, position: u64) -> u64 {
     let permit = COLD.acquire().await;
     let file = Arc::clone(&range.file);
     let read = tokio::task::spawn_blocking(move || {
-        // Until it has read, even where its connection ends before.
+        // Held until the read ends, even if the connection ends earlier.
         let _permit = permit;
         let mut buffer = vec![0; COPIED];
         let mut position = position;
@@ -103,7 +103,7 @@ async fn send(
     if let Socket::Plain(socket) = socket {
         return send_in_kernel(socket, range, position, length).await;
     }
-    // The bytes have to be encrypted, or the system has another call: they go through this process.
+    // The bytes pass through this process, because they must be encrypted or the system has no such call.
     let mut buffer = vec![0; usize::try_from(length).unwrap_or(COPIED).min(COPIED)];
     let count = range.file.read_at(position, &mut buffer)?;
     buffer.truncate(count);

@@ -92,7 +92,7 @@ impl Server {
 
     /// Stops: connections and files are closed.
     pub fn stop(&mut self) {
-        // Nobody may listen any more.
+        // All receivers may be gone.
         let _ = self.stop.send(true);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -150,7 +150,7 @@ async fn accept(
                     }
                 });
             }
-            // Too many open files: others may be closed soon.
+            // Too many open files, some of which may be closed soon.
             Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
         }
     }

@@ -188,7 +188,7 @@ mod tests {
             let place = bytes
                 .windows(name.len())
                 .position(|part| part == name.as_bytes());
-            // The length in front of the name is a byte: both take 16.
+            // The length before the name takes one byte, so that length and name take 16, like an id.
             let place = place.unwrap() - 1;
             bytes[place..place + 16].copy_from_slice(id.as_bytes());
         }

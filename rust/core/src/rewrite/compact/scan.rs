@@ -197,7 +197,7 @@ impl CompactionScan {
         } else {
             self.hash_here(data, &tasks)?;
         }
-        // Only now: damage in an earlier batch is the one to report.
+        // Checked only now, because damage in an earlier batch is reported first.
         consumed
     }
 
