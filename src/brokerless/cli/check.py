@@ -46,7 +46,7 @@ def check(
     broker would start.
 
     --quick checks names, ids, checkpoints and batch headers. The default also checks checksums, the order of offsets,
-    epochs and sequences, and at indexes, epochs and snapshots against the batches.
+    epochs and sequences, and indexes, epochs and snapshots against the batches.
 
     --against compares each partition with that of another directory: it is equal, behind, ahead, or diverged from an
     offset on. Batches are compared by their checksums, which are verified. Compacted copies have different batches:
