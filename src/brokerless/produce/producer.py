@@ -61,8 +61,8 @@ class Producer:
             Each transactional id has one producer id. A new producer with the same transactional id fences the old
             one and aborts its open transaction.
         producer_id: the producer id; None: a random one in [2^62, 2^63), since brokers allocate ids from 0 and must
-            never meet ours. A lower id is reserved in the directory (`LogDirWriter.reserve_producer_id`). keep_offsets:
-        keep the `offset`, `leaderEpoch` and `timestampType` of rows, gaps included: copy a log as a
+            never meet ours. A lower id is reserved in the directory (`LogDirWriter.reserve_producer_id`).
+        keep_offsets: keep the `offset`, `leaderEpoch` and `timestampType` of rows, gaps included: copy a log as a
             follower does. Rows need an `offset` column and, with several partitions, a `partition` column.
         magic: the message format of the batches: 2, or 1 and 0 for logs of Kafka 2.8 and older.
         topic_id: the id that the cluster gave a new topic; an existing topic must have this id.

@@ -4,7 +4,7 @@
 `AtomicWrite.commit` then takes these steps:
 
 1. `_lock_and_open`: open the log directory for writing, which locks it. Stop here if an earlier attempt has committed
-the rows.
+   the rows.
 2. `_prepare_staging`: refuse a staging directory that is gone or changed.
 3. `_plan`: decide which topics are new, and which parts each partition gets.
 4. `_stage_topics`: write the files of the log directory that describe the new topics.
