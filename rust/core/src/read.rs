@@ -1,4 +1,4 @@
-//! Reading: bytes to columns, to text, and to the facts that headers alone hold.
+//! Reading: from bytes to columns, to text, and to the facts in batch headers.
 
 pub(crate) mod batch_scan;
 pub(crate) mod columns;

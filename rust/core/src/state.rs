@@ -1,4 +1,4 @@
-//! The state of a cluster: the records of Kafka's own topics, in Kafka's message format.
+//! The state of a cluster: the records of Kafka's internal topics, in Kafka's message format.
 
 pub(crate) mod encode;
 pub(crate) mod json;

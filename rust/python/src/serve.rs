@@ -1,4 +1,4 @@
-//! `Server`: Kafka's protocol in front of a Python object that knows a directory.
+//! `Server`: Kafka's protocol in front of a Python object that represents a directory.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -111,7 +111,7 @@ impl Answers {
                     .unwrap_or_default();
                 let refused = match kind.as_str() {
                     "CorruptRecordError" => ResponseError::CorruptMessage,
-                    // The topic has gone since it was listed.
+                    // The topic has disappeared since it was listed.
                     "KeyError" => ResponseError::UnknownTopicOrPartition,
                     _ if error.is_instance_of::<PyOSError>(py) => ResponseError::KafkaStorageError,
                     _ => ResponseError::UnknownServerError,

@@ -1,4 +1,4 @@
-//! Records of the topics that Kafka keeps its own state in.
+//! Records of Kafka's internal topics.
 
 pub(crate) mod kraft_snapshot;
 pub(crate) mod latest_records;

@@ -1,4 +1,4 @@
-//! Sockets, threads and waiting: the only modules that know of tokio.
+//! Sockets, threads and waiting: the only modules that use tokio.
 
 mod connection;
 pub(crate) mod loopback;

@@ -1,4 +1,4 @@
-//! Kafka's protocol: requests and replies as bytes, and who a client is.
+//! Kafka's protocol: requests and replies as bytes, and the login of clients.
 
 pub(crate) mod operations;
 pub(crate) mod sasl;

@@ -1,6 +1,6 @@
 """The `brokerless` command: one function per verb, each in the file of its name, without logic of its own.
 
-Data goes to stdout, messages to stderr. `exit_codes.py` has the exit codes.
+Data goes to stdout, messages to stderr. `exit_codes.py` defines the exit codes.
 
 Verbs import the library inside their functions, so that `--help` and mistyped options answer at once. `main` imports
 the verbs inside its function too, so that an interrupt during the import shows no traceback.

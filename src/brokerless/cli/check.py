@@ -23,7 +23,9 @@ CHECK_EXITS = exit_line(done="no findings, or notes only", damage="errors", warn
 @chosen_partitions
 @levels
 @click.option("--all", "shows_notes", is_flag=True, help="Also show notes.")
-@click.option("--against", type=existing_path, help="Compare PATH with this directory; --all also shows what is equal.")
+@click.option(
+    "--against", type=existing_path, help="Compare PATH with this directory; --all also shows equal partitions."
+)
 @click.option("--records", is_flag=True, help="With --against: compare the latest record of each key, not batches.")
 @as_json
 def check(
@@ -43,15 +45,15 @@ def check(
     cure. A running broker changes its files: check a copy or a snapshot. `brokerless recover --dry-run` says whether a
     broker would start.
 
-    --quick looks at names, ids, checkpoints and the headers of batches. The default also looks at checksums, the order
-    of offsets, epochs and sequences, and at indexes, epochs and snapshots against the batches.
+    --quick checks names, ids, checkpoints and batch headers. The default also checks checksums, the order of offsets,
+    epochs and sequences, and indexes, epochs and snapshots against the batches.
 
     --against compares each partition with that of another directory: it is equal, behind, ahead, or diverged from an
-    offset on. Batches are compared by their checksums, which are verified. Copies that were compacted have other
-    batches: --records compares the latest record of each key.
+    offset on. Batches are compared by their checksums, which are verified. Compacted copies have different batches:
+    --records compares the latest record of each key instead.
 
-    With --against, partitions that diverged, are damaged, or are in one directory only count as errors, and those that
-    are behind or ahead as warnings.
+    With --against, a partition that diverged, is damaged, or is in only one of the directories is an error; one that is
+    ahead or is behind is a warning.
 
     \b
     brokerless check /var/lib/kafka/data

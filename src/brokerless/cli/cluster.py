@@ -17,19 +17,19 @@ if TYPE_CHECKING:
 
 _HELP = {
     "brokers": "brokers: endpoints, racks, and whether they are fenced",
-    "controllers": "controllers that registered",
+    "controllers": "registered controllers",
     "topics": "topics with their ids, partitions and replicas",
-    "partitions": "partitions: leader, epochs, replicas, in-sync and eligible ones",
-    "configs": "settings of topics, brokers and groups that were set",
-    "acls": "access rights",
+    "partitions": "partitions: leader, epochs, replicas, in-sync (ISR) and eligible leader replicas (ELR)",
+    "configs": "configs that were set on topics, brokers and groups",
+    "acls": "ACLs",
     "quotas": "quotas of users, clients and addresses",
     "users": "SCRAM users: mechanism and iterations",
-    "features": "features and their levels, metadata.version too",
+    "features": "features and their levels, including metadata.version",
     "tokens": "delegation tokens, without their secrets",
     "voters": "voters of the metadata quorum, and the leader",
 }
 _SECRETS = ("salt", "stored_key", "server_key")
-# What a line of text leaves out.
+# The fields that a line of text leaves out.
 _ONLY_IN_FILES = {
     "brokers": ("epoch", "incarnation_id", "log_dirs"),
     "controllers": ("incarnation_id",),
@@ -41,16 +41,20 @@ _ONLY_IN_FILES = {
 
 
 as_of = click.option(
-    "--as-of", "point", type=point_of, metavar="POINT", help="As of a time, or of an offset of the log: offset:N."
+    "--as-of",
+    "point",
+    type=point_of,
+    metavar="POINT",
+    help="The state at a time, or at an offset of the metadata log: offset:N.",
 )
 
 
-@click.group(short_help="Show brokers, topics, settings, access rights, and what changed.")
+@click.group(short_help="Show brokers, topics, configs, ACLs, and what changed.")
 def cluster() -> None:
     """Show the metadata of a cluster, from the snapshots and the log of its controllers (__cluster_metadata).
 
-    PATH is the log directory of a controller or a broker that has it: the one that metadata.log.dir names, or else the
-    first of log.dirs. Secrets are not shown unless --secrets asks for them.
+    PATH is the log directory of a controller or broker that holds the metadata log: metadata.log.dir, or else the first
+        of log.dirs. Secrets are not shown unless --secrets asks for them.
 
     \b
     brokerless cluster topics data
@@ -103,7 +107,7 @@ for _subject in _HELP:
 @as_of
 @click.option("--json", "is_json", is_flag=True, help="Print JSON lines.")
 def diff(paths: tuple[str, ...], since: Point | None, point: Point | None, *, is_json: bool) -> None:
-    """Show what changed: with one PATH since a point, with two PATHs from the first to the second.
+    """Show what changed in one PATH since a point, or from the first PATH to the second.
 
     \b
     brokerless cluster diff data --since 2024-05-01T11:00 --as-of 2024-05-01T12:00
@@ -152,7 +156,7 @@ def _row_of(schema: Any) -> Callable[[dict[str, Any]], Sequence[object]]:  # noq
 
 
 def _cell(value: object) -> object:
-    """Return a cell of the text: lists and endpoints in short."""
+    """Return a cell of the text, with lists and endpoints in short form."""
     from brokerless.metadata.schema import finite, json_text
 
     if isinstance(value, bool):

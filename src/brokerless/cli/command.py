@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 _STDERR = 2
 # What a shell sets to ask for completions, as click's scripts for shells do.
 _COMPLETION = "_BROKERLESS_COMPLETE"
-# Options that had other names: nobody has to look for the new one.
+# Options that had other names, so that nobody has to look for the new name.
 _NOW = {
     "--to": "--output",
     "--at": "--as-of",
@@ -134,12 +134,12 @@ def _run(arguments: Sequence[str] | None) -> int:
 
 
 def _show_notes() -> Callable[[str], None]:
-    """Return a function that prints notes, each once: several objects may read a file and have the same doubt."""
+    """Return a function that prints each note once: several objects may read a file and report the same doubt."""
     shown: set[str] = set()
 
     def show(text: str) -> None:
         if text not in shown:
-            # Hostile files may cause any number.
+            # Hostile files may cause any number of notes.
             if len(shown) < _MOST_REMEMBERED:
                 shown.add(text)
             terminal.say(f"warning: {text}", err=True)
@@ -148,7 +148,7 @@ def _show_notes() -> Callable[[str], None]:
 
 
 def as_flag(name: str, value: str | None = None) -> str:
-    """Word an option as the command line takes it: as the running verb does, or else the first one that has it."""
+    """Return an option as written on the command line: by the running verb, or else by the first that has it."""
     context = click.get_current_context(silent=True)
     running = [] if context is None else [context.command]
     flags = (
@@ -223,7 +223,7 @@ def _in_words(error: Exception) -> str:
 
 
 def _interrupt_behind(error: BaseException | None) -> KeyboardInterrupt | None:
-    """Return the interrupt that caused an error, such as one during an import or a shutdown; None: there was none."""
+    """Return the interrupt that caused an error, such as one during an import or a shutdown; None if there was none."""
     while error is not None and not isinstance(error, KeyboardInterrupt):
         error = error.__cause__ or error.__context__
     return error
@@ -231,7 +231,7 @@ def _interrupt_behind(error: BaseException | None) -> KeyboardInterrupt | None:
 
 @contextmanager
 def _ending() -> Iterator[None]:
-    """Turn signals that end this process into interrupts that leave no change half done.
+    """Turn signals that end this process into interrupts, so that no change is left half done.
 
     An ignored signal (`nohup`) stays ignored.
     """
@@ -256,7 +256,10 @@ def _ending() -> Iterator[None]:
 
 
 def _open_closed() -> None:
-    """Open closed standard streams as /dev/null: after `2>&-`, native code would write stderr to the next open file."""
+    """Open closed standard streams as /dev/null.
+
+    Otherwise, after `2>&-`, the next file that is opened gets descriptor 2, and native code writes its errors into it.
+    """
     if None not in (sys.stdin, sys.stdout, sys.stderr):
         return
     while (number := os.open(os.devnull, os.O_RDWR)) <= _STDERR:

@@ -17,17 +17,21 @@ if TYPE_CHECKING:
 
 @click.command(short_help="Keep the last record of each key, as the log cleaner does.", epilog=REWRITE_EXITS)
 @rewriting
-@click.option("--roll", is_flag=True, help="Roll the active segment first: it is never compacted.")
-@click.option("--ignore-checkpoint", is_flag=True, help="Ignore the cleaner's checkpoint: the whole log is dirty.")
+@click.option(
+    "--roll", is_flag=True, help="Roll the active segment first, because an active segment is never compacted."
+)
+@click.option(
+    "--ignore-checkpoint", is_flag=True, help="Ignore the cleaner's checkpoint, and treat the whole log as dirty."
+)
 @click.option(
     "--min-compaction-lag-ms",
     type=long_from(0),
-    help="Skip segments with younger records, in place of the topic's setting.",
+    help="Skip segments with younger records. Overrides the topic's setting.",
 )
 @click.option(
     "--delete-retention-ms",
     type=long_from(0),
-    help="Keep tombstones and markers this long, in place of the topic's setting.",
+    help="Keep tombstones and markers this long. Overrides the topic's setting.",
 )
 @release
 @click.option(
@@ -36,19 +40,22 @@ if TYPE_CHECKING:
     help="Drop records that have no key. Without this, a log that has any is refused.",
 )
 @click.option(
-    "--only-due", is_flag=True, help="Skip logs that a broker would skip: not dirty enough, or policy delete."
+    "--only-due",
+    is_flag=True,
+    help="Skip logs that a broker would skip: those not dirty enough, or with cleanup.policy=delete.",
 )
 @click.option(
     "--memory",
     type=size,
     default="512MiB",
     show_default=True,
-    help="Memory for keys and decisions, plus about 100 MB; with less, the log is read more often.",
+    help="Memory for keys and decisions; the process takes about 100 MB more. With less, the log is read more often.",
 )
 @click.option(
     "--explain",
     metavar="KEY",
-    help="Change nothing: say of each record with this key why it is still there, and whether a compaction drops it.",
+    help="Change nothing, but explain for each record with this key why it is still there, and whether a compaction "
+    "drops it.",
 )
 @bytes_option("Form of the KEY of --explain.")
 def compact(
@@ -61,10 +68,11 @@ def compact(
 
     PATH is a log directory, with --topic, or one partition's directory. Tombstones, transactions and their markers, old
     message formats and producers' sequences follow Kafka's rules. The active segment stays, and so do all records from
-    the first open transaction on; a dry run says how many. With --roll, the roll stays even if the rest is refused.
+    the first open transaction on; a dry run counts these records. If the compaction is refused, a segment that --roll
+    rolled stays rolled.
 
-    Lag and retention of tombstones are the topic's settings on its broker, as the metadata log has them; name the
-    broker's own file with --broker-config. The report says where each setting comes from.
+    The compaction lag and the retention of tombstones are the topic's settings on its broker, read from the metadata
+    log; name the broker's own file with --broker-config. The report says where each setting comes from.
 
     \b
     brokerless compact data --topic users --dry-run

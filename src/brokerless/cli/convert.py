@@ -18,23 +18,23 @@ if TYPE_CHECKING:
 @click.command(short_help="Change message format, codec or batch size.", epilog=REWRITE_EXITS)
 @rewriting
 @click.option("--magic", type=click.IntRange(0, 2), help="Message format: 2 since Kafka 0.11, 1 since 0.10, 0 before.")
-@click.option("--compression", type=click.Choice(_native.CODECS), help="Codec of the batches.  [default: theirs]")
+@click.option("--compression", type=click.Choice(_native.CODECS), help="Codec of the batches.  [default: unchanged]")
 @click.option(
     "--compression-level",
     type=click.IntRange(-INT_MAX, INT_MAX),
-    help="Recompress batches that already have the codec, too.  [default: the topic's]",
+    help="Compress at this level; recompresses batches that already have the codec.  [default: the topic's]",
 )
 @click.option("--batch-size", type=int_from(62), help="Join batches up to this many bytes, uncompressed.")
 @click.option(
     "--drop",
     type=click.Choice(["headers", "producers"]),
     multiple=True,
-    help="Leave out headers where --magic lacks them, or producers of any format. Repeatable.",
+    help="Leave out headers where the format of --magic has none, or producers in any format. Repeatable.",
 )
 @click.option(
     "--sole-replica",
     is_flag=True,
-    help="No other broker has a replica that counts: join batches wherever they can be.",
+    help="No other broker has a replica that matters: join batches wherever possible.",
 )
 @click.option(
     "--estimate",
@@ -49,12 +49,12 @@ def convert(target: RewriteTarget, drop: tuple[str, ...], estimate: bool, **opti
 
     Formats 0 and 1 have no headers, producers, transactions, control batches or zstd: a log that needs one is refused
     unless --drop names it. `--drop producers` also drops all markers, the records of aborted transactions, and all
-    records from the last stable offset on: without markers they would become ordinary ones. The report counts the
+    records from the last stable offset on: without markers they would become ordinary records. The report counts the
     losses.
 
-    --batch-size joins neighbouring batches of one producer with consecutive sequences and offsets. A producer that
-    sends one of them again is then refused, instead of recognised as a duplicate. A follower whose log ends inside a
-    joined batch cannot follow any more, so batches are joined only where the metadata log in the directory says that
+    --batch-size joins neighbouring batches of one producer with consecutive sequences and offsets. If the producer
+    sends one of them again, it is then refused instead of recognised as a duplicate. A follower whose log ends inside a
+    joined batch can no longer replicate, so batches are joined only where the metadata log in the directory says that
     all replicas have them. --sole-replica joins them everywhere.
 
     --drop producers without --magic makes a log that any cluster accepts, whatever producer ids it assigns.

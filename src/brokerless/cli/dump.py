@@ -23,11 +23,12 @@ from brokerless.cli.options import as_json, bytes_option, existing_path, long_fr
 @click.option("--print-data-log", is_flag=True, help="Show keys and values too.")
 @click.option("--skip-record-metadata", is_flag=True, help="Show only the keys and values of records.")
 @click.option("--verify-index-only", is_flag=True, help="Check indexes without showing their entries.")
-@click.option("--index-sanity-check", is_flag=True, help="Check only what an index says of itself.")
+@click.option("--index-sanity-check", is_flag=True, help="Check each index by itself, without the log.")
 @click.option("--max-bytes", type=long_from(0), help="Read at most this many bytes of each .log.")
-@click.option("--records", is_flag=True, help="With --json: the records of each batch too.")
+@click.option("--records", is_flag=True, help="With --json: show the records of each batch too.")
 @bytes_option(
-    'With --json: write keys, values and header values so. With utf8, bytes that are not UTF-8 become {"base64": ...}.'
+    "With --json: write keys, values and header values in this form. "
+    'With utf8, bytes that are not UTF-8 become {"base64": ...}.'
 )
 def dump(
     paths: tuple[str, ...],
@@ -44,10 +45,10 @@ def dump(
 ) -> None:
     """Show the content of .log, .index, .timeindex, .txnindex, .snapshot and .checkpoint files.
 
-    Every file of these kinds is shown of a directory. Text has the fields and the wording of kafka-dump-log. An index
-    is checked against the files of the same name beside it. Stderr reports entries that do not fit, batches with a
-    wrong checksum, and missing records after the end of a .log that other files name. A
-    damaged file is shown up to the damage, and the next file follows.
+    For a directory, every file of these kinds in it is shown. The text has the fields and the wording of
+    kafka-dump-log. An index is checked against the files of the same name beside it. Stderr reports entries that do not
+    fit, batches with a wrong checksum, and missing records after the end of a .log that other files name. A damaged
+    file is shown up to the damage, and the next file follows.
 
     JSON has one object per batch or entry. It also covers the text files of a log directory: checkpoints,
     partition.metadata, meta.properties. Files of other kinds are named on stderr and skipped.

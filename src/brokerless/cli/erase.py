@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 @click.command(short_help="Erase records by key or header.", epilog=REWRITE_EXITS)
 @rewriting
 @click.option("--key", "keys", multiple=True, help="Records with this key. Repeatable.")
-@click.option("--keys-from", type=click.File("rb"), help="A file of keys, one a line; - for stdin.")
-@click.option("--key-prefix", "key_prefixes", multiple=True, help="Records whose key starts so. Repeatable.")
+@click.option("--keys-from", type=click.File("rb"), help="A file of keys, one per line; - for stdin.")
+@click.option("--key-prefix", "key_prefixes", multiple=True, help="Records whose key starts with this. Repeatable.")
 @click.option("--header", "headers", multiple=True, help="Records with this header, as NAME=VALUE. Repeatable.")
-@click.option("--blank", is_flag=True, help="Leave the records, with an empty value. Keys and headers stay.")
+@click.option("--blank", is_flag=True, help="Keep the records, but empty their values. Keys and headers stay.")
 @bytes_option("Form of keys, prefixes and header values.")
 @click.option("--local-only", is_flag=True, help="Erase only in the local segments of a tiered log.")
-@click.option("--sole-replica", is_flag=True, help="No other broker has a replica: do not warn of it.")
+@click.option("--sole-replica", is_flag=True, help="No other broker has a replica: do not warn about replicas.")
 def erase(
     target: RewriteTarget,
     keys: tuple[str, ...],
@@ -41,12 +41,12 @@ def erase(
 
     PATH is a log directory, with --topic, or a partition's directory. Offsets, markers and producers stay: consumers
     see gaps, as after compaction. The active segment is rewritten too. Then the new segments are searched once more,
-    and take effect only if nothing is found. The report says how many records are gone and where, and has the SHA-256
+    and take effect only if nothing is found. The report says how many records are gone and where, and holds the SHA-256
     of the request.
 
     On a compacted topic, erasing the newest record of a key by a header brings back an older one; --blank does not.
 
-    Erasing does not reach other brokers' replicas, backups, and deleted files that a file system keeps. A tiered log is
+    Erasing does not reach other brokers' replicas, backups, or deleted files that a file system keeps. A tiered log is
     refused, since its remote segments keep their records; --local-only erases in local segments, and the report names
     the offsets that are remote.
 
@@ -84,7 +84,7 @@ def erase(
 def _lines(file: IO[bytes], bytes_as: str) -> list[bytes]:
     content = file.read()
     if content.startswith(codecs.BOM_UTF8) and bytes_as == "utf8":
-        # A key may begin with one: do not guess which records to erase.
+        # A key may begin with a BOM: do not guess which records to erase.
         raise click.BadParameter(
             f"{file.name} begins with a byte order mark: remove it; or, if the first key begins with it, give that key "
             "with --bytes hex",

@@ -22,7 +22,7 @@ _LINE = "Exit codes: "
 def exit_line(
     *, done: str | None = "done", damage: str | None = "damage was found", warnings: str | None = None
 ) -> str:
-    """Return the line of a verb's help about its exit codes; None for a code that it never returns.
+    """Return the line about exit codes in a verb's help; pass None for a code that it never returns.
 
     >>> exit_line()
     'Exit codes: 0 done; 1 damage was found; 2 could not run.'

@@ -1,4 +1,4 @@
-"""Findings as lines, their sums, and the exit codes that they cause."""
+"""The output of findings: lines, totals, and exit codes."""
 
 from __future__ import annotations
 
@@ -22,24 +22,22 @@ def levels(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add --quick and --deep, as the argument `level`: None without them."""
     for option in (
         click.option("--deep", "level", flag_value="deep", help="Also decode every record."),
-        click.option(
-            "--quick", "level", flag_value="quick", help="Look at names, small files and the headers of batches only."
-        ),
+        click.option("--quick", "level", flag_value="quick", help="Check names, small files and batch headers only."),
     ):
         command = option(command)
     return command
 
 
-# A repair does what a recovery does too. A rescue makes a new cluster: the last resort.
+# A repair includes a recovery. A rescue makes a new cluster, as the last resort.
 _HEALING = ("repair", "recover", "rescue")
 
 
 class Printer:
-    """Prints findings as they come.
+    """Prints findings as they are found.
 
     Args:
         form: "json" for JSON lines.
-        shows_notes: whether notes are printed as text. They always count.
+        shows_notes: whether notes are printed as text. Notes are always counted.
     """
 
     def __init__(self, form: str, *, shows_notes: bool) -> None:
@@ -58,7 +56,7 @@ class Printer:
             terminal.say(finding_line(finding))
 
     def end(self, paths: Sequence[str] = ()) -> None:
-        """Print on stderr the sums, and the command for these paths that heals most; and exit."""
+        """Print on stderr the totals, and the command that repairs most on these paths; then exit."""
         if self._form != "json":
             terminal.say(self._summary(), err=True)
             if paths and self._cures:

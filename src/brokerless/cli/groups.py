@@ -1,4 +1,4 @@
-"""`brokerless groups`: consumer groups, their members, what they committed and how far they lag."""
+"""`brokerless groups`: consumer groups, their members, their commits and their lag."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ _COMMITS = ("GROUP", "PARTITION", "OFFSET", "LAG THEN", "LAG", "COMMITTED", "NOT
 @of_state
 @click.option("--group", "names", multiple=True, help="Only this group. Repeatable.")
 @chosen_topics
-@click.option("--members", "shown", flag_value="members", help="Show the members, with what they are assigned.")
+@click.option("--members", "shown", flag_value="members", help="Show the members and their assignments.")
 @click.option("--offsets", "shown", flag_value="offsets", help="Show the latest committed offsets, with their lag.")
 @click.option("--history", is_flag=True, help="Show every change that the log still has; with --offsets, every commit.")
-@click.option("--no-lag", is_flag=True, help="With --offsets: leave the lag out. The logs are not read then.")
+@click.option("--no-lag", is_flag=True, help="With --offsets: show no lag. The partitions' logs are then not read.")
 @at_time
 @state_memory
 def groups(
@@ -55,10 +55,11 @@ def groups(
     at --as-of. A partition that is not in PATH has no lag. A note marks commits beyond the log's end or below its
     start: a consumer that starts there resets its offset.
 
-    --history lists each change of a group, or with --offsets each commit. A note marks commits that go back, also after
-    the offset was removed, and says how long after its commit an offset was removed.
+    --history lists each change of a group, or with --offsets each commit. A note marks a commit below an earlier one,
+    even if the offset was removed in between. For a removed offset, the note says how long after its commit it was
+    removed.
 
-    Compaction removes old records, so the history is as long as compaction left it.
+    Compaction removes old records, so the history has only what compaction left.
 
     \b
     brokerless groups /var/lib/kafka/data
@@ -103,7 +104,7 @@ def groups(
 
 
 def _by_group(commits: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
-    """Yield commits by group, topic and partition, a part at a time: a sorted copy of all would take as much again."""
+    """Yield commits by group, topic and partition, a part at a time: a sorted copy of all would double the memory."""
     import pyarrow.compute as pc
 
     table = commits.read_all()
@@ -168,7 +169,7 @@ def _notes(row: dict[str, Any], *, is_history: bool) -> Iterator[str]:
 
 
 def _removed(when: int | None, committed: int | None) -> str:
-    """Return a note on a removed offset. A broker removes those that expire, and an admin may, too."""
+    """Return a note on a removed offset. A broker removes expired offsets, and an admin may remove any."""
     if when is None or committed is None or when < committed:
         return "removed"
     age = in_words(when - committed)

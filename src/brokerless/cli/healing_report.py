@@ -30,7 +30,7 @@ def print_reports(
     *,
     following: Callable[[], None] = lambda: None,
 ) -> None:
-    """Print reports as JSON, or with `show`. Exit with the code of the worst; return if nothing is lost or left.
+    """Print reports as JSON, or with `show`. Exit with the code of the worst; return if nothing is lost or damaged.
 
     Args:
         reports: the reports.
@@ -58,7 +58,7 @@ def print_lost(report: HealingReport) -> None:
 
 
 def print_repaired(report: HealingReport) -> None:
-    """Print the other damaged ranges, the doubts, and what was done to each partition, each once."""
+    """Print once each of the other damaged ranges, the doubts, and the changes to each partition."""
     for damaged in report.ranges:
         if damaged.state != "lost":
             terminal.say(str(damaged))
@@ -71,7 +71,7 @@ def print_repaired(report: HealingReport) -> None:
 
 
 def print_left(report: HealingReport) -> None:
-    """Print the findings that are left."""
+    """Print the remaining findings."""
     for finding in report.left:
         if finding.severity != "note":
             terminal.say(f"{'would be left' if report.dry_run else 'left'}: {finding_line(finding)}")

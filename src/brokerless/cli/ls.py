@@ -46,10 +46,10 @@ _DAMAGE = (CorruptRecordError, UnsupportedFormatError, OSError)
 def ls(paths: tuple[str, ...], topics: tuple[str, ...], partitions: tuple[int, ...], form: str) -> None:
     """List topics and partitions: segments, bytes, offsets, times, message formats and codecs.
 
-    START is the log start offset; the note of a tiered log names its remote offsets. END is the log end offset, one
-    above the last record. FIRST RECORD is the time of the first record, LATEST RECORD the latest time of all. Of
-    several replicas, the one that a read takes comes first. JSON also has the high watermark, the last stable offset
-    and the local log start offset. A value that damage hides is left out (null in JSON).
+    START is the log start offset. For a tiered log, a note names the offsets in remote storage. END is the log end
+    offset, one above the last record. FIRST RECORD is the time of the first record, LATEST RECORD the latest time of
+    all. Of several replicas, the one that reads use is listed first. JSON also has the high watermark, the last stable
+    offset and the local log start offset. A value that damage hides is left out (null in JSON).
 
     Stderr names directories that are not read, and partitions that a broker would not serve because the cluster's
     metadata lack their topic ids.
@@ -82,13 +82,13 @@ def ls(paths: tuple[str, ...], topics: tuple[str, ...], partitions: tuple[int, .
     for log_dir in log_dirs:
         for leftover in log_dir.leftovers():
             terminal.say(f"not read: {leftover.path} ({leftover.kind})", err=True)
-    # A file of the log directory is damaged for every partition.
+    # A damaged file of the log directory affects every partition.
     damages |= dict.fromkeys(one["message"] for description in found for one in description["damage"] or ())
-    # Damage that a read only notes is a finding here.
+    # Damage that a read only notes counts as a finding here.
     damages |= dict.fromkeys(notes)
     for damage in damages:
         terminal.say(f"damaged: {damage}", err=True)
-    # Damage has been told.
+    # Damage has been reported.
     with collected():
         clusters = list(_clusters(log_dirs))
         for cluster in clusters:
@@ -112,7 +112,7 @@ def _replicas(
 def _uncompared(
     log_dirs: list[LogDirs], topics: tuple[str, ...], partitions: tuple[int, ...]
 ) -> list[tuple[Log, bool | None]]:
-    """Return all replicas when damage hides which one a read would use: `is_read` is None if there are several."""
+    """Return all replicas if damage hides which one a read would use: `is_read` is None if there are several."""
     logs = [
         log
         for log_dir in log_dirs

@@ -33,7 +33,7 @@ _TIMES = "ms since 1970, ISO 8601 (2024-05-01T12:00), or a time before now (-1h,
 
 
 class _Number(click.IntRange):
-    """An integer of a range that every reader assumes: the help shows it as N, without its bounds."""
+    """An integer in an obvious range: the help shows it as N, without its bounds."""
 
     def get_metavar(self, *_: Any, **__: Any) -> str:  # noqa: ANN401 - click's own arguments, which differ by release
         return "N"
@@ -63,7 +63,7 @@ _DAYS_AGO = {"today": 0, "yesterday": 1}
 
 
 def relative_time(text: str, now: int) -> int | None:
-    """Parse a time before now (-1h, -30m, -2d), or the start of a day in UTC; None: the text is of another form.
+    """Parse a time before now (-1h, -30m, -2d), or the start of a day in UTC; None if the text has another form.
 
     >>> relative_time("-1h", 7_200_000), relative_time("yesterday", 200_000_000), relative_time("2024-05-01", 0)
     (3600000, 86400000, None)
@@ -148,7 +148,7 @@ release = click.option(
     metavar="RELEASE",
     default=str(NEWEST),
     show_default=True,
-    help="Kafka release whose rules count, where they changed.",
+    help="Follow the rules of this Kafka release, where releases differ.",
 )
 
 
@@ -160,9 +160,9 @@ class _PathOrUrl(click.Path):
 
 
 class LocalPath(click.Path):
-    """A path that is not one of an object store: those are only read, and only by the verbs that say so.
+    """A local path. Object stores are only read, and only by verbs that accept their URLs.
 
-    "-" is no path, unless the option takes it for a standard stream: no file of that name is made by mistake.
+    "-" is no path, unless the option reads it as a standard stream. So no file of that name is created by mistake.
     """
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:  # noqa: ANN401
@@ -184,7 +184,7 @@ chosen_topics = click.option(
     "topics",
     metavar="TOPIC",
     multiple=True,
-    help="Only this topic, or those of a glob ('orders-*'). Repeatable.",
+    help="Only this topic, or topics that match a glob ('orders-*'). Repeatable.",
 )
 chosen_partitions = click.option(
     "--partition", "partitions", type=int_from(0), metavar="N", multiple=True, help="Only this partition. Repeatable."
@@ -246,7 +246,7 @@ batch_size_option = click.option(
     type=int_from(1),
     default=16384,
     show_default=True,
-    help="Bytes at which a batch is closed.",
+    help="Close a batch at this many bytes.",
 )
 
 as_json = click.option(
@@ -266,7 +266,7 @@ new_directory = click.option(
 metadata = click.option(
     "--metadata",
     type=LocalPath(exists=True, file_okay=False),
-    help="Directory of the cluster's metadata log, if it is not PATH.",
+    help="Directory that holds the cluster's metadata log, if PATH does not.",
 )
 
 
@@ -278,7 +278,7 @@ def broker_settings(function: _Command) -> _Command:
             "--broker-config",
             metavar="FILE",
             type=LocalPath(exists=True, dir_okay=False),
-            help="The broker's server.properties: settings that topics do not set themselves.",
+            help="The broker's server.properties, for settings that a topic does not override.",
         ),
     ):
         function = decorate(function)
@@ -286,7 +286,7 @@ def broker_settings(function: _Command) -> _Command:
 
 
 def format_of(path: str | None, form: str | None) -> str:
-    """Return the format of a file of rows: the given one, else by its name, else json.
+    """Return the format of a file of rows: the given one, else by the file's extension, else json.
 
     Raises:
         click.UsageError: the name has the suffix of an unsupported format.
@@ -307,7 +307,7 @@ class Progress:
     """A progress line on stderr that overwrites itself, if stderr is a terminal.
 
     Args:
-        prints: whether the verb prints meanwhile. Then no progress is shown if stdout is a terminal too.
+        prints: whether the verb prints during its work. If so, no progress is shown where stdout is a terminal too.
     """
 
     def __init__(self, *, prints: bool) -> None:

@@ -153,7 +153,7 @@ def whole_file(path: str) -> Iterator[BufferedWriter]:
 
 
 def _mode(path: str) -> int | None:
-    """Return the mode of a path, following links; None: it does not exist."""
+    """Return the mode of a path, following links; None if it does not exist."""
     try:
         return os.stat(path).st_mode
     except FileNotFoundError:
@@ -165,7 +165,7 @@ def _open(path: str | int, shown: str, mode: str) -> BufferedWriter:
 
 
 class _Named(io.FileIO):
-    """A file whose errors name it. The system's error about a full disk does not."""
+    """A file whose errors name its path, unlike the system's error about a full disk."""
 
     def __init__(self, path: str | int, shown: str, mode: str) -> None:
         try:

@@ -31,34 +31,34 @@ if TYPE_CHECKING:
 
 @click.command(short_help="Write records into a topic.", epilog=exit_line())
 @click.argument("path", type=LocalPath(file_okay=False))
-@click.option("--topic", required=True, help="Created if it does not exist.")
+@click.option("--topic", required=True, help="The topic to write to, created if it does not exist.")
 @click.option("--partitions", type=int_from(1), help="Partitions of a new topic.  [default: 1]")
 @click.option(
     "--config",
     "configs",
     multiple=True,
     metavar="NAME=VALUE",
-    help="A setting of a new topic, by Kafka's name: retention.ms=-1. Repeatable.",
+    help="A config of a new topic, such as retention.ms=-1. Repeatable.",
 )
-@click.option("--topic-id", help="The id of a new topic that its cluster gave it (22 characters).")
+@click.option("--topic-id", help="The id of a new topic, as its cluster assigned it (22 characters).")
 @click.option(
     "--input",
     "source",
     default="-",
     type=LocalPath(dir_okay=False, allow_dash=True),
-    help="Rows; - for stdin.  [default: -]",
+    help="The file of rows; - for stdin.  [default: -]",
 )
 @click.option(
     "--format",
     "form",
     type=click.Choice(["json", "arrow", "parquet"]),
-    help="Format of the input.  [default: by its name, else json]",
+    help="Format of the input.  [default: by the extension of FILE, else json]",
 )
 @bytes_option(
-    'Form of keys, values and header values in JSON lines. With utf8, {"base64": ...} stands for any bytes, too.'
+    'Form of keys, values and header values in JSON lines. With utf8, {"base64": ...} also stands for any bytes.'
 )
 @compression_option
-@click.option("--compression-level", type=int_from(-(1 << 31)), help="Kafka's default unless given.")
+@click.option("--compression-level", type=int_from(-(1 << 31)), help="Level of the codec.  [default: Kafka's]")
 @batch_size_option
 @click.option("--magic", type=click.IntRange(0, 2), default=2, show_default=True, help="Message format.")
 @click.option("--idempotent", is_flag=True, help="Give batches a producer id and sequences.")
@@ -66,7 +66,7 @@ if TYPE_CHECKING:
 @click.option(
     "--keep-offsets", is_flag=True, help="Keep the offsets, gaps, leader epochs and timestamp types of the rows."
 )
-@click.option("--sole-replica", is_flag=True, help="No other broker has a replica: do not warn of it.")
+@click.option("--sole-replica", is_flag=True, help="No other broker has a replica: do not warn about replicas.")
 @click.option(
     "--release",
     type=known_release,
@@ -98,8 +98,8 @@ def produce(
     """Write records into a topic of the log directory PATH. No broker may use it.
 
     The input has the form of `brokerless read`: JSON lines, Arrow or Parquet. A row may have key, value, headers,
-    timestamp (ms), partition, and with --keep-offsets also offset, leaderEpoch and timestampType. Without a partition,
-    the key decides as in Kafka's own producer. A row's topic is ignored.
+    timestamp (ms), partition, and with --keep-offsets also offset, leaderEpoch and timestampType. If a row has no
+    partition, its key selects one, as in Kafka's producer. A row's topic is ignored.
 
     A broker that takes over the directory deletes records older than retention.ms: 7 days, unless --config says
     otherwise.

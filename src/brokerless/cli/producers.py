@@ -37,7 +37,7 @@ _NUMBERS = (*_HEADINGS[1:5], *_HEADINGS[6:])
     "point",
     type=point_of,
     metavar="POINT",
-    help="As it was at a time, or before an offset of each partition: offset:N.",
+    help="Show the state at a time, or before an offset of each partition: offset:N.",
 )
 def producers(
     paths: tuple[str, ...],
@@ -51,8 +51,8 @@ def producers(
     """List the idempotent and transactional producers of partitions.
 
     The columns are those of `kafka-transactions.sh describe-producers`. The producers come from the newest producer
-    snapshot and the batches after it; with --as-of, from those before that point. OPEN SINCE OFFSET is the first offset
-    of an open transaction.
+    snapshot and the batches after it; with --as-of, only from snapshots and batches before that point. OPEN SINCE
+    OFFSET is the first offset of an open transaction.
 
     \b
     brokerless producers /var/lib/kafka/data --topic orders

@@ -50,17 +50,19 @@ def _file(_context: click.Context, _option: click.Parameter, value: str | None) 
 
 @click.command(short_help="Print records as JSON lines, or write a file.", epilog=exit_line())
 @paths
-@click.option("--start-offset", type=offset_or("earliest", "latest"), help="Start at it.  [default: earliest]")
+@click.option("--start-offset", type=offset_or("earliest", "latest"), help="Start at this offset.  [default: earliest]")
 @click.option(
     "--end-offset",
     type=offset_or("latest", "high-watermark"),
-    help="Stop before it.  [default: latest; high-watermark while a broker runs]",
+    help="Stop before this offset.  [default: latest; high-watermark while a broker runs]",
 )
-@click.option("--start-timestamp", type=moment(), help="Start at the first record at or after it.")
-@click.option("--end-timestamp", type=moment(), help="Stop before the first record at or after it.")
+@click.option("--start-timestamp", type=moment(), help="Start at the first record at or after this time.")
+@click.option("--end-timestamp", type=moment(), help="Stop before the first record at or after this time.")
 @isolation_level
 @click.option("--limit", type=long_from(0), help="Stop after this many records.")
-@click.option("--columns", callback=_names, help="Columns, separated by commas: also position, compression, ...")
+@click.option(
+    "--columns", callback=_names, help="Columns, separated by commas; besides the defaults: position, compression, ..."
+)
 @click.option(
     "--on-corrupt",
     type=click.Choice(["raise", "skip"]),
@@ -69,12 +71,14 @@ def _file(_context: click.Context, _option: click.Parameter, value: str | None) 
     help="skip leaves damaged batches out and reports the lost offsets.",
 )
 @click.option("--no-check-crcs", is_flag=True, help="Do not verify checksums.")
-@bytes_option('Write keys, values and header values so. With utf8, bytes that are not UTF-8 become {"base64": ...}.')
+@bytes_option(
+    'Write keys, values and header values in this form. With utf8, bytes that are not UTF-8 become {"base64": ...}.'
+)
 @click.option(
     "--format",
     "form",
     type=click.Choice(["json", "arrow", "parquet"]),
-    help="Format of the output.  [default: by its name, else json]",
+    help="Format of the output.  [default: by the extension of FILE, else json]",
 )
 @click.option("--json", "is_json", is_flag=True, help="Print JSON lines, as --format json.")
 @click.option(
@@ -105,9 +109,8 @@ def read(
 ) -> None:
     """Print records as JSON lines, or write them to an Arrow or Parquet file.
 
-    A whole log directory is read without Kafka's internal topics; --topic selects topics, internal ones too. At damage
-    the output ends with the record before it, and a file that --output would replace is left as it
-    was.
+    In a log directory, Kafka's internal topics are skipped unless --topic selects them. At damage, the output ends with
+    the last record before it, and --output leaves an existing file unchanged.
 
     \b
     brokerless read orders-0 --start-offset 1000 --limit 10
@@ -172,7 +175,7 @@ def read(
 
 
 def _end(lost: list[Defect], output: str | None, written: int) -> None:
-    """Print how many records a file has got, and what is lost. Exit with 1 if anything is."""
+    """Print how many records a file has received, and what is lost. Exit with 1 if anything is lost."""
     if output is not None:
         terminal.say(f"{counted(written, 'record')} written to {output}", err=True)
     for loss in lost:
@@ -219,7 +222,7 @@ def _ahead(rows: Iterator[_T]) -> Iterator[_T]:
 def _limited(
     found: Iterator[tuple[pa.RecordBatch, list[Defect]]], limit: int | None
 ) -> Iterator[tuple[pa.RecordBatch, list[Defect]]]:
-    """Stop after `limit` rows. Losses after them, known from reading ahead, are left out."""
+    """Stop after `limit` rows. Losses after these rows, known from reading ahead, are left out."""
     remaining = limit
     while remaining != 0 and (pair := next(found, None)) is not None:
         rows, lost = pair

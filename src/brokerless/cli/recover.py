@@ -49,21 +49,23 @@ def recover(
     broker_config: str | None,
     metadata: str | None,
 ) -> None:
-    """Recover the log directories PATH as a broker does that starts after a crash. No broker may use them.
+    """Recover the log directories PATH, as a broker does when it starts after a crash. No broker may use them.
 
     Recovery cuts each log at its first invalid batch after the recovery point, rebuilds its indexes and producer state,
     and finishes or removes what interrupted cleanings and deletions left. It also recovers replicas that are being
-    moved (-future), and stray ones. Then it writes the mark of a clean shutdown, so that the broker starts at once.
+    moved (-future), and stray ones. Then it writes the clean-shutdown marker, so that the broker starts without a
+    recovery of its own.
 
     The first line says how many records are lost, how many changes are needed, and whether a broker will start. Then
-    each log has a line with the number of its changes, and one for each cut at damage; --all prints each change. Bytes
+    comes a line per log, with the number of its changes, and a line per cut at damage; --all prints each change. Bytes
     that are cut off at damage stay in the log's directory, in files named set-aside-*, which brokers ignore.
 
-    A broker recovers nothing in a directory that was shut down cleanly: there, a cut needs --force. Recovery also needs
+    A broker recovers nothing in a cleanly shut down directory, so a cut in such a directory needs --force. Recovery
+    also needs
     --force where other files show that a log lacks records, since it erases that evidence.
 
-    If a broker would not start, the message names the reason and the cure. Name all log.dirs of a broker: only one of
-    them has the cluster's metadata.
+    If a broker would not start, the message names the reason and the cure. Name all log.dirs of a broker, because only
+    one of them has the cluster's metadata.
 
     \b
     brokerless recover data --dry-run

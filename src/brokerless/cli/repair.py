@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 @click.command(short_help="Keep every sound batch, on both sides of damage.", epilog=HEALING_EXITS)
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=existing_path)
 @click.option("--output", metavar="DIR", help="Write the result to this new directory.")
-@click.option("--in-place", is_flag=True, help="Put the result in the place of the damaged partitions.")
+@click.option("--in-place", is_flag=True, help="Replace the damaged partitions with the result.")
 @click.option(
     "--from",
     "sources",
     metavar="OTHER",
     multiple=True,
     type=existing_path,
-    help="Take what is lost from this other replica, where it has the same history. Repeatable.",
+    help="Take lost records from this other replica, where it has the same history. Repeatable.",
 )
 @chosen_topics
 @click.option(
@@ -59,10 +59,10 @@ def repair(
 
     A broker that finds damage cuts the log there and loses everything after it. A repair leaves out only the damaged
     batches, and keeps all offsets. It rebuilds indexes, producer snapshots, leader epochs and checkpoints as a broker's
-    recovery does, and leaves the mark of a clean shutdown: a broker takes the result as it is.
+    recovery does, and writes the clean-shutdown marker, so that a broker accepts the result without recovery.
 
-    --from takes lost records from other replicas of the same history, by leader epochs, or else by the same batches
-    beside the damage. In a compacted topic, a deleted key may come back with them.
+    --from takes lost records from other replicas, if leader epochs, or else the batches beside the damage, show that
+    they have the same history. In a compacted topic, a deleted key may come back with them.
 
     The result lists each damaged range of offsets, and its state:
 
@@ -74,13 +74,13 @@ def repair(
     Then come doubts, and the steps: which files of a partition are written or rebuilt, and why. The directory --lost
     gets the bytes that are left out, and report.json with all ranges.
 
-    A broker never fetches a lost range from a leader, and a leader with such a gap serves it. So where another replica
-    has all records, give it with --from; or move the damaged directory away, and let the broker fetch the partition
-    again.
+    A broker never fetches a lost range from a leader, and a leader serves its log with such a gap. So if another
+    replica has all records, name it with --from; or move the damaged directory away, and let the broker fetch the
+    partition again.
 
     No broker may use PATH. With --output it stays unchanged. --in-place replaces whole partitions, all at once: if the
-    process dies, the directory is as it was, or repaired. The cluster's metadata log is only repaired if nothing of it
-    is lost; otherwise `brokerless rescue` makes a new cluster.
+    process dies, the directory is either unchanged or repaired. The cluster's metadata log is only repaired if nothing
+    of it is lost; otherwise `brokerless rescue` makes a new cluster.
 
     \b
     brokerless repair data --dry-run

@@ -37,10 +37,10 @@ REPORT_EXITS = exit_line(
 )
 @chosen_topics
 def report(paths: tuple[str, ...], output: str, topics: tuple[str, ...]) -> None:
-    """Read log directories whole, and write a page of HTML about them that opens offline.
+    """Summarize whole log directories in one HTML page that opens offline.
 
     The page shows topics with their sizes, formats and codecs; records and bytes by time; batch sizes, and the space
-    that other codecs and batch sizes would take; distinct keys, and the gain of a compaction; producers; consumer
+    that other codecs and batch sizes would take; distinct keys, and what a compaction would free; producers; consumer
     groups with their lag over time; open and hanging transactions; and the findings of `brokerless check --deep`.
     Nothing is changed. It needs `pip install 'brokerless[report]'`.
 
@@ -58,7 +58,7 @@ def report(paths: tuple[str, ...], output: str, topics: tuple[str, ...]) -> None
 
 @contextmanager
 def page_file(paths: tuple[str, ...], output: str) -> Iterator[BinaryIO]:
-    """Open the file of a page before the work begins. It appears at the end."""
+    """Open the page's file before the work begins. The file appears at the end."""
     from brokerless.cli.output import whole_file
 
     target = os.path.realpath(output)
@@ -70,7 +70,7 @@ def page_file(paths: tuple[str, ...], output: str) -> Iterator[BinaryIO]:
 
 
 def tell(found: ClusterReport) -> None:
-    """Print what a report does not know, and end with the exit code of its findings."""
+    """Print a report's unknowns, and end with the exit code of its findings."""
     for note in found.notes:
         terminal.say(f"note: {note}", err=True)
     counts: Counter[str] = Counter()

@@ -1,4 +1,4 @@
-"""`brokerless rescue`: log directories that a new cluster starts on, from whatever disks are left."""
+"""`brokerless rescue`: log directories that a new cluster can start on, from the disks that are left."""
 
 from __future__ import annotations
 
@@ -26,11 +26,12 @@ if TYPE_CHECKING:
 @click.option(
     "--voters",
     metavar="ID@HOST:PORT,...",
-    help="The controllers among the nodes: the metadata log names them, in place of controller.quorum.voters.",
+    help="The controllers among the nodes. The metadata log names them, instead of controller.quorum.voters.",
 )
 @click.option(
     "--cluster-id",
-    help="The id of the new cluster; if disks disagree, the right one of theirs.  [default: the old one]",
+    help="The id of the new cluster. If ids on the disks differ, because one is damaged: the right one.  [default: "
+    "the old one]",
 )
 @click.option(
     "--release",
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 @click.option(
     "--as-of",
     type=moment(),
-    help="Cut the records as they were at this time. Transactions open then are committed or aborted.",
+    help="Cut the logs at this time: what came later is left out. Transactions open then are committed or aborted.",
 )
 @click.option("--convert", is_flag=True, help="Write messages of formats 0 and 1, of brokers before 0.11, in format 2.")
 @click.option(
@@ -52,7 +53,9 @@ if TYPE_CHECKING:
     metavar="DIR",
     help="The directory for the report of losses and doubts.  [default: the result's name with .lost]",
 )
-@click.option("--dry-run", is_flag=True, help="Report what there will be and what is missing, and change nothing.")
+@click.option(
+    "--dry-run", is_flag=True, help="Report what the result will have and what is missing, and change nothing."
+)
 @as_json
 def rescue(
     disks: tuple[str, ...],
@@ -71,14 +74,14 @@ def rescue(
 ) -> None:
     """Make log directories for a new KRaft cluster, from the log directories DISK of an old one.
 
-    DISK is any log directory of any broker or controller of one cluster, also of a cluster with ZooKeeper. The disks
-    are only read. For each partition, the rescue takes the best replica: one in sync, then the one with the highest
-    leader epoch, then the one with the highest end. Damaged ranges come from the other replicas.
+    DISK is any log directory of any broker or controller of one cluster, which may use ZooKeeper. The disks are only
+    read. For each partition, the rescue takes the best replica: in-sync replicas first, then by the highest leader
+    epoch, then by the highest end offset. Damaged ranges come from the other replicas.
 
     \b
     The new cluster has:
-      topics          with their ids and settings; without metadata, those that have directories
-      access rights   also quotas, users, tokens and features: those of the newest metadata on any disk
+      topics          with their ids and settings; if no disk has metadata, the topics that have directories
+      ACLs            also quotas, users, tokens and features, from the newest metadata on any disk
       groups          consumers resume at their committed offsets
       transactions    coordinators end open ones
 
@@ -86,7 +89,7 @@ def rescue(
     open. With --rename, groups start anew on the new topic.
 
     Without --node, the new cluster has one node. Replicas stay on the nodes that are named; fewer nodes mean fewer
-    replicas. The cluster keeps its id, so the old nodes must stay down. Give a copy that may meet its old cluster
+    replicas. The cluster keeps its id, so the old nodes must stay down. A copy that may meet its old cluster needs
     another --cluster-id. Such a copy loses the records of its topics that are only in remote storage.
 
     Each node needs a broker's own configuration: node.id, log.dirs, and controller.quorum.voters with all controllers.
@@ -135,7 +138,7 @@ def _pair(text: str) -> tuple[str, str]:
 def _show(found: RescueReport) -> None:
     print_lost(found)
     for is_gone, kind in ((True, "lost"), (False, "perhaps lost")):
-        # A disk that is not there is the same cause for thousands of partitions.
+        # A missing disk is the same cause for thousands of partitions.
         by_cause: dict[str, list[MissingPartition]] = {}
         for missing in found.missing:
             if missing.is_gone == is_gone:

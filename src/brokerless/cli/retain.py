@@ -17,13 +17,17 @@ _HIGH_WATERMARK = -1
 
 @click.command(short_help="Delete the oldest records.", epilog=REWRITE_EXITS)
 @rewriting
-@click.option("--retention-ms", type=long_from(0), help="Delete segments older than this, by their records.")
+@click.option(
+    "--retention-ms", type=long_from(0), help="Delete segments older than this, by the timestamps of their records."
+)
 @click.option("--retention-bytes", type=long_from(0), help="Keep at least this many bytes of each partition.")
-@click.option("--before-offset", type=offset_or("latest"), help="Delete the records before it (a number, or latest).")
+@click.option(
+    "--before-offset", type=offset_or("latest"), help="Delete the records before this offset (a number, or latest)."
+)
 @click.option(
     "--cleanup-policy",
     type=click.Choice(["delete", "compact", "compact,delete"]),
-    help="In place of the topic's setting: without delete, --retention-ms and --retention-bytes delete nothing.",
+    help="Overrides the topic's setting. Without delete, --retention-ms and --retention-bytes delete nothing.",
 )
 @release
 def retain(
@@ -39,8 +43,8 @@ def retain(
     PATH is a log directory, with --topic, or one partition's directory. --retention-ms and --retention-bytes do what a
     broker does with them: delete whole segments, the oldest first; if all are deleted, an empty one stays.
     --before-offset works as DeleteRecords: the log starts there, and earlier segments are deleted. (Brokers before 4.2
-    refuse it where cleanup.policy is empty, and so does --release 4.1.) Only the given limits count: not those of the
-    topic, nor Kafka's own of a week.
+    refuse it where cleanup.policy is empty, and so does --release 4.1.) Only the given limits count, not the topic's,
+    and not Kafka's default of a week.
 
     \b
     brokerless retain data --topic clicks --retention-ms 86400000 --dry-run

@@ -184,7 +184,7 @@ def rewriting(function: _Command) -> _Command:
             type=int_from(1),
             default=1,
             show_default=True,
-            help="Work on this many partitions at a time, a process each.",
+            help="Work on this many partitions at a time, each in its own process.",
         ),
         dry_run_option,
         click.option("--in-place", is_flag=True, help="Change the logs themselves."),

@@ -20,7 +20,7 @@ from brokerless.cli.options import LocalPath, chosen_topics, existing_path, int_
 @click.option(
     "--advertised",
     metavar="HOST[:PORT]",
-    help="The address of the server for clients.  [default: the one at which they connect]",
+    help="The address of the server in its metadata responses.  [default: the one at which the client connects]",
 )
 @chosen_topics
 @click.option(
@@ -39,53 +39,55 @@ from brokerless.cli.options import LocalPath, chosen_topics, existing_path, int_
     type=click.Choice(["read_uncommitted", "read_committed"]),
     default="read_uncommitted",
     show_default=True,
-    help="With read_committed, no client gets records that were not committed, whatever it asks for.",
+    help="With read_committed, clients get committed records only, even if they ask for read_uncommitted.",
 )
 @click.option(
     "--magic",
     type=click.Choice(["2"]),
-    help="Send records of message formats 0 and 1 in format 2.  [default: as they lie]",
+    help="Send records of message formats 0 and 1 in format 2.  [default: as stored]",
 )
 @click.option(
     "--commits",
     metavar="FILE",
     type=LocalPath(dir_okay=False),
-    help="Keep what groups commit in this file.  [default: forget it at the end]",
+    help="Keep the offsets that groups commit in this file.  [default: only in memory]",
 )
 @click.option(
     "--tls",
     nargs=2,
     metavar="CERTIFICATE KEY",
     type=LocalPath(exists=True, dir_okay=False),
-    help="Encrypt with these files in PEM form. Without it, records and PLAIN passwords can be read on their way.",
+    help="Encrypt connections with these PEM files. Without TLS, records and PLAIN passwords cross the network "
+    "readable.",
 )
 @click.option(
     "--users",
     metavar="FILE",
     type=LocalPath(exists=True, dir_okay=False),
-    help="Ask clients for a password (SASL PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512): lines of user:password.",
+    help="Ask clients for a password (SASL PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512). The file has lines of "
+    "user:password.",
 )
 @click.option(
     "--read-log",
     metavar="FILE",
     type=LocalPath(dir_okay=False),
-    help="Add a JSON line to this file for each partition of each response: when, which client and user, topic, "
-    "partition, offset, bytes. A read that cannot be written down is refused.",
+    help="Add a JSON line to this file for each partition of each response: time, client, user, topic, partition, "
+    "offset, bytes. A read that cannot be logged is refused.",
 )
-@click.option("--metrics", metavar="HOST:PORT", help="Show counters over HTTP, as Prometheus reads them.")
+@click.option("--metrics", metavar="HOST:PORT", help="Serve counters over HTTP, in the format of Prometheus.")
 @click.option(
     "--max-connections",
     type=int_from(1),
     default=2000,
     show_default=True,
-    help="Connections at once. A further one takes the place of one that has asked nothing yet, or is closed at once.",
+    help="The most connections at a time. A further one replaces one that has sent no request yet, or else is closed.",
 )
 @click.option(
     "--max-connections-per-address",
     type=int_from(1),
     default=500,
     show_default=True,
-    help="Connections at once of an address. Clients behind one proxy share them.",
+    help="The most connections at a time from one address. Clients that share a proxy share this limit.",
 )
 @click.option(
     "--memory",
@@ -105,7 +107,7 @@ def serve(
     magic: str | None,
     **options: Any,  # noqa: ANN401 - as given to `serve` of the library
 ) -> None:
-    """Serve the log directories PATH to Kafka clients, until it is interrupted.
+    """Serve the log directories PATH to Kafka clients, until interrupted.
 
     Consumers, consoles and admin tools connect as to a broker, and see the topics, offsets, settings and groups of the
     directories. A group resumes at its offsets in the directory's __consumer_offsets. The directories are only read: a

@@ -36,7 +36,7 @@ def of_state(function: _Command) -> _Command:
             "--format",
             "file_form",
             type=click.Choice(["json", "arrow", "parquet"]),
-            help="Format of the output.  [default: by its name, else text]",
+            help="Format of the output.  [default: by the extension of FILE, else text]",
         ),
         as_json,
         click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=existing_path),
@@ -45,7 +45,7 @@ def of_state(function: _Command) -> _Command:
     return function
 
 
-at_time = click.option("--as-of", type=moment(), help="As it was at this time, as far as the logs still say.")
+at_time = click.option("--as-of", type=moment(), help="Show the state at this time, as far as the logs still have it.")
 
 
 state_memory = click.option(
@@ -53,7 +53,7 @@ state_memory = click.option(
     type=size,
     default="500MB",
     show_default=True,
-    help="Memory for records, beside those of one batch. Records that take more are left out, and named.",
+    help="Memory for records, besides those of one batch. Records that need more are left out, and named.",
 )
 
 

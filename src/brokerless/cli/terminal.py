@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
 # C0 except line ends and tabs, DEL, C1 (U+009B begins a sequence as ESC [ does), bytes that are not UTF-8, and the
-# categories Cf, Zl and Zp: characters that turn a line around, end it or do not show.
+# categories Cf, Zl and Zp: characters that reverse the direction of a line, end it or are invisible.
 _UNSAFE = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u180e\u200b-\u200f\u2028-\u202e"
     r"\u2060-\u206f\ufeff\ufff9-\ufffb\udc80-\udcff\U000110bd\U000110cd\U00013430-\U0001343f\U0001bca0-\U0001bca3"
@@ -125,7 +125,7 @@ def harmless() -> Iterator[None]:
 def _stream(stream: TextIO) -> TextIO:
     if stream.isatty():
         escaping: Any = _Escaping(stream)
-        # Write through at once, like a terminal's line buffering.
+        # Flush each line at once, as a terminal does.
         return io.TextIOWrapper(escaping, encoding="utf-8", errors="surrogateescape", write_through=True)
     if isinstance(stream, io.TextIOWrapper):
         stream.reconfigure(errors="surrogateescape")

@@ -19,8 +19,8 @@ _UNDER_WAY = ("Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence")
 
 @click.command(short_help="List transactions: ongoing, open and hanging ones.", epilog=STATE_EXITS)
 @of_state
-@click.option("--open", "chosen", flag_value="open", help="Only those that are under way, or open in the data.")
-@click.option("--hanging", "chosen", flag_value="hanging", help="Only those that hang.")
+@click.option("--open", "chosen", flag_value="open", help="Only transactions that are ongoing, or open in the data.")
+@click.option("--hanging", "chosen", flag_value="hanging", help="Only hanging transactions.")
 @click.option("--history", is_flag=True, help="Show every state that the log still has.")
 @at_time
 @state_memory
@@ -38,15 +38,16 @@ def transactions(
     """List the transactional ids of a cluster with their states, and the transactions that are open in the data.
 
     OPEN names the partitions where the producer's transaction is open, each with its first offset: consumers with
-    read_committed wait there. PARTITIONS is the number of partitions that the coordinator still has to end.
+    read_committed wait there. PARTITIONS is the number of partitions where the coordinator still has to end the
+    transaction.
 
     A transaction hangs in a partition if its coordinator does not know the producer or the partition, and so never ends
     it (KIP-664). `kafka-transactions.sh abort` ends it, with the offset in OPEN.
 
-    --history lists each state of an id that compaction left, in the order of the coordinators' logs, and does not read
+    --history lists each state of an id that compaction left, in the order of the coordinators' logs. It does not read
     the data.
 
-    Name the data directories of all brokers: a hanging transaction may be on one, and its coordinator on another.
+    Name the data directories of all brokers: a hanging transaction and its coordinator may be on different ones.
 
     \b
     brokerless transactions /var/lib/kafka/data --open

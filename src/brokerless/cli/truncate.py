@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     type=click.Choice(["abort", "cut"]),
     default="abort",
     show_default=True,
-    help="End those open at the cut with ABORT markers, or cut before the first of them.",
+    help="End transactions open at the cut with ABORT markers, or cut before the first of them.",
 )
 @click.option(
     "--sole-replica",
@@ -36,15 +36,15 @@ def truncate(
     open_transactions: Literal["abort", "cut"],
     sole_replica: bool,
 ) -> None:
-    """Cut partitions at a moment or an offset: what came later is left out.
+    """Cut partitions at a time or an offset: what came later is left out.
 
-    PATH is a log directory, with --topic, or a partition's directory. --output writes a copy that is cut. --in-place
-    deletes the newest records. Below the checkpointed high watermark that is refused where other brokers may have
-    replicas: those would have more records than their leader.
+    PATH is a log directory, with --topic, or a partition's directory. --output writes a truncated copy. --in-place
+    deletes the newest records. Below the checkpointed high watermark, it is refused if other brokers may have replicas,
+    because those would have more records than their leader.
 
-    Without its coordinator, nobody would end a transaction that was open at the cut: --open-transactions says what
-    becomes of it, and the report names its producer. One that was decided by then is committed, and a transaction over
-    several of the partitions is kept as a whole, or not at all.
+    No coordinator would end a transaction that was open at the cut: --open-transactions says what becomes of it, and
+        the report names its producer. If its commit was decided by then, it is committed. A transaction over several of
+        the partitions is kept as a whole, or not at all.
 
     \b
     brokerless truncate data --topic orders --timestamp 2024-05-01T12:00 --output as-of-noon

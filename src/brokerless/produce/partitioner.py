@@ -64,7 +64,7 @@ class Partitioner:
 
 
 def _column(rows: pa.RecordBatch | pa.Table, name: str) -> pa.Array[Any] | None:
-    """Return a column in one piece; None: there is none."""
+    """Return a column as one array; None if it is missing."""
     if name not in rows.schema.names:
         return None
     if isinstance(rows, pa.Table):

@@ -55,19 +55,19 @@ class Producer:
         partitions: the number of partitions of a new topic; an existing topic must have this number.
         compression: "none", "gzip", "snappy", "lz4" or "zstd".
         compression_level: the codec's level; None: Kafka's default.
-        batch_size: bytes at which a batch is closed. A larger record gets a batch of its own.
+        batch_size: a batch is closed at this many bytes. A larger record gets a batch of its own.
         idempotent: give batches a producer id and sequence numbers, so that a broker detects duplicates.
         transactional_id: make the producer transactional, and idempotent: rows are sent between `begin` and `commit`.
             Each transactional id has one producer id. A new producer with the same transactional id fences the old
             one and aborts its open transaction.
         producer_id: the producer id; None: a random one in [2^62, 2^63), since brokers allocate ids from 0 and must
-            never meet ours. A lower id is reserved (`LogDirWriter.reserve_producer_id`).
+            never meet ours. A lower id is reserved in the directory (`LogDirWriter.reserve_producer_id`).
         keep_offsets: keep the `offset`, `leaderEpoch` and `timestampType` of rows, gaps included: copy a log as a
             follower does. Rows need an `offset` column and, with several partitions, a `partition` column.
         magic: the message format of the batches: 2, or 1 and 0 for logs of Kafka 2.8 and older.
         topic_id: the id that the cluster gave a new topic; an existing topic must have this id.
-        sole_replica: no other broker has a replica: do not warn (`open_log_dir`).
-        broker_config: the broker's configuration file, for settings that the topic itself lacks (`open_log_dir`).
+        sole_replica: True if no other broker has a replica: do not warn about replicas (`open_log_dir`).
+        broker_config: the broker's configuration file, for settings that the topic does not override (`open_log_dir`).
         metadata: the directory of the cluster's metadata log, if it is not `path` (`open_log_dir`).
         release: the oldest Kafka release that can serve a new log directory (`create_log_dir`).
         config: the topic's settings, as keywords (`TopicConfig`). An existing topic must have these values, as far as
@@ -210,7 +210,7 @@ class Producer:
 
     @property
     def producer_id(self) -> int | None:
-        """The producer id; None: the producer is not idempotent."""
+        """The producer id; None if the producer is not idempotent."""
         return None if self._producer_id < 0 else self._producer_id
 
     def send(self, rows: Rows) -> None:
@@ -260,7 +260,7 @@ class Producer:
                 self._send_waiting()
 
     def _checked(self, rows: Rows) -> Iterator[tuple[list[pa.RecordBatch], int]]:
-        """Check rows, and yield them with their bytes: all at once, or in parts that fill the buffer."""
+        """Check rows, and yield them with their size in bytes: all at once, or in parts that fill the buffer."""
         part: list[pa.RecordBatch] = []
         size, accepted = 0, 0
         has_times, last_offsets = self._has_times, self._last_offsets
@@ -316,7 +316,7 @@ class Producer:
         self._before_transaction = self.records
 
     def commit(self) -> None:
-        """End the transaction with a durable COMMIT marker in each partition that it wrote to."""
+        """Commit the transaction: write a durable COMMIT marker to each partition that it wrote to."""
         self._end(is_commit=True)
 
     def abort(self) -> None:

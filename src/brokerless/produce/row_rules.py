@@ -141,7 +141,7 @@ class RowRules:
             raise _refusal(InvalidRecordError, pc.is_null(keys), lambda _: "null key, but a compacted topic needs keys")
 
     def _untimely(self, rows: pa.RecordBatch | pa.Table, now: int) -> Any:  # noqa: ANN401 - an array or None
-        """Return which rows have a timestamp outside the topic's range; None: none has."""
+        """Return which rows have a timestamp outside the topic's range; None if no row has."""
         if not self._has_times or "timestamp" not in rows.schema.names:
             return None
         import pyarrow.compute as pc  # noqa: PLC0415 - costs every start of the command
@@ -202,7 +202,7 @@ def check_offsets(log: str, first: int, last: int, log_end_offset: int | None) -
         log: the partition's name.
         first: the first offset.
         last: the last offset.
-        log_end_offset: the log end offset; None: earlier rows were checked against it.
+        log_end_offset: the log end offset; None if earlier rows were checked against it.
 
     Raises:
         UnexpectedAppendOffsetError: the first offset is below the log end offset.

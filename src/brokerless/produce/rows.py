@@ -148,7 +148,7 @@ def _check_objects(rows: Any) -> None:  # noqa: ANN401 - as above
 
 
 def _known(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """Return rows whose columns are all known. An unknown name is a mistake, and its column would be lost.
+    """Return rows whose columns are all known. An unknown name is taken for a mistake, since its column would be lost.
 
     Raises:
         ValueError: a column is unknown, has the same name as another, or has an extension type whose bytes need not be
@@ -188,10 +188,10 @@ def _extension(field: pa.Field[Any]) -> str | None:
 
 
 def _decoded(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """Replace dictionaries of numbers, times and lists by their values.
+    """Replace dictionary arrays of numbers, times and lists by their values.
 
-    `RecordRows` accepts dictionaries of bytes unchanged, and refuses all others: Arrow would follow their offsets
-    without a check, and these may be damaged.
+    `RecordRows` accepts dictionaries of bytes unchanged, and refuses all others. Arrow would follow their offsets,
+    which may be damaged, without a check.
     """
     for number, field in enumerate(rows.schema):
         if pa.types.is_dictionary(field.type) and field.name in _SCHEMA.names and _is_decoded(field.type.value_type):
@@ -260,14 +260,14 @@ def _with_whole_numbers(row: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def check_times(rows: pa.RecordBatch, *, before: bool | None) -> bool | None:
-    """Refuse rows that keep their offsets if only some have a timestamp: the others would get the current time.
+    """Refuse rows that keep their offsets if only some have a timestamp, because the others would get the current time.
 
     Args:
         rows: the next rows.
-        before: True if the earlier rows had timestamps; None: there were no earlier rows.
+        before: True if the earlier rows had timestamps; None if there were none.
 
     Returns:
-        True if these rows have timestamps; `before` without rows.
+        True if these rows have timestamps; `before` if there are no rows.
 
     Raises:
         ValueError: only some rows have a timestamp, or these rows differ from the earlier ones.
@@ -295,7 +295,7 @@ def check_rising(offsets: pa.Array[Any], log: str, *, after: int, hint: str) -> 
     Args:
         offsets: the offsets of one or more rows, without nulls.
         log: the partition's name.
-        after: the last offset of earlier rows; -1: there were none.
+        after: the last offset of earlier rows; -1 if there were none.
         hint: the remedy, for the error message.
 
     Returns:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 COLOURS = 8
 """The number of series that a chart can tell apart."""
 
-# Colours that nothing else has, for what the style sheet colours: the series, then text and lines.
+# Placeholder colours, used by nothing else, which the style sheet replaces: for the series, then for text and lines.
 _SERIES = [f"#0101{number:02x}" for number in range(COLOURS)]
 _TEXT, _GRID = "#010201", "#010202"
 _VARIABLES = {colour: f"var(--series-{number})" for number, colour in enumerate(_SERIES)}
@@ -54,7 +54,7 @@ _STYLE: Any = {
 }
 
 
-# Whatever settings the program has.
+# Independent of the program's Matplotlib settings.
 _styled = style.context(["default", _STYLE])
 
 
@@ -96,7 +96,7 @@ def lines_over_time(name: str, series: Sequence[tuple[Sequence[int], Series]], u
     figure, axes = _figure()
     everything = [time for times, _ in series for time in times]
     first, last = min(everything), max(everything)
-    # Room behind the last time, where its value shows.
+    # Room after the last time, where its value shows.
     end = last + max((last - first) // 40, _MS_PER_MINUTE)
     for times, one in series:
         places = [time / _MS_PER_DAY for time in (*times, end)]
@@ -147,7 +147,7 @@ def _svg(name: str, figure: Figure, axes: Axes, unit: Unit) -> str:
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
     svg = re.sub(r' id="', f' id="{name}-', svg)
     svg = re.sub(r'(href="#|url\(#)', rf"\g<1>{name}-", svg)
-    # The page gives it its width.
+    # The page sets the width.
     svg = re.sub(r'^<svg ([^>]*?)width="[^"]*"', r"<svg \1", svg, count=1)
     svg = re.sub(r'^<svg ([^>]*?)height="[^"]*"', r'<svg \1aria-hidden="true"', svg, count=1)
     return re.sub(r"#0101[0-9a-f]{2}|#01020[12]", lambda colour: _VARIABLES[colour[0]], svg)

@@ -32,14 +32,14 @@ MAX_FINDINGS = 500
 SEVERITIES = ("error", "warning", "note")
 """The severities of findings, the worst first."""
 
-# What a pass works on, so that progress shows and all cores have work.
+# The size of a pass, so that progress shows and all cores have work.
 _PASS_BYTES = 64 << 20
 # One process merges the results of all passes.
 _MOST_PASSES = 2000
-# A topic has no more rows of sums. With more, hours become days, weeks and years.
+# The most rows of sums for a topic. With more, hours become days, weeks and years.
 _MOST_SUMS = 50_000
 _COARSER = (24, 168, 8766)
-# Hours in the years 1970 to 2200; others count as none.
+# Hours in the years 1970 to 2200; others count as no hour.
 _LAST_HOUR = 8766 * 230
 _OPEN_COST = 1 << 20
 # Partial sums are combined after this many.
@@ -114,7 +114,7 @@ def passes(logs: Iterable[LogToCheck], read: Iterable[str]) -> list[tuple[Piece,
 
 
 def around(directories: DirectoriesToCheck) -> Contents:
-    """Check log directories around their logs."""
+    """Check log directories, except for their logs."""
     found = Contents()
     found.add(check_directories(directories))
     return found

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 
 class Coordinated(NamedTuple):
-    """The contents of coordinators' partitions.
+    """The contents of partitions of `__consumer_offsets`.
 
     Attributes:
         groups: `group type state` of rows of `brokerless.groups`, and the number of `members`.
         latest: the latest commits, as `brokerless.commits` has them.
         lags: the highest lags in intervals, as `LagOverTime.rows` has them.
-        back: the number of commits of each group that went back, by topic.
+        back: the number of each group's commits below its commit before, by topic.
     """
 
     groups: list[dict[str, Any]]
@@ -37,7 +37,7 @@ class Coordinated(NamedTuple):
 
 
 def coordinated(logs: Sequence[Log], names: TopicNames, lags: Lags) -> Coordinated:
-    """Read the partitions of coordinators.
+    """Read partitions of `__consumer_offsets`.
 
     Args:
         logs: the partitions.

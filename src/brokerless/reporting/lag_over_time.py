@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 SCHEMA = schema(group=pa.string(), time=TIME, lag=pa.int64())
 COLUMNS = ("group", "topic", "partition", "time", "lag")
-"""The columns of the rows that `Lags` takes: `lag` at `time`, in ms."""
+"""The columns of the rows of a `LagOverTime`: `lag` at `time`, in ms."""
 
 _EMPTY = schema(
     group=pa.string(), topic=pa.string(), partition=pa.int32(), time=pa.int64(), lag=pa.int64()
@@ -50,7 +50,7 @@ class LagOverTime:
         times: Any = kept["commit_time"].cast(pa.int64())
         columns = [kept["group"], kept["topic"], kept["partition"], times, bounded(kept["lag_then"])]
         rows = pa.table(columns, list(COLUMNS))
-        # Commits have the coordinator's time. One that no broker can have had would stretch all intervals.
+        # Commits have the coordinator's time. A time that no broker can have had would stretch all intervals.
         is_sane: Any = pc.and_(pc.greater_equal(times, pa.scalar(_FIRST)), pc.less_equal(times, pa.scalar(_LAST)))
         self.add(rows.filter(is_sane))
 

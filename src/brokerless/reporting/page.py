@@ -1,4 +1,4 @@
-"""The page of a report: its numbers as HTML that needs nothing else, neither files nor a network.
+"""The page of a report: its numbers as HTML that needs no other files and no network.
 
 Names, keys and messages are foreign text. The template escapes all of it, characters that would not show are written
 out, and the page allows no script but its own.

@@ -28,16 +28,16 @@ class ClusterReport:
     - `topics`: a row for each topic. `disk_bytes` is the size of all replicas' segments; `batches` to
       `compacted_records` are of one replica of each partition. `distinct_keys` is an estimate, and so is
       `compacted_records`, the records that a compaction of all segments would leave.
-    - `hours`: the records of each hour, and the bytes of its batches. `hour` counts from 1970. It is null without a
-      timestamp of the years 1970 to 2200. A topic with very many hours has days, weeks or years instead.
+    - `hours`: the records of each hour, and the bytes of its batches. `hour` counts hours from 1970. It is null without
+      a timestamp in the years 1970 to 2200. A topic with very many hours has days, weeks or years instead.
     - `forms`: batches, bytes and records by message format and codec.
     - `batch_sizes`: batches by size; `size` is the power of two at or below it.
     - `space`: bytes per record in format 2 with each codec. `batch_size` is a producer's `batch.size` that fills its
-      batches; null: batches of the same records as now.
+      batches; null for batches of the same records as now.
     - `producers`: the producers that snapshots and logs still have, by topic.
-    - `groups`: with the sum of the lags of their latest commits, and the number of commits that went back.
+    - `groups`: with the sum of the lags of their latest commits, and the number of commits below the one before.
     - `lags`: the lag of a group in each interval in which it committed.
-    - `transactions`: those that are open or hang, as `brokerless.transactions` returns them.
+    - `transactions`: open and hanging transactions, as `brokerless.transactions` returns them.
     - `findings`: the first findings of a deep check, errors first, with the columns of `Finding.to_dict`.
     - `kinds`: the number of all findings by topic and code.
 
@@ -87,8 +87,7 @@ def report(
     Args:
         paths: log directories, or partition directories.
         topics: only these topics, and the groups, producers and transactions as far as they concern these; None: all.
-        progress: called with the progress of a step, as text, and the number of its tasks that were done since the
-            last call.
+        progress: called with the progress of a step as text, and the number of tasks finished since the last call.
 
     Raises:
         FileNotFoundError: a path does not exist.

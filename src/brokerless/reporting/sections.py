@@ -28,7 +28,7 @@ _MS_PER_HOUR = 3_600_000
 # Widths of bars: an hour, six hours, a day, a week, four weeks, a year.
 _HOURS = (1, 6, 24, 168, 672, 8766)
 _MOST_BARS = 100
-# Times outside are of a wrong clock: the first second and the last year that a chart shows.
+# The first second and the last year that a chart shows. Times outside come from a wrong clock.
 _FIRST_HOUR, _LAST_HOUR = 0, 8766 * 230
 _OTHERS = "all others"
 

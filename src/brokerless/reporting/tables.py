@@ -53,11 +53,11 @@ _MS_PER_HOUR = 3_600_000
 # The topics whose records are built in other forms, the largest first, and how many bytes of each.
 _MOST_MEASURED = 20
 _SAMPLE = 2 << 20
-# The partitions whose producers one call reads.
+# The number of partitions whose producers one call reads.
 _PARTITIONS_A_CALL = 64
-# The calls for the coordinators: each lists the directories again.
+# The number of calls for the coordinators. Each call lists the directories again.
 _CALLS = 16
-# Partitions of coordinators are read one after the other: together, their records would take the memory of each.
+# Partitions of coordinators are read one after the other, because reading them at once would add up their memory.
 _COORDINATORS = Lock()
 
 SCHEMAS = {
@@ -153,7 +153,8 @@ class Numbers:
         notes: a sentence for each unknown, with the reason.
         has_groups: whether the paths have partitions of `__consumer_offsets`.
         has_transactions: whether they have partitions of `__transaction_state`.
-        elsewhere: the number of partitions that lack records here: those are in remote storage, or were deleted.
+        elsewhere: the number of partitions of which records are missing here, because they are in remote storage or
+            were deleted.
     """
 
     paths: tuple[str, ...]
@@ -283,7 +284,7 @@ def _facts(sums: pa.Table) -> dict[str, Any]:
     facts: dict[str, Any] = {name: pc.sum(sums[name]).as_py() or 0 for name in added}
     facts["magics"] = sorted(set(sums["magic"].to_pylist()))
     facts["compressions"] = sorted(set(sums["compression"].to_pylist()), key=_native.CODECS.index)
-    # In ms: Python has no date for some of them.
+    # In ms, because Python has no date for some of them.
     facts["first_time"] = pc.min(sums["first_timestamp"]).as_py()
     facts["last_time"] = pc.max(sums["last_timestamp"]).as_py()
     return facts
@@ -379,7 +380,7 @@ def _producers_in(paths: Sequence[str]) -> tuple[pa.Table, list[dict[str, Any]]]
 
 @contextmanager
 def _vanishing(path: str) -> Iterator[None]:
-    """Skip files that a running broker deletes meanwhile, and report them."""
+    """Skip files that a running broker deletes during the report, and note them."""
     try:
         yield
     except FileNotFoundError:
@@ -477,7 +478,7 @@ def _transactions(directories: LogDirs, topics: list[str] | None, opened: list[d
 
 
 def _rows_with(places: Any, topics: list[str]) -> set[int]:  # noqa: ANN401 - a list array of structs
-    """Return the numbers of the rows with a place in one of the topics."""
+    """Return the indexes of the rows that have a place in one of the topics."""
     names = pc.struct_field(pc.list_flatten(places), "topic")
     rows = pc.list_parent_indices(places).filter(pc.is_in(names, value_set=pa.array(topics, pa.string())))
     return set(rows.to_pylist())

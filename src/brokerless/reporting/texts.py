@@ -10,9 +10,9 @@ _MOST_CHARACTERS = 300
 
 
 def shown(text: str) -> str:
-    r"""Return foreign text with its invisible characters written out, and shortened.
+    r"""Return foreign text, shortened, with its invisible characters written out.
 
-    Invisible are controls, unpaired surrogates, and marks that change the direction of the text after them.
+    Invisible characters are controls, unpaired surrogates, and marks that change the direction of text.
 
     >>> print(shown("a\x1bb\u202ec"))
     a\x1bb\u202ec
@@ -59,7 +59,7 @@ def in_bytes(number: float | None) -> str:
 
 
 def share(part: float) -> str:
-    """Return a part of 1 in percent.
+    """Return a fraction in percent.
 
     >>> share(0.256)
     '26 %'

@@ -4,7 +4,7 @@ The owner of a log makes a directory for the attempts at its work. It stands bes
 name that brokers delete. If the partition's directory is a symbolic link, it stands beside the target: files are moved
 from one to the other, which is impossible between two disks.
 
-Attempts run wherever that directory is visible. The owner moves the files of one attempt, and removes the rest.
+Attempts run wherever that directory is visible. The owner keeps the files of one attempt, and removes the rest.
 """
 
 from __future__ import annotations

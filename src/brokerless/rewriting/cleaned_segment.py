@@ -1,7 +1,7 @@
 """The files of a new segment that will replace others, under the names that Kafka's cleaner gives them.
 
 A load deletes them until they are renamed, so a crash during the write changes nothing. A thread writes them while the
-next batches are made.
+next batches are built.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class CleanedSegment:
             raise
 
     def write(self, *, at_least: int = MAX_PENDING) -> None:
-        """Write the pushed batches if they have `at_least` bytes or more. A later call raises errors of the write."""
+        """Write the pushed batches if they have `at_least` bytes or more. A later call raises errors of this write."""
         if self.output.pending_bytes >= at_least:
             self._wait()
             self._writing = self._thread.start(self._put, self.output.take())

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from brokerless.log.segment import Segment
 
 DROPS = ("headers", "producers")
-"""The parts that a conversion can leave out: headers; producers with their transactions and control batches."""
+"""The parts that a conversion can drop: headers; producers, with their transactions and control batches."""
 
 
 _LEVELS = {codec: f"compression_{codec}_level" for codec in ("gzip", "lz4", "zstd")}
@@ -111,10 +111,11 @@ class Conversion(PlainOperation):
         compression_level: the level as Kafka defines it for the codec; None for the topic's setting. With a level,
             batches that already have the codec are compressed again.
         batch_size: join batches up to this many uncompressed bytes, if the producer is the same and sequences and
-            offsets are continuous. None to join only messages of formats 0 and 1 outside any wrapper, up to 16384.
+            offsets are consecutive. None to join only messages of formats 0 and 1 outside any wrapper, up to 16,384
+            bytes.
         drop: "headers" to leave out headers if the format lacks them. "producers" to leave out producers in any format,
-            so that the log fits any cluster, whatever producer ids that assigns. Then all markers go, too, and the
-            records of aborted transactions, and everything from the last stable offset on.
+            so that the log fits any cluster, whatever producer ids the cluster assigns. This also drops all markers,
+            the records of aborted transactions, and everything from the last stable offset on.
         sole_replica: no other broker has a replica that matters. Otherwise batches are joined only below the offset
             that all other replicas have, by the metadata in the log directory.
         max_batch_bytes: the most bytes that one batch may decompress to.
@@ -148,8 +149,8 @@ class Conversion(PlainOperation):
         """Check that the whole log can be converted.
 
         Raises:
-            ValueError: batches would be joined, but other replicas may end anywhere. Or a tiered log would lose its
-                leader epochs in format 0 or 1: without them, brokers do not find its remote segments.
+            ValueError: batches would be joined, but another replica may end inside a joined batch. Or a tiered log
+                would lose its leader epochs in format 0 or 1: without them, brokers do not find its remote segments.
         """
         if self.batch_size is not None and self._join_below(state) == 0:
             raise _unsafe_to_join(state)

@@ -1,8 +1,8 @@
 """Erasing the records of a log, or only their values, by keys, key prefixes or headers.
 
-`find` decides segment by segment which records go, and the rewrite reads no key again. Offsets, markers and producers
-stay, so consumers and brokers see the same gaps as after a compaction. At the end the new segments are searched once
-more, as they are on the disk. If a matching record is found there, the log stays unchanged.
+`find` decides segment by segment which records are erased, and the rewrite reads no keys. Offsets, markers and
+producers stay, so consumers and brokers see the same gaps as after a compaction. At the end the new segments are
+searched once more, as they are on the disk. If a matching record is found in them, the log stays unchanged.
 """
 
 from __future__ import annotations
@@ -39,22 +39,23 @@ class ErasureReport:
         examined_records: the number of records in the log, including aborted and undecided ones.
         erased_records: the number of records that were erased, or lost their value.
         erased_bytes: the size of their keys and values, or only of their values.
-        is_blank: the records stayed, with an empty value.
+        is_blank: the records stay, with an empty value.
         offset_ranges: the first and the last offset of each run of erased records within a segment. If there are more
             than 1000, the last one covers the rest.
         segments: the number of segments in the log.
         replaced_segments: the number of segments that had records to erase.
         bytes_before: the size of all batches before.
         bytes_after: the size of all batches after.
-        remaining_records: the number of matching records found in the new segments: 0; None if none were written.
+        remaining_records: the number of matching records found in the new segments, which is 0; None if no new segments
+            were written.
         remote_offsets: the range [start, end) that remote storage may hold: every segment of a tiered log but the
             active one. Remote copies were not searched, and stay. None if the log is not tiered.
         may_have_replicas: other brokers may have the partition, too: the metadata in the log directory do not rule
             that out.
         leftovers: the files and directories beside the log that may hold the same records, and that brokers no longer
             read, or do not read yet.
-        selection_digest: the SHA-256 over the keys, prefixes and headers, which identifies the erased selection without
-            naming it (see `Erasure.digest`).
+        selection_digest: the SHA-256 of the keys, prefixes and headers, which identifies the selection without
+            revealing it (see `Erasure.digest`).
     """
 
     examined_records: int
@@ -98,15 +99,15 @@ class ErasureReport:
 
 @dataclass(frozen=True)
 class SegmentMatches:
-    """The records of a segment that go. Picklable.
+    """The records of a segment that are erased. Picklable.
 
     Attributes:
         base_offset: the segment's base offset.
-        bits: a bit for each record by its number in the file, set if it goes, least significant first.
-        records: the number of records that go.
+        bits: a bit for each record by its number in the file, set if it is erased, least significant first.
+        records: the number of records that are erased.
         bytes: the size of their keys and values.
         examined: the number of records in the segment.
-        ranges: the first and the last offset of each run of records that go.
+        ranges: the first and the last offset of each run of erased records.
     """
 
     base_offset: int
@@ -220,7 +221,7 @@ class Erasure(PlainOperation):
 
 
 def find(erase: Erasure, segments: Iterable[Segment], progress: Progress = lambda _: None) -> list[SegmentMatches]:
-    """Find the records that go, segment by segment. Several processes may share the segments.
+    """Find the records to erase, segment by segment. Several processes may share the segments.
 
     Raises:
         CorruptRecordError: a segment is damaged, or its batches are out of order.
@@ -254,7 +255,7 @@ def find(erase: Erasure, segments: Iterable[Segment], progress: Progress = lambd
 def _rewrite(
     erase: Erasure, state: LogState, found: list[SegmentMatches], *, dry_run: bool, output: str | None
 ) -> tuple[list[Replacement], int]:
-    """Write new segments for those with records that go. Return the replacements, and the size of their batches."""
+    """Write new segments for those with records to erase. Return the replacements, and the size of their batches."""
     rewriter = _native.SegmentErasure(blank=erase.blank, max_batch_bytes=erase.max_batch_bytes)
     replacements, size = [], 0
     for segment, of_segment in zip(state.segments, found, strict=True):
@@ -287,7 +288,7 @@ def _remote(state: LogState) -> tuple[int, int] | None:
 def _leftovers(directory: str, output: str | None) -> list[str]:
     """Return files and directories with older states of the partition: leftovers, future and deleted replicas.
 
-    The directory of this erasure's own attempts, which `output` is in, is none.
+    The directory of this erasure's own attempts, which holds `output`, does not count.
     """
     attempts = None if output is None else os.path.basename(os.path.dirname(output))
     directory = os.path.abspath(directory)

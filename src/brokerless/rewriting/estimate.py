@@ -24,7 +24,7 @@ SAMPLE = 16 << 20
 _STRETCHES = 32
 # Memory holds all thirteen forms of a batch at once.
 _MAX_BATCH = 32 << 20
-# The producer's default, and what people set it to.
+# The producer's default, and usual larger settings.
 _BATCH_SIZES = (16 << 10, 64 << 10, 256 << 10, 1 << 20)
 
 
@@ -36,8 +36,8 @@ class FormatEstimate:
         magic: 0, 1 or 2.
         compression: the codec.
         bytes_per_record: the size of the batches.
-        metadata_per_record: the part of it that the format adds to keys, values and (in format 2) headers, if these are
-            compressed by themselves.
+        metadata_per_record: the part of `bytes_per_record` that the format adds to keys, values and (in format 2)
+            headers, when these are compressed by themselves.
     """
 
     magic: int
@@ -48,7 +48,7 @@ class FormatEstimate:
 
 @dataclass(frozen=True)
 class BatchEstimate:
-    """The space that records take in format 2 where a producer fills its batches.
+    """The space that records take in format 2 if a producer fills its batches.
 
     Attributes:
         batch_size: the producer's `batch.size`, in bytes. It bounds the compressed size, as the producer estimates it.
@@ -134,7 +134,7 @@ def estimate(
                 except (CorruptRecordError, UnsupportedFormatError) as error:
                     if on_corrupt == "raise":
                         raise
-                    # What comes before it in the sample was measured.
+                    # The part of the sample before the damage has been measured.
                     sampled += max(0, (error.position or position) - position)
                     measure.finish()
     records = measure.records
@@ -171,7 +171,7 @@ def _places(segments: Sequence[Segment], sample: int) -> Iterator[tuple[Segment,
 
 
 def _stretches(segment: Segment, file: File, wanted: Iterable[tuple[float, int]]) -> Iterator[tuple[int, int]]:
-    """Yield the positions between which to read. Each stretch begins with a batch, and none overlaps another."""
+    """Yield the start and end of each stretch to read. A stretch begins with a batch, and no two overlap."""
     extent = segment.extent(file)
     end = 0
     for share, length in wanted:
@@ -183,14 +183,14 @@ def _stretches(segment: Segment, file: File, wanted: Iterable[tuple[float, int]]
 
 
 def _measure(measure: _native.SpaceEstimate, file: File, position: int, end: int) -> int:
-    """Measure the batches in a stretch, but for one that its end cuts. Return the bytes of those with records."""
+    """Measure the whole batches in a stretch. Return the bytes of those with records."""
     data = file.read(position, end - position)
     consumed = measure.feed(data, position)
     if not consumed and measure.needed <= MAX_BATCH:
         data = file.read(position, measure.needed)
         consumed = measure.feed(data, position)
     measure.finish()
-    # Markers and empty batches have no records: they are in no form, and do not count here.
+    # Markers and empty batches have no records. They are in no form, and do not count here.
     batches, _ = _native.scan(memoryview(data)[:consumed], position)
     is_empty: Any = pc.or_kleene(batches["is_control"], pc.equal(batches["records_count"], pa.scalar(0, pa.int32())))
     return consumed - (pc.sum(batches.filter(is_empty)["size"]).as_py() or 0)

@@ -1,7 +1,7 @@
 """Deleting a log's oldest segments by a broker's rules (UnifiedLog.deleteOldSegments), and DeleteRecords.
 
-A broker has limits for every topic, by default a week. Here only the caller's limits apply: a backup is older than a
-week, and would be deleted.
+On a broker every topic has a limit, by default a week. Here only the caller's limits apply, because a backup may be
+older than a week and would be deleted.
 """
 
 from __future__ import annotations
@@ -88,9 +88,9 @@ class Retention:
     """Delete the oldest segments of a log.
 
     Attributes:
-        retention_ms: delete segments whose largest timestamp is older than that, up to the first younger segment; None
+        retention_ms: delete segments whose largest timestamp is older than this, up to the first younger segment; None
             for no limit.
-        retention_bytes: delete segments as long as the others have at least this many bytes; None for no limit.
+        retention_bytes: delete segments as long as the remaining ones have at least this many bytes; None for no limit.
         before_offset: the new log start offset: delete segments that end below it (DeleteRecords). -1 for the high
             watermark, None for the present log start offset.
         cleanup_policy: overrides the topic's: "delete", "compact" or "compact,delete".
@@ -134,7 +134,7 @@ class Retention:
         """Check that the log's policy and offsets allow the deletion.
 
         Raises:
-            ValueError: there is a `before_offset`, but the topic is only compacted, or has no policy before 4.2: a
+            ValueError: there is a `before_offset`, but the topic is only compacted, or before 4.2 has no policy. A
                 broker refuses that, too. Or the log is tiered, and there is a limit of time or size.
             OffsetOutOfRangeError: `before_offset` is beyond the high watermark.
         """
@@ -179,7 +179,7 @@ class Retention:
         state = plan
         wanted = state.high_watermark if self.before_offset == -1 else self.before_offset
         start = state.log_start_offset if wanted is None else max(wanted, state.log_start_offset)
-        # Without the preallocated zeros of the active segment.
+        # The preallocated zeros of the active segment do not count.
         sizes = [segment.extent().end_position for segment in state.segments]
         segments = list(state.segments)
         count = _leading(segments, state, lambda segment: not segment.is_last and segment.extent().next_offset <= start)
@@ -244,7 +244,7 @@ def _in_words(timestamp: int, *, is_mtime: bool) -> str:
 
 
 class _Judged(NamedTuple):
-    """The time that a segment's age is judged by, in ms, and whether it is the modification time of its file."""
+    """The time that decides a segment's age, in ms, and whether it is the modification time of its file."""
 
     time: int | None = None
     is_mtime: bool = False
@@ -257,7 +257,7 @@ def _judged(segment: Segment) -> _Judged:
 
 
 def largest_timestamp(segment: Segment) -> int:
-    """Return the time that a broker judges a segment's age by: its largest timestamp, or else its file's time; ms."""
+    """Return the time in ms that gives a segment's age on a broker: its largest timestamp, or else its file's time."""
     return _judged(segment).time or 0
 
 

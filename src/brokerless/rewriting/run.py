@@ -1,12 +1,13 @@
 """Run an operation that rewrites logs over the named partitions: in place, or into a new directory.
 
-In place, the log directory stays open for writing (`LogDirWriter`): locked, and without its clean-shutdown marker. So
-a crash leaves logs that need recovery, and nothing worse. For a new directory, the named partitions are copied first
-and the copies are rewritten; the directory gets its name when all is done. A partition's directory outside any log
+In place, the log directory stays open for writing (`LogDirWriter`): locked, and without its clean-shutdown marker. So a
+crash leaves nothing worse than logs that need recovery. For a new directory, the named partitions are copied first and
+the copies are rewritten; the directory gets its final name when all is done. A partition's directory outside any log
 directory has neither lock nor marker. It is treated as closed cleanly, and nothing protects it from another writer.
 
 The owner of a log plans and swaps. The work in between is done in this process, in others, or wherever the files are
-visible. There it may be done twice, so each attempt has its own directory, and the owner takes the files of one.
+visible. It may be done twice there, so each attempt has its own directory, and the owner takes the files of one
+attempt.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ SHARE = 1 << 30
 """The size of a log in bytes above which several calls may share the work, if the runner may retry calls."""
 
 
-# The lines of a report that the text of a result has.
+# The number of a report's lines that are in the text of a result.
 _MOST_LINES = 6
 
 
@@ -75,11 +76,11 @@ class RewriteResult(Generic[ReportT]):
         report: the operation's report: `CompactionReport`, `RetentionReport`, `TruncationReport`, `ConversionReport` or
             `ErasureReport`.
         recovery: the changes made by opening the log before the operation.
-        unkept_log_start_offset: the log start offset, if neither the files nor a checkpoint beside them keep it. That
-            happens to a partition outside any log directory.
+        unkept_log_start_offset: the log start offset, if neither the files nor a checkpoint beside them store it, as
+            for a partition outside any log directory.
         damage: damage that existed before and remains. A copy is checked as a whole. In place, the check covers
-            the parts that the operation has not read. It is left out if another runner did the work.
-        notes: unknown facts about the directories, or facts that may change meanwhile; a sentence each.
+            the parts that the operation has not read. That check is skipped if another runner did the work.
+        notes: facts about the directories that are unknown, or that may have changed during the run; a sentence each.
         dry_run: whether nothing was changed: the report is that of a plan.
 
     >>> import brokerless as bl
@@ -127,19 +128,19 @@ def rewrite(
 
     Args:
         operation: `Compaction`, `Conversion`, `Erasure`, `Retention` or `Truncation`, with its options.
-        paths: log directories, or partitions' directories; with `output`, one.
+        paths: log directories, or partitions' directories; with `output`, only one.
         topics: the topics, by name or glob (`orders-*`); a log directory needs at least one, so that only named topics
             are rewritten.
         partitions: the partitions of these topics; None: all.
         output: write the result to this new directory and leave the path unchanged. The directory is of the same kind
             as the path. It gets all named partitions, rewritten or not, and the files that a broker needs to start.
             None to rewrite in place.
-        dry_run: change nothing. It does not go with `output`.
+        dry_run: change nothing. Not allowed with `output`.
         jobs: the number of partitions worked on at a time; with more than one, each has its own process. These
             processes import the calling script, so its work belongs under `if __name__ == "__main__"`.
         progress: called with a partition's name and the number of its bytes read since the last call.
-        broker_config: the broker's configuration file (`server.properties`), for settings that a topic does not have
-            itself. Settings made at runtime override it.
+        broker_config: the broker's configuration file (`server.properties`), for settings that a topic does not
+            override. Dynamic broker configs override the file.
         metadata: the directory with the cluster's metadata log, if `metadata.log.dir` is not the log directory.
 
     Raises:
@@ -262,7 +263,7 @@ class _Source(NamedTuple):
     metadata: Path | None
 
     def cluster(self) -> Cluster:
-        """Return the cluster as it is known now."""
+        """Return the cluster's metadata as known now."""
         root = self.selection.root
         return Cluster.of(root.path, root.node_id, broker_config=self.broker_config, metadata=self.metadata)
 
@@ -291,7 +292,7 @@ def _copy(selection: Selection, copy: StagedCopy, progress: Progress) -> Selecti
     }
     for key, directory in selection.directories.items():
         copy.add_partition(directory, directories[key], partial(progress, _name(key)))
-    # Once more: a broker that started during the copy may have written to the logs.
+    # Check again, because a broker that started during the copy may have written to the logs.
     check_at_rest(selection.root)
     if selection.is_partition:
         return Selection(directories, selection.root, is_partition=True, is_alone=True)
@@ -306,7 +307,7 @@ def _find_damage(directory: str, unread_from: int | None = 0) -> tuple[Defect, .
         found
         for segment in unread
         for found in findings(segment, is_clean=True)
-        # A finding of no length is about offsets that do not ascend within a batch, which readers return as they are.
+        # A finding without a length is about offsets that do not ascend within a batch, which readers return unchanged.
         if found.next_position != found.position
     )
 
@@ -385,9 +386,9 @@ class _DryRunLogs:
     def __exit__(self, *_: object) -> None: ...
 
     def partitions(self) -> list[Key]:
-        """Return the partitions that have a segment. One that was only created has nothing to be rewritten."""
+        """Return the partitions that have a segment. A partition that was only created has nothing to rewrite."""
         found = {key: storage.list_directory(path) for key, path in self._selection.directories.items()}
-        # A segment that was removed may have left its indexes.
+        # A removed segment may have left its indexes.
         kinds = (".log", ".log.swap", ".index", ".timeindex")
         return [key for key, names in found.items() if any(name.endswith(kinds) for name in names)]
 
@@ -396,7 +397,7 @@ class _DryRunLogs:
 
         Raises:
             CorruptRecordError: opening the log would change its segments first, so the operation's result is unknown.
-            LogInUseError: the same, while a broker may be changing them.
+            LogInUseError: the same, while a broker may be changing the segments.
         """
         directory, now = self._selection.directories[key], now_ms()
         loaded = _load(self._selection, key, self._cluster)
@@ -493,7 +494,7 @@ class _OpenLogs:
             self._log_dir = self._stack.enter_context(log_dir)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        """Leave the logs that are not finished as they were."""
+        """Leave unfinished logs as they were."""
         for log in self._logs.values():
             if self._log_dir is None:
                 self._stack.enter_context(log)
@@ -504,7 +505,7 @@ class _OpenLogs:
 
     @cached_property
     def _cluster(self) -> Cluster:
-        """The cluster as it is known once the log directory is locked."""
+        """The cluster's metadata as known once the log directory is locked."""
         return self._source.cluster()
 
     def partitions(self) -> list[Key]:
@@ -552,7 +553,7 @@ class _OpenLogs:
         return self._attempts[key]
 
     def finish(self, key: Key, outcome: Outcome[ReportT]) -> RewriteResult[ReportT]:
-        """Put the outcome into force, and close the log."""
+        """Make the outcome take effect, and close the log."""
         log = self._logs[key]
         collect(log.directory, outcome)
         log.enforce(outcome)
@@ -567,7 +568,7 @@ class _OpenLogs:
 
 
 def _is_clean(selection: Selection) -> bool:
-    """Return whether the logs were closed cleanly, as a log without a log directory is assumed to be.
+    """Return whether the logs were closed cleanly, as is assumed of a log outside any log directory.
 
     The copy of a partition has the log directory of its original, whose marker counts.
     """

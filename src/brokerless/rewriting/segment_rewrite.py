@@ -56,8 +56,8 @@ def renew(
 ) -> Renewed | None:
     """Rewrite one segment.
 
-    The new segments of the last segment end where it does, even if its last batches go: no offset is assigned twice.
-    If no batch is left that ends there, an empty segment begins there.
+    The new segments of the last segment end where it does, even if its last batches are removed, so that no offset is
+    assigned twice. If no batch is left that ends there, an empty segment begins there.
 
     Args:
         rewriter: the rewriter, after its `begin` for the segment.
@@ -66,7 +66,7 @@ def renew(
         dry_run: measure, and write nothing.
         progress: called with the number of bytes read since the last call.
         output: the directory for the new segments; None for the log's.
-        is_changed: called at the end. If it returns False, the new segments are the same, and are not kept.
+        is_changed: called at the end. If it returns False, the new segments equal the old one, and are not kept.
 
     Returns:
         The new segments; None if nothing has changed.
@@ -134,7 +134,7 @@ def feed_all(walk: Callable[[memoryview, int], int], needed: Callable[[], int], 
         CorruptRecordError: the segment is damaged, or ends in the middle of a batch.
     """
     with segment.open() as file, located(segment.path):
-        # Not the preallocated zeros of an active segment.
+        # The preallocated zeros of an active segment do not count.
         size = segment.extent().end_position if segment.is_last else file.size()
         window = Window(file, 0, size)
         window.fill(0)

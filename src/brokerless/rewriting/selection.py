@@ -1,4 +1,4 @@
-"""Finding the partitions that a user names: in log directories, or by their own paths."""
+"""Finding the partitions that a user names, in log directories or by their own paths."""
 
 from __future__ import annotations
 
@@ -95,7 +95,8 @@ def _at(path: str, topics: Collection[str]) -> Selection:
 def _own_path(path: str) -> tuple[str, bool]:
     """Return the path of a partition's directory, and whether it is outside any log directory.
 
-    For a symbolic link that is the path of the target, if that is in a log directory: its lock and checkpoints count.
+    For a symbolic link to a directory in a log directory, it is the path of the target, because that log directory's
+    lock and checkpoints count.
     """
     path = os.path.abspath(path)
     for own in (os.path.realpath(path), path) if storage.is_link(path) else (path, os.path.realpath(path)):

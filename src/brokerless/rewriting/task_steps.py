@@ -81,11 +81,11 @@ class Scheduler(Generic[_TaskT]):
     - The calls of a partition's first step are ready as soon as the partition has begun. The calls of a later step are
       ready when all calls of the step before have returned. Ready calls are submitted in the order in which they became
       ready.
-    - A partition is finished when its last step has returned. `run` then yields the outcome, and the caller puts it
-      into force before any other call is submitted.
+    - A partition is finished when its last step has returned. `run` then yields the outcome, and the caller makes it
+    take effect before any other call is submitted.
 
     Args:
-        runner: where the calls are made. It has to be entered already.
+        runner: where the calls are made; an entered context manager.
         tasks: the partitions, in order.
     """
 

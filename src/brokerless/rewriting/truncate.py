@@ -1,6 +1,6 @@
 """Truncating a log to its state at an earlier time or offset.
 
-Kafka has truncation only: the rules are those of a follower that had more than its leader.
+Kafka has truncation by offset only. The rules are those of a follower that has more than its leader.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class EndedTransaction:
     Attributes:
         producer_id: its producer.
         first_offset: its first offset.
-        is_committed: it ends with a COMMIT marker: that was decided before the cut, and all of it is kept. Otherwise
-            it ends with an ABORT marker, or is left out.
+        is_committed: True if it ends with a COMMIT marker, because the commit was decided before the cut and all its
+            batches are kept. Otherwise it ends with an ABORT marker, or is left out.
     """
 
     producer_id: int
@@ -51,18 +51,18 @@ class TruncationReport:
 
     Attributes:
         end_before: the present log end offset.
-        log_end_offset: the new log end offset: no record from here on is left.
+        log_end_offset: the new log end offset: no record at or above it is left.
         size: the size of all batches before, in bytes.
         cut_size: the size of the deleted batches, in bytes.
         open_transactions: the number of transactions open at the cut. Their coordinator no longer knows them, so nobody
-            would end them, and `read_committed` would stop there for ever.
+            would end them, and read_committed consumers would wait there for ever.
         are_aborted: ABORT markers end the open transactions; False if the log ends before the first of them, or if
             COMMIT markers end all of them.
         ended: the transactions that are ended with markers.
-        left_out: the transactions that are cut off with all records after the first of them: those that were open, and
-            those whose marker came after the first of these.
+        left_out: the transactions that are cut off with all records after the first of them: open ones, and those whose
+            marker came after the start of the first open one.
         whole_from: the first planned end of the log, if it ends earlier to keep transactions whole. It then ends before
-            the COMMIT marker of a transaction that other logs lack a part of. None: the log keeps its planned end.
+            the COMMIT marker of a transaction of which other logs lack a part. None if the log keeps its planned end.
     """
 
     end_before: int
@@ -117,19 +117,19 @@ def _by_producer(transaction: EndedTransaction) -> tuple[int, int]:
 class Truncation(PlainOperation):
     """Delete everything that was appended to a log since a time or an offset. Meant for a copy.
 
-    Over several logs, each transaction is kept as a whole, or not at all. If it was decided before the cut, and the cut
-    deletes none of its batches, it ends with COMMIT markers. The log is cut further, before the COMMIT marker of any
-    other transaction.
+    Over several logs, each transaction is kept as a whole, or not at all. If its commit was decided before the cut, and
+    the cut deletes none of its batches, it ends with COMMIT markers. A log that has the COMMIT marker of any other
+    halved transaction is cut further, before this marker.
 
     Attributes:
         timestamp: the time: ms since 1970, a datetime or ISO 8601 text. The first batch with a record of that time or
             later is deleted, with all following batches.
-        offset: the new log end offset, instead of a time. A batch that it lies in is deleted as a whole.
+        offset: the new log end offset, instead of a time. A batch that contains it is deleted as a whole.
         open_transactions: the treatment of transactions that are open at the cut. "abort": end them with ABORT markers
             after the cut. "cut": cut before the first of them, which may delete decided records, too. Whole
             transactions that were decided before the cut are committed in both cases.
-        sole_replica: True: no other broker has a replica that matters. Otherwise the cluster's own log, unlike a copy,
-            is not cut below its high watermark.
+        sole_replica: True if no other broker has a replica that matters. Otherwise the cluster's own log, unlike a
+            copy, is not cut below its high watermark.
 
     Raises:
         ValueError: neither or both of `timestamp` and `offset` are given, or one is negative.
@@ -165,13 +165,13 @@ class Truncation(PlainOperation):
     def work(
         self, plan: LogState, *, dry_run: bool, progress: Progress, output: str | None = None
     ) -> Outcome[TruncationReport]:
-        """Find where to cut the log; write nothing. Other logs do not count.
+        """Find where to cut the log, regardless of other logs; write nothing.
 
         Raises:
             CorruptRecordError: batches in the segment with the cut are out of order, or the first deleted one is
                 damaged.
-            ValueError: a segment without timestamps (magic 0) was written to since. Or the cut is in a part that remote
-                storage or other replicas may have.
+            ValueError: a segment without timestamps (magic 0) was modified after the time. Or the cut is in a part that
+                remote storage or other replicas may have.
         """
         (decided,) = self.together({"": (("", 0), plan)}, lambda _, count: progress(count)).values()
         return decided.work(plan, dry_run=dry_run, progress=lambda _: None, output=output)
@@ -210,7 +210,7 @@ class Truncation(PlainOperation):
 
 
 class _LogToCut:
-    """A log whose cut is being looked for.
+    """A log whose cut is being determined.
 
     Attributes:
         name: topic and partition.
@@ -218,7 +218,7 @@ class _LogToCut:
         directory: its directory.
         first_end: the first end that was found.
         end: the offset of the cut: the new log end offset.
-        open: the transactions that are open there: producer id and first offset.
+        open: the transactions open at the cut: producer id and first offset.
         commits: those of them that were committed.
         whole_from: see `TruncationReport`.
     """

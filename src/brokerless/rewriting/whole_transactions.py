@@ -1,9 +1,9 @@
-"""Transactions over several logs that are cut at one moment: each stays whole in all of them, or in none.
+"""Transactions over several logs that are cut at one time: each is kept whole in all of them, or in none.
 
 A coordinator decides (PrepareCommit), and then writes a marker to each partition of the transaction. A cut between the
 decision and the last marker would commit the transaction in some logs, and abort it in others. So a transaction that
-was decided below the cut is committed in all logs, if none of its batches is cut. Any other is in none: a log that has
-its COMMIT marker already is cut before the marker, and the coordinator's log before the decision.
+was decided below the cut is committed in all logs, if none of its batches is cut. Any other transaction is kept in
+none: a log that already has its COMMIT marker is cut before the marker, and the coordinator's log before the decision.
 
 No file records which markers belong to one transaction. A producer has one transaction at a time, and its markers
 are all written before the next one begins. So the times and partitions in the coordinator's records show it, as far as
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from brokerless.append.operation import LogState
     from brokerless.io import storage
 
-# How long the markers of one transaction may take, and how far behind the moment batches are looked at: ms. The default
-# of transaction.max.timeout.ms is a quarter of it.
+# How long the markers of one transaction may take, and how far after the cut's time batches are still read: ms. The
+# default of transaction.max.timeout.ms is a quarter of it.
 _MARGIN = 3_600_000
 # How far the clocks of a producer, its coordinator and the leaders of its partitions may be apart: ms.
 _SKEW = 5_000
@@ -57,7 +57,7 @@ _COLUMNS = (
 )
 _TIMES = ["started", "coordinator_time"]
 _STATE_COLUMNS = ["producer_id", "producer_epoch", "state", "partitions", "coordinator_offset", *_TIMES]
-# By the name of the state: whether it is a COMMIT, and whether all markers are written.
+# For each state: whether it is a COMMIT, and whether all markers are written.
 _DECISIONS = {
     "PrepareCommit": (True, False),
     "CompleteCommit": (True, True),
@@ -73,7 +73,7 @@ class Cut(NamedTuple):
         state: the log.
         name: its topic and partition.
         end: the new log end offset.
-        open: the transactions that are open there: producer id and first offset.
+        open: the transactions open at the cut: producer id and first offset.
     """
 
     state: LogState
@@ -83,7 +83,7 @@ class Cut(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """The changes that keep the transactions whole, for the logs by their numbers.
+    """The changes that keep the transactions whole; logs are given by their numbers.
 
     Attributes:
         commits: the transactions to end with COMMIT markers.
@@ -124,7 +124,7 @@ class _Part(NamedTuple):
 
 @dataclass
 class _Decision:
-    """A decision of a coordinator: PrepareCommit or PrepareAbort, or the Complete record if compaction left that alone.
+    """A decision of a coordinator: PrepareCommit or PrepareAbort, or the Complete record if only that is left.
 
     Attributes:
         log: the number of the coordinator's log.
@@ -132,8 +132,8 @@ class _Decision:
         producer_epoch: the producer epoch of its markers.
         is_commit: True if it is a COMMIT.
         time: the time of the decision, ms; if only the Complete record is left, the start of the transaction.
-        completed: the time at which all markers were written; None: not yet.
-        partitions: the partitions that get a marker; None: not known.
+        completed: the time at which all markers were written; None if that has not happened.
+        partitions: the partitions that get a marker; None if unknown.
         parts: the parts that it ended.
     """
 
@@ -147,7 +147,7 @@ class _Decision:
     parts: list[_Part] = field(default_factory=list)
 
     def take(self, part: _Part) -> _Part | None:
-        """Add a part. A log has one of each transaction: if the times leave two possible, return the other one."""
+        """Add a part. A log has one part of each transaction: of two possible ones, return the other one."""
         rival = next((one for one in self.parts if one.log == part.log), None)
         if rival is None:
             self.parts.append(part)
@@ -159,11 +159,11 @@ class _Decision:
         return earlier if is_later_one else later
 
     def is_older(self, part: _Part) -> bool:
-        """Return whether a part's marker is older than the decision: with right clocks, it is of an earlier one."""
+        """Return whether a part's marker is older than the decision: if clocks are right, it is of an earlier one."""
         return part.marker is not None and part.marker.time < self.time
 
     def distance(self, part: _Part, name: tuple[str, int]) -> int | None:
-        """Return how far, in ms, a part's marker is from the time of these markers; None if it is none of them."""
+        """Return how many ms a part's marker is from the time of the decision's markers; None if it cannot be one."""
         if self.partitions is not None and name not in self.partitions:
             return None
         marker = part.marker
@@ -189,7 +189,7 @@ def keep_whole(cuts: Sequence[Cut], timestamp: int | None) -> Verdict:
 
     Args:
         cuts: the logs, those of the coordinators included if they are cut, too.
-        timestamp: the moment that the logs are cut at, ms; None if they are cut by offsets.
+        timestamp: the time at which the logs are cut, ms; None if they are cut by offsets.
     """
     if len(cuts) < 2:
         return Verdict({}, {})
@@ -254,7 +254,7 @@ def _committed(
             if earlier is not None:
                 loose[earlier.producer_id].append(earlier)
         elif part.marker is not None and part.marker.is_commit:
-            # Without a marker or a decision nothing tells that a transaction was committed.
+            # Without a marker or a decision, nothing shows that a transaction was committed.
             loose[part.producer_id].append(part)
     _take_doubtful(decisions, loose)
     for of_producer in decisions.values():
@@ -267,9 +267,9 @@ def _committed(
 
 
 def _take_doubtful(decisions: Mapping[int, Sequence[_Decision]], loose: dict[int, list[_Part]]) -> None:
-    """Move the parts to a decision that belong to one of its own which may be of an earlier transaction.
+    """Move to each decision the other parts of the transactions that its doubtful parts may be of.
 
-    They are kept or cut together then, whichever it is.
+    A part is doubtful if it may be of an earlier transaction. All these parts are then kept or cut together.
     """
     for producer, of_producer in decisions.items():
         for one in of_producer:
@@ -287,7 +287,7 @@ def _take_doubtful(decisions: Mapping[int, Sequence[_Decision]], loose: dict[int
 
 
 def _nearest(decisions: Iterable[_Decision], part: _Part, name: tuple[str, int]) -> _Decision | None:
-    """Return the decision that ended a part; None if it is not known."""
+    """Return the decision that ended a part; None if unknown."""
     found: tuple[int, _Decision] | None = None
     for decision in decisions:
         distance = decision.distance(part, name)
@@ -305,7 +305,7 @@ def _undocumented(parts: Sequence[_Part]) -> list[_Committed]:
         marker = part.marker
         if marker is None or part.first >= 0:
             continue
-        # A later transaction begins behind this marker.
+        # A later transaction begins after this marker.
         before = [
             one
             for one in found
@@ -349,7 +349,7 @@ def _overlapping(parts: Iterable[_Part], skew: int) -> Iterator[list[_Part]]:
 
 
 def _behind(numbered: tuple[int, Cut], timestamp: int | None) -> list[_Part]:
-    """Return the parts that do not end below a cut: for each producer those that end before the time, and one more."""
+    """Return the parts that do not end below a cut: for each producer, those before the time, and the next one."""
     number, cut = numbered
     first = min([cut.end, *(offset for _, offset in cut.open)])
     before = [i for i, segment in enumerate(cut.state.segments) if segment.base_offset <= first]
@@ -388,16 +388,16 @@ def _parts(
     open_ones: Collection[int] = (),
     end_offset: int = NO_END,
 ) -> Iterator[_Part]:
-    """Yield the parts of transactions in a log, in the order of their markers, and at last those without one.
+    """Yield the parts of transactions in a log, in the order of their markers, then those without a marker.
 
     Args:
         number: the log's number.
         state: the log.
         first: the first segment to be read. If a transaction begins before it, only its marker is known.
         producers: the producers; None: all.
-        timestamp: the moment, ms. The scan ends with a segment in which most batches are from an hour later: some may
-            be anywhere, for a producer's clock may be wrong.
-        open_ones: but not before they are empty.
+        timestamp: the time, ms. The scan ends with a segment in which most batches are at least an hour later. A few
+            batches may have any time, because a producer's clock may be wrong.
+        open_ones: the scan does not end before these are empty.
         end_offset: the scan ends with the segment that has this offset.
     """
     wanted = None if producers is None else pa.array(sorted(producers), pa.int64())
@@ -423,7 +423,7 @@ def _parts(
 def _ended(
     number: int, begun: dict[int, tuple[int, int, int]], file: storage.File, batches: pa.RecordBatch
 ) -> Iterator[_Part]:
-    """Yield the parts that end in some batches; `begun` has those that have not ended: first, last and time."""
+    """Yield the parts that end in the given batches; `begun` has those that have not ended: first, last and time."""
     for position, size, base, last, time, latest, producer, epoch, is_control in tuples(batches, *_COLUMNS):
         if not is_control:
             start, _, earliest = begun.get(producer, (base, base, time))
@@ -448,7 +448,7 @@ def _begun(part: _Part) -> int:
 
 
 def _decisions(cuts: Sequence[Cut], timestamp: int | None, begun: int) -> dict[int, list[_Decision]]:
-    """Return the decisions of the coordinators whose logs are cut, too, by producer, ascending.
+    """Return the decisions of the coordinators whose logs are cut too, by producer, ascending.
 
     Decisions made over an hour after `timestamp` are left out. So are those completed over an hour before both it and
     `begun`.

@@ -1,4 +1,4 @@
-"""A host and a port in a text."""
+"""Parsing of `host:port`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _LARGEST_PORT = 65_535
 
 
 def host_and_port(name: str, text: str, *, needs_port: bool = True) -> tuple[str, int | None]:
-    """Return the host and the port of a text. An address of IPv6 stands in brackets before a port.
+    """Parse a host and a port. An IPv6 address with a port is in brackets.
 
     Args:
         name: the argument, for an error.

@@ -1,4 +1,4 @@
-"""`ServedDirectory`: the answers of a directory to a server. The server's threads call it, several at a time."""
+"""`ServedDirectory`: what a server serves from a directory. The server's threads call it concurrently."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from brokerless.layout.checkpoints import LeaderEpoch
 
 
-# How long what a root's own files say is taken as what they say now, in seconds. The lock has no modification time.
+# How long the contents of a log directory's own files are taken as current, in seconds. The lock has no modification
+# time.
 _FRESH = 0.05
 _OF_ROOT = (
     checkpoints.HIGH_WATERMARKS,
@@ -57,21 +58,21 @@ _Partition = tuple[
 
 _LOGGER = logging.getLogger("brokerless.serve")
 _MOST_TOLD = 1000
-# A change this soon after another one may leave a directory's modification time as it is.
+# A change this soon after another one may leave a directory's modification time unchanged.
 _COARSEST_CLOCK_NS = 2_000_000_000
 _PARTITION = re.compile(r".+-\d+")
 _Status = tuple[str, int, int]
 
 
 class ServedDirectory:
-    """The topics of some log directories, for a server. Topics and partitions that come or go later are noticed.
+    """The topics of some log directories, for a server. It notices topics and partitions that come or go later.
 
     Args:
         paths: log directories, partition directories or `.log` files, as for `LogDirs`.
         topics: only these topics; None: all.
-        end_offset: the offset at which every partition ends; None: its own end. A batch that the end lies in does not
-            exist either.
-        as_of: a time: records from the first one at or after it on do not exist, nor the batch that it lies in.
+        end_offset: the offset at which every partition ends; None for its own end. A batch that contains this offset is
+            left out too.
+        as_of: a time. The first record at or after it is left out with its whole batch, and so is everything after it.
     """
 
     def __init__(
@@ -100,9 +101,9 @@ class ServedDirectory:
         self._as_of = None if as_of is None else to_ms("as_of", as_of)
         self._has_commits = file_names.OFFSETS_TOPIC in found.topics()
         self._roots: dict[str, _Root] = {}
-        # The last segment of each partition that was asked for.
+        # The last segment of each requested partition.
         self._last: dict[tuple[str, int], str] = {}
-        # The leader epoch of each partition that was asked for, as it was last read.
+        # The last known leader epoch of each requested partition.
         self._epochs: dict[tuple[str, int], int] = {}
         self._configs: dict[tuple[str, str], list[tuple[str, str]]] | None = None
         self._around = [root.path for root in found.roots if not is_remote(root.path) and root.is_there]
@@ -115,11 +116,11 @@ class ServedDirectory:
         """Return the topics.
 
         Args:
-            known: the listing that the server knows; None: none.
+            known: the number of the listing that the server has; None if it has none.
 
         Returns:
-            None if the listing is the known one; else its number, and for each topic the name, the id, the partitions,
-            and whether it is one of Kafka's own.
+            None if the listing is unchanged; else its number, and for each topic the name, the id, the partitions, and
+            whether it is internal.
         """
         self._list_again()
         logs, numbers_of, number = self._logs, self._numbers, self._number
@@ -132,7 +133,7 @@ class ServedDirectory:
         ]
 
     def _list_again(self) -> None:
-        """List the partitions again if one came or went."""
+        """List the partitions again if one was created or deleted."""
         with self._listing:
             times = self._modified()
             if times is not None and times == self._times:
@@ -143,7 +144,7 @@ class ServedDirectory:
                     try:
                         found = LogDirs(*self._paths)
                     except FileNotFoundError:
-                        # A directory is away, such as while a disk is mounted again: the next look may find it.
+                        # A directory is missing, for example while a disk is remounted. The next check may find it.
                         return
                     wanted = self._wanted
                     if wanted is not None:
@@ -157,7 +158,7 @@ class ServedDirectory:
             self._times, self._names = times, names
 
     def _modified(self) -> tuple[int, ...] | None:
-        """Return when entries of the directories came or went the last time; None: only just."""
+        """Return when entries were last added to or removed from the directories; None if that was only just now."""
         found = []
         for path in self._local:
             try:
@@ -192,11 +193,11 @@ class ServedDirectory:
             known: the state that the server knows, or None.
 
         Returns:
-            The state; the partition's own files that change with it, each with its modification time and size; those
-            of its log directory; and None if the state is the known one, else a tuple: the directory; the base offset
-            of each segment; the names of `.log` files that differ from it; the end position of the last sound batch
-            in the last one; the log start offset, the high watermark and the last stable offset; the leader epochs with
-            their first offsets; the aborted transactions: producer, first offset, offset of the marker.
+            The state; the partition's own files that change with it, each with its modification time and size; the same
+            of its log directory; and None if the state is unchanged, else a tuple: the directory; the base offset of
+            each segment; the names of `.log` files that differ from it; the end position of the last sound batch in the
+            last one; the log start offset, the high watermark and the last stable offset; the leader epochs with their
+            first offsets; the aborted transactions: producer, first offset, offset of the marker.
         """
         key = topic, partition
         path = self._logs[key].path
@@ -216,7 +217,7 @@ class ServedDirectory:
                 own = [own[0], _status(self._last[key])]
             end = self._end(log)
             start = log.local_log_start_offset
-            # As in a broker, a transaction that began before the log start is one from there on.
+            # As on a broker, a transaction that began before the log start counts from there on.
             offsets = start, end, max(start, self._stable_end(log, end))
             epochs = [(one.epoch, one.start_offset) for one in _epochs(log)]
             if self._has_end:
@@ -225,7 +226,7 @@ class ServedDirectory:
             self._epochs[key] = epochs[-1][0] if epochs else -1
             directory = os.path.dirname(segments[0].path) if segments else log.path
             bases = [one.base_offset for one in segments]
-            # A segment that a cleaner was about to put in its place.
+            # A segment that a cleaner was about to swap in.
             names = [(one.base_offset, os.path.basename(one.path)) for one in segments if one.is_swapped]
             found = directory, bases, names, log.files.extent.end_position, offsets, epochs, _aborted(log)
         return root.state_of(key, own), own, root.watched, found
@@ -236,7 +237,7 @@ class ServedDirectory:
         return self._end_offset is not None or self._as_of is not None
 
     def _stable_end(self, log: Log, end: int) -> int:
-        """Return where a log ends for readers of committed records. At an earlier end, transactions are open."""
+        """Return where a log ends for read_committed consumers. At an end set by the caller, transactions are open."""
         if not self._has_end:
             return min(end, stable_end(log.files, skips=True))
         unstable = first_unstable_offset(log.files.whole, end, skips=True)
@@ -256,7 +257,7 @@ class ServedDirectory:
         return max(end, log.local_log_start_offset)
 
     def _root(self, path: str) -> _Root:
-        """Return the own files of a log directory as they are now. All partitions share their content."""
+        """Return the files of a log directory itself as they are now. Their content concerns all its partitions."""
         known = self._roots.get(path)
         if known is not None and time.monotonic() - known.since < _FRESH:
             return known
@@ -268,30 +269,32 @@ class ServedDirectory:
         return found
 
     def offset_for_time(self, topic: str, partition: int, timestamp: int, end: int) -> tuple[int, int, int]:
-        """Return the offset, the timestamp and the leader epoch of the first record at or above a time; -1: none."""
+        """Return the offset, the timestamp and the leader epoch of the first record at or after a time; or -1."""
         with collected():
             found = answer(PartitionFiles(self._logs[topic, partition].path), timestamp, end)
         return found.offset, found.timestamp, -1 if found.leader_epoch is None else found.leader_epoch
 
     def leader_epochs(self, topic: str) -> list[int]:
-        """Return the leader epoch of each partition of a topic, in their order; -1: not known.
+        """Return the leader epoch of each partition of a topic, in their order; -1 if unknown.
 
-        Each is read once, and again when the server looks at the partition. Without a disk that would take too long.
+        An epoch is read once, and again when the server reads the partition. Epochs in an object store are only read
+        with the partition, since reading all would take too long.
         """
         found, logs, known = [], self._logs, self._epochs
         for partition in self._numbers.get(topic, ()):
             epoch = known.get((topic, partition))
             if epoch is None:
-                # A new listing may have left it out meanwhile.
+                # A new listing may have dropped the partition in the meantime.
                 log = logs.get((topic, partition))
-                # To find the end of a partition takes time: until it is asked for, its last epoch is not known.
+                # Finding the end of a partition takes time, so its last epoch is unknown until the partition is
+                # requested.
                 epochs = [] if log is None or self._has_end or is_remote(log.path) else _epochs(log)
                 epoch = known[topic, partition] = epochs[-1].epoch if epochs else -1
             found.append(epoch)
         return found
 
     def groups(self) -> list[tuple[str, str, list[tuple[str, int]]]]:
-        """Return the groups that a coordinator left.
+        """Return the groups in the directory's `__consumer_offsets`.
 
         Returns:
             The name of each; its protocol type, "" if it only commits offsets; and the partitions whose offsets are in
@@ -342,7 +345,7 @@ class ServedDirectory:
         ]
 
     def holds(self, path: str) -> bool:
-        """Return whether a file, which need not exist yet, lies in a served directory, also by way of links.
+        """Return whether a file, which need not exist yet, lies in a served directory, even through links.
 
         For a served partition, its whole log directory counts.
         """
@@ -351,14 +354,14 @@ class ServedDirectory:
         served |= {os.path.realpath(root) for root in self._around}
         if any(os.path.commonpath([place, one]) == one for one in served):
             return True
-        # The file may have another name there, too.
+        # The file may have another name in that directory, too.
         if not os.path.isfile(place) or os.stat(place).st_nlink == 1:
             return False
         files = (os.path.join(at, name) for one in served for at, _, names in os.walk(one) for name in names)
         return any(os.path.samefile(place, file) for file in files if os.path.exists(file))
 
     def problem(self, text: str) -> None:
-        """Log a warning about unreadable content, once for each text. Clients see only that the server failed."""
+        """Log a warning about unreadable content, once for each message. Clients see only that the server failed."""
         with self._lock:
             is_new = text not in self._told and len(self._told) < _MOST_TOLD
             if is_new:
@@ -376,7 +379,7 @@ class ServedDirectory:
             return file.read(position, length)
 
     def configs(self, kind: str, name: str) -> list[tuple[str, str]]:
-        """Return the settings of a resource, as far as the metadata have them. Secrets are left out.
+        """Return the configs of a topic or broker that the metadata have. Secrets are left out.
 
         Args:
             kind: "topic" or "broker".
@@ -399,13 +402,13 @@ class ServedDirectory:
 
 
 def _start_of_batch(log: Log, end: int) -> int:
-    """Return the end itself if it lies between two batches, else the start of its batch. Clients get whole ones."""
+    """Return the end itself if it lies between two batches, else the start of its batch: clients get whole batches."""
     for segment in reversed(log.segments):
         if segment.base_offset >= end:
             continue
         before = segment.base_offset
         with segment.open() as file:
-            # From the start: of a batch of magic 0 or 1, only the one before tells where it begins.
+            # From the start: only the batch before shows where a batch of magic 0 or 1 begins.
             for batches in segment.batches_since(file, segment.base_offset):
                 columns = (batches[name].to_pylist() for name in ("last_offset", "magic", "base_offset"))
                 for last_offset, magic, base_offset in zip(*columns, strict=True):
@@ -436,10 +439,10 @@ def _id(log: Log) -> bytes | None:
 
 
 class _Root(LogDirFiles):
-    """The own files of a log directory at one moment.
+    """The files of a log directory itself at one time.
 
     Attributes:
-        since: when they were last found to be the same.
+        since: when they were last found unchanged.
         watched: the files, each with its modification time and size.
     """
 
@@ -450,7 +453,7 @@ class _Root(LogDirFiles):
 
     @cached_property
     def is_locked(self) -> bool:
-        """True if a live broker or another writer held the lock at that moment."""
+        """True if a live broker or another writer held the lock at that time."""
         return super().is_locked
 
     def state_of(self, partition: tuple[str, int], own: list[_Status]) -> int:
@@ -476,7 +479,7 @@ def _epochs(log: Log) -> list[LeaderEpoch]:
 
 
 def _aborted(log: Log) -> list[tuple[int, int, int]]:
-    """Return the aborted transactions by the indexes, which brokers trust, or by the markers where none fits."""
+    """Return the aborted transactions: from the indexes, which brokers trust, or from the markers where none fits."""
     found: list[tuple[int, int, int]] = []
     for segment in log.segments:
         if segment.has_transaction_index:

@@ -39,7 +39,7 @@ def metrics_at(listen: str, server: _native.Server) -> Iterator[str]:
     class Http(socketserver.ThreadingTCPServer):
         address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
         allow_reuse_address = True
-        # Those above the limit are closed at once: they do not wait to be taken.
+        # Connections above the limit are closed at once, instead of waiting to be accepted.
         request_queue_size = 128
         daemon_threads = True
 
@@ -88,7 +88,7 @@ def _request(connection: socket.socket) -> bytes:
         if not piece or len(head) + len(piece) > _MOST_BYTES:
             raise ConnectionError("no request")
         head += piece
-    # For the answer: `sendall` keeps to it as a whole.
+    # The timeout of the whole answer: `sendall` observes it.
     connection.settimeout(_SECONDS)
     return head
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _Path = str | os.PathLike[str]
 _PATH = (str, os.PathLike)
-# What a server keeps beside a file of commits: see `groups/journal.rs`.
+# The files that a server keeps beside a file of commits: see `groups/journal.rs`.
 _BESIDE_COMMITS = ("", ".lock", ".new")
 
 
@@ -52,24 +52,27 @@ def serve(
     Args:
         paths: log directories, partition directories or `.log` files, also in object stores.
         listen: host and port to listen at; port 0: a free one.
-        advertised: the server's host for clients, or its host and port; None: the address to which they connect.
+        advertised: the server's host, or host and port, in its metadata responses; None for the address to which the
+            client connects.
         topics: only these topics; None: all.
-        end_offset: the offset at which each partition ends; None: its own end. A batch that the end lies in is left
-            out as a whole, as `truncate` does.
-        as_of: a time: clients see no records from the first one at or after it on, nor the batch that it lies in.
-        isolation_level: with "read_committed", clients that ask for all records get committed ones only, too.
-        magic: 2: records of message formats 0 and 1 are sent in format 2. None: records are sent as they lie.
-        commits: a file for the offsets that groups commit; None: they are forgotten at the end. Groups begin where the
-            directory's `__consumer_offsets` have them, or this file.
-        tls: files in PEM form, a certificate and its private key; None: nothing is encrypted.
+        end_offset: the offset at which each partition ends; None for its own end. A batch that contains this offset is
+            left out as a whole, as in `truncate`.
+        as_of: a time. The first record at or after it is left out with its whole batch, and so is everything after it.
+        isolation_level: with "read_committed", clients get committed records only, even if they ask for
+            read_uncommitted.
+        magic: 2 to send records of message formats 0 and 1 in format 2; None to send records as stored.
+        commits: a file for the offsets that groups commit; None to keep them in memory only. Groups resume at the
+            offsets in this file, else in the directory's `__consumer_offsets`.
+        tls: files in PEM form, a certificate and its private key; None for no encryption.
         users: the users who may read, with passwords (SASL/PLAIN, SCRAM-SHA-256, SCRAM-SHA-512), or a file of lines
-            `user:password`; None: no authentication.
-        read_log: a file to which JSON lines are added that record each read and its user; None: none.
-        metrics: host and port of an HTTP server with counters, as Prometheus reads them; None: none.
-        max_connections: connections at once; None: 2000. A further one takes the place of one that has sent no request
-            yet, or is closed at once.
-        max_connections_per_address: connections at once of an address; None: 500. Clients of one proxy share them.
-        memory: bytes that all requests and replies may take; None: 128 MiB. A request or reply that does not fit
+            `user:password`; None for no authentication.
+        read_log: a file to which a JSON line is added for each read, with its user; None for no such file.
+        metrics: host and port of an HTTP server with counters in the format of Prometheus; None for no such server.
+        max_connections: the most connections at a time; None for 2000. A further one replaces one that has sent no
+            request yet, or else is closed.
+        max_connections_per_address: the most connections at a time from one address; None for 500. Clients that share a
+            proxy share this limit.
+        memory: the most bytes for all requests and replies; None for 128 MiB. A request or reply that does not fit
             closes its connection.
 
     Yields:
@@ -78,7 +81,8 @@ def serve(
     Raises:
         FileNotFoundError: a path does not exist.
         OSError: the port is taken, or a file cannot be used.
-        ValueError: an argument is wrong; or `commits` or `read_log` lies in a served directory, or has another purpose.
+        ValueError: an argument is wrong; or `commits` or `read_log` lies in a served directory, or is a file that the
+            server uses for something else.
 
     >>> import brokerless as bl
     >>> with bl.serve(SAMPLE_DIR) as address:
@@ -122,7 +126,7 @@ def serve(
 def _check_written(
     directory: ServedDirectory, commits: _Path | None, read_log: _Path | None, read: Iterable[_Path]
 ) -> None:
-    """Refuse to write a file that holds something else.
+    """Refuse to write to a file that is used for something else.
 
     Args:
         directory: the directories that are served.
@@ -153,7 +157,7 @@ def _check_written(
 
 
 def _are_one(path: str, other: str) -> bool:
-    """Return whether two names, which need not exist, are of one file, also by way of links."""
+    """Return whether two paths, which need not exist, are the same file, even through links."""
     if os.path.exists(path) and os.path.exists(other):
         return os.path.samefile(path, other)
     return os.path.realpath(path) == os.path.realpath(other)

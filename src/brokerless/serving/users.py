@@ -13,7 +13,7 @@ def read_users(users: str | os.PathLike[str] | Mapping[str, str]) -> list[tuple[
 
     Raises:
         OSError: the file cannot be read.
-        ValueError: a line is none, a user is there twice, or there is no user.
+        ValueError: a line has another form, a user appears twice, or there is no user.
 
     >>> read_users({"ann": "secret"})
     [('ann', 'secret')]

@@ -2,7 +2,8 @@
 
 Import this module before the session starts: Spark's worker processes then run this Python, and find the format.
 
-`session` starts a session whose reads and writes of records run in the JVM; `jar` is what gives this to other sessions.
+`session` starts a session that reads and writes records in the JVM; `jar` is the file that other sessions need for
+this.
 
 The jobs take a session as their first argument: `check`, `repair`, `profile`, `report`, `rewrite`, `export`
 and `restore`.
@@ -30,7 +31,7 @@ _MODULES = {"jar": "in_jvm", "session": "in_jvm"}
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
-        """Import a job on first use: the many processes that only read need none.
+        """Import a job on first use, because the many processes that only read need none.
 
         Raises:
             ModuleNotFoundError: PySpark is not installed.
@@ -46,12 +47,12 @@ if not TYPE_CHECKING:
             raise ModuleNotFoundError(message, name=error.name) from error
 
     def __dir__() -> list[str]:
-        """Return all names, including jobs not imported yet: completion at a prompt uses them."""
+        """Return all names, including jobs not imported yet, for completion at a prompt."""
         return sorted({*globals(), *__all__})
 
 
 def _run_this_python() -> None:
-    """Configure Spark's processes to run this Python, unless the environment chooses another one.
+    """Configure Spark's processes to run this Python, unless the environment names another one.
 
     By default Spark runs the first `python3` on PATH, which may not have brokerless installed. In a session that is
     active in this thread, set the Python of its later tasks, and register the source. Change nothing under spark-submit

@@ -23,13 +23,13 @@ _SETTINGS = {
 
 
 def jar() -> str:
-    """Return the path of the jar that lets Spark's reads of records, and its writes, run in the JVM.
+    """Return the path of the jar with which Spark reads and writes records in the JVM.
 
     With it on a session's class path (`spark.jars`), `format("brokerless")` is the same source. Its reads are up to
     several times as fast, its writes some 1.5 times, and its executors need no Python.
 
     Raises:
-        FileNotFoundError: this installation has no jar: it was built where there was no JDK.
+        FileNotFoundError: this installation has no jar, because it was built without a JDK.
 
     >>> os.path.basename(jar())
     'brokerless.jar'
@@ -46,10 +46,10 @@ def jar() -> str:
 def session(settings: Mapping[str, str] | None = None) -> SparkSession:
     """Return a Spark session that has the jar: the running one, or a new one.
 
-    If this installation has no jar, a warning says so, and the session reads and writes in Python workers.
+    If this installation has no jar, warn, and let the session read and write in Python workers.
 
     Args:
-        settings: settings of Spark. To a running session only those apply that can change while it runs.
+        settings: settings of Spark. To a running session, only those are applied that can change at runtime.
 
         spark = session({"spark.master": "local[2]", "spark.app.name": "restore"})
     """
@@ -69,8 +69,8 @@ def session(settings: Mapping[str, str] | None = None) -> SparkSession:
 def _add(jar: str, spark: SparkSession) -> None:
     """Give the jar to a session that has none.
 
-    Not by `spark.jars`: that would replace the jars of the configuration and of spark-submit, and a JVM that runs
-    already would not put it on the driver's class path.
+    `spark.jars` will not do: it would replace the jars of the configuration and of spark-submit, and a running JVM
+    would not put the jar on the driver's class path.
     """
     from pyspark.sql.utils import is_remote  # noqa: PLC0415 - as above
 

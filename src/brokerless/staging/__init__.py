@@ -1,9 +1,9 @@
-"""A write by many tasks: staged beside the logs, then all of it in force or nothing.
+"""A write by many tasks: rows are staged beside the logs, then all of them take effect or none.
 
-The rename that puts it in force is `brokerless.layout.commit_journal.commit`.
+The rename that makes the write take effect is `brokerless.layout.commit_journal.commit`.
 
 Modules:
     atomic_write.py            the write, from its begin to its commit
     parts.py                   the files that one task writes
-    staged_logs.py             the logs that the commit makes of the parts
+    staged_logs.py             the logs that the commit builds from the parts
 """

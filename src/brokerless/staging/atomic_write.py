@@ -1,21 +1,22 @@
-"""A write by many tasks to topics of a log directory: all of its rows come into force, or none.
+"""A write by many tasks to topics of a log directory: all of its rows take effect, or none.
 
 `AtomicWrite.begin` makes a staging directory, and tasks write parts there (`brokerless.staging.parts`).
 `AtomicWrite.commit` then takes these steps:
 
-1. `_lock_and_open`: open the log directory for writing, which locks it. Stop here if the rows are in force already.
+1. `_lock_and_open`: open the log directory for writing, which locks it. Stop here if an earlier attempt has committed
+   the rows.
 2. `_prepare_staging`: refuse a staging directory that is gone or changed.
 3. `_plan`: decide which topics are new, and which parts each partition gets.
 4. `_stage_topics`: write the files of the log directory that describe the new topics.
 5. `_stage_logs`: append the parts of each partition to a copy of its directory (`brokerless.staging.staged_logs`).
-6. `_stage_origin`: write the files that show that this streaming epoch, or this restore, is in force.
-7. `_check_staged`: make the staging directory durable, and refuse one that holds anything else than was staged.
-8. `_replace_logs`: rename the staging directory, which puts it into force at one instant
+6. `_stage_origin`: write the files that show that this streaming epoch, or this restore, is committed.
+7. `_check_staged`: make the staging directory durable, and refuse one that holds other files than were staged.
+8. `_replace_logs`: rename the staging directory, which makes all rows visible at once
    (`brokerless.layout.commit_journal`).
 9. `_clean_up`: close the log directory, and remove what this write and earlier ones left.
 
 A crash or an error before step 8 leaves a directory that brokers delete, and nothing else. After step 8 an error is
-only a warning: the rows are in force.
+only a warning, because the rows are committed.
 """
 
 from __future__ import annotations
@@ -95,10 +96,10 @@ class AtomicWrite:
         overwrite: create the topics again even if they exist, with new ids, from offset 0.
         encoding: the encoding of rows as batches.
         sole_replica: see `LogDirWriter`.
-        owner: a name for a sequence of writes, which no other writes may have. A later write removes the staging
+        owner: a name for a sequence of writes that no other sequence may have. A later write removes the staging
             directories of earlier ones that never committed. Empty for none. Streaming epochs need no owner: their
             tasks mark the staging directory as the query's (`Staging.writer`).
-        attempt: 32 hex digits that no other write has.
+        attempt: 32 hex digits that are unique to this write.
         resumes: resume an uncommitted write of the same attempt, and keep its parts.
 
     Raises:
@@ -170,7 +171,7 @@ class AtomicWrite:
                 return Staging.from_json(storage.read_all(description))
             staging = self._describe_staging()
             with contextlib.suppress(OSError):
-                # A task that is still being killed may write there. Then a later epoch removes it.
+                # A task that is still being killed may write there. A later epoch then removes the directory.
                 self._remove_leftovers("", query)
             if self.resumes:
                 # A crash may have left the directory without its description.
@@ -193,16 +194,17 @@ class AtomicWrite:
         threads: int | None = None,
         patience: float = 0,
     ) -> None:
-        """Put all rows of these parts into force, in all topics at one instant.
+        """Commit all rows of these parts, in all topics at once.
 
-        Once the rows are in force, a failure is a warning: after an error, the caller would write them again. A failure
-        before that loses the parts that were already appended, unless the write can be resumed (`resumes`).
+        Once the rows are committed, a failure is only a warning, because after an error the caller would write them
+        again. An earlier failure loses the parts that were already appended, unless the write can be resumed
+        (`resumes`).
 
         Args:
             parts: the parts, in the order of their rows; parts that keep their offsets in any order.
-            epoch: the epoch of a streaming query that wrote the rows. If it is in force already, nothing is done.
-            restoration: the restore that wrote the rows. If it is in force already, nothing is done.
-            threads: the number of partitions that are worked on at a time; None for the number of cores.
+            epoch: the epoch of a streaming query that wrote the rows. If it is committed already, nothing is done.
+            restoration: the restore that wrote the rows. If it is committed already, nothing is done.
+            threads: work on this many partitions at a time; None for the number of cores.
             patience: seconds to wait for another writer.
 
         Raises:
@@ -216,7 +218,7 @@ class AtomicWrite:
             if not self._is_in_force(epoch, restoration):
                 self._put_into_force(directory, list(parts), epoch, restoration, threads)
             failing.pop_all()
-        # If the directory was closed behind its journal, the next writer finishes the commit.
+        # If the directory was closed after its journal was written, the next writer finishes the commit.
         if not directory.is_closed:
             self._clean_up(directory, epoch)
 
@@ -305,7 +307,7 @@ class AtomicWrite:
         """
         if self.resumes:
             self._remove_staged()
-        # A broker makes files in a directory that it is about to delete.
+        # A broker creates files in a directory that it is about to delete.
         if not storage.exists(self._staging_path) or storage.list_directory(self._staging_path) != [DIRECTORY]:
             raise ValueError(
                 f"{self._staging_path} is gone or changed: a broker was started meanwhile and deleted it, or the "
@@ -341,7 +343,7 @@ class AtomicWrite:
         return _CommitPlan(new_topics, partitions, of_partitions)
 
     def _topics(self, parts: Iterable[Part]) -> dict[str, NewTopic]:
-        """Return the topics of the write, also those without rows, and those that only rows name."""
+        """Return the topics of the write, including those without rows and those that only rows name."""
         if self.others is None:
             return dict(self.topics)
         return {**{part.topic: self.others for part in parts}, **self.topics}
@@ -388,7 +390,7 @@ class AtomicWrite:
         epoch: Epoch | None,
         restoration: Restoration | None,
     ) -> None:
-        """Stage the files by which a repeated epoch or restore is recognised as in force."""
+        """Stage the files by which a repeated epoch or restore is recognised as committed."""
         if restoration is not None:
             ids = {topic: topic_id for topic, (topic_id, _) in topics.items()}
             restoration.stage(directory, self._staging_path, ids)
@@ -419,7 +421,7 @@ class AtomicWrite:
             raise ValueError(f"{self._staging_path} has changed during its commit: another process works in it")
 
     def _replace_logs(self, directory: LogDirWriter, plan: _CommitPlan, staged: Mapping[str, list[str]]) -> None:
-        """Put the staged directories in the place of the present ones: the commit point."""
+        """Replace the present directories with the staged ones: the commit point."""
         gone = gone_directories(self.path, plan.new_topics, staged)
         directory.commit(self.staging, unique=uuid.uuid4().hex, gone=gone)
 
@@ -427,7 +429,7 @@ class AtomicWrite:
         """Remove this write's staging directory and earlier ones, and close the log directory, whatever fails."""
         query = "" if epoch is None else epoch.query
         with contextlib.ExitStack() as closing:
-            # The last one runs first, and each one runs even if the one before is interrupted.
+            # The last callback runs first, and each runs even if the one before is interrupted.
             for finish in (directory.close, partial(self._remove_leftovers, self.owner, query), self.abort):
                 closing.callback(self._finish, finish)
 
@@ -439,7 +441,7 @@ class AtomicWrite:
 
     @property
     def _owned(self) -> str:
-        """The digits that the names of an owner's staging directories have first."""
+        """The digits with which the names of the owner's staging directories begin."""
         return hashlib.sha256(self.owner.encode()).hexdigest()[:16] if self.owner else ""
 
     def _remove_leftovers(self, owner: str, query: str) -> None:
@@ -462,8 +464,8 @@ class AtomicWrite:
     def _remove(self, staging: str) -> None:
         """Remove a staging directory, in which tasks that are being killed may still make and remove parts.
 
-        Renamed, it is out of their reach. The new name belongs to the same owner or query. So if this crashes, the next
-        write of that owner or query removes it, or else a broker does.
+        A rename first puts it out of their reach. The new name belongs to the same owner or query, so after a crash the
+        next write of that owner or query removes the directory, or else a broker does.
         """
         path = f"{self.path}/{staging}"
         removed = f"{path[: -len('-delete') - 16]}{uuid.uuid4().hex[:16]}-delete"

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 DIRECTORY = "parts"
-# Up to this many bytes of rows wait, so that small Arrow batches make the same batches as large ones.
+# Up to this many bytes of rows are buffered, so that small Arrow batches become the same Kafka batches as large ones.
 _MAX_WAITING = 4 << 20
 _SORT = (
     "sort the rows of each task by partition and offset (repartition by partition, then sortWithinPartitions by both)"
@@ -45,8 +45,8 @@ class Part:
 
     Attributes:
         path: the file.
-        topic: the topic that it is for.
-        partition: the partition that it is for.
+        topic: the topic of its rows.
+        partition: the partition of its rows.
         among: the `fingerprint` of the partitions that the topic's rows were divided among.
         size: the size in bytes.
         records: the number of records.
@@ -122,7 +122,7 @@ class Staging:
 
     Attributes:
         path: the staging directory.
-        token: the name of a file there that only this write has.
+        token: the name of a file in `path` that is unique to this write.
         topic: the topic of rows without a column `topic`; None if rows need the column.
         partitions: the partitions that each topic has, or will have, ascending.
         others: the number of partitions that any other topic gets; None to refuse rows for other topics.
@@ -137,7 +137,7 @@ class Staging:
     encoding: Encoding
 
     def to_json(self) -> bytes:
-        """Return it as JSON, for `from_json`."""
+        """Return this object as JSON, for `from_json`."""
         return json.dumps(asdict(self)).encode()
 
     @classmethod
@@ -275,7 +275,7 @@ class PartWriter:
         return tuple(self._parts[key] for key in sorted(self._parts))
 
     def abort(self) -> None:
-        """Remove the parts, which no commit gets."""
+        """Remove the parts, so that no commit gets them."""
         directory, prefix = os.path.split(self._prefix)
         # The staging directory may be gone.
         with contextlib.suppress(FileNotFoundError):

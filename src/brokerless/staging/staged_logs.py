@@ -153,7 +153,7 @@ def _append_in_place(log: LogWriter, part: Part, origin: Origin) -> bool:
     if part.size > log.config.segment_bytes or not (is_large or log.active_size == 0):
         return False
     if _access(part.path) != _access(log.active_path):
-        # Tasks of another user may have made files that a broker is not allowed to write to, or to read.
+        # Tasks of another user may have created files that a broker may not write or read.
         return False
     try:
         headers = _headers(part)

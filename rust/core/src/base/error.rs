@@ -1,8 +1,8 @@
-//! The error of the core: a reason and a position. Callers that opened the file add its path.
+//! The error of the core: a reason and a position. Callers that open the file add its path.
 
 use std::fmt;
 
-/// The families of errors, after Kafka's exception families.
+/// The kinds of errors, like Kafka's exception classes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorKind {
     /// The bytes break the format: framing, checksum or structure.
@@ -18,11 +18,11 @@ pub enum ErrorKind {
 pub enum Fault {
     /// The header of a batch: its length or its magic.
     Framing,
-    /// The end of the file cuts a batch off.
+    /// A batch that the end of the file cuts off.
     Cut,
     /// The checksum of a batch.
     Checksum,
-    /// Compressed records cannot be decompressed.
+    /// Compressed records that cannot be decompressed.
     Payload,
     /// Offsets.
     Order,
@@ -38,7 +38,7 @@ pub struct Error {
     pub kind: ErrorKind,
     /// The damaged part.
     pub fault: Fault,
-    /// The reason, in lower case: the stored against the computed value if both are known.
+    /// The reason, in lower case, with the stored and the computed value if both are known.
     pub message: String,
     /// Byte position of the batch (or index entry) at fault, from the start of the file.
     pub position: u64,

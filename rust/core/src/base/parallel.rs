@@ -9,7 +9,7 @@ use crate::base::error::Result;
 /// The most threads. More do not help, because one thread reads and writes the files.
 const MAX_THREADS: usize = 64;
 
-/// Makes a worker for each thread. One thread needs none: its caller does the work itself.
+/// Creates a worker for each thread. For a single thread there is none, because the caller does the work itself.
 pub(crate) fn workers<Worker>(
     threads: usize,
     make: impl FnMut() -> Result<Worker>,

@@ -1,6 +1,6 @@
 //! Numbers of bytes in messages.
 
-/// Returns a number of bytes in the largest unit that has two digits of it, rounded up, as `brokerless.wording.in_bytes`
+/// Returns a number of bytes in the largest unit that gives two digits, rounded up, as `brokerless.wording.in_bytes`
 /// does.
 pub fn in_bytes(count: u64) -> String {
     for (unit, size) in [("GB", 1_000_000_000), ("MB", 1_000_000), ("KB", 1000)] {

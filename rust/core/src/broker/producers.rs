@@ -18,7 +18,7 @@ use crate::format::snapshot::{ProducerState, producer_snapshot, write_producer_s
 use crate::format::walk::for_each;
 use producer::{BatchMetadata, CompletedTxn, Producer, RecentBatches, is_expired, marker};
 
-/// Who appends. It determines the checks (Kafka's `AppendOrigin`).
+/// Who appends, which determines the checks (Kafka's `AppendOrigin`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AppendOrigin {
     /// A producer.
@@ -37,7 +37,7 @@ impl AppendOrigin {
         matches!(self, Self::Client | Self::Coordinator)
     }
 
-    /// Returns the origin of a lower-case name.
+    /// Parses an origin from its lower-case name; None for any other name.
     pub fn from_name(name: &str) -> Option<Self> {
         match name {
             "client" => Some(Self::Client),
@@ -49,11 +49,11 @@ impl AppendOrigin {
     }
 }
 
-/// The first producer id that no cluster assigns: clusters count from 0 and never get there. Our own ids are above it.
+/// The first producer id that no cluster assigns: clusters count from 0 and never get there. Our own ids are higher.
 pub const FIRST_OWN_PRODUCER_ID: i64 = 1 << 62;
 
-/// Returns the highest producer id, in whole batches, that a cluster may also assign. Bytes that are no batch end the
-/// search.
+/// Returns the highest producer id, in whole batches, that a cluster may also assign. The search ends at bytes that are
+/// no batch.
 pub fn highest_cluster_producer_id(batches: &[u8]) -> Option<i64> {
     let mut highest = None;
     let note = |header: &Header, _: &[u8]| {
@@ -117,7 +117,7 @@ pub struct Producers {
     producers: HashMap<i64, Producer>,
     /// First offset and producer id of the open transactions.
     ongoing: BTreeSet<(i64, i64)>,
-    /// Ended transactions whose marker, at this offset, the high watermark has not passed.
+    /// Ended transactions by the offset of their marker, which the high watermark has not passed.
     unreplicated: BTreeMap<(i64, i64), i64>,
     end_offset: i64,
     snapshot_offset: Option<i64>,
@@ -204,7 +204,7 @@ impl Producers {
         self.end_offset
     }
 
-    /// Moves the end offset over records that do not concern producers.
+    /// Moves the end offset past records that have no producer.
     pub fn set_end_offset(&mut self, offset: i64) {
         self.end_offset = offset;
     }

@@ -28,7 +28,7 @@ pub enum WalkEnd {
     Failed(String),
 }
 
-/// A batch of a file, or why there is none.
+/// A batch of a file, or the reason why there is none.
 enum StoredBatch<'a> {
     Batch(Header, &'a [u8]),
     /// The bytes needed from here on.
@@ -58,7 +58,7 @@ fn stored(bytes: &[u8], position: u64, end: u64) -> StoredBatch<'_> {
             Some(entry) => StoredBatch::Batch(header, entry),
             None => StoredBatch::NeedMore(header.size()),
         },
-        // Only an incomplete header is none. The file holds all of it, so the window ends too early.
+        // Only an incomplete header is None here. The file has all of it, so the window ends too early.
         Ok(None) => StoredBatch::NeedMore(size.max(0) as usize),
     }
 }
@@ -97,8 +97,8 @@ impl BatchWalk {
         )))
     }
 
-    /// Returns the next batch in `window`, which lies at `start` of a file of `end` bytes. None: more bytes are needed,
-    /// or the walk has ended.
+    /// Returns the next batch in `window`, which lies at `start` of a file of `end` bytes. None if more bytes are
+    /// needed, or the walk has ended.
     fn next<'a>(&mut self, window: &'a [u8], start: u64, end: u64) -> Option<(Header, &'a [u8])> {
         if self.ended.is_some() {
             return None;
@@ -289,7 +289,7 @@ fn of_refusal(refused: Refused) -> WalkEnd {
     }
 }
 
-/// Finds where a segment ends for a load, by framing alone: no magic and no checksum is refused.
+/// Finds where a segment ends for a load, by framing alone, whatever the magic and the checksums.
 #[derive(Debug)]
 pub struct SegmentEnd {
     /// The walk over its batches. It ends after the last whole one, or where the load fails.

@@ -67,7 +67,7 @@ impl Refusal {
 pub struct Refused {
     /// Kafka's answer.
     pub refusal: Refusal,
-    /// The reason, in lower case: found against allowed.
+    /// The reason, in lower case, with the value found and the value allowed.
     pub message: String,
     /// Byte position of the batch at fault, counted from the start of the request.
     pub position: u64,

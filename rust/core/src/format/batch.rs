@@ -29,7 +29,7 @@ pub use crate::base::timestamp_type::TimestampType;
 pub(crate) const LOG_OVERHEAD: usize = 12;
 /// Bytes up to the magic, included.
 pub(crate) const MAGIC_END: usize = 17;
-/// Bytes of a magic 2 header, and so of the smallest batch. Headers of magic 0 and 1 are shorter.
+/// Bytes of a header of magic 2, which is also the smallest batch. Headers of magic 0 and 1 are shorter.
 pub const BATCH_OVERHEAD: usize = 61;
 /// The position at which the bytes start that the crc of magic 2 covers.
 const ATTRIBUTES_AT: usize = 21;
@@ -345,7 +345,7 @@ impl Header {
     }
 }
 
-/// A batch of magic 2 without records that takes one offset, as compaction leaves one
+/// A batch of magic 2 that has one offset and no records, as compaction leaves it
 /// (`DefaultRecordBatch.writeEmptyHeader`).
 pub fn empty_batch(offset: i64, leader_epoch: i32) -> [u8; BATCH_OVERHEAD] {
     let header = Header {

@@ -7,7 +7,7 @@
 //!             | int64 last stable offset                                                     34
 //! ```
 //!
-//! They have no header and no checksum: an index is a hint, and only the log is proof. Relative offsets count from the
+//! They have no header and no checksum: an index is only a hint, and the log decides. Relative offsets count from the
 //! segment's base offset.
 
 use std::marker::PhantomData;

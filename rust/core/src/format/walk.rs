@@ -84,7 +84,7 @@ pub fn place_headers(headers: &[u8]) -> Result<PlacedHeaders<'_>> {
     Ok((placed, end))
 }
 
-/// Returns the first of several headers that stand without their records.
+/// Returns the first of several headers that are given without their records.
 pub(crate) fn next_alone(bytes: &[u8], position: u64) -> Result<NextBatch<'_>> {
     let Some(alone) = bytes.get(..BATCH_OVERHEAD) else {
         return Ok(NextBatch::NeedMore(BATCH_OVERHEAD));
@@ -117,8 +117,8 @@ pub fn framing_holds(rest: &[u8], end: u64, base_offset: i64) -> bool {
     }
 }
 
-/// The first offset that a header states. The header of a wrapper (magic 0 or 1) states its last offset: the first one is
-/// inside.
+/// The first offset that a header states. The header of a wrapper (magic 0 or 1) states its last offset; the first
+/// offset is inside the wrapper.
 pub(crate) fn first_known_offset(header: &Header) -> i64 {
     match header.magic {
         2 => header.base_offset,

@@ -10,7 +10,7 @@ use crate::base::utf8::java_utf8;
 use crate::format::batch::Header;
 use crate::format::record::{self, Headers};
 
-/// The flag of null in a value's end offset. [`BinaryColumn::take`] turns the flags into a bitmap.
+/// The flag for null in a value's end offset. [`BinaryColumn::take`] turns the flags into a bitmap.
 pub(crate) const NULL: i32 = i32::MIN;
 
 /// Bytes by which a copy of `fast_decode` may overrun its source and its column.
@@ -199,7 +199,7 @@ pub struct BatchRows {
     pub rows: usize,
 }
 
-/// The wanted columns. One that is None costs nothing.
+/// The wanted columns. A column that is None costs nothing.
 #[derive(Debug, Default)]
 pub struct Columns {
     /// Keys.

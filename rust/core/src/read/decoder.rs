@@ -20,7 +20,8 @@ pub struct Decoder {
     pub needed: usize,
     /// The offset after the last consumed batch; -1 before any.
     pub next_offset: i64,
-    /// The lowest offset that the next batch may have, and the first that no batch may have. None: any.
+    /// The lowest offset that the next batch may have, and the end below which all offsets must be. None for any
+    /// offset.
     pub order: Option<(i64, i64)>,
     /// True if offsets are missing before a batch: a cleaner removed them, or the batch was moved here.
     pub has_gap: bool,
@@ -29,7 +30,8 @@ pub struct Decoder {
     pub doubted: Option<u64>,
     /// The last batch that was skipped because it ends below the wanted offsets, as its header says.
     below: Option<u64>,
-    /// Rows below it are left out, of a batch that a survey keeps although it begins below the end of the one before.
+    /// Rows below it are left out. They are in a batch that a survey keeps although it begins below the end of the
+    /// batch before.
     pub floor: i64,
     /// The position of a batch that overlaps the one before: its rows are wanted from the end of that one on.
     pub(crate) overlapping: Option<u64>,
@@ -62,7 +64,7 @@ impl Decoder {
         }
     }
 
-    /// Forgets the batches before, but for the rows that have been returned: these are left out.
+    /// Forgets the batches before. Rows that have been returned are still left out.
     pub(crate) fn restart(&mut self, order: (i64, i64)) {
         self.fetch.leave_out_below(self.next_offset);
         self.order = Some(order);

@@ -17,7 +17,7 @@ pub struct Defect {
     pub end_offset: Option<i64>,
     /// The explanation.
     pub reason: String,
-    /// Its name among all findings of a check. Users look them up: a name never changes its meaning.
+    /// Its code among all findings of a check. Users look codes up, so a code never changes its meaning.
     pub code: Cow<'static, str>,
     /// The base offset field at that position, if it can be read.
     pub base_offset: Option<i64>,

@@ -5,7 +5,7 @@ use crate::format::walk::{NextBatch, next_batch};
 
 /// The search for the log end offset at ascending times.
 ///
-/// A batch was in the log at a time if its largest timestamp is not later, and no batch before it is later.
+/// A batch was in the log at a time if neither its largest timestamp nor that of any batch before it is later.
 #[derive(Debug)]
 pub struct EndOffsets {
     times: Vec<i64>,
@@ -15,7 +15,7 @@ pub struct EndOffsets {
 }
 
 impl EndOffsets {
-    /// Starts the search for these times, which must not fall.
+    /// Starts the search for these times, each of which is at least the one before.
     pub fn new(times: Vec<i64>) -> Self {
         Self {
             ends: Vec::with_capacity(times.len()),
@@ -29,14 +29,14 @@ impl EndOffsets {
         self.times.get(self.ends.len()).copied()
     }
 
-    /// Goes to a batch. All batches before it are earlier than the next time, and end before `offset`.
+    /// Skips to a batch. All batches before it are earlier than the next time, and end before `offset`.
     pub fn seek(&mut self, offset: i64) {
         self.end = offset;
     }
 
-    /// Takes the whole batches at the start of `data`, which lies at `position`. Returns their size in bytes.
+    /// Reads the whole batches at the start of `data`, which lies at `position`. Returns their size in bytes.
     ///
-    /// Stops in front of a batch that is later than all times.
+    /// Stops before a batch that is later than all times.
     pub fn feed(&mut self, data: &[u8], position: u64) -> Result<usize> {
         let mut consumed = 0;
         while let Some(time) = self.next_time() {
@@ -54,7 +54,7 @@ impl EndOffsets {
         Ok(consumed)
     }
 
-    /// Returns the end offset of each time. At the times that are left, the log ended at `end`.
+    /// Returns the end offset of each time. For times that no batch has decided, it is `end`.
     pub fn finish(mut self, end: i64) -> Vec<i64> {
         self.ends.resize(self.times.len(), end);
         self.ends

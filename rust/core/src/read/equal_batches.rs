@@ -38,8 +38,8 @@ impl<F: ReadAt> BatchCursor<F> {
         self.window.position >= self.end
     }
 
-    /// Reads until the next batch that is not skipped is in the window, and returns its header; None if it is not whole, or no
-    /// plain batch of magic 2, or at the end.
+    /// Reads until the next batch that is not skipped is in the window, and returns its header; None at the end, or if
+    /// the batch is incomplete or no plain batch of magic 2.
     fn next(&mut self) -> FileResult<Option<Header>, F> {
         while !self.is_at_end() {
             let needed = match next_batch(self.window.data(), self.window.position) {

@@ -387,8 +387,8 @@ fn run<const KEYS: bool, const VALUES: bool, const HEADERS: bool, const PLACES: 
     let Some(timestamps) = optional_room(&mut columns.timestamps, count) else {
         return nothing;
     };
-    // Behind an uncompressed batch lies the next one, and its checksum is computed first: that would wait for memory at
-    // every page. Behind decompressed bytes lies nothing to prefetch.
+    // After an uncompressed batch lies the next one, whose checksum is computed first and would wait for memory at
+    // every page. After decompressed bytes there is nothing to prefetch.
     let is_near = limit < LARGE_BATCH && payload.bytes.len() - limit > limit;
     let next_batch = if is_near { limit } else { 0 };
     let start = payload.bytes.as_ptr();

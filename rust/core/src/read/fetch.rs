@@ -46,8 +46,8 @@ pub struct Selection {
     pub start_offset: i64,
     /// First offset not wanted.
     pub end_offset: i64,
-    /// Rows below this timestamp, in ms, may be left out, a batch at a time: by the header's largest timestamp, if there
-    /// is one. A broker computes it from the records, and searches by it, too.
+    /// Batches whose header has a largest timestamp below this one, in ms, may be left out as a whole. A broker
+    /// computes that timestamp from the records, and searches by it, too.
     pub min_timestamp: i64,
     /// By producer id: the offset ranges [first, last) of its aborted transactions. They ascend and do not overlap.
     aborted: HashMap<i64, Vec<(i64, i64)>>,
@@ -82,8 +82,8 @@ impl Selection {
         }
     }
 
-    /// Returns true if the batch lies outside the wanted offsets. Called before the checksum is verified: a seek need
-    /// not read all bytes before its target.
+    /// Returns true if the batch lies outside the wanted offsets. Called before the checksum is verified, so that a
+    /// seek need not read all bytes before its target.
     fn is_outside(&self, header: &Header) -> bool {
         self.is_below(header)
             || header.magic == 2 && !is_before(header.base_offset, self.end_offset)
@@ -152,12 +152,12 @@ pub struct Fetch {
     partial: Option<PartialBatch>,
     /// The lowest offset that a wrapper may begin at. Its header does not hold its first offset.
     pub next_offset: i64,
-    /// True if rows are made without records where all columns follow from a batch's header. Then the records are not
-    /// validated, but the checksum is verified. Without checks of checksums, the records are read.
+    /// True if rows are made without records where all columns follow from a batch's header. The records are then not
+    /// validated, but the checksum is. If checksums are not checked, the records are read.
     pub by_headers: bool,
 }
 
-/// A larger batch is read record by record, in parts: its count may be a lie.
+/// A larger batch is read record by record, in parts, because its count may be false.
 const MAX_BY_HEADER: i32 = 1 << 18;
 
 impl Fetch {
@@ -184,13 +184,13 @@ impl Fetch {
         header.magic == 2 && self.selection.start_offset < header.base_offset
     }
 
-    /// Leaves out rows below an offset, and checks anew where the next batch begins.
+    /// Leaves out rows below an offset, and restarts the check of where batches begin.
     pub(crate) fn leave_out_below(&mut self, offset: i64) {
         self.selection.start_offset = self.selection.start_offset.max(offset);
         self.next_offset = i64::MIN;
     }
 
-    /// Does as [`Fetch::batch`], without the rows below an offset.
+    /// Works like [`Fetch::batch`], without the rows below an offset.
     pub(crate) fn batch_from(
         &mut self,
         floor: i64,

@@ -1,4 +1,4 @@
-//! A file as the core sees it: something that reads bytes at a position. Opening one is the caller's.
+//! A file as the core sees it: something that reads bytes at a position. The caller opens files.
 
 use crate::base::error::Error;
 use crate::format::batch::Header;
@@ -82,10 +82,10 @@ impl<F: ReadAt + ?Sized> ReadAt for std::sync::Arc<F> {
     }
 }
 
-/// Why a file cannot be read on.
+/// The reason why reading a file stopped.
 #[derive(Debug)]
 pub enum ReadError<E> {
-    /// Its bytes are at fault.
+    /// Its bytes are damaged or unsupported.
     Format(Error),
     /// The read failed.
     File(E),
@@ -106,9 +106,9 @@ pub(crate) const CHUNK: usize = 2 << 20;
 pub(crate) const MAX_BATCH: usize = 1 << 30;
 /// The limit for a probe. A damaged index may point at bytes that claim to be a batch of 2 GiB.
 const MAX_PROBE: usize = 16 << 20;
-/// Fewer bytes than any batch has: reading this many more never completes a second batch.
+/// Fewer bytes than any batch has, so that reading this many more never completes a second batch.
 const STEP: usize = 16;
-/// The lengths of the reads of a sweep, and what a position that it leaps to is ahead at least.
+/// The lengths of the reads of a sweep, and the least distance of a leap.
 ///
 /// Headers are read one by one if batch bodies are larger than the leap. Otherwise reading all is faster than seeking.
 const MIN_SWEEP: usize = 1 << 12;
@@ -158,7 +158,7 @@ impl<F: ReadAt> Window<F> {
         self.from = (self.from + count).min(self.to);
     }
 
-    /// Reads until `needed` bytes are buffered (0: reads some more). Returns false if the file has too few.
+    /// Reads until `needed` bytes are buffered, or some more if `needed` is 0. Returns false if the file has too few.
     pub(crate) fn fill(&mut self, needed: usize) -> FileResult<bool, F> {
         let held = self.to - self.from;
         let room = bytes(self.end.saturating_sub(self.position));
@@ -190,7 +190,7 @@ impl<F: ReadAt> Window<F> {
 
 /// Calls `step(bytes, position, end)` from `position` on, each time at the position that the last call returned.
 ///
-/// Ends when `step` returns `end`, or wants bytes beyond the end of the file.
+/// Ends when `step` returns `end`, or needs bytes beyond the end of the file.
 pub(crate) fn sweep<F: ReadAt>(
     file: &F,
     mut position: u64,
@@ -211,7 +211,7 @@ pub(crate) fn sweep<F: ReadAt>(
             .map_err(ReadError::File)?
             .min(length);
         if count < length {
-            // It was truncated during the sweep.
+            // The file was truncated during the sweep.
             end = position + count as u64;
         }
         let wanted = step(buffer.get(..count).unwrap_or_default(), position, end)?;

@@ -47,7 +47,7 @@ impl RowColumn {
         ("isTransactional", Self::IsTransactional),
     ];
 
-    /// The column of a name.
+    /// The column with a name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL
             .iter()

@@ -16,7 +16,7 @@ use crate::read::fetch::{Fetch, Progress, Selection};
 use crate::read::file::{FileResult, ReadAt, ReadError, Window};
 use crate::read::row_column::RowColumn;
 
-/// Index entries hold 31 bits: no batch is further from the one before it.
+/// Index entries hold 31 bits, so no batch is further from the one before it.
 const REACH: i64 = 1 << 31;
 /// The leader epoch of a batch that no leader has written (RecordBatch.NO_PARTITION_LEADER_EPOCH).
 const NO_LEADER_EPOCH: i32 = -1;
@@ -28,9 +28,9 @@ const MOST_PRODUCERS: usize = 1 << 17;
 /// Bytes between two entries of an offset index, unless a topic says otherwise (index.interval.bytes).
 const INDEX_INTERVAL: u64 = 4096;
 
-/// The last sequence of each producer and epoch, of those that were met last.
+/// The last sequence of each producer and epoch, for the producers that appeared last.
 ///
-/// There are two generations. If the younger one is full, it becomes the older one, which is forgotten.
+/// There are two generations. When the younger one is full, it replaces the older one, which is forgotten.
 #[derive(Debug, Clone, Default)]
 pub struct ProducerSequences {
     recent: HashMap<(i64, i16), i32>,
@@ -45,7 +45,7 @@ impl ProducerSequences {
         Some(last.checked_add(1).unwrap_or(0))
     }
 
-    /// Takes the last sequence of a batch.
+    /// Records the last sequence of a batch.
     pub fn insert(&mut self, producer_id: i64, producer_epoch: i16, last_sequence: i32) {
         if self.recent.len() >= MOST_PRODUCERS {
             self.older = std::mem::take(&mut self.recent);
@@ -60,7 +60,7 @@ impl ProducerSequences {
 pub struct UncheckedSegment<'a> {
     /// The lowest offset that a batch may have.
     pub base_offset: i64,
-    /// All batches end below it; None: no limit but that of indexes.
+    /// All batches end below it; None for no limit but that of indexes.
     pub limit_offset: Option<i64>,
     /// The length of the file.
     pub size: u64,
@@ -70,7 +70,7 @@ pub struct UncheckedSegment<'a> {
     pub offset_index: Option<&'a OffsetIndex>,
     /// The `.timeindex`, if any.
     pub time_index: Option<&'a TimeIndex>,
-    /// True if a broker has closed the indexes. Then the last entry of the time index is the largest timestamp.
+    /// True if a broker has closed the indexes, so that the last entry of the time index must be the largest timestamp.
     pub is_closed: bool,
     /// True to decode records.
     pub decodes: bool,
@@ -140,7 +140,7 @@ pub struct SegmentSummary {
     pub has_transactions: bool,
 }
 
-/// Checks a segment and returns its summary; None if it is not plain. Only then are `sequences` unchanged.
+/// Checks a segment and returns its summary; None if it is not plain: then `sequences` is unchanged.
 ///
 /// `take` gets the bytes of whole batches that are plain so far, in order, with their position.
 pub fn check_segment<F: ReadAt>(
@@ -192,9 +192,9 @@ struct Pass<'a> {
     /// Bytes that the next batch takes; 0 if unknown.
     needed: usize,
     sequences: &'a ProducerSequences,
-    /// A copy of `sequences` that took those of this segment.
+    /// A copy of `sequences` with those of this segment added.
     changed: Option<ProducerSequences>,
-    /// Entries that lead to batches not met yet.
+    /// Entries that lead to batches not reached yet.
     positions: Vec<OffsetPosition>,
     next_position: usize,
     times: Vec<TimestampOffset>,
@@ -208,7 +208,7 @@ struct Pass<'a> {
 }
 
 impl<'a> Pass<'a> {
-    /// None if an index is not plain: its entries do not rise.
+    /// None if an index is not plain because its entries do not rise.
     fn new(segment: &UncheckedSegment<'_>, sequences: &'a ProducerSequences) -> Option<Self> {
         let positions: Vec<_> = segment
             .offset_index

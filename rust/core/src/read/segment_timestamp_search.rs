@@ -24,7 +24,7 @@ pub struct TimestampQuery {
     pub timestamp: i64,
     /// The least offset.
     pub start_offset: i64,
-    /// The timestamp must be equal, in the first batch whose greatest timestamp it is.
+    /// The timestamp must be equal, in the first batch that has it as its greatest timestamp.
     pub exact: bool,
 }
 

@@ -1,5 +1,5 @@
-//! Finds the sound batches of a segment: framed, with the right checksum, in the order of their offsets. Records are
-//! not read.
+//! Finds the sound batches of a segment: those with correct framing and checksum, in the order of their offsets.
+//! Records are not read.
 //!
 //! No checksum covers a base offset, so one flipped bit moves a batch. The order of the batches reveals it: where
 //! batches contradict each other, as few as possible are dropped.
@@ -45,7 +45,8 @@ pub struct Rising {
     pub dropped: Vec<(BatchRange, bool)>,
     /// The offset ranges [first, next) of the batches that stay.
     pub covered: Vec<(i64, i64)>,
-    /// The batches that stay although they begin below the end of the one before, from that end on; and where they begin.
+    /// The batches that stay although they overlap the one before. The range starts at the end of that one; the number
+    /// is the offset at which the batch itself begins.
     pub overlapping: Vec<(BatchRange, i64)>,
 }
 
@@ -69,9 +70,9 @@ pub struct Soundness {
 /// The known facts about the end of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SegmentEnd {
-    /// It may be anywhere up to the limit.
+    /// The end may be anywhere up to the limit.
     Unknown,
-    /// It is the limit.
+    /// The end is the limit.
     Known,
     /// The next segment begins at the limit.
     Followed,
@@ -208,8 +209,8 @@ impl Soundness {
         rising
     }
 
-    /// Which batches begin at the end of the one before, if all others overlap the one before: then nothing is dropped.
-    /// The longest chain might have the later one of two that overlap.
+    /// Returns which batches begin at the end of the one before, if all other batches overlap the one before, so that
+    /// none is dropped. The longest chain could keep the later of two overlapping batches instead.
     fn first_of_overlapping(
         &self,
         batches: &[SoundBatch],

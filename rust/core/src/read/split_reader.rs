@@ -97,9 +97,9 @@ impl Split {
 pub enum Step {
     /// The decoder's columns have rows.
     Rows,
-    /// Offsets are lost. Only a split that skips damage has them.
+    /// Offsets were lost to damage. Only a split that skips damage returns this step.
     Lost(Defect),
-    /// Records are missing according to another file: an error at that place.
+    /// Records are missing according to another file, which is an error here.
     Missing(Defect),
 }
 
@@ -109,7 +109,7 @@ pub trait SegmentFiles {
     type Error;
 
     /// Returns the records that the segment's index knows after the end of the `.log`, whose last batch ends at
-    /// `next_offset`. Asked only if both are at rest.
+    /// `next_offset`. Called only if neither file is growing.
     fn cut_short(&self, next_offset: i64) -> Result<Option<Defect>, Self::Error>;
 }
 
@@ -138,7 +138,7 @@ pub struct SplitReader<F, S> {
     is_planned: bool,
     has_restarted: bool,
     state: State<F>,
-    /// Found at the end, and not returned yet.
+    /// Losses found at the end that are not returned yet.
     rest: std::vec::IntoIter<Step>,
 }
 
@@ -224,7 +224,7 @@ where
         &mut self.decoder.columns
     }
 
-    /// Goes on to the next rows or lost offsets; None at the end.
+    /// Moves to the next rows or lost offsets; None at the end.
     pub fn step(&mut self) -> FileResult<Option<Step>, F> {
         loop {
             if let Some(step) = self.rest.next() {
@@ -245,7 +245,7 @@ where
         }
     }
 
-    /// Returns true if an error is about a batch that overlaps the one before it: the decoder then takes it.
+    /// Returns true if an error is about a batch that overlaps the one before it. The decoder then accepts the batch.
     fn is_overlap(&mut self, error: &Error) -> FileResult<bool, F> {
         let (State::Decoding { window, .. }, Some((next_offset, limit))) =
             (&self.state, self.decoder.order)
@@ -418,7 +418,7 @@ where
     }
 }
 
-/// Surveys the file of a split that passes over damage.
+/// Surveys the file of a split that skips damage.
 fn skipping<F: ReadAt + Clone>(
     split: &Split,
     file: F,
@@ -493,8 +493,8 @@ fn verify<F: ReadAt>(file: &F, position: u64) -> FileResult<(), F> {
     Ok(())
 }
 
-/// The bytes that a read searches for moved batches where it ends at missing offsets. A compacted log lacks offsets
-/// everywhere, and its other batches cost time.
+/// The bytes that a read searches for moved batches where it ends at missing offsets. A compacted log has gaps
+/// everywhere, and a search at each of them would take time.
 const LOOK_AHEAD: u64 = 1 << 20;
 
 /// Returns the position of a batch that starts below `reached`: then a flipped bit, or a moved batch, lies before it.

@@ -17,7 +17,7 @@ use crate::read::file::{
 };
 use crate::read::soundness::{BatchRange, SegmentEnd, Soundness};
 
-/// The length of reads after damage: more damage may be near.
+/// The length of reads after damage, since more damage may be near.
 pub(crate) const NEAR: usize = 1 << 18;
 /// The block sizes of a search for a batch. Blocks overlap by the length of a header.
 const MIN_BLOCK: usize = 1 << 14;
@@ -28,7 +28,7 @@ const SEARCHED: i64 = 64 << 20;
 const SEARCHED_PER_BYTE: i64 = 8;
 /// The minimum cost of checking a candidate.
 const TRY: i64 = 1 << 12;
-/// Index entries hold 31 bits: no segment reaches further from its base offset.
+/// Index entries hold 31 bits, so no segment reaches further from its base offset.
 const REACH: i64 = 1 << 31;
 
 /// A part of a segment.
@@ -56,7 +56,7 @@ pub struct SurveyedSegment {
     pub base_offset: i64,
     /// The base offset of the next segment; None for the last segment.
     pub following_offset: Option<i64>,
-    /// All batches of the last segment end below it; None: as far as batches follow each other.
+    /// All batches of the last segment end below it; None if only the batches show the end.
     pub limit_offset: Option<i64>,
     /// The byte position at which the file ends.
     pub end: u64,
@@ -446,7 +446,7 @@ impl<'f, F: ReadAt> Walk<'f, F> {
         }
     }
 
-    /// Returns the start of sound batches up to `end` that a wrong length has swallowed; without any, `end`.
+    /// Returns the start of sound batches before `end` that a wrong length has covered; `end` without any.
     fn swallowed(&mut self, position: u64, end: u64) -> FileResult<u64, F> {
         let Some(found) = self.find(position, end)? else {
             return Ok(end);
@@ -467,7 +467,8 @@ impl<'f, F: ReadAt> Walk<'f, F> {
         Ok(if is_sound { found } else { end })
     }
 
-    /// Finds the first sound batch that starts at `position` or later, by the last search if it still applies.
+    /// Finds the first sound batch that starts at `position` or later. Reuses the result of the last search if it still
+    /// applies.
     ///
     /// If many batches in a row are damaged, each of them searches for the same batch.
     fn search(&mut self, position: u64) -> FileResult<Option<u64>, F> {

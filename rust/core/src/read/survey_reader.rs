@@ -46,7 +46,7 @@ impl<F: ReadAt + Clone> SurveyReader<F> {
         }
     }
 
-    /// Goes on to the next rows, which `decoder` gets, or the next defect; None at the end.
+    /// Moves to the next rows, which are in `decoder`, or the next defect; None at the end.
     pub fn step(&mut self, decoder: &mut Decoder) -> FileResult<Option<RowsOrDefect>, F> {
         loop {
             let Some(run) = &mut self.run else {

@@ -1,7 +1,7 @@
 //! Open and aborted transactions, found from batch headers and markers in log order.
 //!
-//! This is what `ProducerStateManager` knows of transactions, without sequences. A producer's first transactional batch
-//! opens one, and its marker ends it. The last stable offset is the first offset of the earliest open one.
+//! This is what `ProducerStateManager` tracks, without sequences. A producer's first transactional batch opens one, and
+//! its marker ends it. The last stable offset is the first offset of the earliest open one.
 
 use std::collections::HashMap;
 
@@ -27,7 +27,7 @@ impl Transactions {
         }
     }
 
-    /// Takes the next batch of the log. `entry` is the whole batch; it is read for markers only.
+    /// Adds the next batch of the log. `entry` is the whole batch; it is read for markers only.
     pub fn batch(&mut self, header: &Header, entry: &[u8]) -> Result<()> {
         if header.producer_id < 0 {
             return Ok(());
@@ -85,7 +85,7 @@ pub struct EndOfTransaction {
     pub coordinator_epoch: i32,
 }
 
-/// Returns what a marker says; None for a batch that is no marker, or that the cleaner emptied.
+/// Returns the contents of a marker; None for a batch that is no marker, or that the cleaner emptied.
 pub fn end_of_transaction(entry: &[u8]) -> Result<Option<EndOfTransaction>> {
     let Some(header) = Header::parse(entry, 0)? else {
         return Err(Error::corrupt(format!(

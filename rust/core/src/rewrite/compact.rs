@@ -1,4 +1,4 @@
-//! Compaction: keeps of a log what Kafka's cleaner (`Cleaner`) keeps. It first decides, then rewrites.
+//! Compaction: keeps the records that Kafka's cleaner (`Cleaner`) keeps. It first decides, then rewrites.
 //!
 //! [`CompactionScan`] reads the log and decides about each record. A verdict is a bit, by the record's number in its
 //! segment, so the rewrite needs neither keys nor transactions. [`CompactionRewrite`] copies old segments into new ones
@@ -10,7 +10,7 @@
 //! batches stay even if all their records are dropped: the last batch of an active producer, which keeps its sequence,
 //! and the last batch of the range, which keeps its end.
 //!
-//! Unlike Kafka's cleaner, this one verifies checksums: with a damaged key, the wrong records would be dropped.
+//! Unlike Kafka's cleaner, this one verifies checksums: a damaged key would drop the wrong records.
 
 mod key_map;
 mod keys;

@@ -1,7 +1,8 @@
 //! Converts batches of one magic and codec to batches of another. Offsets never change.
 //!
-//! A batch that already is as asked stays byte for byte. For another codec alone (magic 2), the unchanged records are
-//! compressed anew. For another magic, new batches of the same records are built, as Kafka's own conversions build them:
+//! A batch that already has the requested form stays byte for byte. For another codec alone (magic 2), the unchanged
+//! records are compressed anew. For another magic, new batches of the same records are built, as Kafka's own
+//! conversions build them:
 //!
 //! - Up, as on produce (`LogValidator`) and in the cleaner (`MemoryRecords.filterTo`): a wrapper becomes one batch, single
 //!   messages are grouped, missing timestamps of magic 0 are -1, there is no producer, and the leader epoch is 0.
@@ -46,7 +47,7 @@ pub struct Converter {
     next_offset: i64,
     converted: Converted,
     group: Option<BatchGroup>,
-    /// The first entry of the group, as it came, until a second one joins.
+    /// The first entry of the group, unchanged, until a second one joins.
     group_first_entry: Vec<u8>,
     codecs: Codecs,
 }
@@ -122,7 +123,8 @@ impl Converter {
         becomes_batch && !is_single_message && !may_join && !may_drop && self.group.is_none()
     }
 
-    /// Converts an independent entry and appends the result to `out`. True: it stays as it is, and nothing was appended.
+    /// Converts an independent entry and appends the result to `out`. Returns true if the entry is unchanged and
+    /// nothing was appended.
     fn convert_independent(
         &mut self,
         header: &Header,
@@ -204,7 +206,8 @@ impl Converter {
         Ok(true)
     }
 
-    /// Converts one entry by itself and appends the result to `out`. True: it stays as it is, and nothing was appended.
+    /// Converts one entry by itself and appends the result to `out`. Returns true if the entry is unchanged and nothing
+    /// was appended.
     fn convert_single(&mut self, header: &Header, entry: &[u8], out: &mut Vec<u8>) -> Result<bool> {
         let is_changed = self
             .change_single(header, entry, out)
@@ -347,7 +350,7 @@ impl Rewrite for Converter {
         let next_offset = self.next_offset;
         self.advance(header)?;
         if header.magic < 2 && self.conversion.magic.unwrap_or(header.magic) < 2 {
-            // What becomes a batch is checked by its new header.
+            // If it becomes a batch, its new header is checked.
             message::first_offset(header, entry, &mut self.codecs.decompressor)
                 .and_then(|first| walk::check_first_offset(first, next_offset))
                 .map_err(|error| header.locate(error))?;

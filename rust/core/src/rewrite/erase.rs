@@ -85,7 +85,7 @@ pub struct ErasureScan {
     /// The offset after the last entry, and the limit of the segment's offsets.
     next_offset: i64,
     limit: i64,
-    /// True if the last record was erased: then the next one continues its range.
+    /// True if the last record was erased, so that the next one continues its range.
     is_run: bool,
     /// Bytes that the entry after the consumed ones needs; 0 if unknown.
     pub needed: usize,

@@ -1,9 +1,9 @@
 //! Estimates the size of records in each message format, codec and batch size, from some of them.
 //!
 //! Every batch is built in every form. The records of all batches also fill batches of other sizes, as a producer with
-//! that `batch.size` would that has enough to send. A form's metadata is its size without keys, values and (in magic 2) headers,
-//! which are also compressed by themselves. So it shows what the format adds, even where a codec compresses most of
-//! that.
+//! that `batch.size` would that has enough to send. A form's metadata is its size minus that of keys, values and (in
+//! magic 2) headers, which are also compressed by themselves. So it shows what the format adds, even if a codec
+//! compresses most of it.
 
 use crate::base::error::Result;
 use crate::format::batch::{Header, TimestampType};
@@ -14,7 +14,7 @@ use crate::rewrite::convert::DEFAULT_BATCH_SIZE;
 use crate::write::batch_builder::{BatchBuilder, BatchOptions, NewRecord};
 use crate::write::transcode;
 
-/// The bytes of a large batch that are measured at once, as records of format 0 and 1 take them. A record with more is
+/// The bytes of a large batch that are measured at once, counted as in formats 0 and 1. A record with more bytes is
 /// measured in one form after the other.
 const MAX_PIECE: usize = 1 << 20;
 const MEMORY_OF_RECORD: usize = 34;
@@ -33,7 +33,7 @@ pub struct Space {
     pub content: u64,
 }
 
-/// Batches of magic 2 that are filled up to a size, whatever batches the records come from.
+/// Batches of magic 2 that are filled up to a size, regardless of the batches that the records come from.
 #[derive(Debug)]
 struct Filled {
     batch_size: usize,
@@ -240,7 +240,8 @@ impl SpaceEstimate {
             if !is_large {
                 append_in_all_forms(&rising, builders, *is_open)?;
             }
-            // The samples are of several places: offsets of their own keep any distance out of the sizes.
+            // The samples come from several places. Consecutive offsets keep the distances between samples out of the
+            // sizes.
             let in_row = NewRecord {
                 offset: *records as i64,
                 timestamp: record.timestamp.max(-1),
@@ -314,7 +315,7 @@ fn measure_forms(
     Ok(())
 }
 
-/// About the bytes of a record in any form.
+/// The approximate bytes of a record in any form.
 fn size_of(record: &NewRecord<'_>) -> usize {
     let content = [record.key, record.value].into_iter().flatten();
     MEMORY_OF_RECORD + content.map(<[u8]>::len).sum::<usize>() + record.headers.size()

@@ -2,8 +2,8 @@
 //!
 //! Offsets, sequences and the producer's fields are kept without the records: a rebuilt batch of magic 2 has the same
 //! span of offsets as before. A batch that lost all records may stay as a header. Rebuilt batches are of magic 2, as on
-//! brokers since 4.0, and have the same codec at its default level. Headers are copied byte for byte. Kafka's detour
-//! through strings would change header keys that are not UTF-8.
+//! brokers since 4.0, and have the same codec at its default level. Headers are copied byte for byte. Kafka converts
+//! header keys to strings, which changes those that are not UTF-8.
 
 use crate::base::error::{Error, Result};
 use crate::format::batch::{BATCH_OVERHEAD, Header, TimestampType, attributes};
@@ -59,10 +59,10 @@ impl BatchFilter {
         }
     }
 
-    /// Returns the remaining part of `entry`, the whole entry of `header`. `verdict` is asked for each record by its
+    /// Returns the remaining part of `entry`, the whole entry of `header`. `verdict` is called for each record with its
     /// number, from 0. If all records of a batch of magic 2 stay, returns `entry` itself.
     ///
-    /// The checksum is not verified here; as with Kafka's cleaner, that is left to the caller.
+    /// The caller verifies the checksum, as with Kafka's cleaner.
     pub fn filter<'a>(
         &'a mut self,
         header: &Header,

@@ -1,6 +1,6 @@
 //! Rewrites old segments to new ones, batch by batch: the part that conversion and erasure share.
 //!
-//! A [`Rewrite`] says what becomes of each entry. The [`Rewriter`] walks the old segment, and puts the results into a
+//! A [`Rewrite`] decides the result for each entry. The [`Rewriter`] walks the old segment, and puts the results into a
 //! new segment, or into the next one when that is full. Offsets do not change, so transaction index entries move along
 //! with their markers.
 
@@ -12,17 +12,17 @@ use crate::format::index::{AbortedTxn, TransactionIndex};
 use crate::format::walk::{self, NextBatch};
 use crate::rewrite::segment_output::SegmentOutput;
 
-/// Decides what becomes of each entry.
+/// Decides the result for each entry.
 pub trait Rewrite {
-    /// Rewrites the next entry and appends the result to `out`, after the result of earlier entries that waited. True:
-    /// the entry stays as it is and follows these.
+    /// Rewrites the next entry and appends the result to `out`, after the results of earlier entries that waited.
+    /// Returns true if the entry is unchanged and follows these.
     fn entry(&mut self, header: &Header, entry: &[u8], out: &mut Vec<u8>) -> Result<bool>;
 
     /// Appends the result of the entries that wait, at the end of a segment.
     fn finish(&mut self, out: &mut Vec<u8>) -> Result<()>;
 }
 
-/// A call returns when this many bytes wait to be written: small entries may become large ones.
+/// A call returns when this many bytes wait to be written, because small entries may become large ones.
 const MAX_PENDING: usize = 8 << 20;
 
 /// A walk over old segments into new ones.
@@ -40,7 +40,7 @@ pub struct Rewriter {
     aborted: VecDeque<AbortedTxn>,
     /// Bytes that the entry after the consumed ones needs; 0 if unknown.
     pub needed: usize,
-    /// True if the new segment is full: continue with another one, which is based where this one ends.
+    /// True if the new segment is full. Continue with another segment, which is based where this one ends.
     pub is_full: bool,
 }
 
@@ -67,8 +67,8 @@ impl Rewriter {
     /// Rewrites the whole entries that `bytes`, at `position` of the old segment, start with. Returns how many bytes
     /// they are.
     ///
-    /// It may leave some. It consumes nothing only if the new segment is full; else it stops when there is enough to
-    /// write.
+    /// It may leave some. It consumes nothing only if the new segment is full; otherwise it stops when there is enough
+    /// to write.
     pub fn feed<R: Rewrite>(
         &mut self,
         rewrite: &mut R,
@@ -102,7 +102,8 @@ impl Rewriter {
         Ok(consumed)
     }
 
-    /// Pushes what waits at the end of an old segment. False: the new segment is full, so call again with another one.
+    /// Pushes the waiting batches at the end of an old segment. Returns false if the new segment is full: call again
+    /// with another one.
     pub fn finish<R: Rewrite>(
         &mut self,
         rewrite: &mut R,

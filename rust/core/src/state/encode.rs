@@ -1,4 +1,4 @@
-//! Messages from JSON, by the schemas that decode them.
+//! Encodes messages from JSON, by the schemas that decode them.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
@@ -10,8 +10,8 @@ use crate::state::schema::{Field, Kind, Schema};
 
 /// Appends a message, given as JSON in the form that it is decoded to.
 ///
-/// Fields without a tag have to be there, and others than those of the version are refused. After an error, `out` may
-/// have a part of the message.
+/// Untagged fields are required, and fields that the version does not have are refused. After an error, `out` may have
+/// a part of the message.
 pub(crate) fn encode_message(
     schema: &'static Schema,
     version: i16,
@@ -70,7 +70,7 @@ impl Encoder {
         Ok(())
     }
 
-    /// Appends the fields with a tag, in the order of their tags. Those with their default are left out.
+    /// Appends the tagged fields in the order of their tags. Fields with their default value are left out.
     fn tagged(
         &self,
         fields: &'static [Field],

@@ -1,4 +1,4 @@
-//! The records of Kafka's own topics: the message type and the content of each.
+//! The records of Kafka's internal topics: the message type and the content of each.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -15,21 +15,21 @@ use crate::state::schema::{Keyed, Schema};
 const FRAME: u32 = 1;
 /// The frame of Kafka 2.8.
 const FRAME_2_8: u32 = 0;
-/// The memory of a byte of a record that is not known, as base64.
+/// The memory per byte of a record of an unknown type, as base64.
 const MEMORY_OF_BYTE: u64 = 8;
 
-/// A topic that Kafka keeps its own state in.
+/// An internal topic, in which Kafka keeps its own state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InternalTopic {
     /// `__consumer_offsets`: groups of all types, and their commits.
     ConsumerOffsets,
     /// `__transaction_state`: transactional ids.
     TransactionState,
-    /// `__share_group_state`: what share groups have acknowledged.
+    /// `__share_group_state`: the acknowledgements of share groups.
     ShareGroupState,
     /// `__remote_log_metadata`: the segments in remote storage.
     RemoteLogMetadata,
-    /// `__cluster_metadata`: brokers, topics, settings, users and access rights; also in snapshots.
+    /// `__cluster_metadata`: brokers, topics, configs, users and ACLs; also in snapshots.
     ClusterMetadata,
 }
 
@@ -38,24 +38,25 @@ pub enum InternalTopic {
 pub struct StateRecord {
     /// The number of its type, if it has one.
     pub kind: Option<i16>,
-    /// The name of its type: that of its value's definition, or of its key's without `Key`. Unknown types have none.
+    /// The name of its type: that of its value's definition, or that of its key's without `Key`. Unknown types have no
+    /// name.
     pub name: Option<&'static str>,
     /// The version of its value.
     pub version: Option<i16>,
-    /// The key as JSON, empty for none. Bytes that are not known are a string of base64.
+    /// The key as JSON, empty for none. Unknown bytes are a string of base64.
     pub key: Vec<u8>,
     /// The value as JSON, empty for none: the key is removed, or the type has no value.
     pub value: Vec<u8>,
-    /// Why key or value are shown as bytes.
+    /// The reason why key or value are shown as bytes.
     pub unknown: Option<String>,
-    /// About how much memory key and value take once they are decoded, also as Python's objects and in tables.
+    /// The approximate memory of key and value once decoded, including Python objects and rows of tables.
     pub memory: u64,
     /// True if the value is left out, because it takes more memory than is allowed.
     pub is_too_large: bool,
 }
 
 impl InternalTopic {
-    /// Returns the topic of a name.
+    /// Returns the topic with a name.
     pub fn from_name(name: &str) -> Option<Self> {
         match name {
             "__consumer_offsets" => Some(Self::ConsumerOffsets),
@@ -69,7 +70,8 @@ impl InternalTopic {
 
     /// Decodes a record. Unknown parts, and parts that break the schema of their type, become bytes.
     ///
-    /// A key or value that takes more memory than `most` once it is decoded is left out; None: [`MAX_MESSAGE_MEMORY`].
+    /// A key or value that takes more memory than `most` once it is decoded is left out; None for
+    /// [`MAX_MESSAGE_MEMORY`].
     pub fn decode(
         self,
         key: Option<&[u8]>,

@@ -12,13 +12,13 @@ use crate::state::messages;
 use crate::state::schema::{Field, Schema};
 use crate::state::walk::{Value, Visitor, walk};
 
-/// The memory that one message may take, unless the caller says so.
+/// The default for the most memory of one message.
 pub(crate) const MAX_MESSAGE_MEMORY: u64 = 250_000_000;
 
 /// Writes a message as JSON, and leaves the bytes after it in `reader`.
 ///
-/// After an error, `json` is as before. Fields with a tag that have their default are left out, and the others come
-/// after the fields without one.
+/// After an error, `json` is as before. Tagged fields with their default value are left out; other tagged fields come
+/// after the untagged ones.
 pub(crate) fn message_json(
     schema: &'static Schema,
     version: i16,
@@ -34,8 +34,8 @@ pub(crate) fn message_json(
     }
 }
 
-/// Does as [`message_json`], but writes nothing if the message, with the objects that are made of its JSON, takes more
-/// memory than `most`. Returns about how much it takes.
+/// Works like [`message_json`], but writes nothing if the message, with the objects built from its JSON, takes more
+/// memory than `most`. Returns the approximate memory.
 pub(crate) fn bounded_json(
     schema: &'static Schema,
     version: i16,
@@ -73,9 +73,9 @@ impl DecodedMemory {
     const VALUE: u64 = 300;
     /// A character that JSON escapes takes six bytes, and one beyond Latin-1 makes each of a text take two or four.
     const BYTE_OF_TEXT: u64 = 24;
-    /// A client's bytes hold another message, with values of two bytes and more.
+    /// Bytes from a client may hold another message, with values of two bytes and more.
     const BYTE: u64 = 40;
-    /// A table of transactions has the topic beside each partition.
+    /// A table of transactions repeats the topic for each partition.
     const BYTE_OF_REPEATED_TEXT: u64 = 3;
 
     fn add(&mut self, value: Value<'_>) {
@@ -94,7 +94,7 @@ impl DecodedMemory {
     }
 }
 
-/// Returns a message that other records hold as bytes, as JSON.
+/// Returns as JSON a message that records hold as bytes.
 ///
 /// Args: `name` is that of its definition; `version` None if it is in front of the message.
 pub fn embedded_json(name: &str, version: Option<i16>, bytes: &[u8]) -> Result<Vec<u8>> {
@@ -122,7 +122,7 @@ struct JsonMessage<'a, 'out> {
     /// The places before the open fields, and those before their values.
     fields: Vec<(Mark, Mark)>,
     memory: DecodedMemory,
-    /// Beyond it, nothing is written any more: only the memory is added up.
+    /// Beyond this, nothing more is written; only the memory is added up.
     most: u64,
 }
 
@@ -163,7 +163,7 @@ impl<'a> Visitor<'a> for JsonMessage<'_, '_> {
             Value::Bool(value) => self.json.bool(value),
             Value::Int(value) => self.json.int(value),
             Value::Float(value) if value.is_finite() => self.json.float(value),
-            // Jackson quotes what JSON has no number for.
+            // Jackson quotes values that JSON has no number for.
             Value::Float(value) if value.is_nan() => self.json.string("NaN"),
             Value::Float(value) => {
                 self.json

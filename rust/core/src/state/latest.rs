@@ -1,4 +1,4 @@
-//! The latest record of each key, as a coordinator that loads its topic keeps it.
+//! The latest record of each key, as a coordinator keeps it when it loads its topic.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -21,10 +21,10 @@ pub struct LatestRecord {
 
 /// The memory of a record beside its key and its value: their allocations, and the places of a map that is half full.
 const MEMORY_OF_RECORD: usize = 160;
-/// A record takes no more than this share of the memory. Decoded, a larger one takes more than all of it.
+/// The most memory of one record, as a share of all memory. A larger one would, once decoded, take more than all of it.
 const SHARE_OF_RECORD: usize = 8;
 
-/// The latest record of each key that is not removed. Takes memory for each such key, up to a limit.
+/// The latest record of each key that is not removed. It uses memory for each such key, up to a limit.
 #[derive(Debug)]
 pub struct LatestRecords {
     by_key: HashMap<Box<[u8]>, LatestRecord>,
@@ -65,9 +65,9 @@ impl LatestRecords {
         }
     }
 
-    /// Takes a record that comes after all others. Without a value, it removes its key.
+    /// Adds a record that comes after all others. A record without a value removes its key.
     ///
-    /// Fails if the records take more memory than is allowed. Then they are those before it.
+    /// Fails if the records take more memory than is allowed; the earlier records are then unchanged.
     pub fn push(
         &mut self,
         key: &[u8],
@@ -98,7 +98,7 @@ impl LatestRecords {
         }
         self.take_bytes(value.len())?;
         match self.by_key.get_mut(key) {
-            // Most values are as long as the one before: their memory is used again.
+            // Most values are as long as the previous one, so its memory is reused.
             Some(known) if known.value.len() == value.len() => {
                 known.value.copy_from_slice(value);
                 (known.offset, known.timestamp) = (offset, timestamp);
@@ -155,7 +155,7 @@ impl LatestRecords {
 
     /// Removes the offset commits of `__consumer_offsets`, and returns their groups: the newest timestamp of each.
     ///
-    /// Commits that do not decode stay.
+    /// Commits that cannot be decoded stay.
     pub fn take_commit_groups(&mut self) -> HashMap<String, i64> {
         let mut groups: HashMap<String, i64> = HashMap::new();
         self.by_key.retain(|key, record| {

@@ -29,7 +29,7 @@ pub struct OffsetCommit<'a> {
 pub struct Committed<'a> {
     /// The next offset to read.
     pub offset: i64,
-    /// The leader epoch of the last record that was read; -1: not known.
+    /// The leader epoch of the last record that was read; -1 if unknown.
     pub leader_epoch: i32,
     /// The metadata of the consumer.
     pub metadata: Cow<'a, str>,
@@ -37,14 +37,14 @@ pub struct Committed<'a> {
     pub commit_timestamp: i64,
     /// The time at which it expires, if the client set one.
     pub expire_timestamp: Option<i64>,
-    /// The id of the topic as Kafka prints it, if the broker noted it.
+    /// The id of the topic as Kafka prints it, if the broker stored it.
     pub topic_id: Option<String>,
 }
 
 impl<'a> OffsetCommit<'a> {
-    /// Decodes a record of `__consumer_offsets`; None: it is no offset commit.
+    /// Decodes a record of `__consumer_offsets`; None if it is no offset commit.
     ///
-    /// Fails if it is one and damaged, or of an unknown version.
+    /// Fails if it is a damaged offset commit, or one of an unknown version.
     pub fn decode(key: Option<&'a [u8]>, value: Option<&'a [u8]>) -> Result<Option<Self>> {
         let mut reader = Reader::new(key.unwrap_or_default());
         let kind = reader.i16().ok();

@@ -8,12 +8,12 @@ use crate::state::walk::{Visitor, walk};
 
 /// Checks the body of a request, before anything allocates the announced sizes: all lengths and counts fit into it.
 ///
-/// Returns the number of array elements and unknown tagged fields: each takes memory when it is decoded, however few
-/// bytes it has.
+/// Returns the number of array elements and unknown tagged fields: each takes memory when it is decoded, even if it has
+/// few bytes.
 ///
 /// # Errors
 ///
-/// The API or its version is not known; or the bytes break the format, or announce more than the body holds.
+/// The API or its version is unknown; or the bytes break the format, or announce more than the body holds.
 pub fn check_request(api_key: i16, version: i16, body: &[u8]) -> Result<usize> {
     let mut elements = Elements(0);
     // Bytes after a request are ignored, as brokers do: librdkafka leaves three when it asks for all topics.

@@ -1,4 +1,4 @@
-//! The schema of a message in Kafka's own format (KIP-482), as its message definitions describe it.
+//! The schema of a message in Kafka's own format (KIP-482), as its message definition describes it.
 
 /// A range of message versions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,7 +75,7 @@ pub(crate) struct Field {
     pub(crate) tagged: Versions,
     /// The tag.
     pub(crate) tag: u32,
-    /// Its value where it is left out, as JSON. Kafka's JSON leaves it out, too.
+    /// Its default value, as JSON. Kafka's JSON leaves fields with this value out, too.
     pub(crate) default: &'static str,
 }
 
@@ -95,7 +95,7 @@ impl Field {
         self
     }
 
-    /// Returns whether each message of a version has the field at its place.
+    /// Returns whether every message of a version has the field, untagged.
     #[inline]
     pub(crate) const fn is_in_order(&self, version: i16) -> bool {
         self.versions.contains(version) && !self.tagged.contains(version)

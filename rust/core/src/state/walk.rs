@@ -20,9 +20,9 @@ pub(crate) enum Value<'a> {
 /// A visitor of each field of a message, in the order of the walk. An implementation leaves out the calls that it
 /// ignores.
 pub(crate) trait Visitor<'a> {
-    /// A field begins: its value comes next, and is the first of the bytes that are left.
+    /// A field begins. Its value is at the start of the remaining bytes.
     fn begin_field(&mut self, _field: &'static Field, _left: &'a [u8]) {}
-    /// The value of the field has ended before the bytes that are left.
+    /// The value of the field has ended, right before the remaining bytes.
     fn end_field(
         &mut self,
         _field: &'static Field,
@@ -42,8 +42,8 @@ pub(crate) trait Visitor<'a> {
 
 /// Walks through a message, and leaves the bytes after it in `reader`.
 ///
-/// Fields that the version does not have are not visited. Fields with a tag are visited only if they are present:
-/// after the others, in the order of the bytes. Unknown tagged fields are skipped.
+/// Fields that the version does not have are not visited. Tagged fields are visited only if they are present: after the
+/// others, in the order of the bytes. Unknown tagged fields are skipped.
 pub(crate) fn walk<'a>(
     schema: &'static Schema,
     version: i16,
@@ -212,7 +212,7 @@ impl Walk {
         Ok(())
     }
 
-    /// Reads the length of a string, of bytes or of an array. None: it is null.
+    /// Reads the length of a string, of bytes or of an array; None if it is null.
     fn length(
         &self,
         is_nullable: bool,

@@ -65,7 +65,8 @@ pub struct BatchBuilder {
     base_timestamp: Option<i64>,
     max_timestamp: i64,
     offset_of_max_timestamp: i64,
-    /// Compressed against uncompressed size of recent batches of this codec (`CompressionRatioEstimator`).
+    /// The compressed size of recent batches of this codec, as a share of the uncompressed size
+    /// (`CompressionRatioEstimator`).
     ratio: f32,
 }
 
@@ -105,7 +106,7 @@ impl BatchBuilder {
         self.last_offset
     }
 
-    /// The size of the batch if it were closed now: exact if uncompressed, else Kafka's estimate.
+    /// The size of the batch if it were closed now: exact if uncompressed, otherwise Kafka's estimate.
     pub fn size_in_bytes(&self) -> usize {
         let records = self.uncompressed_size();
         let records = if self.options.is_compressed() {

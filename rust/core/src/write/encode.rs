@@ -18,9 +18,9 @@ pub struct BatchLimits {
 /// Fields that a record had in the log it was read from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SourceFields {
-    /// None or negative: as in the options.
+    /// None or negative for that of the options.
     pub leader_epoch: Option<i32>,
-    /// Who set the timestamp; None: as in the options.
+    /// Who set the timestamp; None for that of the options.
     pub timestamp_type: Option<TimestampType>,
 }
 

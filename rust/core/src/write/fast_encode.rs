@@ -22,7 +22,7 @@ const LONG: usize = 1 << 13;
 /// The first zigzag timestamp delta, ms, that does not fit a varint of four bytes.
 const LONG_DELTA: u64 = 1 << 28;
 
-/// The distance by which values are prefetched. The processor's own prefetching ends at each page. Without this,
+/// The distance ahead at which values are prefetched. The processor's own prefetching ends at each page. Without this,
 /// encoding values that are not in a cache takes 1.3 times as long.
 const AHEAD: usize = 2 << 10;
 

@@ -8,7 +8,7 @@ use crate::format::control::ControlType;
 use crate::format::record::Headers;
 use crate::write::batch_builder::{BatchBuilder, BatchOptions, NewRecord};
 
-/// The time is that of the last record before the snapshot: none.
+/// The time of the last record before the snapshot: there is none.
 const HEADER: &[u8] = br#"{"version": 0, "lastContainedLogTimestamp": 0}"#;
 const FOOTER: &[u8] = br#"{"version": 0}"#;
 /// The largest batch that the Raft layer reads (`KafkaRaftClient.MAX_BATCH_SIZE_BYTES`).

@@ -67,8 +67,8 @@ impl Partitioner {
         Ok(partitioner)
     }
 
-    /// Chooses the partition of a record of about this many bytes: the one it names; or that of its key; or that of the
-    /// batch that is being filled.
+    /// Chooses the partition of a record of about this many bytes: the one that the record names; or that of its key;
+    /// or that of the batch being filled.
     #[inline]
     pub fn choose(&mut self, given: Option<i32>, key: Option<&[u8]>, bytes: usize) -> Result<i32> {
         match (given, key) {
@@ -91,7 +91,7 @@ impl Partitioner {
     /// The partition that a record names.
     #[inline]
     fn named(&self, number: i32) -> Result<i32> {
-        // If all are here, each is at its own place.
+        // If all partitions are here, each is at its own index.
         let own = usize::try_from(number).ok();
         if own.is_some_and(|own| self.partitions.get(own) == Some(&number))
             || self.partitions.binary_search(&number).is_ok()

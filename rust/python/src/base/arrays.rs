@@ -20,7 +20,7 @@ static BLOCKS: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
 /// The most blocks that are kept. A reader that passes each batch on needs two for each of keys, values, header keys
 /// and header values.
 const KEPT_BLOCKS: usize = 16;
-/// A larger block is freed, so that one outsized batch does not hold memory forever.
+/// A larger block is freed, so that one outsized batch does not keep its memory forever.
 const KEPT_BLOCK_BYTES: usize = 8 << 20;
 
 /// Up to this size, the allocator reuses memory itself.
@@ -70,7 +70,7 @@ impl Drop for Lent {
     }
 }
 
-/// Takes all values of `column`, which continues in other memory.
+/// Takes all values of `column`, which then continues in other memory.
 pub(crate) fn binary_array(column: &mut BinaryColumn) -> Result<BinaryArray> {
     // The next batch will need about as much.
     let spare = lend(column.bytes());
@@ -89,7 +89,7 @@ fn bytes(data: Vec<u8>) -> Buffer {
     if !is_much_larger(&data, data.len()) {
         return Buffer::from(bytes::Bytes::from_owner(Lent(data)));
     }
-    // Few bytes would keep a large block from being reused. They are copied instead.
+    // A few bytes would prevent the reuse of a large block, so they are copied.
     let copy = if data.len() < SMALL_BYTES {
         Buffer::from_slice_ref(data.as_slice())
     } else {

@@ -1,4 +1,4 @@
-//! pyarrow arrays, read through their buffers and checked against the memory that pyarrow has.
+//! pyarrow arrays, read through their buffers and checked against the sizes of pyarrow's memory.
 //!
 //! The Arrow C data interface does not carry the sizes of most buffers. An import through it must either trust the
 //! offsets, which may be wrong in a file, or check all of them and every string. Checking takes as long as encoding.
@@ -25,14 +25,14 @@ pub(crate) struct Array {
     pub(crate) rows: Range<usize>,
     /// True if the first buffer is the bitmap of nulls.
     has_bitmap: bool,
-    /// Its own buffers. One that pyarrow lacks is empty.
+    /// Its own buffers. A buffer that pyarrow does not have is empty.
     buffers: Vec<Buffer>,
     /// The values of a list, without a name; the fields of a struct; or the two parts of a dictionary array.
     children: Vec<(String, Array)>,
 }
 
 impl Array {
-    /// Borrows several arrays at once; returns them in order.
+    /// Borrows several arrays at once, in order.
     pub(crate) fn import<'py>(
         py: Python<'py>,
         arrays: impl IntoIterator<Item = Bound<'py, PyAny>>,
@@ -132,7 +132,7 @@ impl Array {
         named.next().map(|(_, child)| child)
     }
 
-    /// The nulls of the array. A file's claim of their number is not trusted; they are counted.
+    /// The nulls of the array. They are counted, because a file's null count is not trusted.
     pub(crate) fn nulls(&self) -> PyResult<Nulls> {
         if !self.has_bitmap {
             return Ok(Nulls::default());
@@ -205,7 +205,7 @@ impl Array {
 /// The nulls of an array; none by default.
 #[derive(Default)]
 pub(crate) struct Nulls {
-    /// A bit is set if the value is not null. None if no value is null.
+    /// A bitmap with a bit set for each value that is not null; None if no value is null.
     bits: Option<Buffer>,
     first: usize,
     pub(crate) count: usize,

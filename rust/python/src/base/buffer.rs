@@ -1,6 +1,6 @@
 //! Bytes from Python: any contiguous buffer, borrowed without a copy.
 //!
-//! pyarrow takes the buffer and lends it through the Arrow C data interface. So no pointer is handled here, and the
+//! pyarrow holds the buffer and lends it through the Arrow C data interface. So no pointer is handled here, and the
 //! interpreter lock can be released. The caller must not write to the buffer during the call. pyarrow takes longer to
 //! load than all other modules together. So `bytes` are held without it, and other small buffers are copied until
 //! another part has loaded pyarrow.
@@ -60,8 +60,8 @@ impl<'py> FromPyObject<'_, 'py> for Bytes {
 
 /// Borrows pyarrow buffers, all at once, each with the size that pyarrow has for it.
 ///
-/// They are imported as the buffers of a view array without rows. No other type has any number of buffers and passes
-/// their sizes through the interface.
+/// They are imported as the buffers of a view array without rows. No other type can have any number of buffers and
+/// passes their sizes through the interface.
 pub(crate) fn borrow(py: Python<'_>, buffers: Vec<Bound<'_, PyAny>>) -> PyResult<Vec<Buffer>> {
     let pyarrow = Pyarrow::get(py)?;
     let (none, views) = (py.None().into_bound(py), pyarrow.empty.bind(py).clone());

@@ -75,7 +75,7 @@ fn unfit(name: &str, array: &Array, wanted: &str) -> Error {
     ))
 }
 
-/// A column of keys, of values, or of those of headers.
+/// A column of keys or values, of records or of headers.
 pub(crate) struct BytesColumn {
     name: String,
     rows: usize,
@@ -403,7 +403,7 @@ impl Integers {
         })
     }
 
-    /// Returns an integer; None for null. One that does not fit 64 bits becomes the largest that does, which no field
+    /// Returns an integer; None for null. An integer beyond 64 bits becomes the largest one within, which no field
     /// accepts.
     #[inline]
     pub(crate) fn get(&self, row: usize) -> Option<i64> {

@@ -22,7 +22,7 @@ impl LocalFile {
     #[new]
     fn new(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
         let opened = py.detach(|| {
-            // Without waiting for a named pipe's writer. The flag changes nothing for regular files.
+            // The flag avoids waiting for a named pipe's writer. It has no effect on regular files.
             let file = File::options()
                 .read(true)
                 .custom_flags(libc::O_NONBLOCK)
@@ -43,7 +43,7 @@ impl LocalFile {
                         .extract()?,
                     None => error.to_string(),
                 };
-                // Python makes a FileNotFoundError, or another of its subclasses, of the number.
+                // From the number, Python chooses the subclass, such as FileNotFoundError.
                 Err(PyOSError::new_err((number, text, path)))
             }
         }

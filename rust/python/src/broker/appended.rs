@@ -1,4 +1,4 @@
-//! `Appended`, `SegmentWrite` and `Closing`: what an append or a close leaves to be written.
+//! `Appended`, `SegmentWrite` and `Closing`: the bytes that an append or a close leaves to be written.
 
 use brokerless_core::{AppendInfos, Effects, Refused, SegmentWrite as Write};
 use pyo3::prelude::*;
@@ -72,8 +72,8 @@ pub(crate) struct Appended {
     has_new_epochs: bool,
     #[pyo3(get)]
     writes: Vec<Py<SegmentWrite>>,
-    /// Not the exception itself: its traceback refers to the frame that holds this object, and Python's collector would
-    /// not see the cycle.
+    /// The exception itself is not kept, because its traceback refers to the frame that holds this object, and Python's
+    /// collector would not see the cycle.
     refused: Option<Refused>,
 }
 

@@ -338,7 +338,7 @@ fn check_whole(data: &[u8]) -> Result<(), Error> {
                 );
                 return Err(Error::corrupt(message).at(position as u64, None));
             }
-            // The append reports what is wrong with it.
+            // The append reports the error.
             Err(_) => return Ok(()),
         }
     }

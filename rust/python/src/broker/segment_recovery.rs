@@ -11,7 +11,7 @@ use crate::base::error::OrRaise as _;
 use crate::broker::leader_epochs::LeaderEpochs;
 use crate::broker::producers::Producers;
 
-/// Why the walk ended, as a word and a message. The message is None if all is well.
+/// The reason why the walk ended, as a word and a message. The message is None if nothing is wrong.
 fn ended(ended: Option<&WalkEnd>) -> (Option<&'static str>, Option<&str>) {
     match ended {
         None => (None, None),

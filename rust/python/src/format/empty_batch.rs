@@ -1,4 +1,4 @@
-//! `empty_batch`: a batch that takes an offset but has no record.
+//! `empty_batch`: a batch that has an offset but no record.
 
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;

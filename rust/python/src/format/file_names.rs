@@ -1,13 +1,14 @@
-//! `segment_files`: the names of a partition directory with hundreds of thousands of files, without an object for each.
+//! `segment_files`: sorts the names in a partition directory, of up to hundreds of thousands of files, without an
+//! object for each.
 
 use std::collections::HashMap;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
 
-/// Returns the kinds of files by offset, and the names that are none of these: with another suffix, or not Kafka's.
+/// Returns the kinds of files by offset, and all other names: those with another suffix, or not in Kafka's form.
 ///
-/// `kinds` has the bit of each extension.
+/// `kinds` maps each extension to its bit.
 #[pyfunction]
 pub(crate) fn segment_files<'py>(
     py: Python<'py>,
@@ -43,7 +44,7 @@ fn parsed(name: &str, kinds: &HashMap<String, i64>) -> Option<(i64, i64)> {
     let (digits, rest) = name.split_at_checked(20)?;
     let extension = rest.strip_prefix('.')?;
     let kind = kinds.get(extension)?;
-    // A sign is no digit.
+    // Excludes signs, which number parsing would accept.
     digits
         .bytes()
         .all(|byte| byte.is_ascii_digit())

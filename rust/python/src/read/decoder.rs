@@ -10,7 +10,7 @@ use crate::base::error::OrRaise as _;
 use crate::read::hand_over::HandOver;
 use crate::read::rows::{Projection, RowBuilder};
 
-/// The most rows of an Arrow batch. Larger ones have no use, and a topic's name repeated in each row must fit 32-bit
+/// The most rows of an Arrow batch. Larger batches have no use, and a topic's name repeated in each row must fit 32-bit
 /// offsets.
 pub(crate) const MAX_ROWS: usize = 1 << 20;
 

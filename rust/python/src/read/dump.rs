@@ -1,4 +1,4 @@
-//! `JsonDump` and `LogDump`: dump a log with one JSON object a batch, or as `kafka-dump-log` does.
+//! `JsonDump` and `LogDump`: dump a log with one JSON object per batch, or as `kafka-dump-log` does.
 
 use brokerless_core::{BytesFormat, DEFAULT_MAX_BATCH_BYTES, Result};
 use pyo3::prelude::*;
@@ -7,7 +7,7 @@ use pyo3::types::PyBytes;
 use crate::base::buffer::Bytes;
 use crate::base::error::OrRaise as _;
 
-/// The text of a dump. It is reused by each call: fresh pages cost as much as writing it.
+/// The text of a dump. Each call reuses it, because fresh pages cost as much as writing the text.
 #[derive(Debug, Default)]
 struct Text(Vec<u8>);
 

@@ -1,4 +1,4 @@
-//! `json_lines`: writes Arrow rows as JSON, one object a line, without a Python object for each value.
+//! `json_lines`: writes Arrow rows as JSON, one object per line, without a Python object for each value.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int8Type, Int16Type, Int32Type, Int64Type, TimestampMillisecondType};

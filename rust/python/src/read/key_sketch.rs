@@ -1,4 +1,4 @@
-//! `KeySketch`: about how many distinct keys there are.
+//! `KeySketch`: the approximate number of distinct keys.
 
 use brokerless_core::Error;
 use datasketches::hll::{HllSketch, HllType, HllUnion};

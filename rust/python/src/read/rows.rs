@@ -1,4 +1,4 @@
-//! The Arrow schema of records, and its columns. No other code has either. With `spark`, the types are Spark's too:
+//! The Arrow schema of records, and its columns, which are defined only here. With `spark`, the types are Spark's too:
 //! timestamps in microseconds, and null instead of an empty list of headers.
 
 use std::sync::Arc;
@@ -97,7 +97,7 @@ impl Projection {
         })
     }
 
-    /// The decoded columns, empty, that these ones are made of.
+    /// The decoded columns, empty, from which these columns are built.
     pub(crate) fn empty_columns(&self) -> Columns {
         Column::decoded(&self.columns)
     }

@@ -65,7 +65,7 @@ impl LatestRecords {
         let timestamps = NumbersColumn::<i64>::named("timestamp", timestamps, "int64")?;
         let latest = &mut self.latest;
         let mut push = |row| -> Result<()> {
-            // A record without a key says nothing.
+            // A record without a key has no meaning here.
             if let Some(key) = keys.get(row)? {
                 let number = |column: &Option<NumbersColumn<i64>>| {
                     column
@@ -117,7 +117,7 @@ impl LatestBatches {
     }
 
     fn __next__<'py>(&mut self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        // A caller needs the schema also of no records.
+        // The caller needs the schema even without records.
         if !mem::take(&mut self.is_first) && self.records.peek().is_none() {
             return Ok(None);
         }

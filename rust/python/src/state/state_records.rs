@@ -37,23 +37,23 @@ pub(crate) fn state_records<'py>(
         .to_pyarrow(py)
 }
 
-/// The memory of one decoded record, unless the caller says so.
+/// The default for the most memory of one decoded record.
 const MOST_MEMORY: u64 = 250_000_000;
-/// A part of decoded records takes no more than this share of it, unless it is one record.
+/// Several decoded records together take at most the memory divided by this.
 const SHARE_OF_PART: u64 = 4;
-/// The memory of a key in a map that is half full, beside its bytes.
+/// The memory of a key in a map that is half full, besides its bytes.
 const MEMORY_OF_KEY: usize = 112;
-/// The memory of a record that says nothing.
+/// The memory of an empty record.
 const MEMORY_OF_ROW: u64 = 200;
 
-/// A decoder of offset commits, which remembers the last offset of each key, also once it is removed.
+/// A decoder of offset commits, which remembers the last offset of each key, even after the key is removed.
 #[pyclass(module = "brokerless._native")]
 #[derive(Debug)]
 pub(crate) struct OffsetCommits {
     last: HashMap<Box<[u8]>, Last>,
-    /// The number of commits that did not decode, and of the first one its row in its rows and the reason.
+    /// The number of commits that could not be decoded, and the row index and the reason of the first one.
     failed: Option<(u64, usize, String)>,
-    /// The memory that `last` takes, and may take.
+    /// The memory that `last` uses, and the most it may use.
     memory: usize,
     most: usize,
 }
@@ -158,7 +158,7 @@ impl Texts {
     }
 }
 
-/// Decodes as many records as fit into the memory, but one at least.
+/// Decodes as many records as fit into the memory, but at least one.
 fn decoded(topic: InternalTopic, records: &Records, memory: u64) -> Result<RecordBatch> {
     let (mut kinds, mut versions) = (Int16Builder::new(), Int16Builder::new());
     let mut memories = UInt64Builder::new();

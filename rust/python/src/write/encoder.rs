@@ -25,7 +25,7 @@ const KEPT_SPARE_BYTES: usize = 16 << 20;
 
 /// The columns of a record's content.
 const CONTENT: [&str; 4] = ["key", "value", "headers", "timestamp"];
-/// The same, with those of a record's place in its old log.
+/// The same, with the columns of a record's place in its old log.
 const WITH_SOURCE: [&str; 7] = [
     "key",
     "value",

@@ -67,7 +67,7 @@ impl Partitioner {
     }
 }
 
-/// The columns that a partition follows from.
+/// The columns that determine a partition.
 struct Columns {
     partitions: Option<NumbersColumn<i32>>,
     keys: BytesColumn,
@@ -96,7 +96,7 @@ impl Columns {
         })
     }
 
-    /// The partition that a row names, or else its key.
+    /// The partition that a row names, or else the row's key.
     #[inline]
     fn get(&self, row: usize) -> Result<(Option<i32>, Option<&[u8]>)> {
         let numbers = self.partitions.as_ref();

@@ -1,4 +1,4 @@
-//! The requests that have an answer, with their versions.
+//! The supported requests, with their versions.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::protocol::wire::{ProtocolError, Reply, Request, encode};
 
 use self::Handler::{Now, OfGroups, Reads, Refuses, Steps};
 
-/// A request that has an answer.
+/// A supported request.
 pub(crate) struct Api {
     pub(crate) key: ApiKey,
     first: i16,
@@ -29,9 +29,9 @@ pub(crate) struct Api {
 
 /// The function that answers a request.
 enum Handler {
-    /// Answers at once: it reads no files.
+    /// Answers at once, without reading files.
     Now(fn(&Call) -> Answered),
-    /// Refuses a request that would change something. Those that are long close the connection.
+    /// Refuses a request that would change something. A long one closes the connection.
     Refuses(fn(&Call) -> Answered),
     /// Reads files.
     Reads(fn(&Call) -> Answered),
@@ -50,8 +50,8 @@ const fn api(key: ApiKey, first: i16, last: i16, handler: Handler) -> Api {
     }
 }
 
-/// The requests that have an answer, by API key, each with its first and last version.
-// A row each: rustfmt would make six of one.
+/// The supported requests by API key, each with its first and last version.
+// One row each: rustfmt would make six lines of it.
 #[rustfmt::skip]
 pub(crate) const APIS: &[Api] = &[
     api(Produce, 3, 13, Now(|call| call.answer(refused::produce))),
@@ -93,7 +93,7 @@ pub(crate) const APIS: &[Api] = &[
     api(DescribeTopicPartitions, 0, 0, Reads(|call| call.answer(metadata::topic_partitions))),
 ];
 
-/// The elements of a request that is answered in less than a millisecond.
+/// The most elements of a request that is answered in less than a millisecond.
 const SHORT: usize = 500;
 
 fn api_of(key: ApiKey, version: i16) -> Option<&'static Api> {
@@ -121,7 +121,7 @@ pub(crate) fn answer(
             correlation_id,
             ..
         }) if api_key == ApiVersions as i16 => {
-            // In version 0, which each client can read (KIP-511).
+            // In version 0, which every client can read (KIP-511).
             let mut reply = Reply::new(0, correlation_id)?;
             let body = versions(Some(ResponseError::UnsupportedVersion), true);
             encode(&body, 0, reply.buffer())?;
@@ -130,7 +130,7 @@ pub(crate) fn answer(
         Err(error) => return Err(error),
     };
     shared.counters.request(api.key);
-    // Until a client has said who it is, it gets nothing else.
+    // Until a client has logged in, it gets nothing else.
     let is_for_all = matches!(api.key, ApiVersions | SaslHandshake | SaslAuthenticate);
     if !is_for_all && !matches!(*lock(&peer.login), Login::Done(_)) {
         let text = format!("{:?} before a password", api.key);
@@ -145,7 +145,7 @@ pub(crate) fn answer(
         request,
         share,
     });
-    // What takes a moment is done at once; the threads of the sockets have no time for more.
+    // Short work is done here at once. The socket threads must not do more.
     let is_short = call.request.elements <= SHORT;
     match api.handler {
         Now(answer) if is_short => answer(&call).map(Step::reply),
@@ -171,7 +171,7 @@ fn block(call: &Arc<Call>, threads: Threads, answer: fn(&Call) -> Answered) -> S
 fn api_versions(call: Arc<Call>) -> Answered<Step> {
     let (body, cluster_id, node_id) = versions_4_4::api_versions(&call.request)?;
     let is_valid = is_named_well(&body, call.version()) && cluster_id.is_some() == (node_id != -1);
-    // A client that means another broker, which had this address before, has to begin anew.
+    // A client that expects another broker, which had this address before, must bootstrap again.
     let is_for_another = cluster_id.is_some_and(|id| {
         node_id != call.peer.server.node_id || id != call.partitions().cluster_id.as_bytes()
     });
@@ -194,9 +194,10 @@ fn api_versions(call: Arc<Call>) -> Answered<Step> {
     }))
 }
 
-/// The answer to a client that asks which requests there are. An error comes alone, but for that of an unknown version.
+/// Answers ApiVersions. An error comes without a list; that for an unknown version lists ApiVersions alone.
 ///
-/// `have_ids`: every topic has an id. If not, a client is offered only those versions of commits that name topics.
+/// `have_ids`: whether every topic has an id. If not, clients are only offered the versions of commit requests that
+/// name topics.
 fn versions(error: Option<ResponseError>, have_ids: bool) -> ApiVersionsResponse {
     let shown = APIS.iter().filter(|api| match error {
         None => true,
@@ -206,7 +207,8 @@ fn versions(error: Option<ResponseError>, have_ids: bool) -> ApiVersionsResponse
     let api_keys = shown
         .map(|api| {
             let (first, last) = match api.key {
-                // Older clients of librdkafka look for this version, and a broker that has it no more names it (KIP-896).
+                // Older clients of librdkafka look for this version, and a broker that dropped it still lists it
+                // (KIP-896).
                 ApiKey::Produce => (0, api.last),
                 ApiKey::OffsetCommit | ApiKey::OffsetFetch if !have_ids => {
                     (api.first, IDS_IN_COMMITS - 1)
@@ -224,7 +226,7 @@ fn versions(error: Option<ResponseError>, have_ids: bool) -> ApiVersionsResponse
         .with_api_keys(api_keys)
 }
 
-/// Returns true if a client names itself as clients do (KIP-511).
+/// Returns true if the client's software name and version are valid (KIP-511).
 fn is_named_well(request: &ApiVersionsRequest, version: i16) -> bool {
     let is_well = |name: &str| {
         let is_end = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);

@@ -1,4 +1,4 @@
-//! A request with all that its answer needs, and the steps of an answer.
+//! A request with the state that its answer needs, and the steps of an answer.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub(crate) type Answered<T = Reply> = Result<T, ProtocolError>;
 
 /// The next step of an answer.
 pub(crate) enum Step {
-    /// Send this; None: the client wants no reply.
+    /// Send this; None if the client wants no reply.
     Reply(Option<Reply>),
     /// Do this on a thread that may block.
     Block(Threads, Work),
@@ -44,9 +44,9 @@ pub(crate) type Work = Box<dyn FnOnce() -> Answered<Step> + Send>;
 pub(crate) enum Threads {
     /// For fetches.
     Fetches,
-    /// For commits and what else is about groups: these wait for the file of commits.
+    /// For commits and other group requests, which wait for the file of commits.
     Groups,
-    /// For other requests: fetches of many partitions do not keep them waiting.
+    /// For other requests, so that they do not wait for fetches of many partitions.
     Others,
 }
 
@@ -69,7 +69,7 @@ impl Call {
         self.shared.partitions.directory()
     }
 
-    /// Takes memory for a part of a reply, before it is made.
+    /// Reserves memory for a part of a reply, before it is built.
     pub(crate) fn charge(&self, bytes: usize) -> Result<(), Refusal> {
         match self.share.grow(bytes) {
             true => Ok(()),
@@ -88,7 +88,7 @@ impl Call {
         self.request.reply(&response(self, &self.request.body()?)?)
     }
 
-    /// Returns the step that does work on a thread that may block. Reports unreadable files to the directory.
+    /// Returns the step that does the work on a thread that may block, and reports unreadable files to the directory.
     pub(crate) fn block(
         self: &Arc<Self>,
         threads: Threads,

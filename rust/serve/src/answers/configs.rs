@@ -1,4 +1,4 @@
-//! The settings of topics and brokers.
+//! The configs of topics and brokers.
 
 use std::collections::BTreeSet;
 
@@ -26,10 +26,10 @@ const OF_TOPIC: i8 = 1;
 const OF_BROKER: i8 = 2;
 const OF_ALL_BROKERS: i8 = 3;
 const DEFAULT: i8 = 5;
-/// The memory of the settings of a resource.
+/// The memory of the configs of a resource.
 const OF_RESOURCE: usize = 16 << 10;
 
-/// The settings of topics, and those of brokers that were set in the metadata.
+/// Answers DescribeConfigs: the configs of topics, and the dynamic configs of brokers in the metadata.
 pub(super) fn configs(
     call: &Call,
     request: &DescribeConfigsRequest,
@@ -41,7 +41,7 @@ pub(super) fn configs(
     let mut asked = BTreeSet::new();
     for resource in &request.resources {
         let name = resource.resource_name.as_str();
-        // A broker answers once, too.
+        // A broker answers each resource once, too.
         if !asked.insert((resource.resource_type, name)) {
             continue;
         }
@@ -95,7 +95,7 @@ pub(super) fn configs(
             .with_resource_name(resource.resource_name.clone());
         results.push(match found {
             Ok(mut found) => {
-                // No keys at all stand for all of them.
+                // No keys stand for all keys.
                 let keys = resource.configuration_keys.as_deref();
                 if let Some(keys) = keys.filter(|keys| !keys.is_empty()) {
                     found.retain(|one| keys.contains(&one.name));
@@ -112,10 +112,10 @@ pub(super) fn configs(
     Ok(DescribeConfigsResponse::default().with_results(results))
 }
 
-/// Settings by name.
+/// Configs by name.
 type Set = Vec<(String, String)>;
 
-/// The settings of a topic: of each, the first layer that has it decides.
+/// The configs of a topic: for each, the first layer that has it decides.
 fn of_topic(layers: &[(i8, Set)], with_synonyms: bool) -> Vec<DescribeConfigsResourceResult> {
     let mut found = Vec::with_capacity(SETTINGS.len());
     for setting in SETTINGS {
@@ -153,7 +153,7 @@ fn of_topic(layers: &[(i8, Set)], with_synonyms: bool) -> Vec<DescribeConfigsRes
             ),
         });
     }
-    // Settings of later releases, and internal ones that were set nevertheless.
+    // Configs of later releases, and internal ones that were set nevertheless.
     let known = |name: &str| SETTINGS.iter().any(|setting| setting.name == name);
     for (name, value) in layers.first().map_or(&[][..], |(_, set)| set) {
         if !known(name) {
@@ -174,7 +174,8 @@ fn of_broker(set: Set, source: i8) -> Vec<DescribeConfigsResourceResult> {
 }
 
 fn described_setting(name: &str, value: &str, source: i8) -> DescribeConfigsResourceResult {
-    // Not `read_only`, which stands for settings that no broker changes while it runs: who copies topics leaves them out.
+    // Not `read_only`, which means that a config cannot change at runtime: tools that copy topics leave such configs
+    // out.
     DescribeConfigsResourceResult::default()
         .with_name(StrBytes::from_string(name.to_owned()))
         .with_value(Some(StrBytes::from_string(value.to_owned())))

@@ -1,4 +1,4 @@
-//! Records: batches as they lie, from their files.
+//! Answers Fetch: batches as stored, from their files.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -34,20 +34,20 @@ const WITH_IDS: i16 = 13;
 /// The first version whose response names the leader's endpoint (KIP-951).
 const WITH_ENDPOINTS: i16 = 16;
 
-/// The most files in a response: they are open until it is sent. After that many, small ranges are read into memory.
+/// The most files in a response, which stay open until it is sent. Beyond that, small ranges are read into memory.
 const MOST_FILES: usize = 256;
 /// The most bytes read into memory for one range, and for a whole response.
 const SMALL: u64 = 64 << 10;
 const MOST_COPIED: u64 = 8 << 20;
 /// The shortest pause before a waiting fetch looks again.
 const LOOK: Duration = Duration::from_millis(100);
-/// The pause before the next look, as a multiple of the duration of the last look.
+/// The pause before a waiting fetch looks again, as a multiple of the duration of its last look.
 const REST: u32 = 20;
-/// The memory of a partition that a fetch wants while it waits, and the memory of the answer for it.
+/// The memory of a requested partition while a fetch waits, and the memory of the answer for it.
 const OF_WANTED: usize = 128;
 const OF_ANSWER: usize = 1024;
 const OF_ABORTED: usize = 64;
-/// The letters of a client's name that are kept for the log of reads: a name may have 32 KB.
+/// The most letters of a client's name that the log of reads gets: a name may have 32 KB.
 const MOST_CLIENT_ID: usize = 256;
 
 /// Answers a fetch as soon as there is enough to read, or its time is over.
@@ -62,7 +62,7 @@ pub(super) fn fetch(call: Arc<Call>) -> Answered<Step> {
         .unwrap_or(0)
         .min(limits.response_bytes);
     let wait = Duration::from_millis(u64::try_from(body.max_wait_ms).unwrap_or(0));
-    // A fetch that waits holds no decoded request. A session has more partitions than the request names.
+    // A waiting fetch keeps no decoded request. A session may have more partitions than the request names.
     let least = u64::try_from(body.min_bytes).unwrap_or(0).min(max_bytes);
     let is_committed = body.isolation_level == 1;
     drop(body);
@@ -110,17 +110,17 @@ impl Fetch {
             if is_done {
                 return self.finish(found);
             }
-            // To look at thousands of partitions takes time: a server that waits stays at rest.
+            // Checking thousands of partitions takes time. The pause keeps the server mostly idle.
             let rest = LOOK.max(looked * REST);
             Ok(match left <= rest {
-                // At the end of its wait a client asks again, and that looks again.
+                // At the end of its wait the client fetches again, which checks again.
                 true => Step::Sleep(left, Box::new(move || self.finish(found))),
                 false => Step::Sleep(rest, Box::new(move || Ok(self.look()))),
             })
         })
     }
 
-    /// Notes who reads, and responds. Nobody reads without that.
+    /// Logs the read, then responds. No read goes without its log entry.
     fn finish(self, found: Found) -> Answered<Step> {
         let call = Arc::clone(&self.call);
         if call.shared.read_log.is_none() || found.reads.is_empty() {
@@ -172,11 +172,11 @@ struct Answer {
     place: usize,
     data: PartitionData,
     records: Vec<Part>,
-    /// The epoch of the leader, for a client that has an old one (KIP-951).
+    /// The current leader epoch, for a client that has an old one (KIP-951).
     leader_epoch: Option<i32>,
 }
 
-/// Reads what there is. This blocks.
+/// Reads the records that exist. This blocks.
 fn read(partitions: &Partitions, fetching: &Fetching, bounds: Bounds, share: Share) -> Found {
     let mut found = Found {
         answers: Vec::with_capacity(fetching.wanted.len()),
@@ -195,7 +195,7 @@ fn read(partitions: &Partitions, fetching: &Fetching, bounds: Bounds, share: Sha
             return found;
         }
     };
-    // As those of a broker, answers for partitions that are not there come last.
+    // As from a broker, answers for unknown partitions come last.
     let mut not_there = Vec::new();
     let mut leaders = HashMap::new();
     let (mut files, mut copied) = (0, 0);
@@ -205,7 +205,7 @@ fn read(partitions: &Partitions, fetching: &Fetching, bounds: Bounds, share: Sha
         let left = match is_copied {
             false => left,
             true if copied < MOST_COPIED => left.min(SMALL),
-            // A client gets the records of the others with the next response.
+            // The client gets the records of the other partitions with the next response.
             true => 0,
         };
         let topic = match resolved(&topics, key) {
@@ -218,7 +218,7 @@ fn read(partitions: &Partitions, fetching: &Fetching, bounds: Bounds, share: Sha
             }
         };
         let answer = partitions.get(topic, key.partition).and_then(|partition| {
-            // One batch at least, however large, or a client would never get beyond it (KIP-74).
+            // At least one batch, even a large one, or the client would never get past it (KIP-74).
             let must = found.bytes == 0;
             let limits = (left, must);
             let answer = of_partition(
@@ -272,7 +272,7 @@ fn read(partitions: &Partitions, fetching: &Fetching, bounds: Bounds, share: Sha
             }
         }
     }
-    // Nothing else is there to wait for.
+    // There is nothing else to wait for.
     found.has_error |= not_there.len() == fetching.wanted.len();
     found.answers.append(&mut not_there);
     found
@@ -333,7 +333,7 @@ fn of_partition(
     share: &Share,
 ) -> Result<OfPartition, Refusal> {
     partition.check_epoch(wanted.current_leader_epoch)?;
-    // A client that shows aborted records is not sent any, if only committed ones may be seen.
+    // If only committed records may be seen, a read_uncommitted client is sent no aborted ones.
     let drops_aborted = partitions.view.only_committed && !is_committed;
     let end = partition.visible_end(is_committed || drops_aborted);
     let high_watermark = if drops_aborted {
@@ -416,7 +416,7 @@ fn of_partition(
     Ok((data, parts))
 }
 
-/// Returns a segment, and where its batches lie from the one with an offset on.
+/// Returns a segment, and the position in it of the batch with an offset and of the batches after it.
 fn records(
     partitions: &Partitions,
     partition: &Arc<Partition>,
@@ -438,7 +438,7 @@ fn records(
             }
             continue;
         };
-        // Batches that reach beyond the end are not sent.
+        // Batches that extend beyond the end are not sent.
         let stop = match next_base.is_none_or(|base| base > end) {
             true => segment
                 .place(end)?
@@ -448,7 +448,7 @@ fn records(
         let available = stop.saturating_sub(first.position);
         let wanted = match limit < first.size {
             false => limit,
-            // Not a part of the first batch: a client could not use it.
+            // No part of the first batch is sent, because a client could not use it.
             true if must => first.size,
             true => 0,
         };
@@ -541,7 +541,7 @@ fn respond(call: &Call, fetching: &Fetching, found: Found) -> Answered {
     Ok(reply)
 }
 
-/// Writes the only tagged field of a response: where the leaders are.
+/// Writes the only tagged field of a response: the endpoints of the leaders.
 fn put_endpoint(buffer: &mut BytesMut, server: &Address, version: i16) -> Answered<()> {
     let endpoint = NodeEndpoint::default()
         .with_node_id(BrokerId(server.node_id))
@@ -591,7 +591,7 @@ fn put_topic(buffer: &mut BytesMut, name: &str, id: Uuid, version: i16) {
     }
 }
 
-/// Writes a partition. Its records stay in their file: they come where the fields have empty ones.
+/// Writes a partition with empty records. The records stay in their file, and are sent in that place.
 fn put_partition(reply: &mut Reply, answer: Answer, version: i16) -> Answered<()> {
     let buffer = reply.buffer();
     encode(
@@ -602,7 +602,7 @@ fn put_partition(reply: &mut Reply, answer: Answer, version: i16) -> Answered<()
     if answer.records.is_empty() {
         return Ok(());
     }
-    // Empty records end the fields: a length, and with compact lengths the number of tagged fields, which is 0.
+    // The fields end with empty records: a length, and with compact lengths the number of tagged fields, which is 0.
     let empty = if version >= FLEXIBLE { 2 } else { 4 };
     let length = buffer.len().saturating_sub(empty);
     buffer.truncate(length);

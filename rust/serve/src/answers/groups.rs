@@ -20,16 +20,16 @@ use crate::protocol::versions_4_4::{
     IDS_IN_COMMITS, body_with_names, put_ids_of_commit, put_ids_of_fetch,
 };
 
-/// The type of a key that stands for a group (`FindCoordinatorRequest.CoordinatorType`).
+/// The type of a key that names a group (`FindCoordinatorRequest.CoordinatorType`).
 const GROUP: i8 = 0;
 
-/// Returns where groups are coordinated: here.
+/// Answers FindCoordinator: this server coordinates all groups.
 pub(super) fn find(
     call: &Call,
     request: &FindCoordinatorRequest,
 ) -> Answered<FindCoordinatorResponse> {
     let (version, server) = (call.version(), &call.peer.server);
-    // Transactions write, and share groups change what is delivered.
+    // Not supported: transactions write, and share groups change the state of deliveries.
     let (error, message) = match request.key_type {
         GROUP => (0, None),
         1 => (
@@ -86,7 +86,7 @@ pub(super) fn sync(call: Arc<Call>) -> Answered<Step> {
     Ok(wait(&call, synced))
 }
 
-/// Waits for others, without the request: they may come late.
+/// Waits for other clients. The request is freed first, since the wait may be long.
 fn wait<R: Encodable + HeaderVersion + Message + Send>(
     call: &Call,
     response: impl Future<Output = R> + Send + 'static,

@@ -1,4 +1,4 @@
-//! Clients say who they are, in requests or, after version 0 of SaslHandshake, in bytes alone.
+//! The login of clients: by requests or, after version 0 of SaslHandshake, by bare SASL bytes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use crate::protocol::wire::{ProtocolError, Reply};
 /// The delay before the answer to a wrong password, as `connection.failed.authentication.delay.ms`.
 const AFTER_A_WRONG_PASSWORD: Duration = Duration::from_millis(100);
 
-/// Begins with the mechanism that a client names.
+/// Starts the mechanism that a client names.
 pub(super) fn handshake(
     call: &Call,
     request: &SaslHandshakeRequest,
@@ -47,7 +47,7 @@ pub(super) fn handshake(
     Ok(response.with_mechanisms(names.to_vec()))
 }
 
-/// Takes a token in a request.
+/// Handles a token in a request.
 pub(super) fn authenticate(call: Arc<Call>) -> Answered<Step> {
     let refused = |error: ResponseError, text| {
         SaslAuthenticateResponse::default()
@@ -75,7 +75,7 @@ pub(super) fn authenticate(call: Arc<Call>) -> Answered<Step> {
     })
 }
 
-/// Takes a token in bytes alone.
+/// Handles a token sent as bare bytes.
 pub(super) fn take_bare_token(
     shared: Arc<Shared>,
     peer: Arc<Peer>,
@@ -86,7 +86,7 @@ pub(super) fn take_bare_token(
     })
 }
 
-/// Takes what a client sends to its mechanism. `answer` is called with the answer to it; None: the password is wrong.
+/// Passes a client's token to its mechanism. `answer` is called with the reply; None if the password is wrong.
 fn take_token(
     shared: Arc<Shared>,
     peer: Arc<Peer>,
@@ -98,7 +98,7 @@ fn take_token(
         let text = "a password before a mechanism";
         return Err(ProtocolError::Bytes(text.to_owned()));
     };
-    // To compare a password takes time that others need.
+    // Comparing a password takes long, and would delay other clients.
     let step = move || match login.step(&token) {
         sasl::Step::GoOn(token) => {
             *lock(&peer.login) = Login::Begun(login, tokens);

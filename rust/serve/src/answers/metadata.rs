@@ -28,7 +28,7 @@ const OF_PARTITION: usize = 256;
 const BROKERS: i8 = 1;
 const CONTROLLERS: i8 = 2;
 
-/// The broker, which is this server, and the topics that are asked for.
+/// Answers Metadata: the broker, which is this server, and the requested topics.
 pub(super) fn metadata(
     call: &Call,
     request: &MetadataRequest,
@@ -101,7 +101,7 @@ pub(super) fn metadata(
     })
 }
 
-/// The error for a name that no topic has: some could have none.
+/// The error for a name that no topic has; illegal names get another one.
 pub(super) fn not_there(name: &str) -> ResponseError {
     match illegal(name) {
         None => ResponseError::UnknownTopicOrPartition,
@@ -191,7 +191,7 @@ pub(super) fn cluster(
     Ok(response)
 }
 
-/// Topics with their partitions, up to a number of partitions, and the cursor for the next request (KIP-966).
+/// Answers DescribeTopicPartitions: topics up to a number of partitions, and the cursor for the next request (KIP-966).
 pub(super) fn topic_partitions(
     call: &Call,
     request: &DescribeTopicPartitionsRequest,

@@ -20,7 +20,7 @@ use crate::answers::call::Call;
 use crate::base::directory::{Partition, Refusal, Topics};
 use crate::log::partitions::Partitions;
 
-// The timestamps that stand for others, each with the first version that has it (`ListOffsetsRequest`).
+// The special timestamps, each with the first version that has it (`ListOffsetsRequest`).
 const LATEST: i64 = -1;
 const EARLIEST: i64 = -2;
 const SINCE: &[(i64, i16)] = &[
@@ -52,7 +52,7 @@ pub(super) fn list_offsets(
     let (partitions, version) = (call.partitions(), call.version());
     let topics = partitions.directory().topics()?;
     let is_committed = request.isolation_level == 1 || partitions.view.only_committed;
-    // By topic first: a name may have 32 KB.
+    // Grouped by topic, because a name may have 32 KB.
     let mut times_asked: HashMap<&str, HashMap<i32, usize>> = HashMap::new();
     for topic in &request.topics {
         let of_topic = times_asked.entry(topic.name.as_str()).or_default();
@@ -60,7 +60,7 @@ pub(super) fn list_offsets(
             *of_topic.entry(one.partition_index).or_default() += 1;
         }
     }
-    // Topics and partitions are answered once, however often they are asked for.
+    // Topics and partitions are answered once, even if requested several times.
     let mut answers: IndexMap<&TopicName, IndexMap<i32, ListOffsetsPartitionResponse>> =
         IndexMap::new();
     for topic in &request.topics {

@@ -1,4 +1,4 @@
-//! Requests that would change something: a directory is only read.
+//! Requests that would change something. They are refused, because a directory is only read.
 
 use kafka_protocol::ResponseError;
 use kafka_protocol::messages::add_partitions_to_txn_request::AddPartitionsToTxnTopic;
@@ -39,9 +39,9 @@ use crate::protocol::versions_4_4::{
 };
 use crate::protocol::wire::{ProtocolError, Reply, Request, encode};
 
-/// The error that clients show with its message, and do not try again.
+/// The error that clients show with its message and do not retry.
 const ERROR: ResponseError = ResponseError::PolicyViolation;
-/// The error that ends a transactional producer: it does not abort, and does not try again.
+/// The error that ends a transactional producer, without an abort or a retry.
 const NO_TRANSACTIONS: ResponseError = ResponseError::TransactionalIdAuthorizationFailed;
 pub(super) const READ_ONLY: StrBytes = StrBytes::from_static_str(
     "read-only: brokerless serves a directory, and changes nothing in it",
@@ -75,7 +75,7 @@ pub(super) fn produce(call: &Call, request: &ProduceRequest) -> Answered<Produce
     Ok(ProduceResponse::default().with_responses(responses.collect()))
 }
 
-/// An idempotent producer asks for an id first. This error ends it.
+/// Answers InitProducerId, which an idempotent producer sends first, with an error that ends the producer.
 pub(super) fn init_producer_id(call: &Call) -> Answered {
     let error = ResponseError::ClusterAuthorizationFailed;
     let response = InitProducerIdResponse::default().with_error_code(error.code());
@@ -127,11 +127,11 @@ pub(super) fn delete_topics(
     Ok(DeleteTopicsResponse::default().with_responses(responses))
 }
 
-/// The most bytes of a request that is refused with a message for each thing that it names: an empty name of a byte
-/// would have an answer of 75 bytes.
+/// The most bytes of a request that is refused with a message for each resource that it names, because an empty name of
+/// one byte would get an answer of 75 bytes.
 const MOST_BYTES: usize = 1 << 17;
 
-/// Closes the connection of a client that wants too much to be changed.
+/// Closes the connection of a client whose request for changes is too long.
 pub(super) fn check_size(request: &Request) -> Result<(), ProtocolError> {
     match request.body.len() {
         ..=MOST_BYTES => Ok(()),
@@ -247,7 +247,7 @@ pub(super) fn end_transaction(call: &Call) -> Answered {
 }
 
 pub(super) fn commit_in_transaction(call: &Call) -> Answered {
-    // Whether the topics exist does not matter: each partition has the same error.
+    // Each partition gets the same error, whether or not its topic exists.
     let topics = Topics::default();
     let request: TxnOffsetCommitRequest = body_with_names(&call.request, &topics)?;
     let topics = request.topics.into_iter().map(|topic| {

@@ -16,9 +16,9 @@ use crate::base::sync::lock;
 
 /// The memory of a partition in a session, with its topic's name: no longer name is kept.
 const OF_PARTITION: usize = 512;
-/// The epoch of a request that wants a session.
+/// The epoch of a request that starts a session.
 const INITIAL: i32 = 0;
-/// The epoch of a request that ends one, or wants none.
+/// The epoch of a request that ends its session, or uses none.
 const FINAL: i32 = -1;
 
 /// A partition that is fetched. Since version 13, clients name the topic by its id alone.
@@ -77,13 +77,13 @@ pub(crate) struct Fetching {
 }
 
 impl Fetching {
-    /// The id for the response; 0: there is no session.
+    /// The id for the response; 0 if there is no session.
     pub(crate) fn session_id(&self) -> i32 {
         self.session.as_ref().map_or(0, |session| session.id)
     }
 
-    /// Notes what the response says of partitions: the high watermark and the log start. `with_records` come last in
-    /// the next response, so that each has its turn.
+    /// Records the high watermark and log start offset that the response states for partitions. Those in `with_records`
+    /// come last in the next response, so that each partition gets its turn.
     pub(crate) fn tell(&self, told: &[(&Key, (i64, i64))], with_records: &[&Key]) {
         let Some(session) = self.session.as_ref().filter(|_| !told.is_empty()) else {
             return;
@@ -94,7 +94,7 @@ impl Fetching {
                 wanted.told = Some(*values);
             }
         }
-        // In one pass: there may be ten thousand partitions, each with a few records.
+        // In one pass, because there may be ten thousand partitions, each with a few records.
         let with_records: HashSet<&Key> = with_records.iter().copied().collect();
         let (last, first): (Vec<_>, Vec<_>) = std::mem::take(&mut state.partitions)
             .into_iter()
@@ -126,7 +126,7 @@ impl Sessions {
         }
     }
 
-    /// Returns what a request asks for.
+    /// Returns the partitions that a request asks for.
     pub(crate) fn fetching(
         &self,
         request: &FetchRequest,
@@ -164,14 +164,14 @@ impl Sessions {
         if state.epoch != request.session_epoch {
             return Err(ResponseError::InvalidFetchSessionEpoch);
         }
-        // The epoch after the greatest one is 1: 0 begins a session.
+        // The epoch after the greatest one is 1, because 0 begins a session.
         state.epoch = state.epoch.checked_add(1).unwrap_or(1);
         let new = known
             .iter()
             .filter(|(key, _)| !state.partitions.contains_key(key));
         let new: HashSet<&Key> = new.map(|(key, _)| key).collect();
         if !unknown.is_empty() || !state.share.grow(new.len() * OF_PARTITION) {
-            // The client begins a session anew, or fetches without.
+            // The client begins a new session, or fetches without one.
             lock(&self.known).remove(&request.session_id);
             return Err(ResponseError::FetchSessionIdNotFound);
         }
@@ -182,7 +182,7 @@ impl Sessions {
         let forgotten = forgotten(request);
         if !forgotten.is_empty() {
             let before = state.partitions.len();
-            // In one pass: to remove one moves all that come after it.
+            // In one pass, because each removal moves all later elements.
             state.partitions.retain(|key, _| !forgotten.contains(key));
             let given_back = before - state.partitions.len();
             state.share.give_back(given_back * OF_PARTITION);
@@ -200,7 +200,7 @@ impl Sessions {
         let mut known = lock(&self.known);
         let share = self.memory.share();
         while known.len() >= self.most || !share.grow(partitions.len() * OF_PARTITION) {
-            // One that no request is using; the client of that one begins anew.
+            // Replace a session that no request is using. Its client must begin a new session.
             let idle = known
                 .iter()
                 .find(|(_, session)| Arc::strong_count(session) == 1)
@@ -208,7 +208,7 @@ impl Sessions {
             known.remove(&idle);
         }
         let id = loop {
-            // At random: the ids of an earlier server must not be mistaken for those of this one.
+            // Random, so that ids of an earlier server are not mistaken for those of this one.
             let id = (Uuid::new_v4().as_u128() as i32) & i32::MAX;
             if id != 0 && !known.contains_key(&id) {
                 break id;
@@ -231,8 +231,8 @@ impl Sessions {
 /// The partitions that a request names.
 struct Asked {
     known: Vec<(Key, Wanted)>,
-    /// Those whose topic has a name that no topic has: 32 KB of it come with each of thousands of partitions. They are
-    /// neither kept nor compared with others.
+    /// Partitions whose topic name is longer than any topic's. Each of thousands may have a name of 32 KB, so they are
+    /// neither kept nor compared.
     unknown: Vec<(Key, Wanted)>,
 }
 
@@ -243,7 +243,7 @@ fn asked(request: &FetchRequest) -> Asked {
     };
     for topic in &request.topics {
         let (topic_name, into) = match topic.topic.len() <= MOST_OF_NAME {
-            // A copy: the request itself is not kept.
+            // A copy, so that the request itself is not kept.
             true => (topic.topic.to_string().into(), &mut asked.known),
             false => (topic.topic.0.clone(), &mut asked.unknown),
         };
@@ -334,7 +334,7 @@ mod tests {
             );
         }
         assert!(memory.used() <= 100 * OF_PARTITION);
-        // More than there is: it fetches without a session.
+        // More memory than is left: the client fetches without a session.
         let large = sessions.fetching(&request(0, INITIAL, 101), 12).unwrap();
         assert_eq!((large.session_id(), large.wanted.len()), (0, 101));
         let small = sessions.fetching(&request(0, INITIAL, 1), 12).unwrap();
@@ -351,7 +351,7 @@ mod tests {
             .unwrap()
             .session_id();
         assert_eq!(memory.used(), 100 * OF_PARTITION);
-        // Twice the same one: it is one.
+        // The same partition twice counts once.
         let mut more = request(id, 1, 0);
         let name = || TopicName(StrBytes::from_static_str("t"));
         let one = FetchPartition::default().with_partition(100);

@@ -1,8 +1,8 @@
-//! The settings that topics have, with Kafka's defaults, as a broker describes them.
+//! The configs of topics with Kafka's defaults, as a broker describes them.
 //!
 //! From `DescribeConfigs` of a broker of Kafka 4.4.
 
-/// A setting of a topic.
+/// A config of a topic.
 pub(super) struct Setting {
     /// Its name.
     pub(super) name: &'static str,
@@ -10,9 +10,9 @@ pub(super) struct Setting {
     pub(super) kind: i8,
     /// Its default.
     pub(super) default: &'static str,
-    /// The setting of a broker that is the default of its topics; empty: there is none.
+    /// The broker config that is the default for topics; empty without one.
     pub(super) of_broker: &'static str,
-    /// The setting of a broker that Kafka's default comes from, and its value; empty: there is none.
+    /// The broker config that Kafka's default comes from, and its value; empty without one.
     pub(super) synonym: (&'static str, &'static str),
 }
 
@@ -23,7 +23,7 @@ const LONG: i8 = 5;
 const DOUBLE: i8 = 6;
 const LIST: i8 = 7;
 
-/// A setting whose default is that of the broker's.
+/// A topic config whose default is that of the broker config.
 const fn setting(
     name: &'static str,
     kind: i8,
@@ -47,7 +47,7 @@ impl Setting {
 }
 
 /// All of them, by name.
-// A row each: rustfmt would make six of one.
+// One row each: rustfmt would make six lines of it.
 #[rustfmt::skip]
 pub(super) const SETTINGS: &[Setting] = &[
     setting("cleanup.policy", LIST, "delete", "log.cleanup.policy"),

@@ -34,8 +34,8 @@ impl Shared {
     pub(crate) fn new(directory: Arc<dyn Directory>, options: Options) -> io::Result<Self> {
         let limits = options.limits;
         let memory = Memory::new(limits.memory_bytes);
-        // Of their own: clients that leave much behind do not keep the requests of others out, and those with sessions not
-        // the members and commits.
+        // Separate budgets: clients that leave much behind do not lock out the requests of others, and those with
+        // sessions not the members and commits.
         let sessions = Memory::new(limits.memory_bytes / 4);
         let members = Memory::new(limits.memory_bytes / 8);
         let commits = Memory::of_one(limits.memory_bytes / 8);
@@ -55,12 +55,12 @@ impl Shared {
         })
     }
 
-    /// Returns true if every topic has an id; None if that was not looked up.
+    /// Returns true if every topic has an id; None if that has not been looked up.
     pub(crate) fn known_to_have_ids(&self) -> Option<bool> {
         self.have_ids.get().copied()
     }
 
-    /// Returns true if every topic has an id. Clients ask for this before they have a password, so it is looked up only
+    /// Returns true if every topic has an id. Clients cause this before they have logged in, so it is looked up only
     /// once. Blocks.
     pub(crate) fn have_ids(&self) -> Result<bool, Refusal> {
         let topics = self.partitions.directory().topics()?;
@@ -79,12 +79,12 @@ pub(crate) struct Peer {
 
 /// The login state of a client.
 pub(crate) enum Login {
-    /// The user; None: nobody is asked.
+    /// The user; None if the server asks for no login.
     Done(Option<String>),
     Asked,
-    /// It is about to, in requests or in bytes alone (version 0 of SaslHandshake).
+    /// The login is under way, by requests or by bare bytes (version 0 of SaslHandshake).
     Begun(Box<Authenticating>, Tokens),
-    /// It had no right password: the connection ends, so that it cannot try many.
+    /// The password was wrong. The connection ends, so that the client cannot try many.
     Refused,
 }
 

@@ -4,10 +4,10 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use kafka_protocol::messages::ApiKey;
 
-/// The API keys that are counted: those of Kafka 4.4 end at 92.
+/// The number of API keys that are counted: those of Kafka 4.4 end at 92.
 const API_KEYS: usize = 128;
 
-/// A number that only grows, or says how many there are now.
+/// A counter that only grows, or a gauge.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Count {
     /// The name, without a prefix.

@@ -9,7 +9,7 @@ use kafka_protocol::ResponseError;
 use kafka_protocol::protocol::StrBytes;
 use uuid::Uuid;
 
-/// The answers of a directory. Each call may block: it reads files.
+/// The interface of a directory. Each call may block, because it reads files.
 pub trait Directory: Send + Sync + 'static {
     /// The cluster's id.
     fn cluster_id(&self) -> String;
@@ -17,7 +17,7 @@ pub trait Directory: Send + Sync + 'static {
     /// All topics, sorted by name.
     fn topics(&self) -> Result<Arc<Topics>, Refusal>;
 
-    /// A partition as it is now.
+    /// The current state of a partition.
     fn partition(
         &self,
         topic: &str,
@@ -25,7 +25,7 @@ pub trait Directory: Send + Sync + 'static {
         known: Option<u64>,
     ) -> Result<PartitionLookup, Refusal>;
 
-    /// The first record at or above a timestamp in ms; None: there is none below `end`.
+    /// The first record at or after a timestamp in ms; None if no record below `end` matches.
     ///
     /// Negative timestamps ask for special offsets (`ListOffsetsRequest`).
     fn offset_for_time(
@@ -36,10 +36,10 @@ pub trait Directory: Send + Sync + 'static {
         end: i64,
     ) -> Result<Option<TimedOffset>, Refusal>;
 
-    /// The leader epoch of each partition of a topic, in the order of [`Topic::partitions`]; -1: not known.
+    /// The leader epoch of each partition of a topic, in the order of [`Topic::partitions`]; -1 if unknown.
     fn leader_epochs(&self, topic: &str) -> Result<Vec<i32>, Refusal>;
 
-    /// Returns the groups that a coordinator left, with their known state.
+    /// Returns the groups in `__consumer_offsets`, with their known state.
     fn groups(&self) -> Result<Vec<KnownGroup>, Refusal>;
 
     /// Returns the commits of groups: group, topic, partition.
@@ -48,13 +48,13 @@ pub trait Directory: Send + Sync + 'static {
     /// Returns the configs of a "topic", or of a "broker" by its id ("": for all brokers): names and values.
     fn configs(&self, kind: &str, name: &str) -> Result<Vec<(String, String)>, Refusal>;
 
-    /// Takes notice of what cannot be read.
+    /// Reports content that cannot be read.
     fn problem(&self, _text: &str) {}
 
-    /// The bytes of a file that is on no local disk.
+    /// The length of a file that is not on a local disk.
     fn size(&self, path: &str) -> Result<u64, Refusal>;
 
-    /// Bytes of a file that is on no local disk; fewer at its end.
+    /// Bytes of a file that is not on a local disk; fewer at its end.
     fn read(&self, path: &str, position: u64, length: usize) -> Result<Bytes, Refusal>;
 }
 
@@ -86,7 +86,7 @@ impl Topics {
         &self.topics
     }
 
-    /// The topic of a name.
+    /// The topic with a name.
     pub fn by_name(&self, name: &str) -> Option<&Topic> {
         let place = self
             .topics
@@ -94,7 +94,7 @@ impl Topics {
         self.topics.get(place.ok()?)
     }
 
-    /// The topic of an id.
+    /// The topic with an id.
     pub fn by_id(&self, id: Uuid) -> Option<&Topic> {
         self.topics.get(*self.by_id.get(&id)?)
     }
@@ -119,7 +119,7 @@ impl Topics {
 pub struct Topic {
     /// The name.
     pub name: String,
-    /// The id; nil: none is known.
+    /// The id; nil if unknown.
     pub id: Uuid,
     /// The numbers of its partitions, ascending.
     pub partitions: Vec<i32>,
@@ -130,26 +130,26 @@ pub struct Topic {
 /// The result of looking up a partition.
 #[derive(Debug, Clone)]
 pub struct PartitionLookup {
-    /// The partition; None: its state is still the known one.
+    /// The partition; None if its state is unchanged.
     pub partition: Option<Partition>,
-    /// The partition's files that change with it. Without any, and none that are shared, it never changes.
+    /// The partition's files that change with it. Without these and shared files, it never changes.
     pub own: Vec<FileStamp>,
     /// Files that change with it and with others.
     pub shared: Vec<FileStamp>,
 }
 
-/// A file, or a directory, as it was when something was read from it.
+/// The state of a file or directory when something was read from it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileStamp {
     /// The path.
     pub path: String,
-    /// The modification time in ns; -1: there was no such file.
+    /// The modification time in ns; -1 if there was no such file.
     pub modified: i64,
-    /// The size; -1: there was no such file.
+    /// The size; -1 if there was no such file.
     pub size: i64,
 }
 
-/// A partition at one moment.
+/// A partition at one time.
 #[derive(Debug, Clone, Default)]
 pub struct Partition {
     /// A number that changes when the partition does.
@@ -158,7 +158,7 @@ pub struct Partition {
     pub path: String,
     /// The first offset of each segment, ascending.
     pub base_offsets: Vec<i64>,
-    /// The names of those `.log` files that have another one than their first offset has.
+    /// The names of `.log` files that are not named by their first offset.
     pub other_names: Vec<(i64, String)>,
     /// The position at which the last sound batch of the last segment ends.
     pub end_position: u64,
@@ -192,11 +192,11 @@ pub struct TimedOffset {
     pub offset: i64,
     /// The timestamp of its record, in ms.
     pub timestamp: i64,
-    /// The leader epoch there; -1: not known.
+    /// The leader epoch of that record; -1 if unknown.
     pub leader_epoch: i32,
 }
 
-/// A group that a coordinator left.
+/// A group in `__consumer_offsets`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct KnownGroup {
     /// Its name.
@@ -210,9 +210,9 @@ pub struct KnownGroup {
 /// A group's committed offset for a partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Commit {
-    /// The next offset to read; -1: none is committed.
+    /// The next offset to read; -1 if none is committed.
     pub offset: i64,
-    /// The leader epoch of the record before it; -1: not known.
+    /// The leader epoch of the record before it; -1 if unknown.
     pub leader_epoch: i32,
     /// The metadata that the client committed with the offset.
     pub metadata: StrBytes,
@@ -228,18 +228,18 @@ impl Default for Commit {
     }
 }
 
-/// Why a directory has no answer.
+/// The reason why a directory gives no answer.
 #[derive(Debug, Clone)]
 pub struct Refusal {
     /// The protocol's error.
     pub error: ResponseError,
-    /// The reason, for the log of the server. It repeats no text of a client: that may be long, and comes with each
+    /// The reason, for the log of the server. It repeats no text from a client, which may be long and come with each
     /// partition.
     pub message: Cow<'static, str>,
 }
 
 impl From<io::Error> for Refusal {
-    /// The refusal for a file that cannot be read.
+    /// The refusal because a file cannot be read.
     fn from(error: io::Error) -> Self {
         let kind = match error.kind() {
             io::ErrorKind::InvalidData => ResponseError::CorruptMessage,
@@ -258,7 +258,7 @@ impl Refusal {
         }
     }
 
-    /// The refusal of a reply for which there is no memory.
+    /// The refusal because there is no memory for the reply.
     pub(crate) fn no_memory() -> Self {
         Self::new(
             ResponseError::PolicyViolation,

@@ -3,16 +3,17 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The memory of each element of a decoded request and of its answer. A key without letters is one byte of
-/// FindCoordinator, and takes 250 with its answer.
+/// The memory of each element of a decoded request and of its answer. An empty key is one byte of FindCoordinator, and
+/// takes 250 bytes with its answer.
 const OF_ELEMENT: usize = 512;
-/// Parts above this size share half of the budget: clients with large requests do not keep the others out.
+/// Parts above this size share half of the budget, so that clients with large requests do not lock out the others.
 const LARGE: usize = 256 << 10;
-/// Parts up to this size have a quarter of the budget for themselves. All connections that an address may have take less
+/// Parts up to this size have a quarter of the budget for themselves. All connections of one address together take less
 /// than that with such parts.
 const SMALL: usize = 16 << 10;
 
-/// A budget. What does not fit is refused, and its connection closed: to wait would let one client hold the others up.
+/// A budget. A part that does not fit is refused, and its connection is closed, because waiting would let one client
+/// block the others.
 #[derive(Debug)]
 pub(crate) struct Memory {
     most: usize,
@@ -21,7 +22,7 @@ pub(crate) struct Memory {
     used: AtomicUsize,
 }
 
-/// A part of the budget, until it is dropped.
+/// A part of the budget, which is given back when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Share {
     memory: Arc<Memory>,
@@ -37,7 +38,7 @@ impl Memory {
         })
     }
 
-    /// A budget that one part may take as a whole.
+    /// A budget that a single part may use up.
     pub(crate) fn of_one(most: usize) -> Arc<Self> {
         Arc::new(Self {
             most,
@@ -59,14 +60,15 @@ impl Memory {
         self.used.load(Ordering::Relaxed)
     }
 
-    /// Returns true if more than half of the memory is in use. Clients that only wait should then give back theirs.
+    /// Returns true if more than half of the memory is in use. Clients that only wait should then give their memory
+    /// back.
     pub(crate) fn is_short(&self) -> bool {
         self.used() > self.most / 2
     }
 }
 
 impl Share {
-    /// Takes more; returns whether there was enough.
+    /// Reserves more memory; returns whether there was enough.
     pub(crate) fn grow(&self, bytes: usize) -> bool {
         let held = self.bytes.load(Ordering::Relaxed);
         let Memory {
@@ -91,7 +93,7 @@ impl Share {
         taken.is_ok()
     }
 
-    /// Takes the memory for decoding a request with this number of elements. Returns false if there is not enough.
+    /// Reserves the memory for decoding a request with this number of elements. Returns false if there is not enough.
     pub(crate) fn grow_to_decode(&self, elements: usize) -> bool {
         self.grow(elements.saturating_mul(OF_ELEMENT))
     }
@@ -101,13 +103,13 @@ impl Share {
         self.give_back(elements.saturating_mul(OF_ELEMENT));
     }
 
-    /// Takes more without asking whether there is enough: what an earlier run has committed is kept in any case.
+    /// Reserves more memory even beyond the budget: commits of an earlier run are kept in any case.
     pub(crate) fn force(&self, bytes: usize) {
         self.memory.used.fetch_add(bytes, Ordering::Relaxed);
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Gives a part back.
+    /// Gives a part of the memory back.
     pub(crate) fn give_back(&self, bytes: usize) {
         let held = self
             .bytes

@@ -3,27 +3,27 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Limits that keep one client from the others.
+/// Limits that protect clients from each other.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Connections at once. A further one takes the place of one that has not asked anything yet, or is closed at once.
+    /// The most connections at a time. A further one replaces one that has sent no request yet, or else is closed.
     pub connections: usize,
-    /// Connections of an address at once.
+    /// The most connections of one address at a time.
     pub connections_of_address: usize,
-    /// The bytes of a request.
+    /// The most bytes of a request.
     pub request_bytes: usize,
-    /// The bytes of the records in a response, whatever the client asks for.
+    /// The most record bytes in one response, even if the client asks for more.
     pub response_bytes: u64,
-    /// The memory of all requests and replies. A quarter as much is for sessions, an eighth for members, and an eighth
-    /// for commits. Records that are sent from their files take none.
+    /// The most memory for all requests and replies. Sessions get a quarter as much again, members an eighth, and
+    /// commits an eighth. Records that are sent from their files need none.
     pub memory_bytes: usize,
-    /// The time limit for a client to log in, or to send its first request where no password is asked for.
+    /// The time limit for a client to log in, or to send its first request if there is no login.
     pub login: Duration,
     /// The time that a connection may be silent between two requests.
     pub idle: Duration,
-    /// The time limit for a client to take a reply, as far as the reply is in memory.
+    /// The time limit for a client to receive the part of a reply that is in memory.
     pub transfer: Duration,
-    /// Clients with incremental fetches at once; further ones fetch without.
+    /// The most clients with incremental fetch sessions at a time; further ones fetch without a session.
     pub sessions: usize,
 }
 
@@ -46,16 +46,16 @@ impl Default for Limits {
 /// The form in which records are shown.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RecordView {
-    /// Batches of v0 and v1 as v2, for clients that read nothing older.
+    /// Send batches of v0 and v1 as v2, for clients that cannot read older formats.
     pub as_v2: bool,
-    /// To all clients, only records of transactions that were committed, and records without a transaction.
+    /// Send all clients only records of committed transactions, and records outside transactions.
     pub only_committed: bool,
 }
 
 /// Encryption: files in PEM form.
 #[derive(Debug, Clone)]
 pub struct Tls {
-    /// The certificate of the server, followed by those that vouch for it.
+    /// The certificate chain of the server, its own certificate first.
     pub certificate: PathBuf,
     /// Its private key.
     pub key: PathBuf,
@@ -68,15 +68,15 @@ pub struct Options {
     pub listen: String,
     /// The id of the node that clients see.
     pub node_id: i32,
-    /// The host for clients, or host and port; None: the address at which they connect.
+    /// The host, or host and port, in metadata responses; None for the address at which the client connects.
     pub advertised: Option<String>,
-    /// A file for what groups commit; None: only memory.
+    /// A file for the commits of groups; None to keep them in memory.
     pub commits: Option<PathBuf>,
-    /// Encryption; None: there is none.
+    /// Encryption; None for no encryption.
     pub tls: Option<Tls>,
-    /// Users with their passwords; None: nobody is asked.
+    /// Users with their passwords; None for no login.
     pub users: Option<Vec<(String, String)>>,
-    /// A file for lines that say who read what.
+    /// A file for lines about who read what.
     pub read_log: Option<PathBuf>,
     /// The form in which records are shown.
     pub view: RecordView,
@@ -92,7 +92,7 @@ pub(crate) struct Address {
     pub(crate) port: u16,
 }
 
-/// Takes a host, or a host and a port, apart. An address of IPv6 stands in brackets before a port.
+/// Parses a host, or a host and a port. An IPv6 address with a port is in brackets.
 pub(crate) fn host_and_port(text: String) -> (String, Option<u16>) {
     let apart = text.rsplit_once(':').and_then(|(host, port)| {
         let is_one = !host.contains(':') || (host.starts_with('[') && host.ends_with(']'));

@@ -18,7 +18,7 @@ pub(crate) struct Client {
     pub(crate) address: String,
     /// The name that it gives itself.
     pub(crate) client_id: String,
-    /// The user, if the server asks for one.
+    /// The user, if the server requires a login.
     pub(crate) user: Option<String>,
 }
 
@@ -27,7 +27,7 @@ pub(crate) struct Client {
 pub(crate) struct Read {
     pub(crate) topic: String,
     pub(crate) partition: i32,
-    /// The offset that was asked for.
+    /// The requested offset.
     pub(crate) offset: i64,
     /// The bytes of the records.
     pub(crate) bytes: u64,
@@ -58,7 +58,7 @@ impl ReadLog {
             serde_json::to_writer(&mut lines, &line)?;
             lines.push(b'\n');
         }
-        // In one write: a line is never cut by another one.
+        // In one write, so that lines never mix.
         lock(&self.0).write_all(&lines)
     }
 }

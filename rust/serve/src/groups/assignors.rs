@@ -1,4 +1,4 @@
-//! Which member of a consumer group gets which partition (KIP-848): the assignors that brokers have.
+//! The server-side assignors of brokers: which member of a consumer group gets which partition (KIP-848).
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
@@ -16,14 +16,14 @@ pub(crate) type Wanted = BTreeMap<StrBytes, BTreeSet<Uuid>>;
 /// An assignor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Assignor {
-    /// As even as it can be, and with few moves.
+    /// As evenly as possible, with few moves.
     Uniform,
     /// A range of each topic's partitions.
     Range,
 }
 
 impl Assignor {
-    /// The assignor of a name; None: there is no such one.
+    /// The assignor with a name; None if the name is unknown.
     pub(crate) fn named(name: &str) -> Option<Self> {
         match name {
             "uniform" => Some(Self::Uniform),
@@ -54,7 +54,7 @@ impl Assignor {
     }
 }
 
-/// The members that want each topic. To ask each member about each topic takes minutes for some thousands of both.
+/// The members that want each topic. Checking each member for each topic would take minutes for some thousands of both.
 fn by_topic(wanted: &Wanted) -> BTreeMap<Uuid, Vec<&StrBytes>> {
     let mut found: BTreeMap<Uuid, Vec<&StrBytes>> = BTreeMap::new();
     for (member, topics) in wanted {
@@ -77,7 +77,7 @@ fn uniform(topics: &BTreeMap<Uuid, Vec<i32>>, wanted: &Wanted, before: &Assignme
         .flat_map(|(topic, partitions)| partitions.iter().map(|number| (*topic, *number)))
         .collect();
     let most = all.len().div_ceil(wanted.len().max(1));
-    // So many members may have the larger number.
+    // The number of members that may have the larger share.
     let mut larger = match all.len() % wanted.len().max(1) {
         0 => wanted.len(),
         rest => rest,
@@ -170,7 +170,7 @@ mod tests {
         assigned.values().map(BTreeSet::len).collect()
     }
 
-    /// Each partition has one member.
+    /// Checks that each partition has one member.
     fn is_whole(assigned: &Assignment, count: usize) -> bool {
         let all: BTreeSet<_> = assigned.values().flatten().collect();
         all.len() == count && counts(assigned).iter().sum::<usize>() == count

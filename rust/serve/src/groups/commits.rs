@@ -1,4 +1,4 @@
-//! The commits of groups: those of the directory, and those made to this server since.
+//! The commits of groups: those in the directory, and those made to this server.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
@@ -14,7 +14,7 @@ use crate::base::memory::{Memory, Share};
 use crate::base::sync::lock;
 use crate::groups::journal::{self, Journal};
 
-/// The memory of a commit, of a topic of a group with its name, and of a group, besides what clients wrote.
+/// The memory of a commit, of a topic of a group with its name, and of a group, besides the bytes from clients.
 pub(super) const OF_COMMIT: usize = 256;
 const OF_TOPIC: usize = 1024;
 const OF_GROUP: usize = 1024;
@@ -29,7 +29,7 @@ pub(super) type OfTopic = (StrBytes, Vec<(i32, Commit, i16)>);
 struct Kept {
     protocol_type: StrBytes,
     topics: BTreeMap<StrBytes, BTreeMap<i32, Entry>>,
-    /// Partitions whose offsets are in a transaction that never ends here.
+    /// Partitions with offsets in an open transaction, which never ends here.
     pending: BTreeSet<(String, i32)>,
 }
 
@@ -41,7 +41,7 @@ struct Entry {
 }
 
 impl Entry {
-    /// The memory that it takes from clients' share: what the directory has takes none.
+    /// The memory that it takes from the clients' share. Commits from the directory take none.
     fn size(&self) -> usize {
         match self.is_own {
             true => size(&self.commit),
@@ -86,7 +86,7 @@ impl Known {
 }
 
 impl Commits {
-    /// `file` keeps the commits made here; None: they are forgotten when the server stops.
+    /// `file` keeps the commits made here; None if they are lost when the server stops.
     ///
     /// # Errors
     ///
@@ -160,7 +160,7 @@ impl Commits {
         })
     }
 
-    /// The type of a group's protocol; None: there is no such group.
+    /// The type of a group's protocol; None if there is no such group.
     pub(super) fn protocol_type(
         &self,
         directory: &dyn Directory,
@@ -172,7 +172,7 @@ impl Commits {
         })
     }
 
-    /// Returns a group's commits for some partitions; None: for all. `share` takes the memory of a reply with them.
+    /// Returns a group's commits for some partitions; None for all. `share` takes the memory of a reply with them.
     pub(super) fn of_group(
         &self,
         directory: &dyn Directory,
@@ -220,8 +220,8 @@ impl Commits {
         })
     }
 
-    /// Keeps commits of a group, durably if there is a file. `protocol_type` is that of its members, if it has any.
-    /// Without a commit, nothing is kept of a group. `share` takes the memory of the lines for the file.
+    /// Keeps commits of a group, durably if there is a file. `protocol_type` is that of the group's members, if it has
+    /// any. A group without commits is not kept. `share` takes the memory of the lines for the file.
     pub(super) fn commit(
         &self,
         directory: &dyn Directory,
@@ -242,7 +242,7 @@ impl Commits {
         }
         let number = self.with(directory, |known| {
             self.charge(known, group, protocol_type.as_ref(), commits)?;
-            // Copies, here and below: the request itself is not kept.
+            // Copies, here and below, so that the request itself is not kept.
             let kept = known.groups.entry(copied(group)).or_default();
             if let Some(protocol_type) = protocol_type {
                 kept.protocol_type = protocol_type;
@@ -262,7 +262,7 @@ impl Commits {
             let lines = commits
                 .iter()
                 .map(|((topic, partition), commit)| (&**group, &**topic, *partition, commit));
-            // Under the lock, so that the lines come in the order in which they count.
+            // Under the lock, so that the lines are in commit order.
             Ok(self.journal.as_ref().map(|journal| journal.add(lines)))
         })?;
         let (Some(number), Some(journal)) = (number, &self.journal) else {
@@ -277,7 +277,7 @@ impl Commits {
         })
     }
 
-    /// Takes the memory of commits, and gives back that of those which they replace.
+    /// Reserves the memory of commits, and gives back that of the commits which they replace.
     fn charge(
         &self,
         known: &Known,
@@ -296,7 +296,7 @@ impl Commits {
             if last != Some(topic) {
                 more += match last {
                     None => known.size_of_new(group, topic),
-                    // The group itself counts once.
+                    // The memory of the group itself counts once.
                     Some(_) => known.size_of_new(group, topic).min(OF_TOPIC),
                 };
                 last = Some(topic);
@@ -316,7 +316,7 @@ impl Commits {
         Ok(())
     }
 
-    /// Writes all commits but those that the directory has. Others commit meanwhile: their lines follow.
+    /// Writes all commits except those from the directory. Commits made during the write follow as further lines.
     fn write_all(&self, into: &mut impl Write) -> io::Result<()> {
         let mut last = Bound::Unbounded;
         loop {
@@ -339,7 +339,7 @@ impl Commits {
     }
 }
 
-/// Returns a copy, which does not keep the request that the text came in.
+/// Returns a copy, so that the text does not keep its request in memory.
 pub(super) fn copied(text: &StrBytes) -> StrBytes {
     text.to_string().into()
 }

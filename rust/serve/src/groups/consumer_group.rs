@@ -1,4 +1,5 @@
-//! A group of the newer protocol (KIP-848): the server assigns, and each member moves to its assignment by itself.
+//! A group of the newer protocol (KIP-848): the server assigns partitions, and each member moves to its assignment on
+//! its own.
 //!
 //! As `ConsumerGroup` and `CurrentAssignmentBuilder` of Kafka. A state machine without a clock: callers pass the time.
 
@@ -22,13 +23,13 @@ const MOST_OF_TEXT: usize = 1024;
 const MOST_PATTERN: usize = 32 << 10;
 /// The memory of a partition that is assigned.
 const OF_ASSIGNED: usize = 128;
-/// A silent member is out after this time.
+/// A silent member is removed after this time.
 const SESSION: Duration = Duration::from_secs(15);
 /// The interval between a member's heartbeats, in ms.
 pub(crate) const HEARTBEAT_MS: i32 = 1000;
 /// The epoch of a member that joins.
 const JOINS: i32 = 0;
-/// The epoch of a static member that leaves for a while (KIP-345); that of one that leaves for good is -1.
+/// The epoch of a static member that leaves temporarily (KIP-345). A member that leaves for good sends -1.
 const LEAVES_FOR_A_WHILE: i32 = -2;
 
 /// The contents of a heartbeat.
@@ -43,14 +44,14 @@ pub(crate) struct Heartbeat {
     pub(crate) rack_id: Option<StrBytes>,
     pub(crate) client_id: StrBytes,
     pub(crate) host: StrBytes,
-    /// None: as before.
+    /// None if unchanged.
     pub(crate) rebalance_timeout: Option<Duration>,
-    /// None: as before.
+    /// None if unchanged.
     pub(crate) names: Option<BTreeSet<StrBytes>>,
-    /// None: as before.
+    /// None if unchanged.
     pub(crate) pattern: Option<Option<Pattern>>,
     pub(crate) assignor: Option<StrBytes>,
-    /// None: as before.
+    /// None if unchanged.
     pub(crate) owned: Option<BTreeSet<TopicPartition>>,
 }
 
@@ -59,7 +60,7 @@ pub(crate) struct Heartbeat {
 pub(crate) struct Beaten {
     pub(crate) member_id: StrBytes,
     pub(crate) epoch: i32,
-    /// None: as it was.
+    /// None if unchanged.
     pub(crate) assignment: Option<BTreeSet<TopicPartition>>,
 }
 
@@ -67,9 +68,9 @@ pub(crate) struct Beaten {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Stable,
-    /// It has to give partitions back first.
+    /// It must first revoke partitions.
     Unrevoked,
-    /// It waits for partitions that others have to give back.
+    /// It waits for partitions that other members must revoke first.
     Unreleased,
 }
 
@@ -91,9 +92,9 @@ pub(crate) struct Member {
     share: Option<Share>,
     share_of_wanted: Option<Share>,
     deadline: Instant,
-    /// Until when it must have given partitions back.
+    /// The time limit to revoke partitions.
     revocation_deadline: Option<Instant>,
-    /// It left for a while.
+    /// It left temporarily.
     is_away: bool,
 }
 
@@ -104,11 +105,11 @@ pub(crate) struct ConsumerGroup {
     pub(crate) target_epoch: i32,
     pub(crate) members: BTreeMap<StrBytes, Member>,
     pub(crate) target: Assignment,
-    /// The topics that were there when the target was looked at.
+    /// The topics that existed when the target was last checked.
     listing: Option<Arc<Topics>>,
-    /// The topics that the target was made for.
+    /// The topics for which the target was computed.
     topics: BTreeMap<Uuid, Vec<i32>>,
-    /// The memory of these, and of the target assignment.
+    /// The memory of these topics and of the target assignment.
     share: Option<Share>,
 }
 
@@ -142,13 +143,13 @@ impl ConsumerGroup {
         }
     }
 
-    /// Returns the pattern of a member if it was compared with topics other than the current ones.
+    /// Returns the pattern of a member if it was matched against other topics than the current ones.
     pub(crate) fn old_pattern(&self, id: &StrBytes, topics: &Arc<Topics>) -> Option<StrBytes> {
         let pattern = self.members.get(id)?.pattern.as_ref()?;
         (!Arc::ptr_eq(&pattern.listing, topics)).then(|| pattern.text.clone())
     }
 
-    /// Takes a heartbeat.
+    /// Handles a heartbeat.
     pub(crate) fn heartbeat(
         &mut self,
         beat: Heartbeat,
@@ -191,7 +192,7 @@ impl ConsumerGroup {
             .members
             .get(&beat.member_id)
             .ok_or(ResponseError::UnknownMemberId)?;
-        // A client that says all of itself wants to hear all.
+        // A client that sends its full state expects the full assignment.
         let is_full = beat.epoch == JOINS
             || (beat.owned.is_some() && beat.names.is_some() && beat.rebalance_timeout.is_some());
         let shows = is_full || member.assigned != before;
@@ -202,7 +203,7 @@ impl ConsumerGroup {
         })
     }
 
-    /// Adds a member, unless it is there; returns whether it did.
+    /// Adds a member, unless it exists; returns whether it was added.
     fn join(&mut self, beat: &Heartbeat, now: Instant) -> Result<bool, ResponseError> {
         if self.members.contains_key(&beat.member_id) {
             return Ok(false);
@@ -215,7 +216,7 @@ impl ConsumerGroup {
             of_instance.map(|(id, _)| id.clone())
         });
         if let Some(former) = former {
-            // A static member came back: what it had is its own again.
+            // A static member rejoined, and gets its previous state back.
             let is_away = self.members.get(&former).is_some_and(|one| one.is_away);
             if !is_away {
                 return Err(ResponseError::UnreleasedInstanceId);
@@ -287,7 +288,7 @@ impl ConsumerGroup {
         self.epoch += 1;
     }
 
-    /// Makes a new target, if members or topics are others than before.
+    /// Computes a new target, if members or topics have changed.
     fn renew(&mut self, topics: &Arc<Topics>, memory: &Arc<Memory>) -> Result<(), ResponseError> {
         let is_same = |known: &Arc<Topics>| Arc::ptr_eq(known, topics);
         if self.epoch == self.target_epoch && self.listing.as_ref().is_some_and(is_same) {
@@ -376,7 +377,7 @@ impl ConsumerGroup {
         }
     }
 
-    /// Removes members that were silent for too long, or kept partitions for too long that they had to give back.
+    /// Removes members that were silent for too long, or took too long to revoke partitions.
     pub(crate) fn expire(&mut self, now: Instant) {
         let silent: Vec<StrBytes> = self
             .members
@@ -392,7 +393,7 @@ impl ConsumerGroup {
         }
     }
 
-    /// Refuses commits of clients that are not in the group, or not in its epoch.
+    /// Refuses commits of clients that are not members of the group, or not in its epoch.
     pub(crate) fn check(&self, id: &StrBytes, epoch: i32) -> Result<(), ResponseError> {
         if self.members.is_empty() && epoch < 0 {
             return Ok(());
@@ -431,7 +432,7 @@ impl Member {
         }
     }
 
-    /// Takes what a heartbeat says; returns whether the assignment has to be made anew.
+    /// Stores the contents of a heartbeat; returns whether a new assignment is needed.
     fn update(&mut self, beat: &Heartbeat, assignor: Option<Assignor>) -> bool {
         let mut is_changed = false;
         if let Some(names) = beat.names.as_ref().filter(|names| **names != self.names) {
@@ -458,7 +459,7 @@ impl Member {
         is_changed
     }
 
-    /// The ids of the topics that it wants. A topic without an id cannot be assigned.
+    /// The ids of the topics that the member wants. A topic without an id cannot be assigned.
     fn wanted(&self, topics: &Topics) -> BTreeSet<Uuid> {
         let named = self.names.iter().filter_map(|name| topics.by_name(name));
         let matched = self.pattern.iter();
@@ -471,22 +472,22 @@ impl Member {
     }
 }
 
-/// A pattern of a member, and the topics that match it. These are looked up before any lock is taken: a pattern of a
-/// hundred letters may take a millisecond for each name.
+/// A pattern of a member, and the topics that match it. They are matched before any lock is taken, because a pattern of
+/// a hundred letters may take a millisecond per name.
 #[derive(Debug, Clone)]
 pub(crate) struct Pattern {
     pub(crate) text: StrBytes,
     matched: BTreeSet<Uuid>,
-    /// The topics that were there.
+    /// The topics that existed.
     listing: Arc<Topics>,
 }
 
 impl Pattern {
-    /// Returns a pattern that has to match whole names; None: the client has none any more.
+    /// Returns a pattern that must match whole names; None if the client has removed its pattern.
     ///
     /// # Errors
     ///
-    /// It is no pattern, or too large a one.
+    /// It is not a pattern, or too large.
     pub(crate) fn new(
         text: &StrBytes,
         topics: &Arc<Topics>,
@@ -497,7 +498,7 @@ impl Pattern {
         if text.len() > MOST_OF_TEXT {
             return Err(ResponseError::InvalidRegularExpression);
         }
-        // As in a broker (RE2), classes are those of ASCII.
+        // As on a broker (RE2), character classes are those of ASCII.
         let regex = RegexBuilder::new(&format!("^(?:{text})$"))
             .unicode(false)
             .size_limit(MOST_PATTERN)

@@ -29,17 +29,17 @@ use crate::groups::coordinator::{
     Coordinator, MOST_GROUPS, MOST_OF_ID, OF_MEMBER, OF_RESPONSE, ms,
 };
 
-/// The memory of a topic's name that a member wants, besides its letters.
+/// The memory of the name of a topic that a member wants, besides its letters.
 const OF_NAME: usize = 64;
 /// The memory of the id of a topic that matches a pattern.
 const OF_MATCHED: usize = 48;
 /// The memory of a partition in a response.
 const OF_PARTITION: usize = 32;
-/// Members are of the newer protocol, not classic ones on their way to it.
+/// The member uses the newer protocol, not the classic one during an upgrade.
 const NEWER: i8 = 1;
 
 impl Coordinator {
-    /// Takes a heartbeat. This blocks.
+    /// Handles a heartbeat. This blocks.
     pub(crate) fn consumer_heartbeat(
         &self,
         directory: &dyn Directory,
@@ -150,7 +150,7 @@ impl Coordinator {
         let mut groups = lock(&self.consumer_groups);
         if !groups.contains_key(&*request.group_id) {
             if beat.epoch != 0 {
-                // The group was forgotten with its last member. Clients join again after this error only.
+                // The group was forgotten with its last member. Clients rejoin only after this error.
                 return Err(ResponseError::UnknownMemberId);
             }
             if groups.len() >= MOST_GROUPS {
@@ -214,7 +214,7 @@ impl Coordinator {
 fn size(id: &StrBytes, member: &Member, target: &Targets) -> usize {
     let names = member.names.iter().map(|name| OF_NAME + 2 * name.len());
     let partitions = member.assigned.len() + target.get(id).map_or(0, BTreeSet::len);
-    // A topic's id and name come with each of its partitions at most.
+    // At worst, each partition repeats its topic's id and name.
     OF_RESPONSE
         + 2 * id.len()
         + 2 * member.client_id.len()

@@ -37,16 +37,16 @@ use crate::protocol::operations::ON_GROUPS;
 
 /// The most groups with members.
 pub(super) const MOST_GROUPS: usize = 10_000;
-/// As `group.min.session.timeout.ms` and `group.max.session.timeout.ms` of a broker.
+/// A broker's defaults of `group.min.session.timeout.ms` and `group.max.session.timeout.ms`.
 const SESSION_MS: std::ops::RangeInclusive<i32> = 6_000..=1_800_000;
 /// The most protocols of a member. Clients have two or three.
 const MOST_PROTOCOLS: usize = 64;
-/// The memory of a member, and of each of its protocols, besides the bytes that it sent.
+/// The memory of a member, and of each of its protocols, besides the bytes that the member sent.
 pub(super) const OF_MEMBER: usize = 1024;
 const OF_PROTOCOL: usize = 256;
 /// The memory of a group, or of a member, in a response, besides its texts.
 pub(super) const OF_RESPONSE: usize = 512;
-/// The most bytes of a group's id: each line of the file of commits has it. A broker takes 32 KB.
+/// The most bytes of a group's id, which is in each line of the file of commits. A broker accepts 32 KB.
 pub(super) const MOST_OF_ID: usize = 1024;
 /// The type of the protocol of consumers.
 const CONSUMER: StrBytes = StrBytes::from_static_str("consumer");
@@ -72,7 +72,7 @@ impl Coordinator {
         }
     }
 
-    /// Ends what took too long, and forgets groups without members.
+    /// Ends rebalances and memberships that are overdue, and forgets groups without members.
     pub(crate) fn expire(&self, now: Instant) {
         lock(&self.groups).retain(|_, group| {
             group.expire(now);
@@ -104,13 +104,13 @@ impl Coordinator {
     }
 
     fn new_id(&self, client_id: &str) -> StrBytes {
-        // Ids of an earlier run must not be mistaken for those of this one.
+        // Random, so that ids of an earlier run are not mistaken for those of this one.
         let number = self.ids.fetch_add(1, Ordering::Relaxed);
         let unique = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), number);
         format!("{client_id}-{unique:016x}{number:08x}").into()
     }
 
-    /// Lets a member join. `share` takes the memory of the reply, which comes when all have joined.
+    /// Lets a member join. `share` takes the memory of the reply, which is sent when all members have joined.
     pub(crate) fn join(
         &self,
         request: &JoinGroupRequest,
@@ -177,7 +177,7 @@ impl Coordinator {
         };
         let share = self.memory.share();
         let instance_id = request.group_instance_id.as_ref();
-        // Ids of members begin with the one that the client gave.
+        // Member ids begin with the client's id.
         let given = instance_id.map_or(client_id.len(), |id| 2 * id.len());
         let texts = [
             &request.group_id,
@@ -231,7 +231,7 @@ impl Coordinator {
         begun
     }
 
-    /// Takes the leader's assignment, or lets a member wait for it.
+    /// Stores the leader's assignment, or lets a member wait for it.
     pub(crate) fn sync(
         &self,
         request: &SyncGroupRequest,
@@ -325,7 +325,7 @@ impl Coordinator {
         LeaveGroupResponse::default().with_members(members.collect())
     }
 
-    /// Keeps offsets. This blocks. `share` is the memory of the request.
+    /// Commits offsets. This blocks. `share` is the memory of the request.
     pub(crate) fn commit(
         &self,
         directory: &dyn Directory,
@@ -352,7 +352,7 @@ impl Coordinator {
                                 leader_epoch: one.committed_leader_epoch,
                                 metadata,
                             };
-                            // Of several for one partition, the last one counts.
+                            // Of several commits for one partition, the last one counts.
                             commits.insert((topic.name.0.clone(), one.partition_index), commit);
                             0
                         }
@@ -391,7 +391,8 @@ impl Coordinator {
         Ok(OffsetCommitResponse::default().with_topics(response))
     }
 
-    /// Checks whose commit it is. Returns the type of the members' protocol, if the group has members.
+    /// Checks that the client may commit for the group. Returns the type of the members' protocol, if the group has
+    /// members.
     ///
     /// As `OffsetMetadataManager.validateOffsetCommit`.
     fn check_commit(
@@ -413,7 +414,7 @@ impl Coordinator {
         match lock(&self.groups).get(&*request.group_id) {
             Some(group) if !group.members.is_empty() => {
                 if generation < 0 && request.member_id.is_empty() && instance.is_none() {
-                    // Partitions that the group has assigned are not another client's to commit.
+                    // Other clients may not commit for partitions that the group has assigned.
                     return Err(ResponseError::UnknownMemberId);
                 }
                 group.check(&request.member_id, instance, Some(generation))?;
@@ -694,7 +695,7 @@ fn join_response(joined: Joined, version: i16) -> JoinGroupResponse {
     }
 }
 
-/// Returns true if the metadata of a commit are longer than a broker takes. A broker counts as Java counts letters.
+/// Returns true if the metadata of a commit are longer than a broker accepts. A broker counts Java's characters.
 fn is_too_long(metadata: &str) -> bool {
     metadata.len() > MOST_METADATA && metadata.encode_utf16().count() > MOST_METADATA
 }

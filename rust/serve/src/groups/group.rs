@@ -25,7 +25,7 @@ pub(crate) enum State {
 }
 
 impl State {
-    /// The name that clients show.
+    /// The state's name as clients show it.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Empty => "Empty",
@@ -43,7 +43,7 @@ pub(crate) enum Answer<T> {
     Later(oneshot::Receiver<Result<T, ResponseError>>),
 }
 
-/// Why a member cannot join. The id is one that it was given.
+/// The reason why a member cannot join. The id is the one that the member was given.
 #[derive(Debug)]
 pub(crate) struct NotJoined {
     pub(crate) error: ResponseError,
@@ -59,9 +59,9 @@ pub(crate) struct Group {
     pub(crate) protocol: Option<StrBytes>,
     pub(crate) leader: Option<StrBytes>,
     pub(crate) members: Members,
-    /// Ids that were given to members that have not come back yet.
+    /// Ids given to members that have not rejoined with them yet.
     pending: HashMap<StrBytes, (Instant, Share)>,
-    /// Until when the members of the last generation may join.
+    /// The time limit for the members of the last generation to join.
     rebalance_deadline: Option<Instant>,
 }
 
@@ -79,7 +79,7 @@ impl Group {
         }
     }
 
-    /// Lets a member join. `new_id` is for a member that has none.
+    /// Lets a member join. `new_id` is for a member without an id.
     pub(crate) fn join(
         &mut self,
         joining: Joining,
@@ -155,7 +155,7 @@ impl Group {
         self.members.update(&id, joining, now);
         match self.state {
             State::CompletingRebalance if is_same => Ok(Answer::Now(Ok(self.joined(&id)))),
-            // A leader that joins again wants to assign again.
+            // A leader that rejoins wants to assign again.
             State::Stable if is_same && !is_leader => Ok(Answer::Now(Ok(self.joined(&id)))),
             _ => {
                 let answer = self.wait_to_join(&id);
@@ -175,7 +175,7 @@ impl Group {
         answer
     }
 
-    /// Replaces a static member by the one that came back with the same instance id (KIP-345).
+    /// Replaces a static member by one that rejoins with the same instance id (KIP-345).
     fn replace(
         &mut self,
         former: &StrBytes,
@@ -200,7 +200,7 @@ impl Group {
                 if skips_assignment {
                     joined.skip_assignment = was_leader;
                 } else {
-                    // A leader that is another member assigns nothing.
+                    // If another member is the leader, this one assigns nothing.
                     joined.members = Vec::new();
                     joined.leader = former_leader.unwrap_or_default();
                 }
@@ -231,13 +231,13 @@ impl Group {
         Answer::Later(receiver)
     }
 
-    /// Begins a rebalance, unless one has begun, and ends it if all have joined.
+    /// Begins a rebalance, unless one is under way, and completes it if all members have joined.
     fn prepare(&mut self, now: Instant) {
         if self.state != State::PreparingRebalance {
             for member in self.members.values_mut() {
                 member.assign(&[]);
                 if let Some(syncing) = member.syncing.take() {
-                    // The client may be gone.
+                    // The client may have disconnected.
                     let _ = syncing.send(Err(ResponseError::RebalanceInProgress));
                 }
             }
@@ -254,7 +254,7 @@ impl Group {
         }
     }
 
-    /// Ends a rebalance: who has not joined is out.
+    /// Completes a rebalance: members that have not joined are removed.
     fn complete(&mut self, now: Instant) {
         self.rebalance_deadline = None;
         // Static members stay until their session ends.
@@ -268,7 +268,7 @@ impl Group {
         }
         if self.members.values().all(|member| member.joining.is_none()) && !self.members.is_empty()
         {
-            // All of them are static, and none came back yet.
+            // All members are static, and none has rejoined yet.
             self.rebalance_deadline = Some(now + Duration::from_secs(1));
             return;
         }
@@ -304,7 +304,7 @@ impl Group {
         }
     }
 
-    /// The protocol that most members like best, of those that all of them know.
+    /// The protocol that most members prefer, among those that all members support.
     fn chosen(&self) -> Option<StrBytes> {
         let mut votes: IndexMap<&StrBytes, usize> = IndexMap::new();
         for member in self.members.values() {
@@ -341,7 +341,7 @@ impl Group {
         }
     }
 
-    /// Returns the metadata that a member wrote for the chosen protocol.
+    /// Returns the metadata that a member sent for the chosen protocol.
     pub(crate) fn wishes(&self, member: &Member) -> Bytes {
         member
             .protocols
@@ -351,7 +351,7 @@ impl Group {
             .unwrap_or_default()
     }
 
-    /// Takes the leader's assignment, or lets a member wait for it.
+    /// Stores the leader's assignment, or lets a member wait for it.
     pub(crate) fn sync(
         &mut self,
         id: &StrBytes,
@@ -408,7 +408,7 @@ impl Group {
         }
     }
 
-    /// Notes that a member lives.
+    /// Records that a member is alive.
     pub(crate) fn heartbeat(
         &mut self,
         id: &StrBytes,
@@ -490,7 +490,7 @@ impl Group {
         }
     }
 
-    /// Removes members that were silent too long, and ends a rebalance that took too long.
+    /// Removes members that were silent for too long, and completes a rebalance that took too long.
     pub(crate) fn expire(&mut self, now: Instant) {
         self.pending.retain(|_, (deadline, _)| *deadline > now);
         let silent: Vec<StrBytes> = self
@@ -511,7 +511,7 @@ impl Group {
         }
     }
 
-    /// Returns true if nothing of the group has to be remembered.
+    /// Returns true if the group can be forgotten.
     pub(crate) fn is_gone(&self) -> bool {
         self.members.is_empty() && self.pending.is_empty()
     }

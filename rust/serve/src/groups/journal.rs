@@ -1,7 +1,7 @@
-//! The file of commits: a line for each, with tabs between its fields. The last line of a partition counts.
+//! The file of commits: a line for each, with tab-separated fields. The last line of a partition counts.
 //!
-//! Lines are added at the end. One write and one sync serve all clients that wait for them. A file with many lines that
-//! no longer count is replaced by one without them.
+//! Lines are appended. One write and one sync serve all waiting clients. A file with many outdated lines is replaced by
+//! one without them.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, BufWriter, Write};
@@ -12,7 +12,7 @@ use std::sync::Mutex;
 use crate::base::directory::Commit;
 use crate::base::sync::lock;
 
-/// A file is rewritten when it exceeds this size, and twice its size after the last rewrite.
+/// A file is rewritten when it exceeds this size and twice its size after the last rewrite.
 const GROWTH: u64 = 4 << 20;
 
 /// A commit: group, topic, partition, and the committed offset.
@@ -23,7 +23,7 @@ pub(super) struct Journal {
     path: PathBuf,
     added: Mutex<Added>,
     written: Mutex<Written>,
-    /// Held as long as this server keeps commits in the file.
+    /// The lock, held as long as this server keeps commits in the file.
     _lock: Lock,
 }
 
@@ -37,17 +37,17 @@ struct Added {
 
 /// The durable state of the file.
 struct Written {
-    /// None: the file has to be written as a whole, as there is none yet, or as a write to it failed.
+    /// None if the whole file must be written, because it does not exist yet or a write to it failed.
     file: Option<File>,
-    /// The additions that are in it.
+    /// The number of additions that the file has.
     number: u64,
     length: u64,
-    /// Its length when it was written as a whole.
+    /// The file's length when it was last written as a whole.
     whole: u64,
 }
 
 impl Journal {
-    /// Opens a file, and calls `visit` with each line of it. What a crash left of a last line is not one.
+    /// Opens a file, and calls `visit` with each line of it, except for an incomplete last line that a crash left.
     ///
     /// # Errors
     ///
@@ -66,7 +66,7 @@ impl Journal {
         })
     }
 
-    /// Adds lines, which are durable after [`Journal::sync`] of the number that it returns.
+    /// Adds lines. They are durable after [`Journal::sync`] of the returned number.
     pub(super) fn add<'a>(&self, lines: impl Iterator<Item = Line<'a>>) -> u64 {
         let mut added = lock(&self.added);
         for line in lines {
@@ -86,7 +86,7 @@ impl Journal {
     ) -> io::Result<()> {
         let written = &mut *lock(&self.written);
         if written.number >= number {
-            // Another client has waited for the disk meanwhile, for this one too.
+            // Another client's sync has already written this client's lines.
             return Ok(());
         }
         let Added { lines, number } = {
@@ -103,7 +103,7 @@ impl Journal {
             Some(file) if !is_long => {
                 let appended = file.write_all(&lines).and_then(|()| file.sync_data());
                 if appended.is_err() {
-                    // A part of a line may be there.
+                    // The file may end in a part of a line.
                     written.file = None;
                 }
                 appended?;
@@ -159,7 +159,7 @@ fn opened(path: &Path, mut visit: impl FnMut(String, String, i32, Commit)) -> io
         let count = reader.read_until(b'\n', &mut line)? as u64;
         let is_whole = line.pop_if(|last| *last == b'\n').is_some();
         number += 1;
-        // Only behind a whole line: a file that never had one is none of ours, and is left as it is.
+        // Only after a whole line. A file that never had one is not ours, and is left unchanged.
         if !is_whole && (count == 0 || length > 0) {
             break;
         }
@@ -208,7 +208,7 @@ fn replaced(
     write_all: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
 ) -> io::Result<(File, u64)> {
     let new = beside(path, ".new");
-    // One that a crash left, or a link that leads elsewhere.
+    // A file that a crash left, or a link that leads elsewhere.
     match fs::remove_file(&new) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
@@ -226,7 +226,7 @@ fn replaced(
     Ok((file, length))
 }
 
-/// The lock of the file: another file beside it, as the file itself is replaced. It is removed at the end.
+/// The lock of the file: another file beside it, because the file itself gets replaced. It is removed at the end.
 struct Lock {
     file: File,
     path: PathBuf,
@@ -274,10 +274,10 @@ impl Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // A file that has content is none of ours.
+        // A file that has content is not ours.
         let is_ours = self.file.metadata().is_ok_and(|found| found.len() == 0);
         if is_ours && self.is_in_place() {
-            // What is left behind is locked again by the next server.
+            // A leftover lock file is locked again by the next server.
             let _ = fs::remove_file(&self.path);
         }
     }
@@ -293,7 +293,7 @@ fn named(path: &Path, error: io::Error) -> io::Error {
     io::Error::new(error.kind(), text)
 }
 
-/// No file is opened through a link, which may lead to any other file; and no named pipe is waited for.
+/// Opens no file through a link, which may lead anywhere, and never waits for a named pipe.
 fn options() -> fs::OpenOptions {
     let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
     let mut options = File::options();

@@ -1,4 +1,4 @@
-//! The members of a group of the classic protocol, and what their clients wait for.
+//! The members of a group of the classic protocol, and the replies that their clients wait for.
 
 use std::collections::HashMap;
 use std::ops::Deref;
@@ -12,7 +12,7 @@ use kafka_protocol::protocol::StrBytes;
 
 use crate::base::memory::Share;
 
-/// The answer to a member once all have joined.
+/// The answer to a member's JoinGroup once all members have joined.
 #[derive(Debug, Clone)]
 pub(crate) struct Joined {
     pub(crate) generation: i32,
@@ -20,13 +20,13 @@ pub(crate) struct Joined {
     pub(crate) protocol: Option<StrBytes>,
     pub(crate) leader: StrBytes,
     pub(crate) member_id: StrBytes,
-    /// For the leader, all members with their wishes.
+    /// For the leader: all members with their metadata.
     pub(crate) members: Vec<(StrBytes, Option<StrBytes>, Bytes)>,
-    /// True if the leader has nothing to assign: a static one that came back (KIP-814).
+    /// True if the leader need not assign, as a static member that rejoins (KIP-814).
     pub(crate) skip_assignment: bool,
 }
 
-/// The answer to a member once the leader has assigned.
+/// The answer to a member's SyncGroup once the leader has assigned.
 #[derive(Debug, Clone)]
 pub(crate) struct Assigned {
     pub(crate) protocol_type: StrBytes,
@@ -86,7 +86,8 @@ impl Member {
         }
     }
 
-    /// Keeps a copy of an assignment in place of the one before. Without memory, the member gets nothing, and joins again.
+    /// Keeps a copy of an assignment in place of the previous one. Without enough memory, the member gets an empty
+    /// assignment, and rejoins.
     pub(super) fn assign(&mut self, assignment: &[u8]) {
         self.share.give_back(self.assignment.len());
         self.assignment = match self.share.grow(assignment.len()) {
@@ -95,7 +96,7 @@ impl Member {
         };
     }
 
-    /// Returns true if a client waits for an answer: it sends no heartbeats meanwhile.
+    /// Returns true if the client waits for an answer, during which it sends no heartbeats.
     pub(super) fn is_waiting(&self) -> bool {
         let joins = self
             .joining
@@ -108,7 +109,7 @@ impl Member {
                 .is_some_and(|syncing| !syncing.is_canceled())
     }
 
-    /// Answers a waiting client with an error: it is no longer a member.
+    /// Answers a waiting client with an error, because it is no longer a member.
     pub(super) fn fence(&mut self, error: ResponseError) {
         if let Some(joining) = self.joining.take() {
             let _ = joining.send(Err(error));
@@ -119,8 +120,8 @@ impl Member {
     }
 }
 
-/// The members by their ids, in the order in which they came. How many know a protocol, and which one has an instance
-/// id, is looked up: to compare all members with each other would take others' time.
+/// The members by id, in the order in which they joined. Maps hold how many members support each protocol, and which
+/// member has an instance id, because comparing all members would delay other clients.
 #[derive(Debug, Default)]
 pub(crate) struct Members {
     all: IndexMap<StrBytes, Member>,
@@ -157,12 +158,12 @@ impl Members {
         Some(member)
     }
 
-    /// Takes what a member says that joins again.
+    /// Stores the data of a member that rejoins.
     pub(super) fn update(&mut self, id: &StrBytes, joining: Joining, now: Instant) {
         let Some(member) = self.all.get_mut(id) else {
             return;
         };
-        // The memory of its assignment goes over to the new share.
+        // The memory of its assignment moves to the new share.
         let assignment = std::mem::take(&mut member.assignment);
         let before = std::mem::replace(&mut member.protocols, joining.protocols);
         member.share = joining.share;
@@ -188,7 +189,7 @@ impl Members {
         self.instances.get(instance).cloned()
     }
 
-    /// Returns true if all members except `but` know a protocol.
+    /// Returns true if all members except `but` support a protocol.
     pub(super) fn all_know(&self, protocol: &StrBytes, but: Option<&StrBytes>) -> bool {
         let knowing = self.knowing.get(protocol).copied().unwrap_or(0);
         let left_out = but.and_then(|id| self.all.get(id));

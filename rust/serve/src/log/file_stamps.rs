@@ -23,11 +23,11 @@ impl FileStamp {
     }
 }
 
-/// Files that many partitions have in common: they are looked at for all of them at once.
+/// Files that many partitions share. They are checked for all these partitions at once.
 #[derive(Debug)]
 pub(crate) struct SharedFiles {
     files: Vec<FileStamp>,
-    /// When they were looked at, and whether they were the same.
+    /// When they were last checked, and whether they were unchanged.
     looked: Mutex<(Instant, bool)>,
 }
 
@@ -36,7 +36,7 @@ pub(crate) struct SharedFiles {
 pub(crate) struct SharedFileSets(Mutex<HashMap<String, Arc<SharedFiles>>>);
 
 impl SharedFileSets {
-    /// Returns the set of these files with these stamps; None: there are no files.
+    /// Returns the set of these files with these stamps; None if there are no files.
     pub(crate) fn of(&self, files: Vec<FileStamp>) -> Option<Arc<SharedFiles>> {
         let first = files.first()?.path.clone();
         let mut sets = lock(&self.0);
@@ -59,9 +59,9 @@ pub(crate) struct Dependencies {
     pub(crate) shared: Option<Arc<SharedFiles>>,
 }
 
-/// A broker's lock is gone with its process, which changes no file.
+/// A broker's lock disappears with its process, without any change to a file.
 const TRUSTED: Duration = Duration::from_secs(5);
-/// No stamp shows that an object store has changed.
+/// Stamps do not show changes in an object store.
 const TRUSTED_REMOTE: Duration = Duration::from_secs(60);
 
 impl Dependencies {
@@ -73,7 +73,7 @@ impl Dependencies {
         }
     }
 
-    /// Returns true if all files are unchanged. The check of the shared ones is at most `fresh` old.
+    /// Returns true if all files are unchanged. For shared files, the last check may be up to `fresh` old.
     pub(crate) fn are_same(&self, fresh: Duration) -> bool {
         let is_shared_same = self.shared.as_ref().is_none_or(|shared| {
             let mut looked = lock(&shared.looked);

@@ -13,18 +13,18 @@ use crate::base::sync::lock;
 use crate::log::file_stamps::{Dependencies, SharedFileSets};
 use crate::log::segment::Segment;
 
-/// A partition is looked at again after this time: a broker may write to it.
+/// A partition is checked again after this time, because a broker may write to it.
 const FRESH: Duration = Duration::from_millis(100);
 /// The most segments that stay open. Each needs two file descriptors.
 const MOST_OPEN: usize = 256;
 
-/// A cache in front of a directory. All calls may block.
+/// A cache of a directory's partitions. All calls may block.
 pub(crate) struct Partitions {
     directory: Arc<dyn Directory>,
     pub(crate) cluster_id: String,
     /// The form in which records are shown.
     pub(crate) view: RecordView,
-    /// For records that go through this process.
+    /// Memory for records that pass through this process.
     pub(crate) memory: Arc<Memory>,
     known: Mutex<HashMap<(String, i32), CachedPartition>>,
     open: Mutex<Vec<OpenSegment>>,
@@ -33,7 +33,7 @@ pub(crate) struct Partitions {
 
 #[derive(Clone)]
 struct CachedPartition {
-    /// When the directory was asked the last time.
+    /// When the directory was last asked.
     asked: Instant,
     partition: Arc<Partition>,
     dependencies: Arc<Dependencies>,
@@ -66,8 +66,8 @@ impl Partitions {
         &*self.directory
     }
 
-    /// Reports a defect of the directory if that is why a client is refused. Forgets the partition, so that the next
-    /// client reads its current state.
+    /// Reports a defect of the directory if it is the reason why a client is refused. Forgets the partition, so that
+    /// the next client reads its current state.
     pub(crate) fn tell(&self, topic: &str, partition: i32, refusal: &Refusal) {
         if matches!(
             refusal.error,
@@ -91,7 +91,7 @@ impl Partitions {
         if let Some(known) = known.as_ref().filter(|known| known.at.elapsed() < FRESH) {
             return Ok(Arc::clone(&known.partition));
         }
-        // Not under the lock: it reads files.
+        // Outside the lock, because this reads files.
         let found = match known {
             Some(known)
                 if known.asked.elapsed() < known.dependencies.trusted()
@@ -144,7 +144,7 @@ impl Partitions {
             Arc::ptr_eq(&one.partition, partition) && one.segment.base_offset == base_offset
         });
         if let Some(at) = known {
-            // The last one is the one that was used last.
+            // The last one is the most recently used.
             let one = open.remove(at);
             let segment = Arc::clone(&one.segment);
             open.push(one);
@@ -168,7 +168,7 @@ impl Partitions {
 }
 
 impl Partition {
-    /// The epoch of the leader; -1: not known.
+    /// The leader epoch; -1 if unknown.
     pub(crate) fn leader_epoch(&self) -> i32 {
         self.epochs.last().map_or(-1, |(epoch, _)| *epoch)
     }
@@ -189,7 +189,7 @@ impl Partition {
         }
     }
 
-    /// Refuses a client whose leader epoch differs (KIP-320). -1: the client sends none.
+    /// Refuses a client whose leader epoch differs (KIP-320); -1 if the client sends none.
     ///
     /// Metadata contain the epoch, at the latest when a client has been fenced: librdkafka sends 0 if they contain
     /// none.
@@ -205,7 +205,8 @@ impl Partition {
         Err(Refusal::new(error, "another leader epoch"))
     }
 
-    /// Returns the largest epoch that is not above one, and the offset where it ends; (-1, -1): there is none.
+    /// Returns the largest epoch that is not above the given one, and the offset where it ends; (-1, -1) if there is
+    /// none.
     ///
     /// As `LeaderEpochFileCache.endOffsetFor`.
     pub(crate) fn end_of_epoch(&self, epoch: i32) -> (i32, i64) {
@@ -220,10 +221,10 @@ impl Partition {
             self.epochs.get(place),
         ) {
             (Some((known, _)), None) if *known == epoch => (epoch, self.high_watermark),
-            // A later epoch than any.
+            // An epoch later than all known ones.
             (_, None) => (-1, -1),
             (Some((known, _)), Some((_, start))) => (*known, *start),
-            // Before the first one: the epoch that was asked for ends where the log begins.
+            // An epoch before the first one ends where the log begins.
             (None, Some((_, start))) => (epoch, *start),
         }
     }

@@ -1,4 +1,4 @@
-//! The records of a range of a segment: as they lie, or in the form that the options ask for.
+//! The records of a range of a segment: as stored, or in the form that the options ask for.
 
 use std::io;
 use std::sync::Arc;
@@ -13,21 +13,21 @@ use crate::log::segment::Segment;
 use crate::log::segment_file::{SegmentFile, invalid};
 use crate::protocol::wire::{FileRange, Part};
 
-/// The bytes of records that go through this process at once, unless the first batch is larger.
+/// The most bytes of records that pass through this process at once, unless the first batch is larger.
 const IN_MEMORY: u64 = 1 << 20;
-/// No batch that is larger goes through this process: a broker's `message.max.bytes` is far below.
+/// Larger batches do not pass through this process. A broker's `message.max.bytes` is far lower.
 const MOST: u64 = 64 << 20;
 /// The largest batch after decompression that is converted.
 const MOST_DECOMPRESSED: usize = 64 << 20;
 
-/// The position of records: the first batch is whole.
+/// A range of records that starts with a whole batch.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Range {
     pub(crate) position: u64,
     pub(crate) length: u64,
     /// The size of the first batch.
     pub(crate) first: u64,
-    /// The position at which the batches end that may be sent.
+    /// The position at which the batches that may be sent end.
     pub(crate) stop: u64,
 }
 
@@ -38,10 +38,10 @@ pub(crate) struct Sent {
 }
 
 impl RecordView {
-    /// Returns the parts to send for a range; None if there is no memory for them now. Without aborted records, nothing
-    /// of a segment may be left.
+    /// Returns the parts to send for a range; None if there is no memory for them now. If aborted records are dropped,
+    /// nothing of a segment may be left.
     ///
-    /// `drops_aborted`: the client itself would show records of aborted transactions.
+    /// `drops_aborted`: drop records of aborted transactions, which the client itself would show.
     pub(crate) fn records(
         self,
         memory: &Arc<Memory>,
@@ -119,7 +119,7 @@ fn bounded(length: u64) -> io::Result<usize> {
     }
 }
 
-/// Returns whether the first batch is of magic 0 or 1, and where the batches end that are like it.
+/// Returns whether the first batch is of magic 0 or 1, and the end of the run of batches of the same kind.
 fn same_magic(segment: &Segment, range: Range) -> io::Result<(bool, u64)> {
     let (mut is_old, mut end) = (None, range.position);
     segment.headers(range.position, range.position + range.length, |header| {
@@ -139,7 +139,7 @@ fn same_magic(segment: &Segment, range: Range) -> io::Result<(bool, u64)> {
 /// Returns the parts of a range without the batches of aborted transactions, and the position at which the last batch
 /// ends.
 ///
-/// Continues after the range until there is one batch: a client that got none would ask for the same again.
+/// Continues after the range until there is a batch, because a client that got none would send the same fetch again.
 fn without_aborted(
     partition: &Partition,
     segment: &Segment,

@@ -8,11 +8,11 @@ use brokerless_core::{Header, IndexEntry as _, OffsetPosition, ReadAt};
 use crate::base::directory::{Directory, Partition};
 use crate::log::segment_file::{SegmentFile, invalid};
 
-/// The most bytes that a read of headers reads at once, and the bytes of its first read. An index leads near to the
-/// batch.
+/// The maximum bytes per read when scanning batch headers, and the bytes of the first read, since an index leads close
+/// to the batch.
 const CHUNK: usize = 1 << 16;
 const FIRST_CHUNK: usize = 1 << 9;
-/// The number of index entries that are read at once: the last steps of a search.
+/// The number of index entries that are read at once, for the last steps of a search.
 const PAGE: u64 = 512;
 /// The bytes of an entry of an offset index.
 const ENTRY: u64 = 8;
@@ -21,7 +21,7 @@ const ENTRY: u64 = 8;
 pub(crate) struct Segment {
     pub(crate) file: SegmentFile,
     pub(crate) base_offset: i64,
-    /// The position at which its last sound batch ends, as far as it is known.
+    /// The position at which its last sound batch ends, if known.
     pub(crate) end: u64,
     /// The offset index, with the number of its entries.
     index: Option<(SegmentFile, u64)>,
@@ -50,7 +50,7 @@ impl Segment {
             .find(|(base, _)| *base == base_offset);
         let name = other.map_or(&log, |(_, name)| name);
         let file = SegmentFile::open(directory, path(name))?;
-        // The index of a file with another name need not be its own.
+        // The index beside a file with another name need not belong to it.
         let index = match other {
             Some(_) => None,
             None => SegmentFile::open(directory, path(&format!("{base_offset:020}.index")))
@@ -65,8 +65,8 @@ impl Segment {
         })
     }
 
-    /// Refuses bytes that were there and are no more: a file was cut while it was served. A client that was promised them
-    /// would be disconnected, and ask for them again.
+    /// Refuses bytes that have disappeared, because a file was truncated while it was served. A client that was
+    /// promised them would be disconnected, and ask for them again.
     pub(crate) fn check_is_there(&self, end: u64) -> io::Result<()> {
         match &self.file {
             SegmentFile::Local(file) if file.metadata()?.len() < end => Err(invalid(format!(
@@ -85,7 +85,7 @@ impl Segment {
             (Some((index, _)), Some(last)) => position(self.entry(index, last)?),
             _ => 0,
         };
-        // No checksum covers an index: the log itself decides.
+        // No checksum covers an index, so the log itself decides.
         let is_behind = start > 0 && {
             let mut first = None;
             let read = self.headers(start, self.end, |header| {
@@ -100,7 +100,7 @@ impl Segment {
         }
     }
 
-    /// Returns the offset that the index has for the first position at or above one; None: it has none.
+    /// Returns the offset of the first index entry at or above a position; None if there is no such entry.
     pub(crate) fn offset_at(&self, position: u64) -> io::Result<Option<i64>> {
         let Some((index, entries)) = &self.index else {
             return Ok(None);
@@ -113,7 +113,7 @@ impl Segment {
         Ok((self::position(entry) >= position).then_some(entry.offset))
     }
 
-    /// Returns how many entries come before the first one that is not below.
+    /// Returns the number of entries before the first one that is not below.
     fn entries_below(&self, is_below: impl Fn(OffsetPosition) -> bool) -> io::Result<u64> {
         let Some((index, entries)) = &self.index else {
             return Ok(0);

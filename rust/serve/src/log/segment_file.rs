@@ -1,4 +1,4 @@
-//! A file of a segment: on a local disk, or where only the directory can read.
+//! A file of a segment: on a local disk, or where only the directory can read it.
 
 use std::fs::File;
 use std::io;
@@ -11,8 +11,7 @@ use bytes::Bytes;
 use crate::base::directory::{Directory, Refusal};
 use crate::base::sync::lock;
 
-/// The bytes that are read at once of a file that is not local: a search in an index reads few
-/// places.
+/// The bytes that are read at once from a file that is not local. A search in an index reads few places.
 const BLOCK: u64 = 64 << 10;
 
 /// A file.
@@ -55,7 +54,7 @@ impl SegmentFile {
         }
     }
 
-    /// Reads bytes as they are; fewer at the end of the file.
+    /// Reads raw bytes; fewer at the end of the file.
     pub(crate) fn read(&self, position: u64, length: usize) -> io::Result<Bytes> {
         match self {
             Self::Remote(file) => file
@@ -120,7 +119,7 @@ impl RemoteFile {
     }
 }
 
-/// The error of a file whose bytes are not those of a log.
+/// The error for a file whose bytes are no log.
 pub(crate) fn invalid(error: impl ToString) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, error.to_string())
 }

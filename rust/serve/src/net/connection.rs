@@ -1,4 +1,4 @@
-//! A connection: one request after the other, as a broker takes them.
+//! A connection, whose requests are handled one after the other, as by a broker.
 
 use std::io;
 use std::sync::Arc;
@@ -21,14 +21,15 @@ use crate::net::socket::Socket;
 use crate::net::steps::Steps;
 use crate::protocol::wire::{Part, ProtocolError};
 
-/// The initial growth of a frame while it arrives: nothing is allocated for a length that a client only announces.
+/// The first growth of a frame's buffer while the frame arrives. Nothing is allocated for a length that a client only
+/// announces.
 const STEP: usize = 1 << 12;
 /// The most bytes of a request before a client has logged in.
 const BEFORE_LOGIN: usize = 64 << 10;
-/// The time limit for a request to arrive: the received part takes memory.
+/// The time limit for a request to arrive, since the received part takes memory.
 const ARRIVAL: Duration = Duration::from_secs(10);
 
-/// Serves a connection until it is closed, breaks the protocol, or is silent too long.
+/// Serves a connection until it is closed, breaks the protocol, or is silent for too long.
 pub(super) async fn serve_connection(
     socket: TcpStream,
     tls: Option<&TlsAcceptor>,
@@ -92,7 +93,7 @@ fn no_memory() -> io::Error {
     io::Error::new(io::ErrorKind::OutOfMemory, Refusal::no_memory().message)
 }
 
-/// Reads a frame without its length; None: the client is done, or silent too long.
+/// Reads a frame without its length; None if the client is done, or silent for too long.
 async fn read_frame(
     socket: &mut Socket,
     shared: &Shared,
@@ -135,7 +136,7 @@ async fn send(socket: &mut Socket, shared: &Shared, parts: Vec<Part>) -> io::Res
             Part::Bytes(bytes) => {
                 timeout(shared.limits.transfer, socket.write_all(&bytes)).await??;
             }
-            // The memory is given back behind it.
+            // The memory is given back after the send.
             Part::Held(bytes, _share) => {
                 timeout(shared.limits.transfer, socket.write_all(&bytes)).await??;
                 Counters::add(&shared.counters.record_bytes, length);

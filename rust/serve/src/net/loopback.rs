@@ -1,4 +1,4 @@
-//! A connection without a socket, so that hostile bytes can be fed fast.
+//! A connection without a socket, for fast tests with hostile bytes.
 
 use std::io;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::base::options::Options;
 use crate::net::steps::Steps;
 use crate::protocol::wire::Part;
 
-/// The longest wait of a member: the others never come.
+/// The longest wait of a member, because no others ever join.
 const PATIENCE: Duration = Duration::from_millis(5);
 
 /// A connection without a socket.
@@ -39,7 +39,7 @@ impl Loopback {
         })
     }
 
-    /// Takes a request without its length, and returns the bytes of the response; None: there is none, or the
+    /// Handles a request without its length, and returns the bytes of the response; None without a response, or if the
     /// connection would be closed.
     pub fn answer(&mut self, frame: &[u8]) -> Option<u64> {
         let share = Arc::new(self.steps.shared.memory.share());

@@ -1,7 +1,7 @@
-//! The open connections: their number is limited, in all and per address.
+//! The open connections, whose number is limited in total and per address.
 //!
-//! A connection that has sent no request yet, or has not logged in, gives up its place to a new one when there is no
-//! other: thousands of silent ones lock nobody out.
+//! When no place is free, a connection that has sent no request yet, or has not logged in, gives up its place to a new
+//! one. So thousands of silent connections lock nobody out.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
@@ -25,7 +25,7 @@ struct All {
     /// The connections that have a place, each with the signal to give it up.
     places: HashMap<u64, Arc<Notify>>,
     of_address: HashMap<IpAddr, usize>,
-    /// Connections that have not logged in, nor had an answer, the oldest first.
+    /// Connections that have neither logged in nor had an answer, the oldest first.
     silent: BTreeMap<u64, IpAddr>,
     next: u64,
 }
@@ -47,12 +47,12 @@ impl OpenConnections {
         }
     }
 
-    /// Returns a place for a new connection; None: there is none, and no silent connection has one to give up.
+    /// Returns a place for a new connection; None if no place is free, and no silent connection can give one up.
     pub(super) fn open(&self, address: IpAddr) -> Option<OpenConnection> {
         let mut all = lock(&self.all);
         let of_address = all.of_address.get(&address).copied().unwrap_or(0);
         if of_address >= self.most_of_address {
-            // A client takes no place of another address.
+            // A new connection never replaces one of another address.
             let mut silent = all.silent.iter();
             let own = silent.find(|(_, other)| **other == address);
             let own = own.map(|(number, _)| *number)?;
@@ -97,7 +97,7 @@ impl All {
 }
 
 impl OpenConnection {
-    /// Notes that the client has asked something, and has logged in if it has to: the connection keeps its place.
+    /// Records that the client has sent a request, and has logged in if it must: the connection keeps its place.
     pub(super) fn keep(&self) {
         lock(&self.connections.all).silent.remove(&self.number);
     }
@@ -110,7 +110,7 @@ impl OpenConnection {
 
 impl Drop for OpenConnection {
     fn drop(&mut self) {
-        // One that was replaced has no place any more.
+        // A replaced connection no longer has a place.
         lock(&self.connections.all).free(self.number, self.address);
     }
 }

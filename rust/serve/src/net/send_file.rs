@@ -1,4 +1,4 @@
-//! From a file to a socket.
+//! Sending from a file to a socket.
 
 use std::fs::File;
 use std::io;
@@ -13,21 +13,21 @@ use tokio::time::timeout;
 use crate::net::socket::Socket;
 use crate::protocol::wire::FileRange;
 
-/// The most bytes that one call sends, so that a fast client does not keep a thread from the others.
+/// The most bytes that one call sends, so that a fast client does not occupy a thread.
 const AT_ONCE: u64 = 1 << 20;
 
 /// The bytes of memory that a copy needs for each connection.
 const COPIED: usize = 16 << 10;
-/// The most threads that wait for a disk at once. They must not be those that serve all clients.
+/// The most threads that wait for a disk at once. They are not the threads that serve all clients.
 static COLD: Semaphore = Semaphore::const_new(8);
-/// The time for which a client may take nothing.
+/// The time limit for a client that accepts no bytes.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Sends a part of a file.
 ///
 /// # Errors
 ///
-/// The client takes nothing for too long, the connection is closed, or the file has become shorter.
+/// The client accepts no bytes for too long, the connection is closed, or the file has become shorter.
 pub(super) async fn send_file(socket: &mut Socket, range: &FileRange) -> io::Result<()> {
     socket.flush().await?;
     let (mut position, end) = (range.position, range.position + range.length);
@@ -51,9 +51,9 @@ pub(super) async fn send_file(socket: &mut Socket, range: &FileRange) -> io::Res
 /// Reads the next part of a file on a thread that may wait for a disk, if it is not in the page cache. Returns the end
 /// of that part.
 ///
-/// This has no time limit: a slow disk is no fault of the client. The sender notices what cannot be read. Only both
-/// ends are checked, since the bytes read last and the bytes read ahead are at the ends. A hole between them is rare,
-/// and only makes others wait.
+/// This has no time limit, since a slow disk is not the client's fault. The sender notices bytes that cannot be read.
+/// Only both ends are checked, where the bytes read last and the bytes read ahead are. A gap between them is rare, and
+/// only makes other clients wait.
 async fn fill_page_cache(range: &FileRange, position: u64) -> u64 {
     let end = (range.position + range.length).min(position + AT_ONCE);
     if is_cached(&range.file, position) && is_cached(&range.file, end - 1) {
@@ -62,7 +62,7 @@ async fn fill_page_cache(range: &FileRange, position: u64) -> u64 {
     let permit = COLD.acquire().await;
     let file = Arc::clone(&range.file);
     let read = tokio::task::spawn_blocking(move || {
-        // Until it has read, even where its connection ends before.
+        // Held until the read ends, even if the connection ends earlier.
         let _permit = permit;
         let mut buffer = vec![0; COPIED];
         let mut position = position;
@@ -92,7 +92,7 @@ fn is_cached(_: &File, _: u64) -> bool {
     true
 }
 
-/// Sends some bytes, at least one, and returns their number; 0: the file has none there.
+/// Sends some bytes, at least one, and returns their number; 0 if the file ends before them.
 async fn send(
     socket: &mut Socket,
     range: &FileRange,
@@ -103,7 +103,7 @@ async fn send(
     if let Socket::Plain(socket) = socket {
         return send_in_kernel(socket, range, position, length).await;
     }
-    // The bytes have to be encrypted, or the system has another call: they go through this process.
+    // The bytes pass through this process, because they must be encrypted or the system has no such call.
     let mut buffer = vec![0; usize::try_from(length).unwrap_or(COPIED).min(COPIED)];
     let count = range.file.read_at(position, &mut buffer)?;
     buffer.truncate(count);

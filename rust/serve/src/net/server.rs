@@ -25,14 +25,14 @@ use crate::net::steps::Steps;
 
 /// The interval between two searches for silent members of groups.
 const TICK: Duration = Duration::from_millis(100);
-/// Connections that wait to be accepted. A system drops more of them, and a client asks again after a second: with the
-/// 128 of the standard library, some hundred connections at once made everybody wait.
+/// The most connections that wait to be accepted. The system drops further ones, and their clients retry after a
+/// second. With the standard library's 128, some hundred simultaneous connections made all clients wait.
 const BACKLOG: i32 = 4096;
 
 /// A running server. Dropping it stops it.
 pub struct Server {
     address: SocketAddr,
-    /// None: it was stopped.
+    /// None if the server was stopped.
     steps: Option<Arc<Steps>>,
     stop: watch::Sender<bool>,
     thread: Option<JoinHandle<()>>,
@@ -80,7 +80,7 @@ impl Server {
         self.address
     }
 
-    /// Returns the server's counts so far; empty after it was stopped.
+    /// Returns the server's counters; none after it was stopped.
     pub fn counts(&self) -> Vec<Count> {
         let Some(steps) = &self.steps else {
             return Vec::new();
@@ -92,7 +92,7 @@ impl Server {
 
     /// Stops: connections and files are closed.
     pub fn stop(&mut self) {
-        // Nobody may listen any more.
+        // All receivers may be gone.
         let _ = self.stop.send(true);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -107,7 +107,8 @@ impl Drop for Server {
     }
 }
 
-/// Accepts connections. It waits for no lock that an answer holds, so each new connection is accepted or closed at once.
+/// Accepts connections. It never waits for a lock that an answer holds, so each new connection is accepted or closed at
+/// once.
 async fn accept(
     listener: StdListener,
     tls: Option<TlsAcceptor>,
@@ -149,13 +150,13 @@ async fn accept(
                     }
                 });
             }
-            // Too many open files: others may be closed soon.
+            // Too many open files, some of which may be closed soon.
             Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
         }
     }
 }
 
-/// Looks at groups for silent members, on a thread that may wait for a lock.
+/// Searches groups for silent members, on a thread that may wait for a lock.
 async fn expire(steps: Arc<Steps>, mut stopped: watch::Receiver<bool>) {
     let mut ticks = tokio::time::interval(TICK);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -21,11 +21,11 @@ pub(super) enum Socket {
     Encrypted(Box<TlsStream<TcpStream>>),
 }
 
-/// Returns what encrypts the sockets.
+/// Returns the TLS configuration of the sockets.
 ///
 /// # Errors
 ///
-/// The files hold no certificate, or no key that fits it.
+/// The files hold no certificate, or no matching key.
 pub(super) fn acceptor(tls: &Tls) -> io::Result<TlsAcceptor> {
     let invalid = |path: &std::path::Path, error: &dyn std::fmt::Display| {
         let text = format!("{}: {error}", path.display());

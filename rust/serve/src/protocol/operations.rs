@@ -1,4 +1,4 @@
-//! The operations that a client may do, as bits (`AclOperation`): a directory is only read.
+//! The operations that a client may perform, as bits (`AclOperation`): only those that read.
 
 const READ: i32 = 1 << 3;
 const DESCRIBE: i32 = 1 << 8;

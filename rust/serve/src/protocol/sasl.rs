@@ -1,4 +1,4 @@
-//! Who a client is: SASL/PLAIN and SCRAM, with users and passwords that the server was given.
+//! The login of clients: SASL/PLAIN and SCRAM, with the server's users and passwords.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,21 +20,21 @@ use subtle::ConstantTimeEq;
 /// The mechanisms, by their names in the protocol.
 pub(crate) const MECHANISMS: [&str; 3] = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"];
 static KNOWN: &[Mechanism] = &[PLAIN, SCRAM_SHA256, SCRAM_SHA512];
-/// As Kafka's own (`ScramMechanism`).
+/// As in Kafka (`ScramMechanism`).
 const ITERATIONS: u32 = 4096;
 
 /// Users with their passwords.
 pub(crate) struct Users(Arc<SASLConfig>);
 
-/// A client that says who it is, step by step.
+/// The login of a client, step by step.
 pub(crate) struct Authenticating(Session<User>);
 
 /// The outcome of a step.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// More is needed: the bytes are for the client.
+    /// Another step is needed: send the bytes to the client.
     GoOn(Vec<u8>),
-    /// The client is this user. The bytes are for the client.
+    /// The client is this user. Send the bytes to the client.
     Done(String, Vec<u8>),
     Refused,
 }
@@ -50,7 +50,7 @@ impl Users {
     ///
     /// # Errors
     ///
-    /// The library knows none of the mechanisms.
+    /// The SASL library supports none of the mechanisms.
     pub(crate) fn new(
         passwords: impl IntoIterator<Item = (String, String)>,
     ) -> std::io::Result<Self> {
@@ -65,7 +65,7 @@ impl Users {
             .map_err(std::io::Error::other)
     }
 
-    /// Begins to ask a client who it is; None: the mechanism is not known.
+    /// Starts the login of a client; None if the mechanism is unknown.
     pub(crate) fn begin(&self, mechanism: &str) -> Option<Authenticating> {
         let name = MECHANISMS.iter().find(|known| **known == mechanism)?;
         let name = Mechname::parse(name.as_bytes()).ok()?;
@@ -75,7 +75,7 @@ impl Users {
 }
 
 impl Authenticating {
-    /// Takes the next bytes of the client.
+    /// Handles the next bytes of the client.
     pub(crate) fn step(&mut self, bytes: &[u8]) -> Step {
         let mut answer = Vec::new();
         match self.0.step(Some(bytes), &mut answer) {

@@ -1,8 +1,8 @@
-//! The versions of requests that the crate of the protocol does not know yet: those of Kafka 4.4.
+//! Request versions of Kafka 4.4 that the `kafka-protocol` crate does not support yet.
 //!
 //! Commits name topics by their ids since OffsetCommit 10, OffsetFetch 10 and TxnOffsetCommit 6 (KIP-848, KIP-1319).
-//! Apart from that, and from what each function says, a version is as the one before. So a request becomes one of the
-//! version before: Kafka's own definition of it says where the fields lie that are others.
+//! Apart from that, and from what each function says, a version equals the one before. So a request is converted to the
+//! version before: Kafka's own definition says where the changed fields are.
 
 use brokerless_core::{Reader, replace_in_request};
 use bytes::{BufMut, Bytes};
@@ -18,17 +18,17 @@ use crate::protocol::wire::{ProtocolError, Reply, Request, put_text, put_varint}
 
 /// The first version of OffsetCommit and OffsetFetch that names topics by their ids.
 pub(crate) const IDS_IN_COMMITS: i16 = 10;
-/// The first version of TxnOffsetCommit that does.
+/// The first version of TxnOffsetCommit that names topics by their ids.
 pub(crate) const IDS_IN_TXN_COMMITS: i16 = 6;
 /// The first version of DeleteGroups whose response has messages.
 pub(crate) const WHY_NOT_DELETED: i16 = 3;
 
-/// In front of the id that stands for the name of an unknown topic. No name of a topic has it.
+/// The prefix of an id that stands for the name of an unknown topic. No topic name has it.
 const UNKNOWN: char = '?';
 
-/// Decodes the body of a request, as one of the last version that the crate knows if it is newer.
+/// Decodes the body of a request. A newer one is decoded as the last version that the crate supports.
 ///
-/// `replace` returns the bytes that stand there for a field with a name and a value.
+/// `replace` returns the bytes that replace a field, given its name and value.
 fn body<T: Decodable + Message>(
     request: &Request,
     replace: impl FnMut(&str, &[u8]) -> Option<Vec<u8>>,
@@ -56,7 +56,7 @@ pub(crate) fn body_with_names<T: Decodable + Message>(
     })
 }
 
-/// Decodes a question for versions. Returns it with the cluster and the node that the client means to talk to (KIP-1242).
+/// Decodes ApiVersions. Returns it with the cluster and the node that the client expects (KIP-1242).
 pub(crate) fn api_versions(
     request: &Request,
 ) -> Result<(ApiVersionsRequest, Option<Vec<u8>>, i32), ProtocolError> {
@@ -83,7 +83,7 @@ fn name_of(topics: &Topics, id: Uuid) -> String {
     }
 }
 
-/// Returns a topic's id and whether the topic is known; None: it has no id.
+/// Returns a topic's id and whether the topic is known; None if it has no id.
 pub(crate) fn id_of(topics: &Topics, name: &str) -> Option<(Uuid, bool)> {
     match name.strip_prefix(UNKNOWN) {
         Some(id) => Some((Uuid::parse_str(id).ok()?, false)),
@@ -94,7 +94,7 @@ pub(crate) fn id_of(topics: &Topics, name: &str) -> Option<(Uuid, bool)> {
     }
 }
 
-/// Puts the ids of topics beside their names. The partitions of an unknown one have an error.
+/// Adds the ids of topics to their names. The partitions of an unknown topic get an error.
 pub(crate) fn put_ids_of_commit(response: &mut OffsetCommitResponse, topics: &Topics) {
     for topic in &mut response.topics {
         let (id, is_known) = id_of(topics, &topic.name).unwrap_or_default();
@@ -105,8 +105,8 @@ pub(crate) fn put_ids_of_commit(response: &mut OffsetCommitResponse, topics: &To
     }
 }
 
-/// Puts the ids of topics beside their names, and leaves out topics that have no id. A topic whose id is not known stays,
-/// with an error.
+/// Adds the ids of topics to their names, and leaves out topics that have no id. A topic with an unknown id stays, with
+/// an error.
 pub(crate) fn put_ids_of_fetch(response: &mut OffsetFetchResponse, topics: &Topics) {
     for group in &mut response.groups {
         group.topics.retain_mut(|topic| {
@@ -122,7 +122,7 @@ pub(crate) fn put_ids_of_fetch(response: &mut OffsetFetchResponse, topics: &Topi
     }
 }
 
-/// Returns the reply to a wish to delete groups. Each group has an error and a message.
+/// Returns the reply to DeleteGroups. Each group has an error and a message.
 pub(crate) fn delete_groups_reply(
     request: &Request,
     groups: &[GroupId],
@@ -188,7 +188,7 @@ mod tests {
             let place = bytes
                 .windows(name.len())
                 .position(|part| part == name.as_bytes());
-            // The length in front of the name is a byte: both take 16.
+            // The length before the name takes one byte, so that length and name take 16, like an id.
             let place = place.unwrap() - 1;
             bytes[place..place + 16].copy_from_slice(id.as_bytes());
         }

@@ -25,12 +25,12 @@ pub(crate) struct Request {
     pub(crate) elements: usize,
 }
 
-/// Why a request has no answer: the connection is closed.
+/// The reason why a request gets no answer, and its connection is closed.
 #[derive(Debug)]
 pub(crate) enum ProtocolError {
     /// The bytes are no request, or no answer to it can be sent.
     Bytes(String),
-    /// The API, or its version, is not known.
+    /// The API, or its version, is unknown.
     Unknown {
         api_key: i16,
         version: i16,
@@ -59,7 +59,7 @@ impl fmt::Display for ProtocolError {
 }
 
 impl Request {
-    /// Parses a frame without its length. `find` returns the API with a key and a version, if it is known.
+    /// Parses a frame without its length. `find` returns the API with a key and a version, if it is supported.
     pub(crate) fn parse<T>(
         mut frame: Bytes,
         find: impl FnOnce(ApiKey, i16) -> Option<T>,
@@ -97,13 +97,13 @@ impl Request {
 
     /// Decodes the body. Its lengths and counts have been checked.
     ///
-    /// A version that the crate does not know (`versions_4_4`) is read as the last one that it knows.
+    /// A version that the crate does not support (`versions_4_4`) is read as the last supported one.
     pub(crate) fn body<T: Decodable + Message>(&self) -> Result<T, ProtocolError> {
         let version = self.version.min(T::VERSIONS.max);
         T::decode(&mut self.body.clone(), version).map_err(|error| self.error(&error))
     }
 
-    /// Returns what a reply needs of the request, without its bytes: the reply may come late.
+    /// Returns the parts of the request that its reply needs. Its body is dropped, because the reply may come late.
     pub(crate) fn without_body(&self) -> Self {
         Self {
             client_id: StrBytes::new(),
@@ -117,7 +117,7 @@ impl Request {
         ProtocolError::Bytes(format!("{:?} version {}: {error}", self.api, self.version))
     }
 
-    /// Returns the reply with a body, in the last version that the crate knows if the request is newer.
+    /// Returns the reply with a body. If the request is newer, it is in the last version that the crate supports.
     pub(crate) fn reply<T: Encodable + HeaderVersion + Message>(
         &self,
         body: &T,
@@ -166,7 +166,7 @@ pub(crate) struct FileRange {
 #[derive(Debug)]
 pub(crate) enum Part {
     Bytes(Bytes),
-    /// Records that take memory until they are sent.
+    /// Records in memory until they are sent.
     Held(Bytes, Share),
     File(FileRange),
 }
@@ -201,7 +201,7 @@ impl Reply {
         })
     }
 
-    /// Returns a reply of bytes alone, without a header.
+    /// Returns a reply of bare bytes, without a header.
     pub(crate) fn bare(bytes: &[u8]) -> Self {
         let mut last = BytesMut::with_capacity(4 + bytes.len());
         last.put_i32(0);
@@ -223,7 +223,7 @@ impl Reply {
         self.parts.extend(parts);
     }
 
-    /// Returns the parts, with the length of all in front.
+    /// Returns the parts, preceded by their total length.
     pub(crate) fn finish(mut self) -> Result<Vec<Part>, ProtocolError> {
         self.parts.push(Part::Bytes(self.last.freeze()));
         let length: u64 = self.parts.iter().map(Part::length).sum();

@@ -21,10 +21,10 @@ from brokerless.cli.spark.rewriting import COMMANDS
 def spark() -> None:
     """Run verbs as Spark jobs: for logs that are too large for one machine.
 
-    Without --master, and without SPARK_HOME in the environment, Spark runs here, on all cores. Otherwise the driver
-    runs here, and the rest where --master or the configuration in SPARK_HOME says. Every machine needs brokerless, and
-    has to see the files under the same PATH. PYSPARK_PYTHON says which Python has it there, if not one at this one's
-    path.
+    Without --master, and without SPARK_HOME in the environment, Spark runs on this machine, on all cores. Otherwise the
+    driver runs on this machine, and the executors run where --master or the configuration in SPARK_HOME says. Every
+    machine needs brokerless, and must see the files under the same PATH. If the Python that has brokerless is at
+    another path there, name it with PYSPARK_PYTHON.
 
     \b
     brokerless spark check /kafka/data1 /kafka/data2

@@ -31,8 +31,8 @@ def check(
 ) -> None:
     """Find every fault of log directories, as `brokerless check` does, with Spark. Nothing is changed.
 
-    The findings and the lines are those of `brokerless check`. A log is one task, and the directories
-    around the logs are one more. Lines are sorted by topic, partition, file and position.
+    The findings and the lines are those of `brokerless check`. Each log is one task, and the log directories' other
+    files are one more. Lines are sorted by topic, partition, file and position.
 
     \b
     brokerless spark check /kafka/data1 /kafka/data2
@@ -43,7 +43,7 @@ def check(
     from brokerless.spark.jobs.check import in_order
 
     wanted: Any = level or "default"
-    # Not all at once: a damaged disk may have more findings than fit in the driver's memory.
+    # Fetched in parts, because a damaged disk may have more findings than fit in the driver's memory.
     rows = in_order(job(spark, *paths, topics=topics or None, level=wanted)).toLocalIterator()
     with task_progress(spark, "check"):
         first = next(rows, None)

@@ -31,7 +31,11 @@ _OPTIONS = {
     epilog=exit_line(damage="damage was found, or left out (--on-corrupt skip)"),
 )
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=existing_path)
-@click.option("--output", required=True, help="A directory, or its URL; with iceberg a table. New, or begun before.")
+@click.option(
+    "--output",
+    required=True,
+    help="Directory or URL to write to; with iceberg, a table. New, empty, or with the same export, unfinished.",
+)
 @chosen_topics
 @click.option(
     "--format",
@@ -43,8 +47,8 @@ _OPTIONS = {
 @click.option("--compression", help="Codec of the files.  [default: zstd for parquet, none for json]")
 @click.option("--columns", help="Columns, separated by commas.  [default: all; for json those that `read` shows]")
 @isolation_level
-@click.option("--start-timestamp", type=moment(), help="Start at the first record at or after it.")
-@click.option("--end-timestamp", type=moment(), help="Stop before the first record at or after it.")
+@click.option("--start-timestamp", type=moment(), help="Start at the first record at or after this time.")
+@click.option("--end-timestamp", type=moment(), help="Stop before the first record at or after this time.")
 @click.option(
     "--on-corrupt",
     type=click.Choice(["raise", "skip"]),

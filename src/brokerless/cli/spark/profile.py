@@ -52,10 +52,10 @@ def profile(
 ) -> None:
     """Count what log directories hold: records, sizes, nulls, headers, batches, codecs, times. Nothing is changed.
 
-    KEY, VALUE and BATCH are average bytes, BYTES those of batches as stored, CONTROL the markers of transactions, SKEW
-    the largest partition over the average one. A record counts in the hour of its timestamp, a batch in that of its
-    largest one. All that is on the disk counts, also aborted records. JSON has more columns, and sums in place of
-    averages.
+    KEY, VALUE and BATCH are average bytes. BYTES counts the bytes of batches as stored, CONTROL the transaction
+    markers. SKEW is the largest partition over the average one. A record counts in the hour of its timestamp, a batch
+    in the hour of its largest timestamp. Everything on disk counts, aborted records too. JSON has more columns, and
+    sums in place of averages.
 
     \b
     brokerless spark profile /kafka/data1 /kafka/data2

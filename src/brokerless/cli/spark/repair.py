@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     "--suffix",
     default=".repaired",
     show_default=True,
-    help="Each result is beside its PATH, with this after the name.",
+    help="Write each result beside its PATH, with this suffix on its name.",
 )
 @on_spark
 def repair(
@@ -42,8 +42,8 @@ def repair(
 ) -> None:
     """Repair log directories as `brokerless repair` does, each by a Spark task.
 
-    Name the disks of the whole cluster: each directory takes what it lost from the others. All executors have to see
-    them under the same PATH.
+    Name the disks of the whole cluster, because each directory takes its lost records from the others. All executors
+    must see them under the same PATH.
 
     \b
     brokerless spark repair /kafka/data1 /kafka/data2 --dry-run

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 @click.command(short_help=verb.report.short_help, epilog=verb.report.epilog, params=shared(verb.report))
 @on_spark
 def report(spark: SparkSession, paths: tuple[str, ...], output: str, topics: tuple[str, ...]) -> None:
-    """Read log directories whole with Spark, and write what they hold as one page of HTML that opens offline.
+    """Summarize whole log directories with Spark, in one HTML page that opens offline.
 
     The page is that of `brokerless report`, with the same numbers. Nothing is changed.
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     multiple=True,
     type=pair,
     metavar="TOPIC=ID",
-    help="A topic's id in the cluster that was started on the directory. Repeatable.  [default: as exported]",
+    help="A topic's id in the cluster that was started on the output directory. Repeatable.  [default: as exported]",
 )
 @compression_option
 @batch_size_option
@@ -59,7 +59,7 @@ def restore(
 ) -> None:
     """Turn EXPORT, a directory of `brokerless spark export`, back into logs, with every record at its offset.
 
-    All topics come into force at one instant. A failed restore resumes when it is run again.
+    All topics appear at once, at the end. A failed restore resumes when it is run again.
 
     \b
     brokerless spark restore /exports/orders --output /restored/kafka-data --compression zstd

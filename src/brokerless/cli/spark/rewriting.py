@@ -127,9 +127,9 @@ def _on_spark(
 _HELP = """{does}
 
 This is `brokerless {verb}` for whole log directories at once: each partition is a task{more}. The PATHs are log
-directories, with --topic, or partitions' directories, that this machine and all executors see. They are locked
-meanwhile. Each partition is as it was until all that is new of it is on the disk, whatever fails; with --resume-file,
-the same command resumes where it failed.
+directories, with --topic, or partitions' directories, that this machine and all executors see. They stay locked during
+the run. A partition stays unchanged until all its new segments are on disk, whatever fails. With --resume-file, the
+same command resumes after a failure.
 
 \b
 {run} --dry-run
@@ -148,7 +148,12 @@ _OPTIONS = (
         type=LocalPath(dir_okay=False),
         help="Record finished partitions in this file, and resume from it after a failure.",
     ),
-    click.option("--jobs", "tasks", type=int_from(1), help="Tasks at a time.  [default: as many as Spark has cores]"),
+    click.option(
+        "--jobs",
+        "tasks",
+        type=int_from(1),
+        help="Run this many tasks at a time.  [default: as many as Spark has cores]",
+    ),
 )
 
 COMMANDS = (

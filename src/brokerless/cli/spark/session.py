@@ -63,7 +63,7 @@ def session_options(function: _Command) -> _Command:
         return function(session=_started(settings), **options)
 
     for decorate in (
-        click.option("--conf", metavar="NAME=VALUE", multiple=True, help="A setting of Spark. Repeatable."),
+        click.option("--conf", metavar="NAME=VALUE", multiple=True, help="A Spark setting. Repeatable."),
         click.option("--master", help="Spark's master: yarn, spark://HOST:PORT, k8s://..., local[N]."),
     ):
         command = decorate(command)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from brokerless.rewriting.compact.plan import Cleanable
     from brokerless.rewriting.compact.report import Counts, SegmentReport, SkipReason
 
-# The topic's settings that decide which records go, and those that decide which logs a cleaner cleans.
+# The topic's settings that decide which records are removed, and those that decide which logs a cleaner cleans.
 _OF_RECORDS = ("min_compaction_lag_ms", "delete_retention_ms")
 _OF_DUE_LOGS = ("cleanup_policy", "min_cleanable_dirty_ratio", "max_compaction_lag_ms")
 SETTINGS = (*_OF_RECORDS, *_OF_DUE_LOGS, "segment_bytes")
@@ -43,7 +43,7 @@ class Compaction:
         roll: roll the active segment first, as a broker does after some time. The active segment is never cleaned.
         drop_null_keys: drop records that have no key. Without this option, a log that would lose any is refused.
         ignore_checkpoint: ignore the cleaner's checkpoint and treat the whole log as dirty. This also removes expired
-            tombstones of keys that nothing was written to since.
+            tombstones of keys without newer records.
         only_due: skip logs that a broker's cleaner would skip, such as those of topics whose cleanup.policy does not
             include "compact".
         min_compaction_lag_ms: overrides the topic's setting.
@@ -80,7 +80,7 @@ class Compaction:
 
     @property
     def decided_by(self) -> tuple[str, ...]:
-        """The topic's settings of lag and retention, unless overridden; with `only_due`, those of due logs, too."""
+        """The topic's settings for lag and retention, unless overridden; with `only_due`, also those for due logs."""
         own = tuple(name for name in _OF_RECORDS if getattr(self, name) is None)
         return own + (_OF_DUE_LOGS if self.only_due else ())
 
@@ -92,7 +92,7 @@ class Compaction:
         """Plan what to clean.
 
         Raises:
-            ValueError: the log is tiered: brokers never clean such a log.
+            ValueError: the log is tiered, and brokers never clean such a log.
             CorruptRecordError: a segment is damaged where a transaction's marker may be.
         """
         given = {name: getattr(self, name) for name in _OF_RECORDS if getattr(self, name) is not None}
@@ -143,7 +143,7 @@ class Compaction:
         """Decide in as many passes as the memory requires, then rewrite.
 
         Raises:
-            ValueError: records without a key would go.
+            ValueError: records without a key would be dropped.
             CorruptRecordError: a segment is damaged.
             UnsupportedFormatError: a batch would have to stay without records, but it is a message of magic 0 or 1.
                 Kafka's cleaner fails on it, too.

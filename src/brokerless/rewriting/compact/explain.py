@@ -26,15 +26,15 @@ if TYPE_CHECKING:
     from brokerless.rewriting.compact.report import SkipReason
 
 Reason = Literal["uncleanable", "skipped", "aborted", "superseded", "latest", "tombstone", "tombstone_expired"]
-"""The rule that decides whether a record goes.
+"""The rule that decides whether a record is removed.
 
-- uncleanable: it stays, at or above `first_uncleanable_offset`.
+- uncleanable: it stays, because it is at or above `first_uncleanable_offset`.
 - skipped: it stays, because the log would not be compacted: see `skip_reason`.
-- aborted: it goes, because its transaction was aborted.
-- superseded: it goes, because the record at `newer_offset` has its key.
-- latest: it stays, the newest of its key in the compacted part.
+- aborted: it is removed, because its transaction was aborted.
+- superseded: it is removed, because the record at `newer_offset` has its key.
+- latest: it stays, as the newest of its key in the compacted part.
 - tombstone: a tombstone that stays until its delete horizon.
-- tombstone_expired: a tombstone that goes, because its delete horizon has passed.
+- tombstone_expired: a tombstone that is removed, because its delete horizon has passed.
 """
 
 
@@ -50,7 +50,7 @@ class ExplainedRecord:
         goes: the next compaction removes the record.
         reason: what decides that; see `Reason`.
         newer_offset: the last offset of the key; None if it is this record's.
-        delete_horizon_ms: for a tombstone that has one, the time from which on it goes.
+        delete_horizon_ms: for a tombstone that has one, the time from which it is removed.
         why: the reason in words.
     """
 
@@ -67,7 +67,7 @@ class ExplainedRecord:
 
 @dataclass(frozen=True)
 class Explanation:
-    """The records of a key, oldest first, and what a compaction decides by.
+    """The records of a key, oldest first, and what decides their compaction.
 
     Attributes:
         key: the key.
@@ -212,7 +212,7 @@ class _Verdict(NamedTuple):
 
 
 def _verdict(row: _Row, plan: Plan, newest: int | None, last: int) -> _Verdict:
-    """Return whether the record goes, and why, by the cleaner's rules in their order.
+    """Return whether the record is removed, and why, by the cleaner's rules in their order.
 
     Args:
         row: the record.

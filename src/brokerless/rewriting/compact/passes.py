@@ -1,8 +1,8 @@
 """The two halves of a compaction: decide which records stay, then rewrite the segments (Kafka's Cleaner).
 
 `decide` reads the log and decides the records whose keys hash into a range; with little memory, several ranges are
-needed. `rewrite` makes one new segment of a group of old ones. It follows the verdicts and knows no keys. Plans and
-verdicts are picklable and the log itself is not changed, so any process may do a part.
+needed. `rewrite` makes one new segment of a group of old ones. It follows the verdicts and needs no keys. Plans and
+verdicts are picklable and the log itself is not changed, so any process may do a part of the work.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
     _Walk: TypeAlias = _native.CompactionScan | _native.CompactionRewrite
 
-# Verdicts, a bit or two a record, get 1/VERDICTS_SHARE of the memory. The overhead is the same for every log. The rest
-# is for keys, 24 bytes each.
+# Verdicts, a bit or two per record, get 1/VERDICTS_SHARE of the memory. The overhead is the same for every log. The
+# rest is for keys, 24 bytes each.
 VERDICTS_SHARE = 8
 _OVERHEAD = 160 << 20
 # How many records are looked up in the map of keys at a time.
@@ -43,7 +43,7 @@ _RECORDS_AT_ONCE = 1 << 26
 ALL_HASHES = (0, 0)
 # How much of a file is read at a time: enough that each of several threads has many batches.
 _WINDOW = 4 << 20
-# The latest timestamp that Kafka knows.
+# The latest timestamp that Kafka has.
 _LATEST = (1 << 63) - 1
 # How many bytes wait before they are written.
 _PENDING = 1 << 20
@@ -64,7 +64,7 @@ class Plan:
         kept_end_offset: the batch that ends here stays, even without records.
         hash_key: the key of the hash of keys. Each plan has its own, so that nobody can make keys that collide.
         now: the time of the run, ms since the epoch.
-        delete_retention_ms: the time in ms for which tombstones and markers stay once they are stamped.
+        delete_retention_ms: the time in ms for which tombstones and markers stay once they have a delete horizon.
         is_due: True if a broker's cleaner would clean the log.
         skip_reason: why the log is skipped; None if it is not.
         bytes: the size of all segments.
@@ -91,7 +91,7 @@ class Plan:
 
     @property
     def delete_horizon_ms(self) -> int:
-        """The time that tombstones and markers are stamped with; the latest time there is for an endless retention."""
+        """The delete horizon for tombstones and markers; for an endless retention, the latest possible time."""
         return min(self.now + self.delete_retention_ms, _LATEST)
 
 
@@ -159,7 +159,7 @@ def _divide_at_first_dirty_offset(found: Cleanable) -> tuple[list[Segment], list
 
 
 class _Pass:
-    """One pass over the log in three phases, which have to come in this order.
+    """One pass over the log in three phases, in this order.
 
     1. `follow_transactions` of the clean part: transactions may continue in the dirty part.
     2. `decide_dirty_records`, which fills the map of keys.
@@ -183,7 +183,7 @@ class _Pass:
             _feed(self._scan, segment, self._scan.feed, self._progress)
 
     def decide_dirty_records(self, segments: Iterable[Segment]) -> None:
-        """Decide the dirty records: the newest record of each key stays. It is known once all of them were read."""
+        """Decide the dirty records: the newest record of each key stays. It is known once all were read."""
         scanned = [(segment, self._scan_records(segment, "dirty")) for segment in segments]
         for neighbours in _looked_up_together(scanned):
             first, last = neighbours[0][1], neighbours[-1][1]
@@ -197,7 +197,7 @@ class _Pass:
                 self.counts[segment.base_offset] = Counts.of(found, expired=count(expired))
 
     def decide_clean_records(self, segments: Iterable[Segment]) -> None:
-        """Decide the clean records: those whose key no dirty record has stay."""
+        """Decide the clean records: a record stays if no dirty record has its key."""
         for segment in segments:
             found = self._scan_records(segment, "clean")
             dirty_counts = self.counts.get(segment.base_offset)
@@ -216,7 +216,7 @@ class _Pass:
 def _looked_up_together(
     scanned: Iterable[tuple[Segment, _native.SegmentVerdicts]],
 ) -> Iterator[list[tuple[Segment, _native.SegmentVerdicts]]]:
-    """Yield neighbouring segments of at most `_RECORDS_AT_ONCE` records; a larger segment comes by itself."""
+    """Yield groups of neighbouring segments with at most `_RECORDS_AT_ONCE` records; a larger segment is alone."""
     neighbours: list[tuple[Segment, _native.SegmentVerdicts]] = []
     for segment, found in scanned:
         end_number = found.first_number + found.records
@@ -247,7 +247,7 @@ class Decided(NamedTuple):
 
 
 def merged(decided: Iterable[Decided]) -> Decided:
-    """Merge the results of passes: keys and expired tombstones add up, the other counts are the same in each pass."""
+    """Merge the results of passes. Keys and expired tombstones add up; the other counts are the same in each pass."""
     counts: dict[int, Counts] = {}
     keys = passes = 0
     for result in decided:
@@ -332,7 +332,7 @@ def rewrite(
 
 
 def legacy_horizon(plan: Plan) -> int:
-    """Return the file time up to which tombstones of magic 0 and 1 go: these formats have no delete horizon."""
+    """Return the file time up to which tombstones of magic 0 and 1 are removed: they have no delete horizon."""
     clean = [segment for segment in plan.found.segments if segment.base_offset < plan.found.first_dirty_offset]
     return clean[-1].modified - plan.delete_retention_ms if clean else 0
 

@@ -7,7 +7,7 @@ A log has three parts:
 - The uncleanable part begins at the first open transaction, at the first record within the compaction lag, or at the
   active segment.
 
-A pass over the dirty part also rewrites the clean part, where newer records remove older ones.
+Compacting the dirty part also rewrites the clean part, to drop records that newer ones supersede.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ _PARTS = ("keep", "stamp", "txnindex")
 
 
 class Verdicts:
-    r"""The verdicts of segments. Picklable; has to be closed.
+    r"""The verdicts of segments. Picklable; must be closed.
 
     Args:
         max_bytes: larger verdicts go to a temporary file.
@@ -48,7 +48,7 @@ class Verdicts:
         Args:
             base_offset: the segment's base offset.
             keep: the bits of the records that stay.
-            stamp: the bits of those that stay and give their batch a delete horizon.
+            stamp: the bits of the records that stay and give their batch a delete horizon.
             txnindex: the entries of the new transaction index; they replace earlier ones, unless they are empty.
         """
         if base_offset in self._places:

@@ -32,13 +32,13 @@ class Counts:
 
     Attributes:
         records_in_file: all records, whichever part of the segment was decided.
-        aborted: records of aborted transactions, which go.
+        aborted: records of aborted transactions, which are removed.
         control: control records that stay.
-        discarded: control records that go.
-        unkeyed: records without a key, which go.
+        discarded: control records that are removed.
+        unkeyed: records without a key, which are removed.
         first_unkeyed: the offset of the first record without a key.
         tombstones: records with a null value.
-        expired: tombstones that are the newest of their key and have expired, so that they go.
+        expired: tombstones that are the newest of their key and are removed, because they have expired.
     """
 
     records_in_file: int = 0
@@ -89,18 +89,18 @@ class SegmentReport:
 
     Attributes:
         base_offset: the segment's base offset.
-        cleaned_base_offset: the base offset of the new segment that replaces it, and perhaps others.
+        cleaned_base_offset: the base offset of the new segment that replaces this one, and perhaps others.
         bytes: the size of its `.log`.
         cleaned_bytes: the bytes of the new segment that come from it.
         records: all records, including control records.
         kept: records that stay.
-        superseded: records that go because a newer one has their key.
+        superseded: records that are removed because a newer one has their key.
         tombstones: records with a null value, whether they stay or not.
-        expired: tombstones that go although they are the newest of their key.
-        aborted: records that go because their transaction was aborted.
-        unkeyed: records that go because they have no key.
+        expired: tombstones that are removed although they are the newest of their key.
+        aborted: records that are removed because their transaction was aborted.
+        unkeyed: records that are removed because they have no key.
         markers: control records that stay.
-        discarded_markers: control records that go.
+        discarded_markers: control records that are removed.
     """
 
     base_offset: int
@@ -151,7 +151,7 @@ class CompactionReport:
         limit: why it begins there, see `Limit`.
         clean_bytes: the size of the segments that begin below the first dirty offset.
         cleanable_bytes: the size of the segments with dirty records.
-        dirty_ratio: the share of `cleanable_bytes`.
+        dirty_ratio: `cleanable_bytes` / (`clean_bytes` + `cleanable_bytes`).
         is_due: a broker's cleaner would clean the log.
         active_base_offset: the base offset of the active segment, which is never cleaned.
         active_bytes: the size of the active segment.

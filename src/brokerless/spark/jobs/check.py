@@ -25,8 +25,8 @@ def check(
 ) -> DataFrame:
     """Check log directories with Spark tasks. The findings are those of `brokerless.check`. Nothing is changed.
 
-    The result is that of the source's view `findings`. A log is checked by one task, and the log directories around the
-    logs by one more. Tasks send only findings to Spark.
+    The result is that of the source's view `findings`. Each log is checked by one task, and the log directories' other
+    files by one more. Tasks send only findings to Spark.
 
     Args:
         spark: a session.
@@ -41,10 +41,10 @@ def check(
 
         - `code`: its kind, which never changes its meaning: see `brokerless finding CODE`
         - `severity`: "error", "warning" or "note"
-        - `topic`, `partition`, `path`: null outside of partitions; the file or directory
+        - `topic`, `partition`, `path`: the place; topic and partition are null outside of partitions
         - `position`: the byte position in the file
-        - `start_offset`, `end_offset`: the offsets that may be lost or wrong; a null end is open
-        - `next_position`: where the log is sound again; null: nowhere in this file
+        - `start_offset`, `end_offset`: the offsets that may be lost or wrong; a null end means no upper limit
+        - `next_position`: where the log is sound again; null if nowhere in this file
         - `message`: the defect, with stored and computed values
         - `broker`, `reader`, `cure`: the effect on a broker and on readers, and the remedy
 
@@ -62,7 +62,7 @@ def check(
 def in_order(found: DataFrame) -> DataFrame:
     """Return findings sorted by topic, partition, file and position; those without a topic come first.
 
-    To sort, Spark computes its input twice, once for a sample. So findings are shuffled first: only the shuffled rows
-    are read again, and not the logs.
+    To sort, Spark computes its input twice, once for a sample. Findings are shuffled first, so that Spark reads the
+    shuffled rows again and not the logs.
     """
     return found.repartition("path").orderBy("topic", "partition", "path", "position", "code", "message")

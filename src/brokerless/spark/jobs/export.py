@@ -46,8 +46,8 @@ class PartitionReport:
         topic: the topic.
         partition: the partition's number.
         rows: the number of rows.
-        bytes: the size of its files; None: Spark wrote them.
-        seconds: the total time of its tasks; None: Spark wrote the files.
+        bytes: the size of its files; None if Spark wrote them.
+        seconds: the total time of its tasks; None if Spark wrote the files.
     """
 
     topic: str
@@ -161,7 +161,7 @@ def _export(spark: SparkSession, writer: FileWriter, options: Options) -> Export
     missing = [(number, task) for number, task in enumerate(tasks) if number not in receipts]
     made = SparkTasks(spark).map(writer.write_numbered, missing)
     if Manifest.is_whole(directory):
-        # Another run finished first: its manifest is in force.
+        # Another run finished first, and its manifest is valid.
         return _report(Manifest.read(directory), tasks=len(missing))
     receipts |= {number: receipt for (number, _), receipt in zip(missing, made, strict=True)}
     in_order = [receipts[number] for number in range(len(tasks))]
@@ -208,7 +208,7 @@ def _columns(options: Options, form: str) -> tuple[str, ...]:
 
 
 def _found(directory: ExportDirectory) -> Manifest | None:
-    """Return the manifest of an export that was begun; None: the directory is new or empty.
+    """Return the manifest of an unfinished or finished export; None if the directory is new or empty.
 
     Raises:
         ValueError: the directory holds other files, or is in a place where it would stop a broker.

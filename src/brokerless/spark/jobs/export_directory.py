@@ -47,7 +47,7 @@ class ExportDirectory:
             _make_directories(f"{self.path}/{_TEMPORARY}")
 
     def finish(self, *directories: str) -> None:
-        """Remove the files of failed tasks, and these directories. In an object store, delete nothing.
+        """Remove the files of failed tasks and the given directories. In an object store, delete nothing.
 
         An attempt that is still running can then no longer finish its file.
         """
@@ -69,7 +69,7 @@ class ExportDirectory:
         return storage.exists(f"{self.path}/{name}")
 
     def size(self, name: str) -> int | None:
-        """Return a file's length in bytes; None: the file does not exist."""
+        """Return a file's length in bytes; None if it does not exist."""
         try:
             return storage.size(f"{self.path}/{name}")
         except FileNotFoundError:

@@ -37,7 +37,7 @@ def plan(options: Options, writer: FileWriter, target: int | None) -> tuple[list
     Args:
         options: the options of the read.
         writer: the writer of the files.
-        target: bytes that a task reads; None: by the options and this machine.
+        target: bytes that a task reads; None to derive it from the options and this machine.
 
     Raises:
         OffsetOutOfRangeError: an offset does not exist, unless failOnDataLoss is false.
@@ -68,7 +68,7 @@ def plan(options: Options, writer: FileWriter, target: int | None) -> tuple[list
 
 
 def _cut_files(splits: Sequence[Split], ends: Mapping[Partition, object]) -> set[str]:
-    """Return the files that contain a given end offset: they may grow, or be rolled."""
+    """Return the files that contain a given end offset, which may grow or be rolled."""
     return {split.path for split in splits if split.end_offset == ends[split.topic or "", split.partition or 0]}
 
 
@@ -110,7 +110,7 @@ def _before_end(segment: Segment, positions: set[int], end: int) -> list[object]
 
 
 def _digest(writer: FileWriter, tasks: Sequence[Task[Split]], cut: set[str], segments: Sequence[object]) -> str:
-    """Return a digest that two plans share if they write the same files from the same segments."""
+    """Return a digest that is equal for plans that write the same files from the same segments."""
     digest = hashlib.sha256(repr((writer.form, writer.columns, writer.compression, writer.check_crcs)).encode())
     for task in tasks:
         digest.update(b"task")

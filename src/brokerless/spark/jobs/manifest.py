@@ -3,8 +3,8 @@
 `_manifest.json` is written before the first task, and again when all files exist. `_SUCCESS` comes last, and holds the
 manifest's digest. In between, each finished task leaves a receipt, so that a run after a failure skips it.
 
-An export can come from anywhere. Names become paths, and numbers become sizes and offsets. So a manifest is refused
-unless each is a value that an export writes.
+An export can come from anywhere. Names in it become paths, and numbers become sizes and offsets. So a manifest is
+refused if it has a value that no export writes.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class ExportedPartition:
     """A partition at the time when the export began.
 
     Attributes:
-        leader_epoch: the last leader epoch that begins below the end offset; -1: none is known.
+        leader_epoch: the last leader epoch that begins below the end offset; -1 if unknown.
         start_offset: the first offset of the export.
         end_offset: the offset after the last one of the export.
     """
@@ -124,7 +124,7 @@ class ExportedTopic:
     """A topic of an export.
 
     Attributes:
-        topic_id: the topic's id; None: it has none.
+        topic_id: the topic's id; None if it has none.
         configs: the known settings, by Kafka's names.
         partitions: the partitions by number.
     """
@@ -144,7 +144,7 @@ class Manifest:
         id: 32 hex digits, unique to this export.
         is_complete: whether all files are listed; `_SUCCESS` then holds the manifest's digest.
         plan: the digest of all tasks, so that only the same job resumes the export.
-        target_bytes: the bytes that a task should read; recorded, so that another machine plans the same tasks.
+        target_bytes: the bytes that a task should read, recorded so that another machine plans the same tasks.
         tasks: the number of tasks.
         topics: the topics by name.
         files: all files, by name; empty until the export is complete.

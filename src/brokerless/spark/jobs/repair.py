@@ -36,7 +36,7 @@ def repair(
         spark: a session, not one of Spark Connect.
         paths: the log directories of a cluster, which all executors see.
         suffix: the suffix of the result's name. The result of a directory lies beside it, under its name and suffix.
-        in_place: put each result in the place of the damaged partitions.
+        in_place: replace the damaged partitions with the results.
         topics: only these topics; None: all.
         keep_suspect: keep a batch with a wrong checksum if all its records can be decoded, with a new checksum.
         indexes_only: leave logs with damaged batches unchanged.

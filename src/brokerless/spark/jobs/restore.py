@@ -97,10 +97,10 @@ def restore(
         output: a log directory that the driver and the executors share and no broker uses; created if it does not
             exist.
         topics: the topics to restore; None: all. An existing topic must be empty, or restored from this export.
-        topic_ids: the ids of topics in the cluster that was started on the directory; other topics keep the exported
-            ids.
+        topic_ids: the ids of topics in the cluster that was started on the output directory; other topics keep the
+            exported ids.
         compression: the codec of the batches: "none", "gzip", "snappy", "lz4" or "zstd".
-        batch_size: bytes at which a batch is closed.
+        batch_size: a batch is closed at this many bytes.
         sole_replica: see `LogDirWriter`.
 
     Raises:
@@ -181,7 +181,7 @@ class _Plan:
 
     @property
     def restoration(self) -> Restoration:
-        """The restoration that the commit records: the export in each topic, and the start of each log."""
+        """The restore as the commit records it: the export in each topic, and the start of each log."""
         starts = {
             (name, number): partition.start_offset
             for name, topic in self.missing.items()
@@ -293,7 +293,7 @@ def _read(directory: ExportDirectory) -> Manifest:
 
 
 def _check_there(directory: ExportDirectory, files: Iterable[ExportedFile]) -> None:
-    """Refuse topics with missing files. Directories are listed: an export has many files, and each request is slow."""
+    """Refuse topics with missing files. List directories instead of asking for each of many files, which is slow."""
     names = cache(lambda place: set(directory.names(place)))
     gone = [file for file in files if os.path.basename(file.name) not in names(os.path.dirname(file.name))]
     if gone:
@@ -375,15 +375,15 @@ def _as_it_was(topic: ExportedTopic, topic_id: str | None) -> NewTopic:
 
 
 def _digest(*what: object) -> str:
-    """Return 32 hex digits that only runs with the same arguments share, whatever our classes and fields are called."""
+    """Return 32 hex digits that only runs with the same arguments share. Our names do not count."""
     return hashlib.sha256(json.dumps(what, default=astuple, sort_keys=True).encode()).hexdigest()[:32]
 
 
 def _ends(staging: Staging, topics: Mapping[str, ExportedTopic], parts: Iterable[Part]) -> Iterator[Part]:
-    """Yield a part for each log whose end is after its last row: it ended in markers or in removed records.
+    """Yield a part for each log that ends after its last row, because it ended in markers or removed records.
 
-    The part holds an empty batch, as compaction leaves one, that ends where the log did. So consumers' positions at
-    the end of the log stay valid.
+    The part holds an empty batch, like those of compaction, that ends where the log did. So consumers' positions at the
+    end of the log stay valid.
     """
     last: dict[tuple[str, int], int] = {}
     epochs: dict[tuple[str, int], int] = {}

@@ -89,8 +89,8 @@ def _called(function: Callable[[_ArgumentT], _T], argument: _ArgumentT) -> _T:
 def _made(call: Call[object]) -> tuple[object, Exception | None, int]:
     """Run a call in a task; return its result or its error, and the bytes that it processed.
 
-    An error of the log or of the arguments would recur in every attempt, so the driver raises it. After other errors,
-    such as the loss of an executor, Spark retries the task as often as its settings allow.
+    An error in the log or the arguments would recur in every attempt, so the driver raises it. After other errors, such
+    as the loss of an executor, Spark retries the task as often as its settings allow.
     """
     done = 0
 

@@ -88,7 +88,7 @@ def parse(options: Mapping[str, str], *, overwrite: bool) -> AtomicWrite:
 
 
 def checkpoint(options: Mapping[str, str]) -> str:
-    """Return the path of a query's checkpoint; "": the options have none."""
+    """Return the path of a query's checkpoint; "" if the options have none."""
     return next((local(value.strip()) for name, value in options.items() if name.lower() == "checkpointlocation"), "")
 
 
@@ -120,6 +120,6 @@ def _config(options: Mapping[str, str], *, segment_bytes: int | None) -> dict[st
 
 
 def is_of_sink(options: Mapping[str, str]) -> bool:
-    """Return whether options are those of a write: Spark creates the source before it chooses to read or to write."""
+    """Return whether options are those of a write: Spark creates the source before it decides to read or write."""
     of_sinks = {name.lower() for name in (*OF_SINKS, *_ASYNCHRONOUS)}
     return any(option.lower() in of_sinks or _is_setting(option) for option in options)

@@ -37,13 +37,13 @@ _QUERY_ID = "sql.streaming.queryId"
 class StreamWriter(DataSourceStreamArrowWriter):
     """The writer of a query's epochs.
 
-    For each epoch, Spark creates a writer and pickles it for the tasks. For the commit it creates another one, in
+    For each epoch, Spark creates a writer and pickles it for the tasks. For the commit, it creates another writer in
     another process. So an epoch begins when a writer is pickled.
 
     Args:
         write: the write of each epoch.
         columns: the columns of the rows.
-        checkpoint: the path of the query's checkpoint; "": it is not known.
+        checkpoint: the path of the query's checkpoint; "" if unknown.
     """
 
     def __init__(self, write: AtomicWrite, columns: Sequence[str], checkpoint: str) -> None:
@@ -96,7 +96,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
 
 def _query_id(checkpoint: str) -> str:
-    """Return the id of the query with this checkpoint; "": it is not visible here, for example in an object store."""
+    """Return the id of the query with this checkpoint; "" if it is not visible here, for example in an object store."""
     if not checkpoint or is_remote(checkpoint):
         return ""
     try:

@@ -1,7 +1,7 @@
-"""The messages between a write's driver, its tasks and its commit, in forms that the tasks in the JVM have, too.
+"""The messages between a write's driver, its tasks and its commit, in forms that tasks in the JVM use, too.
 
-A writer is pickled as a call of `writer` with JSON, and what a task wrote as a call of `written` with JSON. So the JVM
-reads the one and writes the other (`rust/jvm/src/write_task.rs`), and Python sees no difference.
+A writer is pickled as a call of `writer` with JSON, and a task's result as a call of `written` with JSON. The JVM reads
+the first and writes the second (`rust/jvm/src/write_task.rs`), and Python sees no difference.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class Written(WriterCommitMessage):
 
     Attributes:
         parts: the parts.
-        query: the id of the streaming query; "": a batch job.
-        attempt: the attempt of the write, which the commit of an epoch learns only from here.
+        query: the id of the streaming query; "" for a batch job.
+        attempt: the attempt of the write; the commit of an epoch has no other source for it.
     """
 
     parts: tuple[Part, ...]
@@ -48,7 +48,7 @@ def written(text: bytes) -> Written:
 
 
 def task_of(staging: Staging | Exception, columns: Sequence[str], attempt: str) -> bytes | str:
-    """Return what the tasks of a write need, as JSON; or the error to raise in each, as text."""
+    """Return the data that the tasks of a write need, as JSON; or the error to raise in each task, as text."""
     if isinstance(staging, Exception):
         return "".join(traceback.format_exception_only(staging)).strip()
     task = {

@@ -1,7 +1,7 @@
-"""View `findings`: one row per finding of a check, those of `brokerless.check`. No rows: nothing is wrong.
+"""View `findings`: one row per finding of `brokerless.check`; no rows if nothing is wrong.
 
-All replicas in the paths are checked, not only the one that a read uses. A log is checked in the order of its segments,
-by one task. Log directories around their logs are checked by one task for all of them.
+All replicas in the paths are checked, not only the one that a read uses. Each log is checked by one task, in the order
+of its segments. One more task checks the log directories' other files.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def plan(options: Options) -> list[Task[Work]]:
 
 
 def read(task: Task[Work], options: Options, wanted: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Yield the findings of a task, in batches of 4096 rows: every Kafka batch may be damaged."""
+    """Yield the findings of a task in batches of 4096 rows, because every Kafka batch may be damaged."""
     rows = (finding.to_row() for finding in check.quietly(_findings(task, options)))
     while piece := list(islice(rows, _ROWS)):
         yield pa.RecordBatch.from_pylist(piece, schema=wanted)

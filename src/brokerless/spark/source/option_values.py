@@ -25,7 +25,7 @@ def canonical(
     Args:
         options: the options, as Spark passes them; case does not matter.
         known: the names that have an effect.
-        ignored: Spark's names without effect here; every other `kafka.*` option has none either.
+        ignored: Spark's names that have no effect here. Every other `kafka.*` option has no effect either.
         honoured_kafka: the `kafka.*` options among the known ones.
 
     Raises:
@@ -69,7 +69,7 @@ def boolean(given: dict[str, str], option: str, *, default: bool) -> bool:
 
 
 def positive(given: dict[str, str], option: str, *, most: int | None = None) -> int | None:
-    """Return an option's number, from 1 to `most`; None: the option is not given."""
+    """Return an option's number, from 1 to `most`; None if the option is not given."""
     if option not in given:
         return None
     number = integer(given[option], option)

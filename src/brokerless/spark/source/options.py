@@ -70,7 +70,7 @@ _KNOWN = (
     "failOnDataLoss",
     *_HONOURED_KAFKA,
 )
-# Options of Spark's Kafka source about the network or consumer groups, as is every other kafka.* option.
+# Options of Spark's Kafka source about the network or consumer groups, like every other kafka.* option.
 _IGNORED = (
     "fetchOffset.numRetries",
     "fetchOffset.retryIntervalMs",
@@ -86,7 +86,7 @@ _WORDS: dict[int, Offset] = {-1: "latest", -2: "earliest"}
 
 @dataclass(frozen=True)
 class Bound:
-    """The start or end of a read. At most one of the four is given; none means the default.
+    """The start or end of a read. At most one of the four is given; without any, the default applies.
 
     Attributes:
         offset: one offset for every partition.
@@ -131,7 +131,7 @@ class Options:
 
     @property
     def chooses_topics(self) -> bool:
-        """True if the read is of chosen topics or partitions."""
+        """True if the options choose topics or partitions."""
         return any(name in self.given for name in _SELECTION)
 
     @property
@@ -293,7 +293,7 @@ def _is_partitions(value: object) -> bool:
 
 
 def _bound(given: dict[str, str], side: str) -> Bound:
-    """Parse the options of one side. As in Spark, one time has precedence over times, and times over offsets."""
+    """Parse the options of one side. As in Spark, one time precedes times by partition, and these precede offsets."""
     every, by_time, by_offset = f"{side}Timestamp", f"{side}OffsetsByTimestamp", f"{side}Offsets"
     if every in given:
         timestamp = integer(given[every], every)

@@ -1,7 +1,8 @@
-"""The views of a cluster's own state: `groups`, `commits`, `transactions`, `producers`, `remote_segments`, `cluster.*`.
+"""Views of internal topics: `groups`, `commits`, `transactions`, `producers`, `remote_segments`, `cluster.*`.
 
-A group, and the segments of a partition, are in one partition of their topic. So the tasks of these views read such
-partitions, and those of `producers` data partitions. The rows are those of `brokerless.groups` and the like.
+The records of a group, or of a partition's remote segments, are all in one partition of the internal topic. So each
+task reads such a partition, or for `producers` a data partition. The rows are those of `brokerless.groups` and the
+like.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _MAX_MS = (1 << 63) // 1000 - 1
 
 
 def _in_spark(kind: pa.DataType) -> pa.DataType:
-    """Return the type that Spark has for a type."""
+    """Return Spark's type for an Arrow type."""
     if isinstance(kind, pa.TimestampType):
         return pa.timestamp("us", "UTC")
     if isinstance(kind, pa.ListType):

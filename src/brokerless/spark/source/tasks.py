@@ -40,7 +40,7 @@ _OPEN_COST = 64 << 10
 _VERSION = 1
 _SPLIT_FIELDS = [field.name for field in fields(Split)]
 
-# Attempts at a plan without a commit in between.
+# The number of attempts at a plan without a commit in between.
 _LOOKS = 3
 
 T = TypeVar("T")
@@ -113,7 +113,7 @@ class SegmentOf(NamedTuple):
 
 
 def plan_consistently(options: Options, plan: Callable[[], T]) -> T:
-    """Plan, and plan again if a commit took effect meanwhile: the plan would have it in some partitions only.
+    """Plan, and plan again if a commit took effect during the planning, so that the plan has it in all partitions.
 
     If commits keep coming, return the third plan.
     """
@@ -173,7 +173,7 @@ def target_bytes(sizes: Iterable[int], options: Options) -> int:
 
 
 def pack(pieces: Sequence[WorkItem[T]], target: int, options: Options) -> list[Task[T]]:
-    """Fill tasks with pieces in order. Return at least one task: without any, Spark would invent one with no pieces."""
+    """Fill tasks with pieces in order. Return at least one task, or Spark would make one without pieces."""
     if options.min_partitions:
         target = sum(piece.size + _OPEN_COST for piece in pieces) // options.min_partitions
     most = options.max_records_per_partition

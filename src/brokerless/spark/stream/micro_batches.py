@@ -5,15 +5,15 @@ its checkpoint:
 
 - New partitions are read from their start.
 - A limited batch is divided among partitions in proportion to their unread offsets.
-- Missing records are data loss, unless `failOnDataLoss` is false. A gap left by compaction is not: offsets are not
-  records.
+- Missing records are data loss, unless `failOnDataLoss` is false. A gap left by compaction is no data loss, because
+offsets are not records.
 
 Two rules are stricter. Kafka's source forgets a partition that disappears, and reads it from its start if it returns;
 here its offset is kept. A missing or shorter log is reported before Spark records the batch's end, so that records
 which only seemed lost are not read again.
 
-A query that fails in its first batch repeats that batch: Spark asks again for the start of a new query, and knows only
-the batch's end.
+A query that fails in its first batch repeats that batch. Spark then knows only the batch's end, and asks again for the
+start of a new query.
 
 Nothing here needs Spark.
 """
@@ -100,11 +100,11 @@ class Follower:
         self._frozen_ends = _settled(self._found)
 
     def latest(self, start: Offsets, *, is_limited: bool = True) -> Offsets:
-        """Return the end offsets of the next batch; `start` itself: there is nothing to read yet.
+        """Return the end offsets of the next batch; `start` itself if there is nothing to read yet.
 
         Args:
             start: the end of the last batch.
-            is_limited: whether the options limit the batch; False: it reaches the end of the logs.
+            is_limited: whether the options limit the batch; if False, it reaches the end of the logs.
 
         Raises:
             CorruptRecordError: a log is damaged at its end, or ends below the offset at which it was closed.
@@ -236,7 +236,7 @@ class Follower:
     def _frozen(self, target: dict[Partition, _End], begins: dict[Partition, int]) -> dict[Partition, _End]:
         """Return the target, updated for logs that were missing or shorter when it was set.
 
-        They may have been so only briefly, and Spark asks for the start of a new query only after setting the target.
+        The absence may have been brief, and Spark asks for the start of a new query only after setting the target.
         """
         doubtful = [key for key, begin in begins.items() if key not in target or target[key].log_end < begin]
         if doubtful:
@@ -328,7 +328,7 @@ class DataLossError(ValueError):
 
 
 def _settled(look: Callable[[], _T]) -> _T:
-    """Retry a reading that fails: logs can be inconsistent for a moment.
+    """Retry a read that fails, because logs can be inconsistent for a moment.
 
     This happens while a broker deletes a partition or moves it to another directory, and while a copy is updated.
     """

@@ -16,7 +16,7 @@ pub struct LogConfig {
     pub segment_ms: i64,
     /// `segment.jitter.ms`.
     pub segment_jitter_ms: i64,
-    /// Any number. Together with a segment's base offset, it determines that segment's jitter.
+    /// A seed. Together with a segment's base offset, it determines that segment's jitter.
     pub jitter_seed: u64,
     /// `segment.index.bytes`.
     pub segment_index_bytes: usize,
@@ -74,7 +74,7 @@ pub struct Effects {
     pub writes: Vec<SegmentWrite>,
     /// True if the leader epochs have changed.
     pub has_new_epochs: bool,
-    /// Bytes that are still to come. Memory is reserved for them at once.
+    /// The number of bytes still to come. Memory for them is reserved at once.
     pub(super) expected: usize,
 }
 
@@ -94,7 +94,7 @@ impl Effects {
     }
 }
 
-/// The leader epoch that none exceeds. With it, batches without an epoch get the one before them.
+/// The highest possible leader epoch. With it, a batch without an epoch gets that of the batch before.
 pub(super) const ANY_EPOCH: i32 = i32::MAX;
 
 /// Who appends, and when.
@@ -161,6 +161,6 @@ pub struct AppendInfos {
     pub last: AppendInfo,
     /// Bytes of the accepted requests.
     pub consumed: usize,
-    /// Why the next request was refused. Those before it count.
+    /// The reason why the next request was refused. The requests before it were accepted.
     pub refused: Option<Refused>,
 }

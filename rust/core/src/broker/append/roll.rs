@@ -59,7 +59,7 @@ impl LogAppender {
         }
     }
 
-    /// Ends the active segment. The next one has this base offset.
+    /// Ends the active segment. The next segment has this base offset.
     pub(super) fn leave_segment(
         &mut self,
         base_offset: i64,

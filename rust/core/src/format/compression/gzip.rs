@@ -19,7 +19,7 @@ const FEXTRA: u8 = 0x04;
 const FNAME: u8 = 0x08;
 const FCOMMENT: u8 = 0x10;
 
-/// Two decoders. libdeflate is half as fast again, but it stops silently after the first member and does not report
+/// Two decoders. libdeflate is 1.5 times as fast, but it stops silently after the first member and does not report
 /// where. The streaming one handles everything else.
 #[derive(Default)]
 pub(super) struct Gzip {
@@ -36,8 +36,8 @@ impl Gzip {
         self.members(data, out)
     }
 
-    /// Decodes a payload of one plain member, as Kafka writes them. False: it has another form, or damage that the
-    /// other decoder must report.
+    /// Decodes a payload of one plain member, as Kafka writes it. Returns false if it has another form, or damage that
+    /// the other decoder must report.
     fn single_member(&mut self, data: &[u8], out: &mut OutputBuffer) -> Result<bool> {
         let (Some([0x1f, 0x8b, 8, 0]), Some(&isize)) = (data.first_chunk(), data.last_chunk())
         else {

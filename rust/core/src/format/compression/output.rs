@@ -74,8 +74,8 @@ impl OutputBuffer {
         Ok(())
     }
 
-    /// Makes room for a payload that declares, or suggests, its decoded size. At most 64 times the payload's own bytes
-    /// are believed.
+    /// Makes room for a payload that declares, or suggests, its decoded size. Only up to 64 times the payload's own
+    /// bytes are trusted.
     pub(super) fn expect(&mut self, size: u64, payload: usize) {
         let believed = payload
             .saturating_mul(64)

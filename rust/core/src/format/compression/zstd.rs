@@ -29,7 +29,7 @@ const SINGLE_SEGMENT: u8 = 0x20;
 const RESERVED: u8 = 0x08;
 const CHECKSUM: u8 = 0x04;
 
-/// The size that text is expected to decode to, against its compressed size.
+/// The expected decoded size of text, as a multiple of its compressed size.
 const USUAL_RATIO: u64 = 4;
 
 #[derive(Default)]

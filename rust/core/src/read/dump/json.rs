@@ -1,4 +1,4 @@
-//! A dump with one JSON object a batch, whose fields have Kafka's names in snake_case.
+//! A dump with one JSON object per batch, whose fields have Kafka's names in snake_case.
 
 use crate::base::error::Result;
 use crate::base::json::{BytesFormat, Json};

@@ -287,7 +287,7 @@ fn control_fields(record: &Record<'_>, out: &mut Vec<u8>) -> Result<()> {
             text(out, ")");
             return Ok(());
         }
-        // With a colon, unlike the others.
+        // This field has a colon, unlike the others.
         ControlType::LeaderChange => " LeaderChange: ",
         ControlType::SnapshotHeader => " SnapshotHeader ",
         ControlType::SnapshotFooter => " SnapshotFooter ",

@@ -7,13 +7,13 @@ use crate::format::batch::Header;
 use crate::format::message::{self, MessageSet};
 use crate::format::record;
 
-/// The most records of one part. No producer's batch has as many. A hostile one takes 300 bytes of memory a record.
+/// The most records of one part. No producer's batch has as many. A hostile batch takes 300 bytes of memory per record.
 const PART_RECORDS: usize = 1 << 18;
 
-/// Messages between two looks at the size of a part.
+/// Messages between two checks of the size of a part.
 const STEP: usize = 64;
 
-/// The most headers of one part, unless one record has more. A hostile batch takes forty bytes of memory a header.
+/// The most headers of one part, unless one record has more. A hostile batch takes forty bytes of memory per header.
 const PART_HEADERS: usize = 1 << 20;
 
 /// The most bytes of one part, unless one record has more.
@@ -117,7 +117,7 @@ impl PartialBatch {
         }
     }
 
-    /// Records in this part; of magic 0 and 1, which do not count them, the most there may be.
+    /// Records in this part; for magic 0 and 1, which do not count them, the most it can have.
     pub(super) fn records(&self) -> usize {
         self.end.record - self.start.record
     }
@@ -132,7 +132,7 @@ impl PartialBatch {
         self.later_ends.is_empty()
     }
 
-    /// Returns true if the batch has several parts: then its records have been checked.
+    /// Returns true if the batch has several parts, whose records have then been checked.
     pub(super) fn is_divided(&self) -> bool {
         self.start.record > 0 || !self.is_last()
     }

@@ -3,9 +3,9 @@
 //! The hash is SipHash-1-3-128 with a key of the run, so nobody who does not know it can make two keys collide. By
 //! chance, two of 10^10 keys collide with a probability of 10^-19. Kafka also compares keys by a hash alone, by MD5.
 //!
-//! A map holds the keys of a range of hashes. If it needs more memory than it may use, it shrinks the range and forgets
-//! the keys outside. Another map covers them, starting where this range ends. So a map is always complete for its
-//! range.
+//! A map holds the keys of a range of hashes. If the map needs more memory than it may use, it shrinks the range and
+//! forgets the keys outside. Another map covers them, starting where this range ends. So a map is always complete for
+//! its range.
 
 use std::hint::black_box;
 
@@ -53,8 +53,8 @@ impl HashRange {
         }
     }
 
-    /// Returns the next range, an eighth wider: where this one shrank, its keys may have been unusually dense. None
-    /// after the last hash.
+    /// Returns the next range, an eighth wider: if this one shrank, its keys may have been unusually dense. None after
+    /// the last hash.
     pub fn next(&self) -> Option<Self> {
         let start = self.start.checked_add(self.last())?.checked_add(1)?;
         let width = self.width.checked_add(self.width.div_ceil(8)).unwrap_or(0);
@@ -85,7 +85,7 @@ impl Table {
             .find(|slot| slot[2] == 0 || slot[..2] == *hash)
     }
 
-    /// Returns true if more than four in five slots would be used: then searches become long.
+    /// Returns true if more than four in five slots would be used, because searches would become long.
     fn is_full(&self) -> bool {
         (self.used + 1) * 5 > self.slots.len() * 4
     }
@@ -278,7 +278,7 @@ impl KeyMap {
         }
     }
 
-    /// Shrinks the range by an eighth. Reading the forgotten keys was in vain; shrinking more than needed may cost
+    /// Shrinks the range by an eighth. The forgotten keys were read in vain, and shrinking more than needed may cost
     /// another pass.
     fn shrink(&mut self) {
         let last = self.range.last();

@@ -1,4 +1,4 @@
-//! Hashes the keys of batches: the part of a scan that concerns one batch at a time.
+//! Hashes the keys of one batch at a time: the part of a scan that needs no other batch.
 
 use siphasher::sip128::SipHasher13;
 
@@ -40,7 +40,7 @@ impl BatchTask {
 pub(super) enum BatchFate {
     /// They belong to an aborted transaction and are dropped.
     Aborted,
-    /// They are control records: whether they stay, and whether the batch then gets a delete horizon.
+    /// They are control records. The flags say whether they stay, and whether the batch then gets a delete horizon.
     Control { is_kept: bool, is_stamped: bool },
     /// Their keys decide.
     Keyed,
@@ -59,7 +59,7 @@ pub struct RecordCounts {
     pub discarded: u64,
     /// Records without a key, which are dropped. Aborted and control records are not among them.
     pub unkeyed: u64,
-    /// Offset of the first of these.
+    /// Offset of the first record without a key.
     pub first_unkeyed: Option<i64>,
     /// Records with a key and a null value. Aborted records are not among them.
     pub tombstones: u64,
@@ -71,7 +71,7 @@ pub(super) struct HashingOptions {
     /// If `is_dirty`, records from here on; else records below.
     pub(super) first_dirty_offset: i64,
     pub(super) is_dirty: bool,
-    /// True if tombstones of magic 0 and 1, which have no delete horizon, stay.
+    /// True if tombstones of magic 0 and 1, which have no delete horizon, are kept.
     pub(super) keeps_legacy_tombstones: bool,
     /// The clock, ms.
     pub(super) now: i64,
@@ -95,7 +95,7 @@ pub(super) trait KeySink {
 #[derive(Debug, Default)]
 pub(super) struct HashedBatches {
     pub(super) keys: Vec<HashedKey>,
-    /// Control records that stay, and whether each asks for a delete horizon.
+    /// Control records that stay, and whether each needs a delete horizon.
     pub(super) control: Vec<(u64, bool)>,
     pub(super) records: u64,
     pub(super) counts: RecordCounts,

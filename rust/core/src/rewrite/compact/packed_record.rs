@@ -5,7 +5,7 @@
 pub(super) enum ValueKind {
     /// Not null.
     Present = 1,
-    /// Null, in a batch that asks for a delete horizon.
+    /// Null, in a batch that needs a delete horizon.
     Tombstone = 2,
     /// Null, and dropped even if no newer record has its key.
     Expired = 3,

@@ -49,7 +49,7 @@ struct RewriteVerdicts {
     options: RewriteOptions,
     /// A bit for each record that stays.
     keep: Vec<u8>,
-    /// A bit for each record that stays and asks for a delete horizon.
+    /// A bit for each record that stays and needs a delete horizon.
     stamp: Vec<u8>,
 }
 
@@ -127,13 +127,13 @@ impl CompactionRewrite {
         self.rewriter.needed
     }
 
-    /// Returns true if the new segment is full while batches wait: continue with another one, which is based where this
-    /// one ends.
+    /// Returns true if the new segment is full while batches wait. Continue with another segment, which is based where
+    /// this one ends.
     pub fn is_full(&self) -> bool {
         self.rewriter.is_full
     }
 
-    /// Ends an old segment. False: the new segment is full, so call again with another one.
+    /// Ends an old segment. Returns false if the new segment is full: call again with another one.
     pub fn finish(&mut self, output: &mut SegmentOutput) -> Result<bool> {
         if !self.rewriter.drain(output)? {
             return Ok(false);
@@ -253,7 +253,7 @@ impl RewriteVerdicts {
         filtered
     }
 
-    /// Appends what stays of a batch of `data` to `filtered`.
+    /// Appends the remaining part of a batch of `data` to `filtered`.
     fn filter(
         &self,
         batch: &KeptBatch,

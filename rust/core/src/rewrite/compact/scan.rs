@@ -2,10 +2,10 @@
 //!
 //! The dirty part of a log came after the last compaction: the last record of each of its keys stays. A record of the
 //! clean part stays unless its key occurs in the dirty part. So the dirty segments are scanned before the clean ones. A
-//! transaction may reach from the clean into the dirty part, so the clean segments are followed first of all.
+//! transaction may reach from the clean into the dirty part, so the transactions of the clean segments are read first.
 //!
-//! Decompressing and hashing concern one batch at a time, so several threads do that. Their results enter the key map in
-//! the order of the batches: this thread puts them in while the others are at the next bytes.
+//! Decompressing and hashing concern one batch at a time, so several threads do that. Their results enter the key map
+//! in the order of the batches: this thread inserts them while the other threads hash the next bytes.
 
 use super::key_map::{HashRange, HashedKey, KeyMap};
 use super::keys::{
@@ -24,7 +24,7 @@ use crate::format::index::TransactionIndex;
 use crate::format::record;
 use crate::format::walk;
 
-/// Keys that are sorted at a time: some hundred for each table of the map.
+/// Keys that are sorted at a time: a few hundred for each table of the map.
 const SORTED_KEYS: usize = 1 << 16;
 
 /// Batches that a thread takes at a time.
@@ -47,7 +47,7 @@ pub struct ScanOptions {
     pub hash_key: [u64; 2],
     /// The hashes of the keys to decide about. The range shrinks if they need more than `max_bytes`.
     pub range: HashRange,
-    /// Memory for keys.
+    /// The most memory for keys.
     pub max_bytes: usize,
     /// The cap on the decompressed size of one batch.
     pub max_batch_bytes: usize,
@@ -75,7 +75,7 @@ pub struct SegmentVerdicts {
     pub first_number: u64,
     /// A bit for each record that stays.
     pub keep: Vec<u8>,
-    /// A bit for each record that stays and asks for a delete horizon.
+    /// A bit for each record that stays and needs a delete horizon.
     pub stamp: Vec<u8>,
     /// Transaction index entries of aborts that are still needed.
     pub txnindex: Vec<u8>,
@@ -85,12 +85,12 @@ pub struct SegmentVerdicts {
     pub expired: u64,
 }
 
-/// Bits of the dirty records that are the last ones with their key.
+/// The dirty records that are the last ones with their key, as bits.
 #[derive(Debug)]
 pub struct NewestRecords {
     /// They stay.
     pub keep: Vec<u8>,
-    /// They stay and ask for a delete horizon.
+    /// They stay and need a delete horizon.
     pub stamp: Vec<u8>,
     /// They are tombstones and are dropped.
     pub expired: Vec<u8>,
@@ -197,7 +197,7 @@ impl CompactionScan {
         } else {
             self.hash_here(data, &tasks)?;
         }
-        // Only now: damage in an earlier batch is the one to report.
+        // Checked only now, because damage in an earlier batch is reported first.
         consumed
     }
 
@@ -240,7 +240,8 @@ impl CompactionScan {
         Ok(())
     }
 
-    /// Hashes the batches in all threads. Their keys wait; meanwhile this thread puts those of the last call into the map.
+    /// Hashes the batches in all threads. Meanwhile, this thread puts the keys of the last call into the map; the new
+    /// keys wait.
     fn hash_in_parallel(&mut self, data: &[u8], tasks: &[BatchTask]) -> Result<()> {
         let options = self.hashing_options();
         let parts: Vec<_> = tasks.chunks(PART_BATCHES).collect();
@@ -359,7 +360,7 @@ impl CompactionScan {
 }
 
 impl ScanState {
-    /// Takes over the hashed batches, in their order.
+    /// Adds the hashed batches, in their order.
     fn take(&mut self, hashed: &[HashedBatches]) {
         let is_clean = self.phase == Phase::Clean;
         if !is_clean {

@@ -13,12 +13,12 @@ pub struct Conversion {
     pub magic: Option<i8>,
     /// None keeps each batch's codec, at Kafka's default level if it is built anew.
     pub codec: Option<Codec>,
-    /// Also compress batches anew that have the codec: their level is unknown.
+    /// Also recompress batches that already have the codec, because their level is unknown.
     pub recompress: bool,
-    /// Join neighbouring batches up to this many uncompressed bytes, if no reader can notice it. None: only single
-    /// messages are joined.
+    /// Join neighbouring batches up to this many uncompressed bytes, if no reader can notice it. None joins single
+    /// messages only.
     pub batch_size: Option<usize>,
-    /// Join only below this offset: the log of another replica may end between batches above it.
+    /// Join only below this offset, because the log of another replica may end between batches above it.
     pub join_below: Option<i64>,
     /// Drop headers that the magic cannot store.
     pub drop_headers: bool,

@@ -22,7 +22,7 @@ pub(super) struct BatchGroup {
     pub(super) options: BatchOptions,
     /// The last offset that the last entry covers.
     pub(super) last_offset: i64,
-    /// The number of entries. A single one is kept as it came, because it may stay alone.
+    /// The number of entries. A single entry is kept unchanged, because it may stay alone.
     pub(super) sources: u64,
     /// Uncompressed size of the batch.
     bytes: usize,
@@ -65,7 +65,7 @@ impl BatchGroup {
 }
 
 impl Converter {
-    /// Takes an entry that may share a batch with others; false if it may not. Entries that it does not join are
+    /// Adds an entry that may share a batch with others; returns false if it may not. Entries that it does not join are
     /// appended to `out`.
     pub(super) fn join(
         &mut self,
@@ -120,7 +120,7 @@ impl Converter {
             .map_err(|error| header.locate(error))
     }
 
-    /// Returns what the entry adds, and the largest size of its batch. None if it has to stay alone.
+    /// Returns the entry's contribution, and the largest size of its batch. None if it must stay alone.
     fn source(&mut self, header: &Header, entry: &[u8]) -> Result<Option<(GroupEntry, usize)>> {
         let is_alone = header.magic < 2 && header.compression()? == Compression::None;
         let limit = match self.conversion.batch_size {

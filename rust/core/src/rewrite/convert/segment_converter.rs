@@ -1,4 +1,4 @@
-//! Old segments to converted ones, on one or several threads.
+//! Converts old segments, on one or several threads.
 //!
 //! Batches that do not depend on others are converted by several threads, part by part, and pushed in their order. All
 //! other batches are converted by this thread alone. The result is the same.
@@ -19,7 +19,7 @@ use crate::rewrite::segment_output::SegmentOutput;
 /// A part ends with the batch that reaches this many bytes.
 const PART_BYTES: usize = 128 << 10;
 
-/// Threads stop once they have made this many bytes together: a small batch may decompress to a large one.
+/// Threads stop once they have written this many bytes together, because a small batch may decompress to a large one.
 const MAX_CONVERTED_BYTES: usize = 16 << 20;
 
 /// A whole batch, and where it lies in the bytes that were fed.
@@ -143,7 +143,8 @@ impl SegmentConverter {
         Ok(consumed)
     }
 
-    /// Pushes what waits at the end of an old segment. False: the new segment is full, so call again with another one.
+    /// Pushes the waiting batches at the end of an old segment. Returns false if the new segment is full: call again
+    /// with another one.
     pub fn finish(&mut self, output: &mut SegmentOutput) -> Result<bool> {
         self.rewriter.finish(&mut self.converter, output)
     }
@@ -153,7 +154,7 @@ impl SegmentConverter {
         self.rewriter.needed
     }
 
-    /// Returns true if the new segment is full: continue with another one, which is based where this one ends.
+    /// Returns true if the new segment is full. Continue with another segment, which is based where this one ends.
     pub fn is_full(&self) -> bool {
         self.rewriter.is_full
     }
@@ -165,8 +166,9 @@ impl SegmentConverter {
         converted
     }
 
-    /// Divides the whole batches that `data` starts with into parts, up to the first batch that is out of place or not
-    /// framed. Converting that one alone reports its error. Returns nothing if a batch depends on others.
+    /// Divides the whole batches that `data` starts with into parts, up to the first batch that is out of place or has
+    /// broken framing. That batch is converted alone, which reports its error. Returns nothing if a batch depends on
+    /// others.
     fn independent_parts(&self, data: &[u8], position: u64) -> Vec<Vec<PlacedBatch>> {
         let mut parts: Vec<Vec<PlacedBatch>> = Vec::new();
         let (mut at, mut missing) = (0, 0_usize);
