@@ -6,7 +6,7 @@
 //!
 //! - `base`: the interface to a directory, options, memory, counters, the log of reads.
 //! - `protocol`: frames, headers and parts of replies (`wire`), versions that the `kafka-protocol` crate lacks,
-//! passwords.
+//!   passwords.
 //! - `log`: cached partitions, the position in a file for an offset, the records of a range.
 //! - `groups`: consumer groups: members, assignments and commits.
 //! - `answers`: the table of requests (`apis`), and the answer to each. An answer that has to wait, or to read files, is

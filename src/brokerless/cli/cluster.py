@@ -54,7 +54,7 @@ def cluster() -> None:
     """Show the metadata of a cluster, from the snapshots and the log of its controllers (__cluster_metadata).
 
     PATH is the log directory of a controller or broker that holds the metadata log: metadata.log.dir, or else the first
-        of log.dirs. Secrets are not shown unless --secrets asks for them.
+    of log.dirs. Secrets are not shown unless --secrets asks for them.
 
     \b
     brokerless cluster topics data

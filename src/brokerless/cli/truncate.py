@@ -42,9 +42,9 @@ def truncate(
     deletes the newest records. Below the checkpointed high watermark, it is refused if other brokers may have replicas,
     because those would have more records than their leader.
 
-    No coordinator would end a transaction that was open at the cut: --open-transactions says what becomes of it, and
-        the report names its producer. If its commit was decided by then, it is committed. A transaction over several of
-        the partitions is kept as a whole, or not at all.
+    No coordinator would end a transaction that was open at the cut. --open-transactions says how it ends, and the
+    report names its producer. If its commit was decided by then, it is committed. A transaction over several of
+    the partitions is kept as a whole, or not at all.
 
     \b
     brokerless truncate data --topic orders --timestamp 2024-05-01T12:00 --output as-of-noon

@@ -1,7 +1,7 @@
 """A file that lists the finished partitions of a rewrite, so that the rewrite can resume after a failure.
 
 Each finished partition has one line of JSON: the work, the directory, and a digest of the resulting segments. The line
-    is durable before the next partition begins. A partition whose segments have changed since is not finished.
+is durable before the next partition begins. A partition whose segments have changed since is not finished.
 """
 
 from __future__ import annotations
