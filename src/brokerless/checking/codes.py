@@ -576,7 +576,7 @@ CODES: dict[str, Code] = {
     ),
     "leftover": Code(
         "note",
-        "a deletion, a compaction or a move left files or directories behind",
+        "a deletion, a compaction or a move did not remove all files or directories",
         "It finishes or removes them when it starts.",
         "Reads skip them.",
         "none is needed",
@@ -616,7 +616,7 @@ CODES: dict[str, Code] = {
     "partition-twice": Code(
         "error",
         "a broker has a partition in two directories",
-        "It does not start, because it cannot tell which directory is the partition.",
+        "It does not start, because it does not know which directory is the partition.",
         "Reads refuse the partition.",
         "move away the directory that has fewer records, or is older: `brokerless ls` shows the offsets of each "
         "directory",
