@@ -14,7 +14,6 @@ import sys
 import warnings
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -24,111 +23,6 @@ if TYPE_CHECKING:
 # The package, and the standard modules that call its properties and context managers.
 _OURS = (os.path.join(os.path.dirname(os.path.abspath(__file__)), ""), functools.__file__, contextlib.__file__)
 _TAKE: ContextVar[Callable[[str], None] | None] = ContextVar("brokerless.notes", default=None)
-
-
-REMARKS = {
-    # The steps of a recovery or a repair: the change of a file.
-    "keep": "the file is kept",
-    "make": "the directory is made",
-    "write": "the file is written",
-    "rebuild": "the file is rebuilt from the batches",
-    "rename": "the file or directory is renamed",
-    "replace": "another file takes the file's place",
-    "truncate": "the file is cut",
-    "remove": "the file is removed",
-    "drop": "the file, or bytes of it, is left out",
-    "recover": "nothing but what a starting broker does",
-    # What a broker does with the logs.
-    "silent-loss": "without recovery, a broker loses records and does not report it",
-    "metadata-cut-off": "a broker cuts records off the metadata log",
-    # What a repair or a rescue cannot know.
-    "epoch-doubtful": "a batch and the leader epoch checkpoint contradict each other",
-    "log-start-doubtful": "records may have been deleted: no checkpoint has the log start offset",
-    "offset-doubtful": "nothing but the last batch has its offset",
-    "transaction-ended": "a transaction is ended as aborted, by its index alone",
-    "transaction-doubtful": "a transaction's marker is lost",
-    "transactions-unknown": "what becomes of open transactions is not known yet",
-    "producer-ids": "the producer ids of transactional ids are not all known",
-    "unreadable": "the log cannot be read there",
-    # The reasons why a log is left as it is, or copied as it is.
-    "batches-damaged": "its batches are damaged, and only indexes were to be repaired",
-    "metadata-log": "the metadata log lacks records",
-    "lost-offsets-damaged": "the record of earlier losses cannot be read",
-    "copied-as-is": "no replica can be repaired: one is copied, and may be damaged",
-    # The replicas that a rescue uses.
-    "replica-moved": "the replica was moved to another disk",
-    "replica-unassigned": "the metadata name other nodes for the replica",
-    "replica-unreadable": "the replica cannot be read",
-    "replica-unusable": "a replica with more records cannot be used",
-    "replica-unused": "the replica is, or may be, of another topic, or was given up",
-    "old-formats": "message formats 0 and 1 are kept",
-    # The metadata of a rescued cluster.
-    "metadata-incomplete": "the newest metadata lack records",
-    "metadata-uncommitted": "the disks have the metadata of too few controllers",
-    "metadata-older": "the logs have later leader epochs than the metadata",
-    "metadata-left-out": "metadata records are left out",
-    "metadata-unknown": "metadata records of unknown types are kept or left out",
-    "node-id-missing": "a disk does not name its node",
-    "cluster-id-kept": "the cluster keeps its id",
-    "cluster-id-new": "the cluster gets a new id",
-    "topic-name": "the topic is left out: its name is none",
-    "topic-empty": "the topic is left out: it has no partitions",
-    "topic-unknown": "the metadata do not have the topic",
-    "partition-count": "the number of partitions is not that of the metadata, or is an estimate",
-    "partition-moving": "the partition was being moved to other nodes",
-    "remote-storage": "the topic has segments in remote storage",
-    # The other differences of a rescued cluster.
-    "voters-unnamed": "the new metadata log does not name the controllers",
-    "features": "the cluster starts with the features of another release",
-    "min-insync-replicas": "min.insync.replicas is lowered",
-    "broker-settings-left-out": "settings of a broker that is not among the nodes are left out",
-    "groups-anew": "groups have no committed offsets",
-    "transactions-stay-open": "no coordinator knows the open transactions",
-    "transactions-committed": "transactions were open at the cut, and are committed",
-    "transactions-aborted": "transactions were open at the cut, and are aborted",
-    "cut-before": "the cut is earlier, to keep transactions whole",
-}
-"""The codes of remarks that `brokerless finding` does not list, each with its meaning, which never changes."""
-
-
-@dataclass(frozen=True)
-class Remark:
-    """A sentence of a report, together with its facts as fields for programs.
-
-    Attributes:
-        code: the code of the remark: one of `brokerless finding`, or one of `REMARKS`.
-        message: the sentence. It is for people, and may change in any release.
-        topic: the topic; None if the remark concerns no topic, or several.
-        partition: the partition; None if the remark concerns no partition, or several.
-        path: the file or directory; None if the remark concerns none, or several.
-        names: for a sentence about several topics, partitions or paths, all of them; the sentence may name only a few.
-
-    >>> print(Remark("epoch-doubtful", "whether the batch has epoch 3", topic="orders", partition=0))
-    whether the batch has epoch 3
-    """
-
-    code: str
-    message: str
-    topic: str | None = field(default=None, kw_only=True)
-    partition: int | None = field(default=None, kw_only=True)
-    path: str | None = field(default=None, kw_only=True)
-    names: tuple[str, ...] = field(default=(), kw_only=True)
-
-    def __str__(self) -> str:
-        return self.message
-
-    def of(
-        self, before: str, *, topic: str | None = None, partition: int | None = None, path: str | None = None
-    ) -> Remark:
-        """Return the remark with words before its message, and with the partition and the path that it lacks."""
-        if self.topic is not None:
-            topic, partition = self.topic, self.partition
-        path = path if self.path is None else self.path
-        return replace(self, message=f"{before}{self.message}", topic=topic, partition=partition, path=path)
-
-    def to_dict(self) -> dict[str, object]:
-        """Return the remark as a dict for JSON."""
-        return asdict(self)
 
 
 def note(text: str) -> None:

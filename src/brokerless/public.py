@@ -42,7 +42,7 @@ from brokerless.log_dir.writer import (
     create_log_dir as create_log_dir,
     open_log_dir as open_log_dir,
 )
-from brokerless.notes import Remark as Remark
+from brokerless.remarks import Remark as Remark
 from brokerless.produce.producer import Producer as Producer
 from brokerless.reporting.report import ClusterReport as ClusterReport, report as report
 from brokerless.rewriting.run import RewriteResult as RewriteResult, rewrite as rewrite

@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     from brokerless.layout.replication import Replication
     from brokerless.layout.topic_config import TopicConfig
     from brokerless.log.expected_end import ExpectedEnd
-    from brokerless.notes import Remark
     from brokerless.recovery.load_result import Loaded
     from brokerless.recovery.lost_batches import Cut
+    from brokerless.remarks import Remark
 
     Origin = Literal["client", "coordinator", "replication"]
 

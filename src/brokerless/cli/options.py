@@ -16,9 +16,7 @@ import click
 from brokerless import _native
 from brokerless.arguments import to_ms
 from brokerless.cli import terminal
-from brokerless.io.clock import now_ms
 from brokerless.layout.release import NEWEST, Release
-from brokerless.log.unlikely_times import other_unit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -81,6 +79,9 @@ def moment(**words: int) -> Callable[[str], int]:
     known = {word.replace("_", "-"): number for word, number in words.items()}
 
     def time(text: str) -> int:
+        from brokerless.io.clock import now_ms
+        from brokerless.log.unlikely_times import other_unit
+
         if text in known:
             return known[text]
         before_now = relative_time(text, now_ms())

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from brokerless.log_dir.recover import Forecast
-    from brokerless.notes import Remark
     from brokerless.recovery.lost_batches import Cut
+    from brokerless.remarks import Remark
 
 
 @click.command(

@@ -9,7 +9,6 @@ from __future__ import annotations
 import io
 import os
 import re
-import shlex
 import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TextIO
@@ -79,6 +78,8 @@ def _terminal_behind(stream: TextIO) -> TextIO | None:
 
 def say_next(verb: str, paths: Iterable[str], *options: str) -> None:
     """Print on stderr the command that comes next."""
+    import shlex
+
     words = ["brokerless", verb, *paths, *options]
     say(f"next: {shlex.join(words)}", err=True)
 

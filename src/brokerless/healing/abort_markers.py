@@ -12,7 +12,7 @@ from brokerless import _native
 from brokerless.healing.pieces import Piece, last_batch, piece_batches
 from brokerless.log.aborted_transactions import transactions
 from brokerless.log.segment import NO_END
-from brokerless.notes import Remark
+from brokerless.remarks import Remark
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

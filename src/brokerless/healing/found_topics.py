@@ -31,7 +31,7 @@ from brokerless.layout.file_names import chosen_topics
 from brokerless.layout.log_dir_files import LogDirFiles, hint_at_log_dirs, is_log_dir
 from brokerless.log.log import Log
 from brokerless.log_dir.copying import check_at_rest
-from brokerless.notes import Remark
+from brokerless.remarks import Remark
 from brokerless.wording import option
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from brokerless.errors import CorruptRecordError
 from brokerless.io import storage
 from brokerless.layout import checkpoints
 from brokerless.log.segment import NO_END, whole_batches
-from brokerless.notes import Remark
+from brokerless.remarks import Remark
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

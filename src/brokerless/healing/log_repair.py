@@ -27,8 +27,8 @@ from brokerless.io import storage
 from brokerless.layout import checkpoints, file_names, lost_offsets
 from brokerless.log.log import Log
 from brokerless.log.segment import NO_END, whole_batches
-from brokerless.notes import Remark
 from brokerless.recovery.file_changes import Slice
+from brokerless.remarks import Remark
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

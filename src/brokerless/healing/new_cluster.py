@@ -29,7 +29,7 @@ from brokerless.metadata.records import (
     producer_ids_record,
     topic_record,
 )
-from brokerless.notes import Remark
+from brokerless.remarks import Remark
 from brokerless.state.internal_topic import REMOTE_LOG_METADATA_TOPIC
 from brokerless.wording import counted, option
 

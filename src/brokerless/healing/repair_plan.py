@@ -27,8 +27,9 @@ from brokerless.log_dir import transactional_ids
 from brokerless.log_dir.copying import FilesAtRest, StagedCopy, copy_file
 from brokerless.log_dir.log_dirs import LogDirs
 from brokerless.log_dir.start_faults import remark_on
-from brokerless.notes import Remark, collected
+from brokerless.notes import collected
 from brokerless.recovery.file_changes import Slice
+from brokerless.remarks import Remark
 from brokerless.wording import option
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from brokerless.notes import Remark
+from brokerless.remarks import Remark
 from brokerless.wording import counted
 
 if TYPE_CHECKING:

@@ -33,8 +33,9 @@ from brokerless.layout.topic_config import TopicConfig
 from brokerless.log.log import Log
 from brokerless.log_dir.copying import StagedCopy
 from brokerless.metadata.voters import Voter, parse_voters, voters_snapshot
-from brokerless.notes import Remark, collected
+from brokerless.notes import collected
 from brokerless.recovery.loader import load
+from brokerless.remarks import Remark
 from brokerless.rewriting.convert import Conversion
 from brokerless.rewriting.run import rewrite, rewrite_each
 from brokerless.rewriting.truncate import Truncation

@@ -33,7 +33,7 @@ from brokerless.layout import checkpoints, file_names, lost_offsets
 from brokerless.layout.log_dir_files import different_shutdowns
 from brokerless.log_dir.copying import FilesAtRest
 from brokerless.metadata.directory import first_snapshot, formatted_snapshot
-from brokerless.notes import Remark
+from brokerless.remarks import Remark
 from brokerless.state.internal_topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from brokerless.state.transactions import current_transactions, open_in
 from brokerless.wording import option

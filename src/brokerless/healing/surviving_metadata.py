@@ -31,7 +31,7 @@ from brokerless.metadata.directory import has_metadata_log, has_started, has_top
 from brokerless.metadata.image import MetadataImage
 from brokerless.metadata.log import replay_log, replay_snapshot, snapshots
 from brokerless.metadata.records import BROKER_RESOURCE, TOPIC_RESOURCE
-from brokerless.notes import Remark
+from brokerless.remarks import Remark
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

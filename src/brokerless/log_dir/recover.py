@@ -38,8 +38,9 @@ from brokerless.log_dir.start_faults import (
 )
 from brokerless.log_dir.transactional_ids import check_file
 from brokerless.log_dir.writer import LogDirWriter
-from brokerless.notes import Remark, note
+from brokerless.notes import note
 from brokerless.recovery.loader import load
+from brokerless.remarks import Remark
 from brokerless.wording import counted, option
 
 if TYPE_CHECKING:

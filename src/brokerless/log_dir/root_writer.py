@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from brokerless.layout.topic_config import TopicConfig
     from brokerless.metadata.bootstrap import Bootstrap
     from brokerless.metadata.topic_settings import Path
-    from brokerless.notes import Remark
+    from brokerless.remarks import Remark
 
 _T = TypeVar("_T")
 

@@ -16,7 +16,7 @@ from brokerless.layout import checkpoints, commit_journal, file_names
 from brokerless.layout.log_dir_files import LogDirFiles
 from brokerless.metadata.bootstrap import check_bootstrap
 from brokerless.metadata.directory import has_topic_ids, is_fatal_snapshot
-from brokerless.notes import Remark
+from brokerless.remarks import Remark
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence

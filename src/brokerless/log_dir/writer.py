@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from brokerless.metadata.topic_settings import Path
-    from brokerless.notes import Remark
+    from brokerless.remarks import Remark
 
 # The maximum number of partitions that a warning names.
 _NAMED = 3

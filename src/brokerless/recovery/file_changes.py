@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from brokerless.io import disk, storage
 from brokerless.layout import file_names
-from brokerless.notes import Remark
+from brokerless.remarks import Remark
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

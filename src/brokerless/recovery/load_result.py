@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from brokerless import _native
     from brokerless.layout.topic_config import TopicConfig
     from brokerless.log.expected_end import ExpectedEnd
-    from brokerless.notes import Remark
     from brokerless.recovery.file_changes import Changes
     from brokerless.recovery.lost_batches import Cut
+    from brokerless.remarks import Remark
 
 
 class SilentLossError(CorruptRecordError):

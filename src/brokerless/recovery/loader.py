@@ -21,12 +21,12 @@ from brokerless.layout import checkpoints, file_names, lost_offsets
 from brokerless.layout.tiering import log_start_offset
 from brokerless.log.expected_end import EndEvidence, above_in_words, cut_short_in_words, lost_in_words
 from brokerless.log.segment import Segment, last_entry, limit_of
-from brokerless.notes import Remark
 from brokerless.recovery.file_changes import Changes
 from brokerless.recovery.load_result import Loaded
 from brokerless.recovery.lost_batches import Cut, cut
 from brokerless.recovery.producer_state import Snapshots
 from brokerless.recovery.segment_replay import feed, headers
+from brokerless.remarks import Remark
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -49,8 +49,8 @@ if TYPE_CHECKING:
     from brokerless.io.runner import Runner
     from brokerless.log.defect import Defect
     from brokerless.metadata.topic_settings import Path
-    from brokerless.notes import Remark
     from brokerless.recovery.load_result import Loaded
+    from brokerless.remarks import Remark
     from brokerless.rewriting.progress_file import ProgressFile
     from brokerless.rewriting.selection import Key
     from brokerless.rewriting.task_steps import PartitionWork

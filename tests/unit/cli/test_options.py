@@ -47,13 +47,13 @@ def test_times(text, milliseconds):
     ],
 )
 def test_times_before_now(monkeypatch, text, ago):
-    monkeypatch.setattr(options, "now_ms", lambda: NOON)
+    monkeypatch.setattr("brokerless.io.clock.now_ms", lambda: NOON)
     assert moment()(text) == NOON - ago
 
 
 @pytest.mark.parametrize(("text", "start"), [("today", 1_700_006_400_000), ("yesterday", 1_699_920_000_000)])
 def test_days_begin_at_midnight_in_utc(monkeypatch, text, start):
-    monkeypatch.setattr(options, "now_ms", lambda: NOON)
+    monkeypatch.setattr("brokerless.io.clock.now_ms", lambda: NOON)
     assert moment()(text) == start
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from brokerless.checking.codes import CODES
 from brokerless.cli.command import _JOBS, cli
-from brokerless.notes import REMARKS
+from brokerless.remarks import REMARKS
 
 ROOT = Path(__file__).parents[3]
 DOCUMENTS = [
