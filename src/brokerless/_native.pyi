@@ -870,12 +870,12 @@ class OffsetIndex:
 
     @property
     def last_offset(self) -> int:
-        """The offset of the last entry; the base offset without entries."""
+        """The offset of the last entry; the base offset for an empty index."""
 
     def __new__(cls, data: _Data, base_offset: int, raw: bool = False) -> Self: ...
     def __len__(self) -> int: ...
     def lookup(self, offset: int) -> tuple[int, int]:
-        """Return the last entry with offset <= `offset`, or (base_offset, 0) without such an entry."""
+        """Return the last entry with offset <= `offset`, or (base_offset, 0) if no entry matches."""
 
     def upper_bound(self, position: int, size: int) -> int | None:
         """Return the offset of the first entry whose position is >= `position` + `size`."""
@@ -933,12 +933,12 @@ class TimeIndex:
     def last_offset(self) -> int: ...
     @property
     def last_entry(self) -> tuple[int, int]:
-        """The (timestamp, offset) of the last entry; (-1, base offset) without entries."""
+        """The (timestamp, offset) of the last entry; (-1, base offset) for an empty index."""
 
     def __new__(cls, data: _Data, base_offset: int, raw: bool = False) -> Self: ...
     def __len__(self) -> int: ...
     def lookup(self, timestamp: int) -> tuple[int, int]:
-        """Return the last entry with timestamp <= `timestamp`, or (-1, base_offset) without such an entry."""
+        """Return the last entry with timestamp <= `timestamp`, or (-1, base_offset) if no entry matches."""
 
     def entries(self) -> pa.RecordBatch:
         """Return all entries: `timestamp` int64, `offset` int64."""
@@ -1534,8 +1534,8 @@ class Appender:
             origin: as in `append`.
 
         Raises:
-            AppendError: a batch is refused, more than headers would change, records must be read, or a new segment
-                would begin among the batches.
+            AppendError: a batch is refused; or the append would change more than headers, would need the records,
+                or would begin a new segment among the batches.
             CorruptRecordError: the framing is broken.
         """
 

@@ -200,7 +200,7 @@ class Indexes:
 
     @property
     def is_closed(self) -> bool:
-        """True if a broker has closed the indexes and will not rebuild them, so that it reads every slot as an entry.
+        """True if a broker has closed the indexes and will not rebuild them. It then reads zeros as entries, too.
 
         The indexes of the active segment are preallocated, with zeros after the entries. A node recovers its metadata
         log at each start (KafkaMetadataLog), so the indexes of that log never count as closed.

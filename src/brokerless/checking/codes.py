@@ -339,7 +339,7 @@ CODES: dict[str, Code] = {
         "an index contradicts its log after a crash, where it may not have been flushed",
         "It rebuilds the index when it starts, like those of all segments from the recovery point on "
         "(`LogLoader.recoverLog`).",
-        "Reads by brokerless check each entry against the log, and use the markers.",
+        "A read of brokerless checks each entry against the log, and finds aborted transactions by their markers.",
         "none is needed: a broker rebuilds the file when it starts, and so does `brokerless recover`",
         subject="index",
         is_cured=True,

@@ -103,8 +103,9 @@ def cli() -> None:
     """Read, check, repair, change and serve Kafka's log directories, with no broker running.
 
     PATH is the data directory of a broker (its log.dirs, or a copy or snapshot of it), one partition's directory in it,
-    or one .log file. A SIZE is a number of bytes, or has a unit: 500MB is 500 * 10^6 bytes, 512MiB is 512 * 2^20.
-    `brokerless VERB --help` explains a verb.
+    or one .log file. A TIME is ms since 1970, ISO 8601 (UTC if it names no zone), or before now: -1h, yesterday. A SIZE
+    is a number of bytes, or has a unit: 500MB is 500 * 10^6 bytes, 512MiB is 512 * 2^20. `brokerless VERB --help`
+    explains a verb.
 
     \b
     brokerless ls /var/lib/kafka/data

@@ -40,7 +40,13 @@ if TYPE_CHECKING:
     help="Start with the features of this release of Kafka.  [default: the old ones]",
 )
 @chosen_topics
-@click.option("--rename", "renames", metavar="OLD=NEW", multiple=True, help="Give a topic a new name. Repeatable.")
+@click.option(
+    "--rename",
+    "renames",
+    metavar="OLD=NEW",
+    multiple=True,
+    help="Give a topic a new name; --topic names the old one. Repeatable.",
+)
 @click.option(
     "--as-of",
     type=moment(),

@@ -1,7 +1,7 @@
 """`repair`: writes a log directory without its faults, beside the damaged one or in its place.
 
 1. A deep check of each log finds the sound batches, and so determines the steps (`RepairPlan.of`). A dry run ends here.
-2. The repaired partitions are built in a directory that a broker would delete, from the sound batches. Indexes,
+2. The repaired partitions are built from the sound batches, in a directory that a broker would delete. Indexes,
    snapshots and leader epochs are built as a broker's recovery does (`recovery.loader.load`).
 3. The built partitions are checked. The bytes that were left out, and a report, are written beside the log directory.
 4. One rename publishes the result: of the whole copy, or of the journal of the log directory (`commit_journal`).

@@ -62,7 +62,10 @@ class Entry(NamedTuple):
     position: int
 
     def holds(self, file: storage.File) -> bool:
-        """Return whether the entry is right: a sound batch starts at its position, with a last offset in its range."""
+        """Return whether the entry is right.
+
+        It is right if a sound batch starts at `position`, with a last offset above `before` and at most `offset`.
+        """
         offsets = _native.batch_offsets_at(file, self.position)
         return offsets is not None and self.before < offsets[1] <= self.offset
 

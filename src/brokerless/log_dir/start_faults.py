@@ -349,7 +349,7 @@ def absent_partitions(rows: Callable[[str], list[dict[str, Any]]], roots: Iterab
             leaders = row["isr"] or row.get("elr") or ()
             is_alone = [node] in (row["replicas"], leaders)
             is_lost = broker.are_all and broker.had(key, home) and is_alone
-            why = f"the metadata place it on node {node}, in the directory with the id {directory}"
+            why = f"the metadata log places it on node {node}, in the directory with the id {directory}"
             others = ", and the other replicas delete their records" if len(row["replicas"]) > 1 else ""
             if is_alone:
                 why += f"; the broker leads with an empty log{others}"

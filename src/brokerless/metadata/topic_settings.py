@@ -262,8 +262,8 @@ class Cluster:
             return None
         return Unserved(
             "directory-id-differs",
-            f"{key[0]}-{key[1]} has no leader: the metadata place it in the directory with the id {placed}, and the "
-            f"id here is {self._directory_id or 'missing'}; write directory.id={placed} into "
+            f"{key[0]}-{key[1]} has no leader: the metadata log places it in the directory with the id {placed}, and "
+            f"the id here is {self._directory_id or 'missing'}; write directory.id={placed} into "
             f"{self.path}/{checkpoints.META_PROPERTIES} before a broker starts",
         )
 

@@ -87,7 +87,7 @@ def test_many_lost_partitions_are_one_sentence(copied):
     """A disk may have had thousands."""
     found = forecast(str(copied("kafka-4.1", "headers-0", "__cluster_metadata-0")))
     (why,) = map(str, found.dropping)
-    assert re.match(r"no (\S+, ){5}and 38 more: the metadata place it on node 1", why)
+    assert re.match(r"no (\S+, ){5}and 38 more: the metadata log places it on node 1", why)
     assert found.summary().endswith("a broker will start and serve 1 of 44 partitions: 43 logs are lost")
 
 

@@ -205,8 +205,8 @@ impl<E: IndexEntry<SIZE>, const SIZE: usize> Index<E, SIZE> {
 }
 
 impl OffsetIndex {
-    /// Returns the offset of the first entry at or after `position + size`. A read of `size` bytes from `position`
-    /// finds no record above it.
+    /// Returns the offset of the first entry whose position is at or after `position + size`, or None. A
+    /// read of `size` bytes from `position` finds no record above it.
     pub fn upper_bound(&self, position: i64, size: i64) -> Option<i64> {
         let end = position.saturating_add(size);
         let at = self.count(|entry| i64::from(entry.position) < end);

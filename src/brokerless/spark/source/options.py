@@ -293,7 +293,10 @@ def _is_partitions(value: object) -> bool:
 
 
 def _bound(given: dict[str, str], side: str) -> Bound:
-    """Parse the options of one side. As in Spark, one time precedes times by partition, and these precede offsets."""
+    """Parse the options of one bound; `side` is "starting" or "ending".
+
+    As in Spark, one time precedes times by partition, and these precede offsets.
+    """
     every, by_time, by_offset = f"{side}Timestamp", f"{side}OffsetsByTimestamp", f"{side}Offsets"
     if every in given:
         timestamp = integer(given[every], every)

@@ -29,8 +29,8 @@ impl BatchForm {
 impl LogAppender {
     /// Appends all batches of a file that becomes the next segment's, or the empty active one's: all of them, or none.
     ///
-    /// `headers` are the batches' headers, and so are the bytes in `effects`. Refused if more than headers would change, or
-    /// if a segment would begin among the batches.
+    /// `headers` are the batches' headers, and so are the bytes in `effects`. Refused if anything but headers would
+    /// change, or if a segment would begin among the batches.
     pub fn append_in_place(
         &mut self,
         headers: &[u8],
