@@ -59,7 +59,7 @@ def load(spark):
 def run(spark, monkeypatch, capfd):
     """Return a function that runs `brokerless spark` in the tests' session; it returns exit code, stdout and stderr."""
     from brokerless.cli import main
-    from support.exit_codes import check_code
+    from support.verbs import check_code
 
     session = importlib.import_module("brokerless.cli.spark.session")
     monkeypatch.setattr(session, "_session", lambda _settings: contextlib.nullcontext(spark))

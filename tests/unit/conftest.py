@@ -5,7 +5,7 @@ from typing import NamedTuple
 import pytest
 
 from brokerless.cli import main
-from support.exit_codes import check_code
+from support.verbs import check_code
 
 
 class Result(NamedTuple):

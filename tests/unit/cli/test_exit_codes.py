@@ -7,13 +7,12 @@ import signal
 import subprocess
 import sys
 
-import click
 import pytest
 
-from brokerless.cli.command import cli
 from brokerless.cli.exit_codes import DAMAGE, DONE, FAILURE, MEANINGS, WARNINGS, named_in
 from support.broken_directories import BROKEN, healthy
 from support.damage import flip_bit
+from support.verbs import verbs
 
 REWRITE = ("DIR", "--topic", "t", "--dry-run")
 # Of each verb a command, and what to harm for each of its codes but that for a verb that cannot run. A directory of
@@ -39,16 +38,7 @@ COMMANDS = {
 }
 OF_A_CLUSTER = {"groups", "transactions"}
 
-
-def _verbs(group=cli, prefix=()):
-    for name, command in group.commands.items():
-        if isinstance(command, click.Group):
-            yield from _verbs(command, (*prefix, name))
-        else:
-            yield (*prefix, name), command
-
-
-VERBS = dict(_verbs())
+VERBS = dict(verbs())
 HERE = [name for name in VERBS if name[0] != "spark" and name != ("serve",)]
 
 

@@ -11,14 +11,7 @@ import pytest
 
 from brokerless.cli.command import cli
 from brokerless.cli.options import size
-
-
-def verbs(group=cli, prefix=()):
-    for name, command in group.commands.items():
-        if isinstance(command, click.Group):
-            yield from verbs(command, (*prefix, name))
-        else:
-            yield (*prefix, name), command
+from support.verbs import verbs
 
 
 def test_help_lists_each_verb_once_in_a_line_of_its_own(run):

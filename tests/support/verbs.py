@@ -1,7 +1,18 @@
-"""The exit codes that the help of a verb names."""
+"""The verbs of the command, and the exit codes that their help names."""
+
+import click
 
 from brokerless.cli.command import cli
 from brokerless.cli.exit_codes import named_in
+
+
+def verbs(group=cli, prefix=()):
+    """Yield the words of each verb, and its command."""
+    for name, command in group.commands.items():
+        if isinstance(command, click.Group):
+            yield from verbs(command, (*prefix, name))
+        else:
+            yield (*prefix, name), command
 
 
 def check_code(arguments, code):
