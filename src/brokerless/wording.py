@@ -91,6 +91,19 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'s'[: number != 1]}"
 
 
+def duration(milliseconds: int) -> str:
+    """Return a duration in the largest unit that it fills.
+
+    >>> duration(8 * 86_400_000), duration(3_600_000), duration(1_999)
+    ('8 days', '1 hour', '1 second')
+    """
+    for unit, length in (("day", 86_400_000), ("hour", 3_600_000), ("minute", 60_000), ("second", 1000)):
+        count = milliseconds // length
+        if count:
+            return counted(count, unit)
+    return f"{milliseconds} ms"
+
+
 def in_bytes(count: int) -> str:
     """Return a number of bytes, rounded up, in the largest unit in which it has at least two digits.
 

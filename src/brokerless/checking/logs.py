@@ -42,7 +42,7 @@ from brokerless.log_dir.start_faults import obstructed_files, partition_faults
 from brokerless.metadata.directory import is_fatal_snapshot
 from brokerless.notes import collected
 from brokerless.recovery.segment_replay import feed
-from brokerless.wording import counted
+from brokerless.wording import counted, duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
@@ -222,8 +222,8 @@ class LogCheck:
                     limit = f"the default of transaction.max.timeout.ms is {_MAX_TIMEOUT_MS}"
                 if age > (_MAX_TIMEOUT_MS if timeout is None else timeout + _LOOKS_EVERY_MS):
                     message = (
-                        f"the transaction of producer {producer} is open from offset {first} on, and was for {age} ms "
-                        f"when the last record was written: {limit}"
+                        f"the transaction of producer {producer} is open from offset {first} on, and was for "
+                        f"{duration(age)} ({age} ms) when the last record was written: {limit}"
                     )
                     yield self._finding("transaction-overdue", log.path, message, start_offset=first)
 

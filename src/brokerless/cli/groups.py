@@ -9,8 +9,8 @@ import click
 
 from brokerless.cli.options import chosen_topics
 from brokerless.cli.state import STATE_EXITS, TableForm, at_time, dicts, form_of, large, of_state, state_memory, telling
-from brokerless.cli.table import in_words, print_table
-from brokerless.wording import moment
+from brokerless.cli.table import print_table
+from brokerless.wording import duration, moment
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -172,6 +172,6 @@ def _removed(when: int | None, committed: int | None) -> str:
     """Return a note on a removed offset. A broker removes expired offsets, and an admin may remove any."""
     if when is None or committed is None or when < committed:
         return "removed"
-    age = in_words(when - committed)
+    age = duration(when - committed)
     expired = ": offsets.retention.minutes is 7 days by default" if when - committed >= _RETENTION_MS else ""
     return f"removed {age} after its commit{expired}"

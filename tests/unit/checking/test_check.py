@@ -346,13 +346,17 @@ def test_a_log_that_a_broker_setting_compacts_has_no_gap(data, resource, is_comp
         (
             None,
             16,
-            "for 960000 ms when the last record was written: the default of transaction.max.timeout.ms is 900000",
+            "for 16 minutes (960000 ms) when the last record was written: the default of transaction.max.timeout.ms is 900000",
         ),
         (60_000, 1, None),
-        (60_000, 2, "for 120000 ms when the last record was written: its transaction.timeout.ms is 60000"),
+        (60_000, 2, "for 2 minutes (120000 ms) when the last record was written: its transaction.timeout.ms is 60000"),
         # The broker allows that.
         (3_600_000, 59, None),
-        (3_600_000, 61, "for 3660000 ms when the last record was written: its transaction.timeout.ms is 3600000"),
+        (
+            3_600_000,
+            61,
+            "for 1 hour (3660000 ms) when the last record was written: its transaction.timeout.ms is 3600000",
+        ),
     ],
 )
 def test_a_transaction_is_overdue_by_the_timeout_of_its_producer_where_that_is_known(tmp_path, timeout, minutes, said):
