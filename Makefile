@@ -16,7 +16,7 @@ unexport MAKEFLAGS MFLAGS
 RUST := Cargo.toml Cargo.lock .cargo/config.toml $(shell find rust/*/src rust/*/Cargo.toml rust/*/build.rs -type f)
 JAR := src/brokerless/spark/brokerless.jar
 
-.PHONY: setup prerequisites develop demo check check-lint check-core check-unit test test-core test-oldest test-python test-jar hunt lint conformance promises everything bench fuzz sanitize docs
+.PHONY: setup prerequisites develop demo check check-lint check-core check-unit test test-core test-oldest test-python test-jar hunt lint conformance promises everything bench fuzz sanitize docs wheels test-installed
 
 setup: prerequisites .venv/.developed build/native/.built $(JAR)  ## .venv with the package, its spark extra and the command
 
@@ -106,6 +106,14 @@ sanitize:  ## the tests of the core and of its part in the JVM under the address
 # gcc's own sanitizer would report a stack use in zstd that is none.
 UNSANITIZED_C = CFLAGS=-fno-sanitize=all
 NATIVE = $$(rustc -vV | sed -n 's/^host: //p')
+
+wheels: setup  ## dist/: the source distribution and, from it, the wheel of this platform, tested as a user installs it; PYTHONS="python3.13 ..." to test it on them too
+	.venv/bin/pip install --group wheels && .venv/bin/python tools/wheels.py
+	$(STEP) installed tools/installed dist/*.whl $(or $(PYTHONS),$(PYTHON))
+
+test-installed: setup  ## what pip builds from the source distribution, as a user installs it
+	rm -rf build/sdist && .venv/bin/maturin sdist --out build/sdist
+	$(STEP) installed tools/installed build/sdist/*.tar.gz $(PYTHON)
 
 docs: setup  ## site/
 	.venv/bin/pip install --group docs && .venv/bin/mkdocs build --strict --quiet

@@ -1,4 +1,4 @@
-"""How pip builds brokerless (PEP 517, PEP 660): `native.py` compiles the extension, and keeps it for other clones.
+"""How pip builds brokerless (PEP 517, PEP 660): `native.py` compiles the extension, `jar.py` the jar for Spark.
 
 maturin makes the metadata and the source distribution.
 """
@@ -8,17 +8,19 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import sys
 import sysconfig
 import tempfile
+import tomllib
+from importlib.util import find_spec
 from pathlib import Path
 
+import jar
 import native
 from kept import ROOT
 from maturin import (
     build_sdist,
-    get_requires_for_build_editable,
     get_requires_for_build_sdist,
-    get_requires_for_build_wheel,
     prepare_metadata_for_build_editable,
     prepare_metadata_for_build_wheel,
 )
@@ -39,9 +41,33 @@ os.environ["PATH"] = os.pathsep.join((sysconfig.get_path("scripts"), os.environ.
 PACKAGES = ("brokerless", "pyspark_brokerless")
 
 
+def get_requires_for_build_editable(config_settings: object = None) -> list[str]:
+    """Return what an editable install needs beside what pyproject.toml names: nothing. `make setup` builds the jar."""
+    _check_compiler()
+    return []
+
+
+def get_requires_for_build_wheel(config_settings: object = None) -> list[str]:
+    """Return what a wheel needs beside what pyproject.toml names: Spark, if there is a JDK to compile the jar."""
+    _check_compiler()
+    if jar.obstacle():
+        return []
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        spark: list[str] = tomllib.load(file)["project"]["optional-dependencies"]["spark"]
+    return spark
+
+
+def _check_compiler() -> None:
+    """Stop with one line if there is no compiler. maturin's own hooks would look for a way to install one."""
+    if obstacle := native.missing():
+        sys.exit(obstacle)
+
+
 def build_wheel(wheel_directory: str, config_settings: object = None, metadata_directory: str | None = None) -> str:
-    """Build a wheel of the package as it is, with the jar if there is one."""
+    """Build a wheel of the package, with the jar for Spark, or with a file that says why there is none."""
     native.build()
+    spark = find_spec("pyspark")
+    jar.build(Path(spark.origin).parent / "jars" if spark and spark.origin else None)
     with tempfile.TemporaryDirectory() as contents:
         for package in PACKAGES:
             ignored = shutil.ignore_patterns("__pycache__", ".*")

@@ -1,12 +1,16 @@
 #!/usr/bin/env python3
 """Build the jar of the Spark source, with its native library; or take it as it was built before.
 
-Usage: tools/jar.py PYSPARK_JARS   The jar goes into the package. Without a JDK, none is built.
+Usage: tools/jar.py PYSPARK_JARS [ARCHITECTURE=LIBRARY...]
+
+The jar goes into the package. It has the native library of each ARCHITECTURE (Java's `os.arch`) that is given; without
+any, the one that is built for this machine. Where no jar can be built, a file in the package says why.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -17,7 +21,10 @@ import native
 from kept import ROOT, compiler, kept, key, said
 
 JAR = ROOT / "src/brokerless/spark/brokerless.jar"
+REASON = ROOT / "src/brokerless/spark/no_jar.txt"
 CLASSES = ROOT / "build/jvm"
+RELEASE = 17
+"""The oldest Java on which the jar runs, as Spark 4."""
 
 
 def tool(name: str) -> str:
@@ -26,32 +33,63 @@ def tool(name: str) -> str:
     return os.path.join(home, "bin", name) if home else name
 
 
-def build(spark: Path) -> None:
-    """Put the jar into the package; `spark` has the jars of the Spark that it is compiled against."""
-    if not shutil.which(tool("javac")):
-        print("no jar: there is no JDK (javac), so Spark reads and writes in Python", file=sys.stderr)
+def obstacle() -> str | None:
+    """Return why no jar can be compiled here; None if one can."""
+    version = said(tool("javac"), "-version")
+    if not version:
+        return "there was no JDK (javac)"
+    found = re.match(r"javac (?:1\.)?(\d+)", version)
+    if not found or int(found[1]) < RELEASE:
+        return f"the JDK was older than Java {RELEASE} ({version.strip()})"
+    return None
+
+
+def build(spark: Path | None, libraries: dict[str, Path] | None = None) -> None:
+    """Put the jar into the package, or a file that says why there is none.
+
+    Args:
+        spark: the directory of the jars of the Spark that it is compiled against; None if there is none.
+        libraries: the native library of each architecture; by default, that of this machine is built.
+    """
+    reason = obstacle() or (None if spark else "there was no Spark (pyspark) to compile it against")
+    if reason or not spark:
         JAR.unlink(missing_ok=True)
+        REASON.write_text(f"{reason}\n")
+        print(f"no jar for Spark: {reason}. Spark will read and write in Python workers", file=sys.stderr)
+        return
+    REASON.unlink(missing_ok=True)
+    if libraries:
+        _compile(spark, libraries)
         return
     versions = [said(tool("javac"), "-version"), *sorted(path.name for path in spark.glob("spark-*.jar"))]
     sources = [*native.SOURCES, "java", "tools/jar.py"]
-    kept(lambda: key(sources, [*compiler(), *versions]), {JAR.name: JAR}, lambda: _compile(spark))
+    kept(lambda: key(sources, [*compiler(), *versions]), {JAR.name: JAR}, lambda: _compile(spark, _own_library()))
 
 
-def _compile(spark: Path) -> None:
+def _own_library() -> dict[str, Path]:
+    """Build the native library for this machine; return it by its architecture."""
     native.build()
-    shutil.rmtree(CLASSES, ignore_errors=True)
     properties = subprocess.run(
         [tool("java"), "-XshowSettings:properties", "-version"], check=True, capture_output=True, text=True
     ).stderr
     (architecture,) = (line.split()[2] for line in properties.splitlines() if line.split()[:2] == ["os.arch", "="])
-    library = CLASSES / "native" / architecture / native.OF_THE_JAR.name
-    library.parent.mkdir(parents=True)
+    return {architecture: native.OF_THE_JAR}
+
+
+def _compile(spark: Path, libraries: dict[str, Path]) -> None:
+    shutil.rmtree(CLASSES, ignore_errors=True)
+    for architecture, library in libraries.items():
+        placed = CLASSES / "native" / architecture / library.name
+        placed.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(library, placed)
     # Warnings of Spark's own classes say nothing of ours.
-    lint = ["-Xlint:all,-path,-classfile,-processing", "-Werror", "-nowarn"]
+    lint = ["-Xlint:all,-path,-classfile,-processing", "-nowarn"]
+    if (ROOT / ".git").exists():
+        # Later JDKs warn of more: this fails our build, and no user's.
+        lint.append("-Werror")
     sources = sorted((ROOT / "java/brokerless/spark").glob("*.java"))
-    _run(tool("javac"), "--release", "17", *lint, "-cp", f"{spark}/*", "-d", CLASSES, *sources)
+    _run(tool("javac"), "--release", RELEASE, *lint, "-cp", f"{spark}/*", "-d", CLASSES, *sources)
     shutil.copytree(ROOT / "java/META-INF", CLASSES / "META-INF")
-    shutil.copyfile(native.OF_THE_JAR, library)
     _run(tool("jar"), "--create", "--file", JAR, "--date=2020-01-01T00:00:00Z", "-C", CLASSES, ".")
 
 
@@ -62,4 +100,5 @@ def _run(*command: object) -> None:
 
 
 if __name__ == "__main__":
-    build(Path(sys.argv[1]))
+    named = dict(argument.split("=", 1) for argument in sys.argv[2:])
+    build(Path(sys.argv[1]), {architecture: Path(library) for architecture, library in named.items()})

@@ -7,15 +7,15 @@ Usage: tools/native.py   The extension goes into the package, the library into b
 from __future__ import annotations
 
 import os
+import shutil
 import sys
+import tomllib
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from cargo import cargo, target
 from kept import ROOT, compiler, kept, key, place
 
-# A source distribution has the extension alone.
-HAS_JVM = (ROOT / "rust/jvm/Cargo.toml").is_file()
-PACKAGES = ("brokerless-python", *(["brokerless-jvm"] if HAS_JVM else []))
+PACKAGES = ("brokerless-python", "brokerless-jvm")
 LIBRARY = "{}.dylib" if sys.platform == "darwin" else "{}.so"
 EXTENSION = ROOT / "src/brokerless/_native.abi3.so"
 OF_THE_JAR = ROOT / "build/native" / LIBRARY.format("libbrokerless_jvm")
@@ -31,8 +31,22 @@ SOURCES = [
 
 def build() -> None:
     """Put the extension and the library where they belong."""
-    outputs = {"_native": EXTENSION, **({"libbrokerless_jvm": OF_THE_JAR} if HAS_JVM else {})}
+    if obstacle := missing():
+        sys.exit(obstacle)
+    outputs = {"_native": EXTENSION, "libbrokerless_jvm": OF_THE_JAR}
     kept(lambda: key(SOURCES, compiler()), outputs, _compile)
+
+
+def missing() -> str | None:
+    """Return what this machine lacks to compile, and what to do; None if it lacks nothing."""
+    if shutil.which("cargo"):
+        return None
+    with (ROOT / "Cargo.toml").open("rb") as file:
+        oldest = tomllib.load(file)["workspace"]["package"]["rust-version"]
+    return (
+        f"brokerless is compiled with Rust {oldest} or newer, and there is no cargo here: install Rust (rustup.rs), or "
+        "take a wheel, which needs no compiler: pip install --only-binary brokerless brokerless"
+    )
 
 
 def _compile() -> None:
@@ -40,8 +54,7 @@ def _compile() -> None:
     if code := cargo("release", "build", "--quiet", "--release", "--lib", *packages):
         sys.exit(code)
     place(target("release") / LIBRARY.format("lib_native"), EXTENSION)
-    if HAS_JVM:
-        place(target("release") / OF_THE_JAR.name, OF_THE_JAR)
+    place(target("release") / OF_THE_JAR.name, OF_THE_JAR)
 
 
 if __name__ == "__main__":

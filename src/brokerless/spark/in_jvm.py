@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _NAME = "brokerless.jar"
+# The build writes it in place of the jar.
+_REASON = "no_jar.txt"
 _CLASS = "brokerless.spark.BrokerlessSource"
 _SETTINGS = {
     # Rows to and from Python workers pass through it up to 1.4 times as fast.
@@ -29,7 +31,7 @@ def jar() -> str:
     several times as fast, its writes some 1.5 times, and its executors need no Python.
 
     Raises:
-        FileNotFoundError: this installation has no jar, because it was built without a JDK.
+        FileNotFoundError: this installation has no jar, with the reason.
 
     >>> os.path.basename(jar())
     'brokerless.jar'
@@ -37,10 +39,19 @@ def jar() -> str:
     path = Path(__file__).with_name(_NAME)
     if not path.is_file():
         raise FileNotFoundError(
-            f"no {path.name} in {path.parent}: this brokerless was built without a JDK, and Spark reads and writes "
-            "in Python; install a wheel, or run `make setup` with a JDK"
+            f"no {path.name} in {path.parent}: {_why_not_built()}. Spark reads and writes in Python workers, which are "
+            "slower. Install a wheel that has the jar, or build again with a JDK 17 or newer"
         )
     return os.fspath(path)
+
+
+def _why_not_built() -> str:
+    """Return why this installation has no jar."""
+    try:
+        reason = Path(__file__).with_name(_REASON).read_text(encoding="utf-8").strip()
+    except FileNotFoundError:
+        return "it was not built in this checkout, or was deleted"
+    return f"when this brokerless was built, {reason}"
 
 
 def session(settings: Mapping[str, str] | None = None) -> SparkSession:

@@ -1,0 +1,136 @@
+#!/usr/bin/env python3
+"""Build what is published: the source distribution and, from it alone, the wheel of a platform, with the jar for Spark.
+
+Usage: tools/wheels.py [--target TRIPLE] [--libraries DIRECTORY] [--library-only] [--output DIRECTORY]
+
+The jar has the native library of this platform, and those in DIRECTORY/ARCHITECTURE, which `--library-only` has built
+on other platforms. On Linux, zig links against an old C library: the wheel runs on every distribution since 2014.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import tempfile
+from pathlib import Path
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from kept import ROOT
+
+GLIBC = "2.17"
+LARGEST = 15 << 20
+"""No wheel may have more bytes: PyPI keeps each of them for ever."""
+PROFILE = "wheel"
+ARCHITECTURES = {"x86_64-unknown-linux-gnu": "amd64", "aarch64-unknown-linux-gnu": "aarch64"} | {
+    "x86_64-apple-darwin": "x86_64",
+    "aarch64-apple-darwin": "aarch64",
+}
+"""Java's `os.arch` on each platform."""
+
+
+def main() -> None:
+    """Build, and print the path of each file."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--target", choices=ARCHITECTURES, default=host())
+    parser.add_argument("--libraries", type=Path, default=ROOT / "build/libraries")
+    parser.add_argument("--library-only", action="store_true", help="build only the library of the jar")
+    parser.add_argument("--output", type=Path, default=ROOT / "dist")
+    asked = parser.parse_args()
+    if not asked.library_only:
+        shutil.rmtree(asked.output, ignore_errors=True)
+    with tempfile.TemporaryDirectory() as directory:
+        sources = unpacked(asked.output, Path(directory))
+        library(sources, asked.target, asked.libraries)
+        if not asked.library_only:
+            jar(sources, asked.libraries)
+            wheel(sources, asked.target, asked.output)
+    for path in sorted(asked.output.iterdir() if not asked.library_only else asked.libraries.rglob("lib*")):
+        print(path, f"{path.stat().st_size:,} bytes")
+        if path.stat().st_size > LARGEST:
+            sys.exit(f"{path} is larger than {LARGEST:,} bytes")
+
+
+def host() -> str:
+    """Return the target of this machine."""
+    said = subprocess.run(["rustc", "-vV"], check=True, capture_output=True, text=True).stdout
+    return next(line.split()[1] for line in said.splitlines() if line.startswith("host:"))
+
+
+def unpacked(output: Path, directory: Path) -> Path:
+    """Make the source distribution, and unpack it."""
+    run("maturin", "sdist", "--out", output)
+    (path,) = output.glob("*.tar.gz")
+    with tarfile.open(path) as archive:
+        archive.extractall(directory, filter="data")
+    return directory / path.name.removesuffix(".tar.gz")
+
+
+def library(sources: Path, target: str, to: Path) -> None:
+    """Build the jar's library for a target into `to`, below its architecture."""
+    build = ["zigbuild", f"--target={target}.{GLIBC}"] if is_linux(target) else ["build", f"--target={target}"]
+    run("cargo", *build, "--quiet", f"--profile={PROFILE}", "--lib", "--package=brokerless-jvm", cwd=sources)
+    suffix = "so" if is_linux(target) else "dylib"
+    placed = to / ARCHITECTURES[target] / f"libbrokerless_jvm.{suffix}"
+    placed.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(targets() / target / PROFILE / placed.name, placed)
+
+
+def jar(sources: Path, libraries: Path) -> None:
+    """Build the jar with all libraries into the package of `sources`."""
+    spark = subprocess.run(
+        [sys.executable, "-c", "import os, pyspark; print(os.path.dirname(pyspark.__file__))"],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.strip()
+    found = [f"{path.parent.name}={path}" for path in sorted(libraries.rglob("lib*"))]
+    run(sys.executable, "tools/jar.py", f"{spark}/jars", *found, cwd=sources)
+    if not (sources / "src/brokerless/spark/brokerless.jar").is_file():
+        sys.exit("a wheel without the jar is not for publishing")
+
+
+def wheel(sources: Path, target: str, output: Path) -> None:
+    """Build the wheel; maturin checks that it needs nothing that its platform tag does not promise."""
+    portable = ["--zig", f"--compatibility=manylinux_{GLIBC.replace('.', '_')}"] if is_linux(target) else []
+    run(
+        "maturin",
+        "build",
+        "--quiet",
+        f"--profile={PROFILE}",
+        f"--target={target}",
+        *portable,
+        "--out",
+        output,
+        cwd=sources,
+    )
+
+
+def is_linux(target: str) -> bool:
+    """Return whether a target is Linux."""
+    return target.endswith("linux-gnu")
+
+
+def targets() -> Path:
+    """Return Cargo's directory for wheels: one for all runs, because the sources are unpacked anew each time."""
+    return ROOT / "build/wheel-target"
+
+
+def run(program: str | os.PathLike[str], *arguments: object, cwd: Path = ROOT) -> None:
+    """Run a program of this environment, or end with its exit code."""
+    scripts = sysconfig.get_path("scripts")
+    environment = os.environ | {
+        "PATH": os.pathsep.join((scripts, os.environ["PATH"])),
+        "CARGO_TARGET_DIR": str(targets()),
+        "PYO3_NO_PYTHON": "1",
+    }
+    if code := subprocess.run([program, *map(str, arguments)], cwd=cwd, env=environment, check=False).returncode:
+        sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()
