@@ -1,4 +1,4 @@
-"""`Piece`: whole batches of a file. Also the sound pieces of a log, according to the findings of a check."""
+"""`Piece`: whole batches of a file; and functions that find the sound pieces of a log from the findings of a check."""
 
 from __future__ import annotations
 

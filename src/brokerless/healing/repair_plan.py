@@ -70,7 +70,7 @@ class RepairPlan:
         topics: the topics that are repaired; None: all.
         configs: the settings of topics.
         topic_ids: the ids of topics.
-        at_rest: the state of the files. The plan holds only while no process changes them.
+        at_rest: the state of the files. The plan is valid only while no process changes them.
         progress: see `repair`.
 
     >>> plan = RepairPlan.of(SAMPLE_DIR)

@@ -189,7 +189,7 @@ class RescuePlan:
     Attributes:
         report: the report of the planned rescue.
         roots: the disks.
-        at_rest: the state of the files. The plan holds only while no process changes them.
+        at_rest: the state of the files. The plan is valid only while no process changes them.
         nodes: the nodes of the new cluster.
         voters: the controllers among them that the metadata log names, each with its host and port.
         rename: new names of topics.

@@ -45,7 +45,7 @@ class ExpectedEnd(NamedTuple):
 
     @property
     def doubt(self) -> str:
-        """The claim of the files, as text without the name of the log, for a log that may have lost records."""
+        """The end that the files give, as text without the name of the log, for a log that may have lost records."""
         then = "after a crash, or in a copy of a running broker's files, they may be ahead of the log"
         return f"ends at {self.end_offset}; {', '.join(self.sources)}: {then}"
 

@@ -50,8 +50,8 @@ class InactivePartition(NamedTuple):
 class LogDirs:
     """Kafka logs for reading: log directories (roots), partition directories, or single `.log` files.
 
-    Roots of different brokers (`node.id`) may hold replicas of the same partition. Only one replica is read: the one
-    with the highest last leader epoch, then the highest log end offset.
+    Roots of different brokers (`node.id`) may hold replicas of the same partition. Only one replica is read: the
+    replica with the highest last leader epoch. If several have it, their log end offsets decide.
 
     Args:
         paths: one or more paths.
@@ -264,7 +264,7 @@ class LogDirs:
         When such a replica has caught up, a broker replaces the current replica with it. Reads skip it.
 
         Args:
-            topics: only those of these topics, by name or glob; None: all.
+            topics: the topics whose replicas are returned, by name or glob; None: all.
         """
         names = some_or_all("topics", topics)
         return [
@@ -385,7 +385,7 @@ def _parsed(path: str) -> file_names.DirectoryName | None:
 
 
 def _refuse_doubled(replicas: list[Log]) -> None:
-    """Refuse a partition of which one broker has two directories: the broker would not start."""
+    """Refuse a partition if one broker has two directories of it: the broker would not start."""
     by_broker: dict[int | str, Log] = {}
     for log in replicas if len(replicas) > 1 else ():
         node = log.root.node_id

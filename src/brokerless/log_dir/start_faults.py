@@ -548,8 +548,9 @@ def _unreadable(
     Args:
         file: the file.
         parse: the function that parses its content.
-        obstructs: returns True for a broken link that is an obstacle for a broker; other broken links count as missing
-            files. A broken link is an obstacle if the broker creates the file before it reads it (`CheckpointFile`).
+        obstructs: returns True for a broken link that is an obstacle for a broker; other broken links are treated as
+            missing files. A broken link is an obstacle if the broker creates the file before it reads it
+            (`CheckpointFile`).
     """
     try:
         if obstructs(file):

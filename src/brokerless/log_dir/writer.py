@@ -1,7 +1,7 @@
 """`LogDirWriter`: one log directory, open for writing in place of its broker.
 
-`create_log_dir` and `open_log_dir` return it. While it is open, the directory looks as under a running broker: locked,
-and without the clean-shutdown marker. After a crash, the next broker or writer therefore recovers the logs.
+`create_log_dir` and `open_log_dir` return it. While it is open, the directory looks as if a broker were running: it is
+locked, and has no clean-shutdown marker. After a crash, the next broker or writer therefore recovers the logs.
 
 The marker is not removed but renamed, to a name that brokers ignore at start. A complete `close` renames it back, byte
 for byte, with the broker epoch in it.
