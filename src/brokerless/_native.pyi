@@ -275,7 +275,7 @@ class Encoder:
         """
 
 def crc32c(data: _Data) -> int:
-    """Return the CRC-32C (Castagnoli) of `data`. A batch of magic 2 has that of its bytes from 21 on."""
+    """Return the CRC-32C (Castagnoli) of `data`. A batch of magic 2 stores that of its bytes from position 21 on."""
 
 def empty_batch(offset: int, leader_epoch: int) -> bytes:
     """Return an empty batch of format 2 for one offset (61 bytes), as compaction leaves it."""
@@ -1698,7 +1698,7 @@ class CompactionRewrite:
         cls, producers: Buffer, *, end_offset: int, delete_horizon_ms: int, max_batch_bytes: int, threads: int = 1
     ) -> Self: ...
     def begin(self, keep: Buffer, stamp: Buffer, txnindex: Buffer) -> None:
-        """Start a segment with its verdicts. Its transaction index entries move along with their markers."""
+        """Start a segment with its verdicts. Each transaction index entry moves together with its marker."""
 
     def feed(self, data: Buffer, position: int, output: SegmentOutput) -> int:
         """Rewrite the whole batches at the start of `data`, which lies at `position`; return their size in bytes.
@@ -1775,7 +1775,7 @@ class SegmentConversion:
         threads: int = 1,
     ) -> Self: ...
     def begin(self, txnindex: _Data, max_segment_bytes: int) -> None:
-        """Start an old segment. Its transaction index moves along; new segments grow up to `max_segment_bytes`."""
+        """Start an old segment. The new ones get its transaction index, and grow up to `max_segment_bytes`."""
 
     def feed(self, data: _Data, position: int, output: SegmentOutput) -> int:
         """Rewrite whole batches at the start of `data`, which lies at `position`; return their size in bytes.

@@ -31,7 +31,7 @@ _COUNTED, _FIRST, _LAST = 64 << 10, -(1 << 63), (1 << 63) - 1
 
 
 class _Batches:
-    """The batches of a log from an offset on, which a caller takes in portions of any size."""
+    """The batches of a log from an offset on. A caller takes them in portions of any size."""
 
     def __init__(self, log: Log, start: int, place: Place) -> None:
         self._parts = self._read(log, start, place)
@@ -194,7 +194,7 @@ def _between(table: pa.Table, low: int, high: int) -> pa.Table:
 def _latest(log: Log, start: int, end: int, memory: int, share: tuple[int, int]) -> pa.Table:
     """Return the latest record of each key, except for keys whose latest record has no value.
 
-    If a record takes more than an eighth of the memory, the size of its value stands for the value.
+    If a record takes more than an eighth of the memory, the size of its value is returned instead of the value.
 
     Args:
         log: the partition.

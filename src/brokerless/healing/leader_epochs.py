@@ -325,7 +325,7 @@ def _votes(files: Iterable[list[tuple[int, int]]], offset: int) -> set[int]:
 def _contradicting(
     pieces: Sequence[Piece], runs: Sequence[_EpochRun], expected: Sequence[int]
 ) -> Iterator[tuple[int, bool]]:
-    """Yield the index of each run that has a neighbor's epoch instead of the expected one, and whether it is alone.
+    """Yield the index of each run with a neighbor's epoch instead of the expected one, and whether the run is alone.
 
     A run is alone if only one batch contradicts the expected epoch. Runs of older epochs directly after damage are
     ignored, because they may be stale blocks of the disk.

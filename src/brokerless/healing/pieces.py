@@ -73,7 +73,7 @@ class Piece(NamedTuple):
 
 
 class Gaps:
-    """The missing offsets that divide a log into pieces. In a compacted log, other missing offsets do not.
+    """The missing offsets that divide a log into pieces. Offsets that compaction removed do not divide it.
 
     Args:
         ranges: the ranges of offsets, ascending; None if all missing offsets are gaps.

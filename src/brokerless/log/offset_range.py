@@ -136,7 +136,7 @@ def visible_end(files: PartitionFiles, end_offset: EndOffset | None = None) -> i
 
 
 def _high_watermark(files: PartitionFiles) -> int:
-    """Return the checkpointed high watermark, clipped to the present log unless records at its end are lost."""
+    """Return the checkpointed high watermark, limited to the log's range unless records at the log's end are lost."""
     if files.high_watermark is None:
         raise ValueError(f"no high watermark of {files.name} is checkpointed in {files.root.path}")
     high_watermark = max(files.high_watermark, files.log_start_offset)
@@ -225,6 +225,6 @@ def _since(files: PartitionFiles, timestamp: int, *, skips: bool) -> offsets_for
 
 
 def _end_of_answers(files: PartitionFiles, isolation_level: IsolationLevel, end_offset: EndOffset | None) -> int:
-    """Return the offset below which answers to a time must lie. The read itself reports transactions in doubt."""
+    """Return the offset below which a lookup by time must find its record. The read itself reports doubts."""
     is_committed = isolation_level == "read_committed"
     return stable_end(files, end_offset, skips=True) if is_committed else visible_end(files, end_offset)

@@ -66,7 +66,7 @@ class TransactionalIds:
         self._states = _states(self._path)
 
     def finish(self) -> None:
-        """End the transactions that a crash left open: with their recorded outcome, or else with an abort."""
+        """End the transactions that a crash left open: with the recorded outcome, or with an abort if there is none."""
         for transactional_id in self._states:
             self._abort_open(transactional_id)
 
