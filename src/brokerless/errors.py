@@ -21,7 +21,7 @@ BrokerlessError
     `-- LogSegmentOffsetOverflowError     an offset is too far from its segment's base offset
 
 All other errors are builtins: ValueError and TypeError are the caller's mistakes, OSError comes from the disk. The
-native code knows positions but not files. The code that opened the file wraps the call in `located`, which adds the
+native code knows positions but no paths. The code that opened the file wraps the call in `located`, which adds the
 path.
 """
 

@@ -174,7 +174,7 @@ def of_records(log: Log, other: Log, start: int, memory: int) -> Difference:
 
 
 def _differing(mine: pa.Table, theirs: pa.Table) -> Iterator[pa.Table]:
-    """Yield the rows that only one of the tables has, a range of offsets at a time: counting takes much memory."""
+    """Yield the rows that only one of the tables has. To save memory, compare one range of offsets at a time."""
     longer = max(mine, theirs, key=lambda table: table.num_rows)["offset"]
     cuts = [longer[at].as_py() or 0 for at in range(_COUNTED, len(longer), _COUNTED)]
     for low, high in pairwise([_FIRST, *cuts, _LAST]):

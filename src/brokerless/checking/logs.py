@@ -180,7 +180,7 @@ class LogCheck:
                 yield found
 
     def _after_a_crash(self, found: Finding) -> Finding:
-        """Return an index finding with its weight after a crash: a broker rebuilds indexes that may not be flushed."""
+        """Return an index finding as it applies after a crash: a broker rebuilds indexes that may not be flushed."""
         root = self._log.root
         # A running broker uses the index as it is.
         if found.code not in _INDEXES or root.is_clean or root.is_locked or root.node_id is None:

@@ -115,7 +115,7 @@ class Scheduler(Generic[_TaskT]):
         self._pending[future] = call
 
     def _complete_one(self) -> tuple[_TaskT, PartitionWork[Any]]:
-        """Wait until a call has returned, and make the calls of the next step ready if it was the last of its step."""
+        """Wait until a call has returned. If it was the last of its step, make the calls of the next step ready."""
         future, result = self._runner.first_completed(self._pending)
         task, work, number = self._pending.pop(future)
         if work.take(number, result):

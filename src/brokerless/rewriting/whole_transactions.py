@@ -165,7 +165,7 @@ class _Decision:
         return part.marker is not None and part.marker.time < self.time
 
     def distance(self, part: _Part, name: tuple[str, int]) -> int | None:
-        """Return how many ms a part's marker is from the time of the decision's markers; None if it cannot be one."""
+        """Return the ms between a part's marker and the decision's markers; None if it cannot be one of these."""
         if self.partitions is not None and name not in self.partitions:
             return None
         marker = part.marker
@@ -425,7 +425,7 @@ def _parts(
 def _ended(
     number: int, begun: dict[int, tuple[int, int, int]], file: storage.File, batches: pa.RecordBatch
 ) -> Iterator[_Part]:
-    """Yield the parts that end in the given batches; `begun` has those that have not ended: first, last and time."""
+    """Yield the parts that end in the given batches. `begun` has the other parts: first, last and time."""
     for position, size, base, last, time, latest, producer, epoch, is_control in tuples(batches, *_COLUMNS):
         if not is_control:
             start, _, earliest = begun.get(producer, (base, base, time))

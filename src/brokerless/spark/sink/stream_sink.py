@@ -90,7 +90,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
     @concise_errors
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803
-        """Remove the parts that tasks have written. If no task reported any, the query's next epoch removes them."""
+        """Remove the parts that tasks have written. If no task reported parts, the query's next epoch removes them."""
         for attempt in {message.attempt for message in messages if isinstance(message, Written)}:
             replace(self._write, attempt=attempt).abort()
 

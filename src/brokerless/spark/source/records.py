@@ -236,5 +236,5 @@ def _offset(bound: Bound, log: Log) -> Offset | None:
 
 
 def name_of(log: Log | Split) -> Partition:
-    """Return a partition's name. A single file outside a topic directory has no name that an option could give."""
+    """Return a partition's name. A file outside a partition directory has no name that an option could give."""
     return log.topic or "", log.partition or 0

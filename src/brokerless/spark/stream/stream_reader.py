@@ -117,7 +117,7 @@ def stream_reader(check: Callable[[], tuple[Options, pa.Schema]]) -> DataSourceS
     """Return a stream reader, which starts at the end of the logs unless the options give another start.
 
     Args:
-        check: returns the options and the columns. The reader's methods raise its errors, and a ValueError for an
-            option that a stream cannot have, or not with this version of PySpark.
+        check: returns the options and the columns. The reader's methods raise the errors of `check`, and a ValueError
+            for an option that a stream cannot have, at least not with this version of PySpark.
     """
     return (_LimitedReader if IS_ADMISSION_CONTROLLED else _UnlimitedReader)(check)
