@@ -216,7 +216,7 @@ class AppendError(_PlacedError):
 
 
 class OutOfOrderSequenceError(AppendError):
-    """The producer's base sequence does not follow its last one: a batch is missing, or was stored long ago."""
+    """The producer's base sequence does not follow its last sequence: a batch is missing, or was stored long ago."""
 
 
 class InvalidProducerEpochError(AppendError):

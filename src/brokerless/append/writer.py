@@ -365,7 +365,7 @@ class LogWriter:
         return AppendResult.of(self._change(partial(self._appender.append, batches, may_be_cut=False, **request)))
 
     def append_as_follower(self, batches: Buffer, *, leader_epoch: int | None = None) -> AppendResult:
-        """Append batches with their own offsets, as a follower appends its leader's, for example to restore a log.
+        """Append batches that keep their offsets, as a follower does. Use it, for example, to restore a log.
 
         Args:
             batches: any number of batches in the order of their offsets. No batch is below the log end offset. Gaps
@@ -743,7 +743,7 @@ class LogWriter:
         return appended
 
     def _append_pieces(self, append: Callable[..., _native.Appended], data: memoryview) -> _native.Appended:
-        """Append the data piece by piece, each written before the next is decided on, up to the first refused batch."""
+        """Append the data piece by piece, up to the first refused batch. Write each piece before the next decision."""
         whole: _native.Appended | None = None
         start, length = 0, _PIECE
         while True:

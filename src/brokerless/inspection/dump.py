@@ -323,7 +323,7 @@ class _Batches:
 
 
 def _whole_batches(file: File, end: int, feed: Feed) -> Generator[bytes, None, int]:
-    """Yield the output of `feed` for the whole batches before `end`; return where they end."""
+    """Yield the output of `feed` for the whole batches before `end`; return the position where they end."""
     window = Window(file, 0, end)
     while window.position < end:
         text, consumed = feed(window.data, window.position)

@@ -52,8 +52,8 @@ class Runner(ABC):
 
     Attributes:
         jobs: the number of calls that run at the same time.
-        may_retry: whether a call may run more than once, even at the same time. Each run must then write to its own
-            place.
+        may_retry: whether a call may run more than once, even at the same time. Each run must then write to a separate
+            directory.
 
     Raises:
         ValueError: `jobs` is less than 1.
@@ -96,8 +96,8 @@ class Runner(ABC):
 
         Args:
             function: the function.
-            arguments: its arguments.
-            ahead: the number of calls that may be submitted, finished or not, beyond the one whose result is yielded
+            arguments: the arguments, one for each call.
+            ahead: the number of calls that may be submitted, finished or not, beyond the call whose result is yielded
                 next; None: all.
 
         Raises:
@@ -189,7 +189,7 @@ def _result(future: Future[_T]) -> _T:
 
 @contextmanager
 def surviving() -> Iterator[None]:
-    """Report the end of a worker process as an error that says what to do.
+    """Report the end of a worker process as an error that names the remedy.
 
     Raises:
         OSError: a worker process has ended.

@@ -8,10 +8,10 @@ Kafka has these layers. The first layer that has a setting determines its value:
 4. the broker's file (`server.properties`);
 5. Kafka's defaults.
 
-Within a layer, a setting may have several names, for different units. The first of these names that is set counts. From
-a dynamic layer, a broker uses only the first name of each setting, and ignores other names and unreadable values
-(`DynamicBrokerConfig.fromPersistentProps`). A dynamic value overrides all names in the file: a dynamic
-`log.retention.ms` overrides any `log.retention.hours` in the file.
+Within a layer, a setting may have several names, for different units. The first of these names that is set determines
+the value. From a dynamic layer, a broker uses only the first name of each setting, and ignores other names and
+unreadable values (`DynamicBrokerConfig.fromPersistentProps`). A dynamic value overrides all names in the file: a
+dynamic `log.retention.ms` overrides any `log.retention.hours` in the file.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def dynamic_layers(brokers: Mapping[str, Mapping[str, str]], node_id: int | None
 
     Args:
         brokers: the dynamic configurations, by broker id; the id "" stands for the default of all brokers.
-        node_id: the broker's id; None if it is not known, so that only the default counts.
+        node_id: the broker's id; None if it is not known, so that only the default applies.
     """
     layers = [_valid(Layer("cluster default", brokers.get("", {})))]
     if node_id is not None:

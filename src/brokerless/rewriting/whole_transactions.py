@@ -161,7 +161,7 @@ class _Decision:
         return earlier if is_later_one else later
 
     def is_older(self, part: _Part) -> bool:
-        """Return whether a part's marker is older than the decision: if clocks are right, it is of an earlier one."""
+        """Return whether a part's marker is older than the decision, and so (if clocks are right) of an earlier one."""
         return part.marker is not None and part.marker.time < self.time
 
     def distance(self, part: _Part, name: tuple[str, int]) -> int | None:

@@ -57,7 +57,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
     @cached_property
     def _begun(self) -> Staging | Exception:
-        """The staging area of the tasks, or the error to raise in each task: PySpark hides errors of pickling."""
+        """The staging area of the tasks, or the error to raise in each task. PySpark hides errors of pickling."""
         try:
             return self._write.begin(query=_query_id(self._checkpoint), patience=PATIENCE)
         except Exception as error:  # noqa: BLE001 - every task raises it
@@ -96,7 +96,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
 
 def _query_id(checkpoint: str) -> str:
-    """Return the id of the query with this checkpoint; "" if it is not visible here, for example in an object store."""
+    """Return the id of the query with this checkpoint; "" if the checkpoint is not visible here."""
     if not checkpoint or is_remote(checkpoint):
         return ""
     try:

@@ -1,4 +1,4 @@
-"""The options of `format("brokerless")`: the names and rules of Spark's Kafka source, and a few of our own.
+"""The options of `format("brokerless")`: the names and rules of Spark's Kafka source, and a few more.
 
 Source of the rules: Spark's Kafka integration guide and KafkaSourceProvider. Names ignore case.
 """

@@ -132,7 +132,7 @@ def select_logs(options: Options, *, needs_all: bool = True) -> list[Log]:
 
 
 def select_from(log_dir: LogDirs, options: Options, *, all_replicas: bool = False, needs_all: bool = True) -> list[Log]:
-    """Return the logs that subscribe, subscribePattern or assign select; without them, all but internal topics.
+    """Return the logs that subscribe, subscribePattern or assign select; by default, all but internal topics.
 
     A partition directory or file given as a path is read even if its topic is internal.
 

@@ -356,7 +356,7 @@ def _name(partition: Partition) -> str:
 
 
 def _shared_out(begins: dict[Partition, int], ends: dict[Partition, int], most: int) -> dict[Partition, int]:
-    """Divide about `most` offsets among partitions in proportion to their size; each with unread offsets gets one."""
+    """Divide about `most` offsets among partitions by their unread offsets; each partition that has some gets one."""
     sizes = {key: max(0, end - begins[key]) for key, end in ends.items()}
     total = sum(sizes.values())
     if total <= most:
