@@ -79,7 +79,7 @@ class _PlacedError(BrokerlessError):
 
     _of_logs: Remedy
     face: Face | None = None
-    """The face (Python, command line or Spark) that words the remedy; None: the one through which `str` is called."""
+    """The interface (Python, command line or Spark) that words the remedy; None: the interface in use at `str`."""
 
     def __init__(
         self,

@@ -132,7 +132,7 @@ class Runner(ABC):
 
 
 class Threads(Runner):
-    """A `Runner` of threads in this process. Notes reach the collector around `submit`, `start` or the use of `map`.
+    """A `Runner` of threads in this process. Notes reach the collector that is active at `submit`, `start` or `map`.
 
     Args:
         count: the number of threads; None: as many as there are cores.
@@ -163,7 +163,7 @@ class NotedResult(NamedTuple, Generic[_T]):
 
 
 class Remote(Generic[_T]):
-    """A call for another process. It words messages for the caller's interface, and returns notes with its result."""
+    """A call for another process. Messages are worded for the caller's interface. The result comes with the notes."""
 
     def __init__(self, function: Callable[..., _T]) -> None:
         self._function, self._face = function, current_face()

@@ -159,7 +159,7 @@ def read_all(path: str) -> bytes:
 
 
 def check_no_link(path: str) -> None:
-    """Refuse a link in the place of a file or directory that brokerless creates: it would lead out of the directory.
+    """Refuse a link in the place of a file or directory that brokerless creates. A link could lead elsewhere.
 
     Raises:
         CorruptRecordError: `path` is a link.

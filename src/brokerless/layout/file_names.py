@@ -271,7 +271,7 @@ def check_partitions(topic: str, partitions: int) -> None:
 
 
 def is_partition_directory(names: Iterable[str]) -> bool:
-    """Return whether a directory that holds these names is a partition directory, whatever its own name is."""
+    """Return whether a directory that holds these names is a partition directory. Its own name is ignored."""
     return any(name in ("leader-epoch-checkpoint", "partition.metadata") or _parse(name) for name in names)
 
 

@@ -1,4 +1,4 @@
-"""Known facts about a partition's other replicas. A rewrite must leave a log that their brokers can continue from."""
+"""Known facts about a partition's other replicas. After a rewrite, they must be able to continue from the log."""
 
 from __future__ import annotations
 
