@@ -65,7 +65,7 @@ _Status = tuple[str, int, int]
 
 
 class ServedDirectory:
-    """The topics of some log directories, for a server. It notices topics and partitions that come or go later.
+    """The topics of some log directories, for a server. Topics and partitions that appear or disappear are detected.
 
     Args:
         paths: log directories, partition directories or `.log` files, as for `LogDirs`.
@@ -158,7 +158,7 @@ class ServedDirectory:
             self._times, self._names = times, names
 
     def _modified(self) -> tuple[int, ...] | None:
-        """Return when entries were last added to or removed from the directories; None if that was only just now."""
+        """Return the time of the last addition or removal of an entry in the directories; None if it is too recent."""
         found = []
         for path in self._local:
             try:
@@ -362,7 +362,7 @@ class ServedDirectory:
         return any(os.path.samefile(place, file) for file in files if os.path.exists(file))
 
     def problem(self, text: str) -> None:
-        """Log a warning about unreadable content, once for each message. Clients see only that the server failed."""
+        """Log a warning about unreadable content, once for each message. Clients get an error without these details."""
         with self._lock:
             is_new = text not in self._told and len(self._told) < _MOST_TOLD
             if is_new:

@@ -301,7 +301,7 @@ class AtomicWrite:
         return partitions
 
     def _prepare_staging(self) -> None:
-        """Remove what an interrupted commit staged, if the write resumes. Refuse a staging directory with other files.
+        """If the write resumes, remove the files of an interrupted commit. Refuse a staging directory with other files.
 
         Raises:
             ValueError: the staging directory is gone or changed.

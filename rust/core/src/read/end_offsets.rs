@@ -15,7 +15,7 @@ pub struct EndOffsets {
 }
 
 impl EndOffsets {
-    /// Starts the search for these times, each of which is at least the one before.
+    /// Starts the search for these times, which must ascend.
     pub fn new(times: Vec<i64>) -> Self {
         Self {
             ends: Vec::with_capacity(times.len()),

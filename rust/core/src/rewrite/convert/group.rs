@@ -1,8 +1,8 @@
 //! Joins neighbouring entries into one batch.
 //!
 //! A join must be invisible: offsets, timestamps, sequences, transactions and delete horizons are the same afterwards.
-//! Sequences follow offset deltas, so a producer's batches join only if both continue. Batches are no neighbours if a
-//! marker or another producer's batch lies between them.
+//! Sequences follow offset deltas, so a producer's batches are joined only if both offsets and sequences continue. A
+//! marker or another producer's batch between two batches separates them.
 
 use super::{Converter, DEFAULT_BATCH_SIZE, FieldLosses};
 use crate::base::error::{Error, Result};

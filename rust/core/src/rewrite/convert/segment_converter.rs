@@ -81,7 +81,7 @@ impl SegmentConverter {
         self.rewriter.begin(aborted)
     }
 
-    /// Converts whole batches from the start of `data`, which lies at `position` of the old segment. Returns how many
+    /// Converts whole batches from the start of `data`, which starts at `position` of the old segment. Returns how many
     /// bytes they are: 0 only if the new segment is full, or more bytes are needed.
     pub fn feed(
         &mut self,
