@@ -16,7 +16,7 @@ pub struct Decoder {
     /// A call returns after the batch that reaches this many rows, or bytes.
     max_rows: usize,
     max_bytes: usize,
-    /// Bytes that the batch after the consumed ones needs; 0 if unknown.
+    /// The size in bytes of the batch after the consumed bytes; 0 if unknown.
     pub needed: usize,
     /// The offset after the last consumed batch; -1 before any.
     pub next_offset: i64,

@@ -1,4 +1,4 @@
-//! Offset commits: the records of `__consumer_offsets` that come by the million.
+//! Offset commits: the most frequent records of `__consumer_offsets`.
 
 use std::borrow::Cow;
 
@@ -20,7 +20,7 @@ pub struct OffsetCommit<'a> {
     pub topic: Cow<'a, str>,
     /// The partition.
     pub partition: i32,
-    /// The committed offset. None: the offset expired, or was deleted.
+    /// The committed offset; None if the offset expired or was deleted.
     pub committed: Option<Committed<'a>>,
 }
 
@@ -92,7 +92,7 @@ impl<'a> OffsetCommit<'a> {
     }
 }
 
-/// The fields on the way.
+/// The fields that have begun and not ended.
 #[derive(Default)]
 struct Fields<'a> {
     name: &'static str,

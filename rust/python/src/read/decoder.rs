@@ -69,7 +69,7 @@ impl Decoder {
         self.rows.schema().to_pyarrow(py)
     }
 
-    /// Bytes that the batch after the consumed ones needs; 0 if unknown.
+    /// The size in bytes of the batch after the consumed bytes; 0 if unknown.
     #[getter]
     fn needed(&self) -> usize {
         self.decoder.needed

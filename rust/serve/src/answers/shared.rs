@@ -60,8 +60,8 @@ impl Shared {
         self.have_ids.get().copied()
     }
 
-    /// Returns true if every topic has an id. Clients cause this before they have logged in, so it is looked up only
-    /// once. Blocks.
+    /// Returns true if every topic has an id. Clients can cause this lookup before they have logged in, so it is done
+    /// only once. Blocks.
     pub(crate) fn have_ids(&self) -> Result<bool, Refusal> {
         let topics = self.partitions.directory().topics()?;
         let have_ids = topics.all().iter().all(|topic| !topic.id.is_nil());

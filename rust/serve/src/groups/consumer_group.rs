@@ -1,7 +1,8 @@
 //! A group of the newer protocol (KIP-848): the server assigns partitions, and each member moves to its assignment on
 //! its own.
 //!
-//! As `ConsumerGroup` and `CurrentAssignmentBuilder` of Kafka. A state machine without a clock: callers pass the time.
+//! It works like `ConsumerGroup` and `CurrentAssignmentBuilder` of Kafka. It is a state machine without a clock:
+//! callers pass the time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,9 +17,9 @@ use crate::base::directory::Topics;
 use crate::base::memory::{Memory, Share};
 use crate::groups::assignors::{Assignment, Assignor, TopicPartition, Wanted};
 
-/// The most members of a group.
+/// The maximum number of members of a group.
 const MOST_MEMBERS: usize = 1000;
-/// The most bytes of a pattern, and of its compiled form.
+/// The maximum size in bytes of a pattern, and of its compiled form.
 const MOST_OF_TEXT: usize = 1024;
 const MOST_PATTERN: usize = 32 << 10;
 /// The memory of a partition that is assigned.
@@ -68,9 +69,9 @@ pub(crate) struct Beaten {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Stable,
-    /// It must first revoke partitions.
+    /// The member must first revoke partitions.
     Unrevoked,
-    /// It waits for partitions that other members must revoke first.
+    /// The member waits for partitions that other members must revoke first.
     Unreleased,
 }
 
@@ -94,7 +95,7 @@ pub(crate) struct Member {
     deadline: Instant,
     /// The time limit to revoke partitions.
     revocation_deadline: Option<Instant>,
-    /// It left temporarily.
+    /// The member left temporarily.
     is_away: bool,
 }
 

@@ -65,8 +65,8 @@ impl BatchGroup {
 }
 
 impl Converter {
-    /// Adds an entry that may share a batch with others; returns false if it may not. Entries that it does not join are
-    /// appended to `out`.
+    /// Adds an entry that may share a batch with others; returns false if it must stay alone. Earlier entries that
+    /// cannot join it are appended to `out`.
     pub(super) fn join(
         &mut self,
         header: &Header,
@@ -184,7 +184,7 @@ fn batch_extent(
     Ok((rises && last <= header.last_offset_delta).then_some(extent))
 }
 
-/// Returns the same for a message or a wrapper.
+/// Returns these facts for a message or a wrapper.
 fn set_extent(
     header: &Header,
     entry: &[u8],
