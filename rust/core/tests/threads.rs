@@ -154,7 +154,7 @@ fn windows(
     }
 }
 
-/// Returns the result of one thread, after all numbers of threads have given the same.
+/// Returns the result of one thread, after a check that every number of threads gives the same result.
 fn same<T: PartialEq + std::fmt::Debug>(run: impl Fn(usize) -> T) -> T {
     let one = run(1);
     for threads in THREADS {

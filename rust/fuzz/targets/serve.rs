@@ -1,4 +1,4 @@
-//! Fuzz target of what clients send to a server.
+//! Fuzz target of the requests that clients send to a server.
 
 use std::sync::Arc;
 

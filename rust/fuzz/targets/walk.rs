@@ -7,7 +7,7 @@ use brokerless_core::{
 
 use super::MAX_BATCH_BYTES;
 
-/// Returns the whole entries at the start of `data`, and where they end.
+/// Returns the whole entries at the start of `data`, and their end.
 fn entries(data: &[u8]) -> (Vec<Header>, usize, Result<usize>) {
     let (mut headers, mut at) = (Vec::new(), 0);
     loop {

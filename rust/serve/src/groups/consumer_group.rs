@@ -394,7 +394,7 @@ impl ConsumerGroup {
         }
     }
 
-    /// Refuses commits of clients that are not members of the group, or not in its epoch.
+    /// Refuses commits of clients that are not members of the group, or that have another epoch.
     pub(crate) fn check(&self, id: &StrBytes, epoch: i32) -> Result<(), ResponseError> {
         if self.members.is_empty() && epoch < 0 {
             return Ok(());
@@ -417,7 +417,7 @@ impl Member {
         }
     }
 
-    /// Checks the epoch of a heartbeat. A client that missed an answer may lag one epoch behind if it owns only its
+    /// Checks the epoch of a heartbeat. A client that missed an answer may be one epoch behind if it owns only its
     /// assigned partitions.
     fn check_epoch(&self, beat: &Heartbeat) -> Result<(), ResponseError> {
         let has_own = || {
@@ -473,8 +473,8 @@ impl Member {
     }
 }
 
-/// A pattern of a member, and the topics that match it. They are matched before any lock is taken, because a pattern of
-/// a hundred letters may take a millisecond per name.
+/// A pattern of a member, and the topics that match it. The topics are matched before any lock is acquired, because a
+/// pattern of a hundred characters may take a millisecond per name.
 #[derive(Debug, Clone)]
 pub(crate) struct Pattern {
     pub(crate) text: StrBytes,
@@ -488,7 +488,7 @@ impl Pattern {
     ///
     /// # Errors
     ///
-    /// It is not a pattern, or too large.
+    /// The text is not a pattern, or is too large.
     pub(crate) fn new(
         text: &StrBytes,
         topics: &Arc<Topics>,

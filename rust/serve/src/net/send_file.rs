@@ -51,9 +51,9 @@ pub(super) async fn send_file(socket: &mut Socket, range: &FileRange) -> io::Res
 /// Reads the next part of a file on a thread that may wait for a disk, if it is not in the page cache. Returns the end
 /// of that part.
 ///
-/// This has no time limit, since a slow disk is not the client's fault. The sender notices bytes that cannot be read.
-/// Only both ends are checked, where the bytes read last and the bytes read ahead are. A gap between them is rare, and
-/// only makes other clients wait.
+/// This has no time limit, because a slow disk is not the client's fault. The sender detects bytes that cannot be read.
+/// Only both ends of the part are checked: the bytes read last, and the bytes read ahead. A gap between them is rare,
+/// and only makes other clients wait.
 async fn fill_page_cache(range: &FileRange, position: u64) -> u64 {
     let end = (range.position + range.length).min(position + AT_ONCE);
     if is_cached(&range.file, position) && is_cached(&range.file, end - 1) {
