@@ -19,7 +19,7 @@ pub(crate) struct Bounds {
     end_offset: Option<i64>,
     /// Milliseconds.
     min_timestamp: Option<i64>,
-    /// The number of rows that each task has to return at most.
+    /// The number of rows after which a task may end.
     limit: Option<usize>,
 }
 

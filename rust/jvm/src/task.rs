@@ -87,7 +87,7 @@ impl TaskSplit {
         self.on_corrupt == "skip"
     }
 
-    /// Returns true if it covers the whole segment as planned, or all of it from the position of the first wanted
+    /// Returns true if the split covers the whole planned segment, or all of it from the position of the first wanted
     /// offset.
     pub(crate) fn is_whole(&self) -> bool {
         let is_known = self.file_size.is_some() || self.last_batch.is_some();

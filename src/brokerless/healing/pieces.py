@@ -73,7 +73,7 @@ class Piece(NamedTuple):
 
 
 class Gaps:
-    """The missing offsets that divide a log into pieces. Offsets that compaction removed do not divide it.
+    """The missing offsets that divide a log into pieces. Offsets that compaction removed do not divide the log.
 
     Args:
         ranges: the ranges of offsets, ascending; None if all missing offsets are gaps.

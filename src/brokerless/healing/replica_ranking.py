@@ -62,9 +62,9 @@ def ranked(replicas: Iterable[Replica], known: Mapping[str, Any] | None = None) 
 
     Replicas without a topic id come last, because they may be of an older topic.
 
-    The metadata name the in-sync replicas. They are used unless a replica has a later leader epoch. A replica that has
-    lost records is not treated as in sync. Such a replica has gaps, or damage at its end, or ends below the highest
-    high watermark of all replicas.
+    The in-sync replicas in the metadata are used unless a replica has a later leader epoch. A replica that has lost
+    records is not treated as in sync. Such a replica has gaps, or damage at its end, or ends below the highest high
+    watermark of all replicas.
 
     Args:
         replicas: the replicas.

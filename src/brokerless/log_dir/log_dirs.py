@@ -370,7 +370,7 @@ class LogDirs:
 
 
 def _names(path: str) -> list[str] | None:
-    """Return the names in a directory; None if the path is not a directory, or a writer is moving it into place."""
+    """Return the names in a directory; None if the path is not a directory, or is just being moved into place."""
     try:
         return storage.list_directory(path) if storage.is_directory(path) else None
     except FileNotFoundError:

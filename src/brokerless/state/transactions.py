@@ -228,7 +228,7 @@ def states_in(log: Log, *, as_of: int | None = None, memory: int = MEMORY) -> It
 
 
 def _states(log: Log, rows: pa.RecordBatch, decoded: pa.RecordBatch) -> pa.RecordBatch:
-    """Return the states in records as rows of `SCHEMA`. A log may have millions, so none becomes a Python object."""
+    """Return the states in records as rows of `SCHEMA`. A log may have millions, so they are not Python objects."""
     keys = _parsed(decoded["key"], pa.schema([("transactionalId", pa.string())]))
     values = _parsed(decoded["value"], _VALUE)
     count = rows.num_rows

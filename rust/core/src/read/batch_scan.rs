@@ -55,12 +55,12 @@ impl HeaderWalk {
         }
     }
 
-    /// Scans the headers in `bytes`, which start at `position` of a file of `end` bytes. Returns the position wanted
-    /// next.
+    /// Scans the headers in `bytes`, which start at `position` of a file of `end` bytes. Returns the position to
+    /// continue at.
     ///
     /// That position may lie after `bytes`, because bodies are not needed. It may lie inside them if a header or a
-    /// marker is cut there: then pass a window that starts with it. At the end of the file, or at an incomplete last
-    /// entry, `done` is set.
+    /// marker is cut there. In that case, pass a window that starts at this position. At the end of the file, or at an
+    /// incomplete last entry, `done` is set.
     pub fn feed(&mut self, bytes: &[u8], position: u64, end: u64) -> Result<u64> {
         let mut at = position;
         while !self.done {

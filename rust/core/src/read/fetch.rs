@@ -205,9 +205,9 @@ impl Fetch {
         taken
     }
 
-    /// Appends the wanted rows of the entry that `bytes` start with: all of them, or none and an error.
+    /// Appends the wanted rows of the entry at the start of `bytes`: all of them, or none and an error.
     ///
-    /// A batch with very many records, headers or bytes comes in several calls. Its error comes with the first.
+    /// A batch with very many records, headers or bytes needs several calls. The first call returns its error.
     pub fn batch(
         &mut self,
         header: &Header,

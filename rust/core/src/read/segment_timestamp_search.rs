@@ -50,8 +50,8 @@ impl TimestampQuery {
 
 /// Searches the entries in `bytes`, which start at `position` of a file of `end` bytes. Control records can match.
 ///
-/// Returns the match, and the position wanted next as from [`crate::HeaderWalk::feed`]: bodies that cannot hold a match
-/// are not needed. At `end`, the search is complete.
+/// Returns the match, and the position to continue at, as from [`crate::HeaderWalk::feed`]. Bodies that cannot hold a
+/// match are not needed. At `end`, the search is complete.
 pub fn find_timestamp(
     bytes: &[u8],
     position: u64,

@@ -99,10 +99,11 @@ impl Soundness {
         self.first_offset = None;
     }
 
-    /// Checks the sound batches that `bytes`, at `position` of the file, start with. Returns how many bytes they take.
+    /// Checks the sound batches at the start of `bytes`, which start at `position` of the file. Returns their size in
+    /// bytes.
     ///
-    /// If the first batch is not sound, its error is returned. Its `next_position` is where its header says that it
-    /// ends.
+    /// If the first batch is not sound, its error is returned. The `next_position` of the error is the end of the batch
+    /// according to its header.
     pub fn check(&mut self, bytes: &[u8], position: u64) -> Result<usize> {
         let mut taken = 0;
         self.needed = 0;

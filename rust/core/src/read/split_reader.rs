@@ -498,11 +498,11 @@ fn verify<F: ReadAt>(file: &F, position: u64) -> FileResult<(), F> {
 /// because a compacted log has many gaps, and a search at each of them would take time.
 const LOOK_AHEAD: u64 = 1 << 20;
 
-/// Returns the position of a batch that starts below `reached`. Such a batch shows that a flipped bit moved it or an
-/// earlier batch.
+/// Returns the position of a batch that starts below `reached`. Such a batch shows that a flipped bit, or a moved
+/// batch, is before it.
 ///
-/// Checks the next batch; with `looks_on`, those of the next [`LOOK_AHEAD`] bytes, up to the first bytes that are not a
-/// batch.
+/// Checks the next batch. With `looks_on`, checks all batches in the next [`LOOK_AHEAD`] bytes, up to the first bytes
+/// that are not a batch.
 fn below<F: ReadAt>(
     reached: i64,
     window: &Window<F>,

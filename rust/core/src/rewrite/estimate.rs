@@ -18,8 +18,8 @@ use crate::write::transcode;
 /// measured in one form after the other.
 const MAX_PIECE: usize = 1 << 20;
 const MEMORY_OF_RECORD: usize = 34;
-/// The maximum distance of offsets in a batch. A delta of offsets has 32 bits, and this leaves room for the deltas of
-/// one piece.
+/// A larger distance of offsets is reduced to this one. A delta of offsets has 32 bits, and the deltas of one piece
+/// still fit after this distance.
 const MOST_DISTANCE: i64 = 1 << 30;
 
 /// The number of message formats, and of codecs.

@@ -42,9 +42,9 @@ pub struct Committed<'a> {
 }
 
 impl<'a> OffsetCommit<'a> {
-    /// Decodes a record of `__consumer_offsets`; None if it is no offset commit.
+    /// Decodes a record of `__consumer_offsets`; None if it is not an offset commit.
     ///
-    /// Fails if it is a damaged offset commit, or one of an unknown version.
+    /// Fails if it is a damaged offset commit, or has an unknown version.
     pub fn decode(key: Option<&'a [u8]>, value: Option<&'a [u8]>) -> Result<Option<Self>> {
         let mut reader = Reader::new(key.unwrap_or_default());
         let kind = reader.i16().ok();
@@ -92,7 +92,7 @@ impl<'a> OffsetCommit<'a> {
     }
 }
 
-/// The fields that have begun and not ended.
+/// The fields that have been decoded so far.
 #[derive(Default)]
 struct Fields<'a> {
     name: &'static str,

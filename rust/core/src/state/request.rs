@@ -65,7 +65,7 @@ fn schema(api_key: i16) -> Result<&'static Schema> {
 struct Replacer<'a, F> {
     body: &'a [u8],
     replace: F,
-    /// For each open field, the number of bytes that remained at its start.
+    /// For each open field, the bytes that remained at its start.
     open: Vec<&'a [u8]>,
     /// The bytes of the body that have been copied or replaced.
     copied: usize,

@@ -154,7 +154,7 @@ impl Array {
         self.buffers.get(index).cloned().unwrap_or_default()
     }
 
-    /// The bytes of all buffers from this one on.
+    /// The bytes of all buffers after the one at `index`.
     pub(crate) fn bytes_behind(&self, index: usize) -> Vec<Buffer> {
         self.buffers.iter().skip(index + 1).cloned().collect()
     }

@@ -59,9 +59,10 @@ pub(crate) struct Dependencies {
     pub(crate) shared: Option<Arc<SharedFiles>>,
 }
 
-/// True if a lock matters: a broker's lock disappears with its process, without any change to a file.
+/// The time for which unchanged files are trusted. It is short because a broker's lock disappears with its process,
+/// without any change to a file.
 const TRUSTED: Duration = Duration::from_secs(5);
-/// Stamps do not show changes in an object store.
+/// The time for which a partition in an object store is trusted, where stamps do not show changes.
 const TRUSTED_REMOTE: Duration = Duration::from_secs(60);
 
 impl Dependencies {

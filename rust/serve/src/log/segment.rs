@@ -113,7 +113,7 @@ impl Segment {
         Ok((self::position(entry) >= position).then_some(entry.offset))
     }
 
-    /// Returns the number of entries before the first one that is not below the target.
+    /// Returns the number of index entries before the first one for which `is_below` is false.
     fn entries_below(&self, is_below: impl Fn(OffsetPosition) -> bool) -> io::Result<u64> {
         let Some((index, entries)) = &self.index else {
             return Ok(0);

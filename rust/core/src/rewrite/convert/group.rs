@@ -65,8 +65,8 @@ impl BatchGroup {
 }
 
 impl Converter {
-    /// Adds an entry that may share a batch with others; returns false if it must stay alone. Earlier entries that
-    /// cannot join it are appended to `out`.
+    /// Adds an entry that may share a batch with others; returns false if it must stay alone. If the entry does not fit
+    /// into the current batch, that batch is appended to `out`.
     pub(super) fn join(
         &mut self,
         header: &Header,
