@@ -211,7 +211,7 @@ class Encoder:
         compression: "none", "gzip", "snappy", "lz4" or "zstd".
         level: gzip 1 to 9, lz4 1 to 17, zstd -131072 to 22; None is Kafka's default (6, 9, 3).
         batch_size: the size limit of a batch in bytes, as the producer's `batch.size`.
-        max_records: the most records in a batch; None for no limit.
+        max_records: the maximum number of records in a batch; None for no limit.
         keep_offsets: see `encode`.
         timestamp_type: "CreateTime", or "LogAppendTime": then `log_append_time` replaces the rows' timestamps.
         log_append_time: the time in ms; -1 by default.
@@ -1112,7 +1112,7 @@ def state_records(topic: str, keys: pa.Array[Any], values: pa.Array[Any], memory
             `__cluster_metadata`.
         keys: the records' keys, binary.
         values: the records' values, binary.
-        memory: the most bytes of memory for one record, including the Python objects of its JSON and their rows in a
+        memory: the maximum memory of one record in bytes, including the Python objects of its JSON and their rows in a
             table; 250 MB by default. If a call decodes several records, they take at most a quarter of it together.
 
     Returns:
@@ -1174,8 +1174,8 @@ class LatestRecords:
     It uses memory for each key that is not removed.
 
     Args:
-        memory: the most bytes of memory for the records; no limit by default. One record may take at most an eighth of
-            it.
+        memory: the maximum memory of the records in bytes; no limit by default. One record may take at most an eighth
+            of it.
         share: (number, count): the hash divides all keys into `count` equal shares. Keep only the keys of share
             `number`.
     """
@@ -1877,9 +1877,9 @@ class Server:
         read_log: a file for lines that record each read and its user; None for no such file.
         as_v2: True to send records of v0 and v1 as v2.
         only_committed: True to send committed records only to all clients.
-        max_connections: the most connections at a time; None for 2000.
-        max_connections_per_address: the most connections at a time from one address; None for 500.
-        max_memory_bytes: the most memory for all requests and replies, in bytes; None for 128 MiB.
+        max_connections: the maximum number of connections at a time; None for 2000.
+        max_connections_per_address: the maximum number of connections at a time from one address; None for 500.
+        max_memory_bytes: the maximum memory for all requests and replies, in bytes; None for 128 MiB.
 
     Raises:
         OSError: the server cannot listen at this address, or a file cannot be used.

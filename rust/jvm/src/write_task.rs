@@ -11,7 +11,7 @@ use crate::task::check_version;
 
 /// The version of the form.
 const VERSION: u32 = 1;
-/// The most partitions of a topic: see `brokerless.layout.file_names`.
+/// The maximum number of partitions of a topic: see `brokerless.layout.file_names`.
 const MOST_PARTITIONS: i32 = 100_000;
 
 #[derive(Debug, Deserialize)]

@@ -17,8 +17,8 @@ type Result<T> = std::result::Result<T, ArrowError>;
 /// Fresh memory causes a page fault for every 4 KiB, which takes longer than decoding into it.
 static BLOCKS: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
 
-/// The most blocks that are kept. A reader that passes each batch on needs two for each of keys, values, header keys
-/// and header values.
+/// The maximum number of blocks that are kept. A reader that passes each batch on needs two for each of keys, values,
+/// header keys and header values.
 const KEPT_BLOCKS: usize = 16;
 /// A larger block is freed, so that one outsized batch does not keep its memory forever.
 const KEPT_BLOCK_BYTES: usize = 8 << 20;

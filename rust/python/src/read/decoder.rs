@@ -10,8 +10,8 @@ use crate::base::error::OrRaise as _;
 use crate::read::hand_over::HandOver;
 use crate::read::rows::{Projection, RowBuilder};
 
-/// The most rows of an Arrow batch. Larger batches have no advantage, and a topic's name that is repeated in each row
-/// must fit 32-bit offsets.
+/// The maximum number of rows of an Arrow batch. Larger batches have no advantage, and a topic's name that is repeated
+/// in each row must fit 32-bit offsets.
 pub(crate) const MAX_ROWS: usize = 1 << 20;
 
 #[pyclass(module = "brokerless._native")]

@@ -17,7 +17,7 @@ use crate::base::borrowed_array::Array;
 use crate::base::columns::BytesColumn;
 use crate::base::error::{OrRaise as _, exception};
 
-/// The most bytes of text in a column: Arrow's offsets have 32 bits.
+/// The maximum size of the text in a column, because Arrow's offsets have 32 bits.
 const MOST_TEXT: usize = 1 << 30;
 
 #[pyfunction]

@@ -18,7 +18,7 @@ use crate::base::error::{OrRaise as _, exception};
 /// Memory of earlier batches, for reuse: fresh memory causes a page fault for every 4 KiB.
 type Spares = Arc<Mutex<Vec<Vec<u8>>>>;
 
-/// The most kept blocks. A caller that passes each buffer on before it asks for the next needs two.
+/// The maximum number of kept blocks. A caller that passes each buffer on before it requests the next needs two.
 const KEPT_SPARES: usize = 2;
 /// A larger block is freed, so that one outsized call does not hold memory forever.
 const KEPT_SPARE_BYTES: usize = 16 << 20;

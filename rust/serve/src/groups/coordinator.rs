@@ -35,18 +35,18 @@ use crate::groups::group::{Answer, Group, NotJoined, State};
 use crate::groups::members::{Assigned, Joined, Joining};
 use crate::protocol::operations::ON_GROUPS;
 
-/// The most groups with members.
+/// The maximum number of groups with members.
 pub(super) const MOST_GROUPS: usize = 10_000;
 /// The defaults of `group.min.session.timeout.ms` and `group.max.session.timeout.ms` on a broker.
 const SESSION_MS: std::ops::RangeInclusive<i32> = 6_000..=1_800_000;
-/// The most protocols of a member. Clients have two or three.
+/// The maximum number of protocols of a member. Clients have two or three.
 const MOST_PROTOCOLS: usize = 64;
 /// The memory of a member, and of each of its protocols, besides the bytes that the member sent.
 pub(super) const OF_MEMBER: usize = 1024;
 const OF_PROTOCOL: usize = 256;
 /// The memory of a group, or of a member, in a response, besides its texts.
 pub(super) const OF_RESPONSE: usize = 512;
-/// The most bytes of a group's id, which is in each line of the file of commits. A broker accepts 32 KB.
+/// The maximum size of a group's id in bytes. The id is in each line of the file of commits. A broker accepts 32 KB.
 pub(super) const MOST_OF_ID: usize = 1024;
 /// The type of the protocol of consumers.
 const CONSUMER: StrBytes = StrBytes::from_static_str("consumer");

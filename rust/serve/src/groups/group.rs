@@ -12,7 +12,7 @@ use kafka_protocol::protocol::StrBytes;
 use crate::base::memory::Share;
 use crate::groups::members::{Assigned, Joined, Joining, Member, Members};
 
-/// The most members of a group.
+/// The maximum number of members of a group.
 const MOST_MEMBERS: usize = 1000;
 
 /// The state of a group (`ClassicGroupState`).

@@ -15,7 +15,7 @@ use crate::log::segment::Segment;
 
 /// A partition is checked again after this time, because a broker may write to it.
 const FRESH: Duration = Duration::from_millis(100);
-/// The most segments that stay open. Each needs two file descriptors.
+/// The maximum number of segments that stay open. Each segment needs two file descriptors.
 const MOST_OPEN: usize = 256;
 
 /// A cache of a directory's partitions. All calls may block.

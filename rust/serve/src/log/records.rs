@@ -13,10 +13,9 @@ use crate::log::segment::Segment;
 use crate::log::segment_file::{SegmentFile, invalid};
 use crate::protocol::wire::{FileRange, Part};
 
-/// The maximum number of bytes of records that are converted together in this process, unless the first batch is
-/// larger.
+/// The maximum number of bytes of records that are read into memory together, unless the first batch is larger.
 const IN_MEMORY: u64 = 1 << 20;
-/// Batches above this size are not converted. A broker's `message.max.bytes` is far lower.
+/// Batches above this size are not read into memory. A broker's `message.max.bytes` is far lower.
 const MOST: u64 = 64 << 20;
 /// The maximum decompressed size of a batch that is converted.
 const MOST_DECOMPRESSED: usize = 64 << 20;

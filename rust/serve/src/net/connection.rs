@@ -24,7 +24,7 @@ use crate::protocol::wire::{Part, ProtocolError};
 /// The first growth of a frame's buffer while the frame arrives. No memory is allocated for a length that a client only
 /// announces.
 const STEP: usize = 1 << 12;
-/// The most bytes of a request before a client has logged in.
+/// The maximum size of a request before a client has logged in, in bytes.
 const BEFORE_LOGIN: usize = 64 << 10;
 /// The time limit for a request to arrive, because the received part takes memory.
 const ARRIVAL: Duration = Duration::from_secs(10);

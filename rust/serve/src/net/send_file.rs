@@ -13,12 +13,13 @@ use tokio::time::timeout;
 use crate::net::socket::Socket;
 use crate::protocol::wire::FileRange;
 
-/// The most bytes that one call sends, so that a fast client does not occupy a thread.
+/// The maximum number of bytes that one call sends, so that a fast client does not occupy a thread.
 const AT_ONCE: u64 = 1 << 20;
 
 /// The bytes of memory that a copy needs for each connection.
 const COPIED: usize = 16 << 10;
-/// The most threads that wait for a disk at once. They are not the threads that serve all clients.
+/// The maximum number of threads that wait for a disk at the same time. They are not the threads that serve all
+/// clients.
 static COLD: Semaphore = Semaphore::const_new(8);
 /// The time limit for a client that accepts no bytes.
 const PATIENCE: Duration = Duration::from_secs(60);

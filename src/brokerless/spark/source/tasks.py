@@ -98,7 +98,7 @@ def _split(
 
 
 class WorkItem(NamedTuple, Generic[T]):
-    """A part of a log, its bytes, and the most records that it can have (0 unless they are limited)."""
+    """A part of a log, its bytes, and the maximum number of its records (0 unless they are limited)."""
 
     work: T
     size: int
