@@ -413,7 +413,7 @@ class RecordRows:
 class EndOffsets:
     """The search for the log end offset at given times, from batch headers.
 
-    A batch was in the log at a time if neither its largest timestamp nor that of any batch before it is later.
+    A batch was in the log at a time if its largest timestamp and those of all earlier batches are not later.
 
     Args:
         times: ms, int64, ascending.
@@ -1156,7 +1156,7 @@ class KeySketch:
 
     def __new__(cls, serialized: bytes | None = None) -> Self: ...
     def push(self, keys: pa.Array[Any]) -> None:
-        """Count keys. Nulls do not count."""
+        """Count keys. Nulls are ignored."""
 
     def merge(self, other: KeySketch) -> None:
         """Count the keys of another sketch too."""
@@ -1292,8 +1292,8 @@ class SegmentState:
         created_ms: the time in ms at which it was created or opened.
         size: the size of the `.log` in bytes.
         first_timestamp: the max_timestamp of its first batch; None if it is empty.
-        index: the content of the `.index`. Zeros after the entries count, as for Kafka.
-        timeindex: the content of the `.timeindex`. Zeros after the entries count, as for Kafka.
+        index: the content of the `.index`. With zeros after the entries, it is full, as for Kafka.
+        timeindex: the content of the `.timeindex`. With zeros after the entries, it is full, as for Kafka.
         txnindex: the content of the `.txnindex`.
         max_timestamp: the segment's largest timestamp, and the last offset of the first batch that has it. None: use
             the last entry of the time index, as a load does.
@@ -1493,8 +1493,8 @@ class Appender:
             data: from a client, one batch of magic 2 with base offset 0. With given offsets ("replication"), any number
                 of batches.
             leader_epoch: the epoch that a leader stores in the batches. With given offsets, batches of a higher epoch
-                are left out. With 2^31 - 1, no batch is left out, and a batch without an epoch gets that of the batch
-                before.
+                are left out. With 2^31 - 1, no batch is left out, and a batch without an epoch gets the epoch of the
+                previous batch.
             now: the clock, ms.
             origin: who appends, which determines the checks.
             may_be_cut: leave out an incomplete last batch, as a broker does. Otherwise it is an error.
@@ -1522,7 +1522,7 @@ class Appender:
             leader_epoch: as in `append`.
             now: as in `append`.
             origin: as in `append`.
-            position: where `data` lies; positions in errors count from here.
+            position: the position of `data`, to which positions in errors are relative.
             is_encoded_here: True if an `Encoder` built the batches, so that their headers describe their records
                 correctly. Headers and checksums are checked. Records are read only if the topic's settings need more
                 than the headers.
@@ -1707,7 +1707,7 @@ class CompactionRewrite:
         full one.
 
         Raises:
-            CorruptRecordError: a batch is damaged, or begins below the end of the one before it.
+            CorruptRecordError: a batch is damaged, or begins below the end of the previous batch.
             UnsupportedFormatError: as from `CompactionScan.feed`; or a message of magic 0 or 1 is the last of the range
                 and is dropped.
         """
@@ -1787,7 +1787,7 @@ class SegmentConversion:
         """Push the waiting batches at the end of the old segment.
 
         Returns:
-            True if all are pushed; False if `output` is full: call again with another one.
+            True if all are pushed; False if `output` is full: call again with another output.
         """
 
     @property

@@ -93,7 +93,8 @@ fn converted(
     }
 }
 
-/// Compacts `log`, all of it dirty, `window` bytes at a time; returns the batches and how many records stayed.
+/// Compacts `log`, all of it dirty, `window` bytes at a time; returns the batches and the number of records that
+/// stayed.
 fn compacted(log: &[u8], threads: usize, window: usize) -> Result<(Vec<u8>, u64), Error> {
     let mut scan = CompactionScan::new(
         ScanOptions {

@@ -74,7 +74,7 @@ class FoundTopic:
 
 
 class _Disk(LogDirFiles):
-    """A log directory on a disk that may be failing: a file that cannot be read counts as damaged."""
+    """A log directory on a disk that may be failing: a file that cannot be read is treated as damaged."""
 
     def _parsed(self, name: str, parse: Callable[[bytes], _T], absent: _T) -> _T:
         try:
@@ -84,7 +84,7 @@ class _Disk(LogDirFiles):
 
 
 def damaged_checkpoints(roots: Iterable[LogDirFiles]) -> list[Remark]:
-    """Return a remark for each damaged checkpoint on some disks. Such a checkpoint counts as empty."""
+    """Return a remark for each damaged checkpoint on some disks. Such a checkpoint is treated as empty."""
     found = []
     for root in roots:
         for name in checkpoints.OFFSET_CHECKPOINTS:

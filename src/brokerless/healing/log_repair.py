@@ -71,7 +71,7 @@ class LogRepair:
     Attributes:
         log: the log.
         findings: the findings of a deep check.
-        segments: the pieces of each segment of the repaired log, by base offset; empty if the log stays as it is.
+        segments: the pieces of each segment of the repaired log, by base offset; empty if the log stays unchanged.
         ranges: the damaged ranges of offsets, with their states in the result.
         left: the findings that a repair does not cure.
         doubts: the uncertainties, such as a transaction whose outcome is unknown.
@@ -270,7 +270,7 @@ def salvage(
 
 
 def _is_sound(log: Log, findings: Iterable[Finding]) -> bool:
-    """Return whether a log can stay as it is: it has no fault, and a broker closed it."""
+    """Return whether a log can stay unchanged: it has no fault, and a broker closed it."""
     return log.root.is_clean and all(found.code in ("file-foreign", "file-unpadded") for found in findings)
 
 

@@ -283,7 +283,7 @@ class RepairPlan:
         return result
 
     def verified(self, result: RepairReport) -> RepairReport:
-        """Check the directory as it is now, and return the report with what was found."""
+        """Check the directory in its present state, and return the report with the findings."""
         self._verify(result, self._root_path, is_partition=False)
         return result
 

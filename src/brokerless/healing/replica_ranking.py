@@ -120,7 +120,7 @@ class _Ranked(NamedTuple):
 
 
 def last_epoch(log: Log, known_epoch: int | None = None) -> int:
-    """Return the leader epoch of the last sound batch; without batches, that of the log's last leader; -1 if unknown.
+    """Return the leader epoch of the last sound batch; without batches, the epoch of the last leader; -1 if unknown.
 
     No checksum covers the epoch in a batch, so the leader epoch checkpoint is used if it can be read. Without the
     checkpoint, an epoch above the one in the metadata is ignored.

@@ -67,7 +67,7 @@ class Processes(Runner):
 
 
 class _ThisThread(Executor):
-    """An executor that makes each call at once, in this thread."""
+    """An executor that makes each call immediately, in this thread."""
 
     def submit(self, call: Callable[..., _T], /, *arguments: Any, **options: Any) -> Future[_T]:  # noqa: ANN401 - the call's own
         future: Future[_T] = Future()

@@ -79,7 +79,7 @@ def parse_directory_name(name: str) -> DirectoryName:
     """Parse a partition directory's name. The last `-` separates topic and partition, because topics may contain `-`.
 
     Raises:
-        ValueError: the name is not that of a partition directory.
+        ValueError: the name is not the name of a partition directory.
 
     >>> parse_directory_name("page-views-12")
     DirectoryName(topic='page-views', partition=12, leftover='')
@@ -101,7 +101,7 @@ def parse_directory_name(name: str) -> DirectoryName:
 
 
 def is_directory_name(name: str) -> bool:
-    """Return whether a name is that of a partition's directory."""
+    """Return whether a name is the name of a partition's directory."""
     try:
         parse_directory_name(name)
     except ValueError:
@@ -156,7 +156,7 @@ def check_topic_names(names: Iterable[str], present: Iterable[str] = ()) -> None
         present: the names of existing topics; a topic to be created again may be among them.
 
     Raises:
-        ValueError: a name is invalid, or collides with another one.
+        ValueError: a name is invalid, or collides with another name.
 
     >>> check_topic_names(["page.views"], ["page_views"])
     Traceback (most recent call last):

@@ -12,8 +12,8 @@ class Replication(NamedTuple):
         others_from: no other replica ends below this offset; None if there is no other replica. If a follower's log
             ends inside a batch of its leader, the follower cannot continue and marks the partition as failed
             (UnexpectedAppendOffsetException).
-        high_watermark: the checkpointed high watermark; None stands for the log end. Records above the high watermark
-            may still be truncated, so they must not supersede records below it.
+        high_watermark: the checkpointed high watermark; None means the log end. Records above the high watermark may
+            still be truncated, so they must not supersede records below it.
     """
 
     others_from: int | None = None

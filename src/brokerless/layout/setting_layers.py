@@ -120,7 +120,7 @@ def dynamic_layers(brokers: Mapping[str, Mapping[str, str]], node_id: int | None
     """Return the dynamic layers of a broker, the highest first.
 
     Args:
-        brokers: the dynamic configurations, by broker id; the id "" stands for the default of all brokers.
+        brokers: the dynamic configurations, by broker id; the id "" means the default of all brokers.
         node_id: the broker's id; None if it is not known, so that only the default applies.
     """
     layers = [_valid(Layer("cluster default", brokers.get("", {})))]

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from brokerless.log.segment import Segment
 
 Aborted = tuple[int, int, int]
-"""(producer_id, first_offset, last_offset). The last offset is that of the ABORT marker."""
+"""(producer_id, first_offset, last_offset). The last offset is the offset of the ABORT marker."""
 _Open = list[tuple[int, int]]
 
 _ENTRY = ("producer_id", "first_offset", "last_offset", "last_stable_offset")

@@ -57,7 +57,7 @@ class LoneClaim(NamedTuple):
     """The last batch of a log if only its own base offset, which no checksum covers, gives its place in the log.
 
     Attributes:
-        base_offset: the base offset that the batch claims.
+        base_offset: the base offset in the header of the batch.
         end_offset: the offset after the batch before it.
         position: the byte position of the batch in the last segment.
         expected_end: the highest offset between `end_offset` and `base_offset` that another file gives as the end of

@@ -218,9 +218,9 @@ class Log:
     ) -> list[Split]:
         """Divide a read into splits, which can be read anywhere and in any order: see `read_split`.
 
-        Planning reads file names, small files and some batch headers. It reads the headers at the end of the active
-        segment. For times and transactions, it also reads the headers for which no index has the answer. It reads
-        records only to look up a time, and then only those of one batch.
+        Planning reads file names, small files and the batch headers at the end of the active segment. For times and
+        transactions, it also reads the headers for which no index has the answer. Only to look up a time does it read
+        records, at most those of one batch.
 
         Args:
             start_offset: the first offset to read. The default, "earliest", is the lowest offset in this directory:

@@ -41,7 +41,7 @@ class OffsetAndTimestamp(NamedTuple):
 
     Attributes:
         offset: the offset; -1 if there is no answer.
-        timestamp: the record's timestamp in ms; -1 if neither a time nor the largest timestamp was asked for.
+        timestamp: the record's timestamp in ms; -1 unless a time or the largest timestamp was requested.
         leader_epoch: the leader epoch of the record; None if it is not known.
 
     >>> import brokerless as bl

@@ -161,7 +161,7 @@ def by_offset(file: storage.File, found: Survey) -> list[Run | Defect]:
 
 
 def position_in(file: storage.File, run: Run, offset: int) -> int:
-    """Return the position of the first batch in a run that ends at `offset` or above; else that of the run's end."""
+    """Return the position of the first batch in a run that ends at `offset` or above; without one, the run's end."""
     if offset >= run.next_offset:
         return run.end_position
     for batches, _ in whole_batches(file, run.position, run.end_position):

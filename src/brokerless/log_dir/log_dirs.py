@@ -246,7 +246,7 @@ class LogDirs:
         return self.logs([topic], [partition])[0]
 
     def replicas(self, topic: str, partition: int) -> list[Log]:
-        """Return all replicas of a partition. The first is the one that reads use.
+        """Return all replicas of a partition. Reads use the first one.
 
         Raises:
             ValueError: the partition does not exist.
@@ -354,8 +354,9 @@ class LogDirs:
     def _drop_formatted(self) -> None:
         """Drop metadata logs that a node's formatting created and no controller has used.
 
-        Formatting creates a metadata log where the configuration places it: in metadata.log.dir, or else in the first
-        of log.dirs. If a disk was formatted with another configuration, it keeps a second, unused metadata log.
+        Formatting creates a metadata log where the configuration places it: in metadata.log.dir or, if that is not set,
+        in the first of log.dirs. If a disk was formatted with another configuration, it keeps a second, unused metadata
+        log.
         """
         by_node: dict[int, list[Log]] = {}
         for log in self._logs:

@@ -66,7 +66,7 @@ class RootWriter:
             metadata.
         bootstrap_file: the path of these metadata.
         cluster: the cluster's metadata that the directory holds.
-        config: the settings of the topics that callers asked for so far.
+        config: the settings of the topics that callers have requested so far.
 
     Raises:
         CorruptRecordError: a file is damaged.

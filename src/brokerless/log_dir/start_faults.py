@@ -136,7 +136,7 @@ def _has_metadata(path: str) -> bool:
 
 
 def is_blank(path: str) -> bool:
-    """Return whether a directory is that of a new disk: empty except for the file system's own files."""
+    """Return whether a directory is on a new disk: it is empty except for the file system's own files."""
     return storage.is_directory(path) and set(storage.list_directory(path)) <= {"lost+found"}
 
 
@@ -424,7 +424,7 @@ class _Directories(NamedTuple):
 
 
 def _partitions_in(path: str) -> Iterator[tuple[str, DirectoryName]]:
-    """Yield the partition directories of a log directory, by name, without that of the metadata log."""
+    """Yield the partition directories of a log directory, by name, without the metadata log's directory."""
     for name in storage.list_subdirectories(path):
         with suppress(ValueError):
             parsed = file_names.parse_directory_name(name)

@@ -82,7 +82,7 @@ class LogDirWriter:
         ValueError: `path` is no log directory.
         CorruptRecordError: a file of the directory is damaged; a broker would not start either.
         ValueError: `broker_config` belongs to another broker or has an invalid value; or `metadata` has no metadata
-            log, or that of another cluster.
+            log, or has the log of another cluster.
 
     >>> import brokerless as bl
     >>> with bl.create_log_dir(NEW) as log_dir:

@@ -56,7 +56,7 @@ class Producer:
         partitions: the number of partitions of a new topic; an existing topic must have this number.
         compression: "none", "gzip", "snappy", "lz4" or "zstd".
         compression_level: the codec's level; None: Kafka's default.
-        batch_size: a batch is closed at this many bytes. A larger record gets a batch of its own.
+        batch_size: a batch is closed at this many bytes. A larger record gets its own batch.
         idempotent: give batches a producer id and sequence numbers, so that a broker detects duplicates.
         transactional_id: make the producer transactional, and idempotent: rows are sent between `begin` and `commit`.
             Each transactional id has one producer id. A new producer with the same transactional id fences the old

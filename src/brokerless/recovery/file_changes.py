@@ -202,7 +202,7 @@ class Changes:
         self.steps[start:] = [*ahead, *later, *behind]
 
     def drop_noops(self) -> None:
-        """Drop the steps that leave a file as it is: removed and written again, or written and removed again."""
+        """Drop the steps that leave a file unchanged: removed and written again, or written and removed again."""
         touched: dict[str, list[int]] = {}
         for number, step in enumerate(self.steps):
             for name in (step.name, step.to) if isinstance(step.to, str) and step.to else (step.name,):

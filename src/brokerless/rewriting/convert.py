@@ -317,5 +317,5 @@ def _is_changed(rewriter: _native.SegmentConversion, before: int) -> bool:
 
 
 def _aborted(state: LogState, *, progress: Progress, output: str | None = None) -> list[Aborted]:  # noqa: ARG001
-    """Return all aborted transactions. The bytes read do not count as progress."""
+    """Return all aborted transactions. The bytes read are not reported as progress."""
     return aborted_in(state.segments, state.log_end_offset)

@@ -81,7 +81,7 @@ class RewriteResult(Generic[ReportT]):
         damage: damage that existed before and remains. A copy is checked as a whole. In place, the check covers
             the parts that the operation has not read. In place, the check is skipped if a `runner` did the work.
         notes: facts about the directories that are unknown, or that may have changed during the run; a sentence each.
-        dry_run: whether nothing was changed: the report is that of a plan.
+        dry_run: whether nothing was changed, so that the report describes a plan.
 
     >>> import brokerless as bl
     >>> (done,) = bl.rewrite(bl.Truncation(offset=100), SAMPLE, dry_run=True)

@@ -58,7 +58,7 @@ def serve(
         end_offset: the offset at which each partition ends; None for the end of its log. A batch that contains this
             offset is left out as a whole, as in `truncate`.
         as_of: a time. The batch of the first record at or after it is left out, with all following batches.
-        isolation_level: with "read_committed", clients get committed records only, even if they ask for
+        isolation_level: with "read_committed", clients get committed records only, even if they request
             read_uncommitted.
         magic: 2 to send records of message formats 0 and 1 in format 2; None to send records as stored.
         commits: a file for the offsets that groups commit; None to keep them in memory only. Groups resume at the

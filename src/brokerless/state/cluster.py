@@ -128,7 +128,7 @@ class ClusterState:
 
     @property
     def configs(self) -> pa.Table:
-        """`resource_type resource name value is_sensitive`, one row per setting. Broker "" stands for all brokers."""
+        """`resource_type resource name value is_sensitive`, one row per setting. Broker "" means all brokers."""
         return self.table("configs")
 
     @property

@@ -75,7 +75,7 @@ pub struct Header {
     pub producer_epoch: i16,
     /// -1 for none.
     pub base_sequence: i32,
-    /// Records in the batch now; None for magic 0 and 1, which do not count them.
+    /// Records in the batch now; None for magic 0 and 1, which have no records count.
     pub records_count: Option<i32>,
 }
 
@@ -258,7 +258,7 @@ impl Header {
     }
 
     /// Writes the changes of [`Header::set_last_offset_and_epoch`] into `entry`, the whole entry. With `is_resummed`,
-    /// also writes those of [`Header::set_max_timestamp`] and a new checksum.
+    /// also writes the changes of [`Header::set_max_timestamp`] and a new checksum.
     pub(crate) fn write_changes(&mut self, entry: &mut [u8], is_resummed: bool) {
         put(entry, 0, self.base_offset.to_be_bytes());
         if self.magic == 2 {

@@ -18,7 +18,7 @@ use output::OutputBuffer;
 
 pub use compressor::{Codec, Compressor};
 
-/// The default cap on the decompressed size of one batch, 256 MiB. Kafka has no cap, and hostile bytes may claim any
+/// The default cap on the decompressed size of one batch, 256 MiB. Kafka has no cap, and hostile bytes may declare any
 /// size.
 pub const DEFAULT_MAX_BATCH_BYTES: usize = 256 << 20;
 

@@ -140,7 +140,7 @@ impl HeaderWalk {
         Ok(())
     }
 
-    /// Returns true if an entry may overlap the one before, provided that the log continues after it.
+    /// Returns true if an entry may overlap the previous one, provided that the log continues after it.
     fn may_overlap(&self, header: &Header) -> bool {
         let is_first = self.end_position == 0;
         let Some((next_offset, limit)) = self.order else {

@@ -199,7 +199,7 @@ fn room<T>(column: &mut Vec<T>, rows: usize) -> Option<*mut T> {
     (room.len() >= rows).then(|| room.as_mut_ptr().cast())
 }
 
-/// The same for a column that may be unwanted: then null.
+/// The same for a column that may be unwanted; null if it is.
 fn optional_room<T>(column: &mut Option<Vec<T>>, rows: usize) -> Option<*mut T> {
     match column {
         Some(column) => room(column, rows),

@@ -246,7 +246,7 @@ where
         }
     }
 
-    /// Returns true if an error is about a batch that overlaps the one before it. The decoder then accepts the batch.
+    /// Returns true if an error is about a batch that overlaps the previous batch. The decoder then accepts the batch.
     fn is_overlap(&mut self, error: &Error) -> FileResult<bool, F> {
         let (State::Decoding { window, .. }, Some((next_offset, limit))) =
             (&self.state, self.decoder.order)

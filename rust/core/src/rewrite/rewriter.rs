@@ -103,7 +103,7 @@ impl Rewriter {
     }
 
     /// Pushes the waiting batches at the end of an old segment. Returns false if the new segment is full: call again
-    /// with another one.
+    /// with another new segment.
     pub fn finish<R: Rewrite>(
         &mut self,
         rewrite: &mut R,

@@ -67,8 +67,8 @@ impl BatchWriter {
         self.next_sequence
     }
 
-    /// Writes a record whose offset is assigned later: each batch starts at the base offset of the options, whatever
-    /// `record` says.
+    /// Writes a record whose offset is assigned later: each batch starts at the base offset of the options, and the
+    /// offset in `record` is ignored.
     #[inline]
     pub fn push(&mut self, mut record: NewRecord<'_>) -> Result<()> {
         if self.open.is_some() {

@@ -32,7 +32,7 @@ pub(crate) struct Array {
 }
 
 impl Array {
-    /// Borrows several arrays at once, in order.
+    /// Borrows several arrays together, in order.
     pub(crate) fn import<'py>(
         py: Python<'py>,
         arrays: impl IntoIterator<Item = Bound<'py, PyAny>>,

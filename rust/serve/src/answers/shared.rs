@@ -79,7 +79,7 @@ pub(crate) struct Peer {
 
 /// The login state of a client.
 pub(crate) enum Login {
-    /// The user; None if the server asks for no login.
+    /// The user; None if the server requires no login.
     Done(Option<String>),
     Asked,
     /// The login is under way, by requests or by bare bytes (version 0 of SaslHandshake).

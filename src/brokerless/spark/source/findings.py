@@ -1,7 +1,7 @@
 """View `findings`: one row per finding of `brokerless.check`; no rows if nothing is wrong.
 
-All replicas in the paths are checked, not only the one that a read uses. One task checks each log, in the order of its
-segments. One more task checks the log directories' other files.
+All replicas in the paths are checked, not only the replica that a read uses. One task checks each log, in the order of
+its segments. One more task checks the log directories' other files.
 """
 
 from __future__ import annotations

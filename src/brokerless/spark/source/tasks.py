@@ -139,7 +139,7 @@ def select_from(log_dir: LogDirs, options: Options, *, all_replicas: bool = Fals
     Args:
         log_dir: the log directories.
         options: the options of the read.
-        all_replicas: return every replica, not only the one that a read uses.
+        all_replicas: return every replica, not only the replica that a read uses.
         needs_all: require that every named topic and partition exists.
 
     Raises:

@@ -12,8 +12,8 @@ Two rules are stricter. First, Kafka's source forgets a partition that disappear
 returns. Here, the offset of the partition is kept. Second, a missing or shorter log is reported before Spark records
 the batch's end. So records that only seemed lost are not read again.
 
-A query that fails in its first batch repeats that batch. Spark then knows only the batch's end, and asks again for the
-start of a new query.
+A query that fails in its first batch repeats that batch. Spark then knows only the batch's end, and requests the start
+of a new query again.
 
 Nothing here needs Spark.
 """
@@ -236,7 +236,7 @@ class Follower:
     def _frozen(self, target: dict[Partition, _End], begins: dict[Partition, int]) -> dict[Partition, _End]:
         """Return the target, updated for logs that were missing or shorter when it was set.
 
-        The absence may have been brief, and Spark asks for the start of a new query only after setting the target.
+        The absence may have been brief, and Spark requests the start of a new query only after setting the target.
         """
         doubtful = [key for key, begin in begins.items() if key not in target or target[key].log_end < begin]
         if doubtful:

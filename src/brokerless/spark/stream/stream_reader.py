@@ -1,7 +1,7 @@
 """`readStream`: the stream readers around a `Follower`.
 
-Since 4.2, PySpark asks a source to limit each batch, and announces `Trigger.AvailableNow`. Before, it only asks for the
-latest offsets.
+Since 4.2, PySpark asks a source to limit each batch, and announces `Trigger.AvailableNow`. Earlier versions only
+request the latest offsets.
 """
 
 from __future__ import annotations

@@ -27,8 +27,8 @@ impl BatchForm {
 }
 
 impl LogAppender {
-    /// Appends all batches of a file, or none. The file becomes that of the next segment, or of the active segment if
-    /// it is empty.
+    /// Appends all batches of a file, or none. The file becomes the `.log` of the next segment, or of the active
+    /// segment if that is empty.
     ///
     /// `headers` holds only the headers of the batches. `effects` also gets only headers. The append is refused if it
     /// would change more than headers, or if a segment would begin between the batches.

@@ -27,7 +27,7 @@ impl Header {
         })
     }
 
-    /// The timestamp type, which tells who set the timestamps.
+    /// The timestamp type: who set the timestamps.
     pub fn timestamp_type(&self) -> TimestampType {
         match (self.magic, self.attributes & LOG_APPEND_TIME != 0) {
             (0, _) => TimestampType::NoTimestampType,

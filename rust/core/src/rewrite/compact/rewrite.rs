@@ -133,7 +133,7 @@ impl CompactionRewrite {
         self.rewriter.is_full
     }
 
-    /// Ends an old segment. Returns false if the new segment is full: call again with another one.
+    /// Ends an old segment. Returns false if the new segment is full: call again with another new segment.
     pub fn finish(&mut self, output: &mut SegmentOutput) -> Result<bool> {
         if !self.rewriter.drain(output)? {
             return Ok(false);

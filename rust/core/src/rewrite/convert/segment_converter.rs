@@ -144,7 +144,7 @@ impl SegmentConverter {
     }
 
     /// Pushes the waiting batches at the end of an old segment. Returns false if the new segment is full: call again
-    /// with another one.
+    /// with another new segment.
     pub fn finish(&mut self, output: &mut SegmentOutput) -> Result<bool> {
         self.rewriter.finish(&mut self.converter, output)
     }
