@@ -109,7 +109,7 @@ class SegmentFiles:
         self._active.finish(final_time_entry)
 
     def abandon(self) -> None:
-        """Close the files as they are."""
+        """Close the files without a change."""
         self._active.abandon()
 
     def write_leader_epochs(self, entries: Sequence[tuple[int, int]]) -> None:

@@ -490,7 +490,7 @@ def _gap(log: Log, behind: Piece, start: int, end: int) -> DamagedRange:
 
 
 def known_start(log: Log) -> int | None:
-    """Return the log start offset, from the checkpoint or else from the leader epochs; None if it is not known.
+    """Return the log start offset: from the checkpoint, or from the leader epochs; None if it is not known.
 
     A checkpointed offset above every known end of the log is ignored. It may equal the end, if all records were
     deleted. If the checkpoint is missing or unreadable, the leader epochs show which records were deleted: see

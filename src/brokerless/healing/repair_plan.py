@@ -332,7 +332,7 @@ class RepairPlan:
 
     @property
     def _has_unusable(self) -> bool:
-        """True if a log is left as it is, or a replica is being moved here. After a crash, a broker must recover these.
+        """True if a log is left unchanged, or a replica is being moved here. A broker must recover these after a crash.
 
         Without a recovery, the zeros in the preallocated indexes of a moving replica make its segments seem very old,
         and retention deletes them.

@@ -219,8 +219,8 @@ class Log:
         """Divide a read into splits, which can be read anywhere and in any order: see `read_split`.
 
         Planning reads file names, small files and the batch headers at the end of the active segment. For times and
-        transactions, it also reads the headers for which no index has the answer. Only to look up a time does it read
-        records, at most those of one batch.
+        transactions, it also reads the headers for which no index has the answer. It reads records only to look up a
+        time, and at most the records of one batch.
 
         Args:
             start_offset: the first offset to read. The default, "earliest", is the lowest offset in this directory:

@@ -262,7 +262,7 @@ def groups_of(
 
 
 def _described(log: Log, latest: _native.LatestRecords, names: TopicNames, memory: int) -> Iterator[dict[str, Any]]:
-    """Yield the groups that have records of their own, one at a time. The records of each group are adjacent."""
+    """Yield the groups that have group records, one at a time. The records of each group are adjacent."""
     group: _Group | None = None
     taken = 0
     for rows in latest.take(by_group=True):
