@@ -1803,9 +1803,9 @@ class SegmentConversion:
     def converted(self) -> dict[str, int]:
         """The counts so far, by name.
 
-        `batches`, and the `changed` ones; batches kept `apart` because of `join_below`; records that lost their
-        `headers` or `timestamps`; batches that lost their `producers`; dropped `control_batches`; dropped `aborted` and
-        `undecided` records.
+        `batches`, and the `changed` batches; batches not joined (`apart`) because of `join_below`; records that lost
+        their `headers` or `timestamps`; batches that lost their `producers`; dropped `control_batches`; dropped
+        `aborted` and `undecided` records.
         """
 
 @final

@@ -1,5 +1,5 @@
-//! The native half of the Spark source: tasks of the Python planner, decoded to columns in memory that Spark reads, and
-//! Spark's rows, encoded as the parts of a write.
+//! The native half of the Spark source and sink. It decodes the tasks of the Python planner to columns in memory that
+//! Spark reads. It encodes Spark's rows as the parts of a write.
 //!
 //! The Java code handles Spark, this crate handles files and columns, and the core handles bytes. `seam` is the only
 //! file with unsafe code.

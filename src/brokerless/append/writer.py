@@ -73,7 +73,7 @@ class AppendResult:
 
     Attributes:
         first_offset: the offset of the first record; for a duplicate, the offset that was stored before. -1 without a
-            batch, and for batches before format 2 that keep their offsets, whose headers do not state it.
+            batch. Also -1 for batches before format 2 that keep their offsets, because their headers do not contain it.
         last_offset: the offset of the last record; -1 without a batch.
         log_append_time: the time that the records were stamped with, ms; -1 if they keep their own. For a duplicate,
             the largest timestamp that was stored before.
@@ -371,9 +371,9 @@ class LogWriter:
             batches: any number of batches in the order of their offsets. No batch is below the log end offset. Gaps
                 stay.
             leader_epoch: the leader's epoch. The first batch of a later epoch, and all batches after it, are left out.
-                With None, all batches are appended. A batch without an epoch, which Kafka's cleaner makes from messages
-                of format 0 or 1, then gets the log's last epoch, or 0, because Kafka's followers refuse a batch without
-                one.
+                With None, all batches are appended. Batches that Kafka's cleaner made from messages of format 0 or 1
+                have no epoch. They then get the log's last epoch, or 0, because Kafka's followers refuse a batch
+                without an epoch.
 
         Raises:
             UnexpectedAppendOffsetError: the first offset is below the log end offset.

@@ -39,7 +39,7 @@ class Piece(NamedTuple):
         patches: bytes to overwrite, each with its position in the file. Patches outside the piece are for other pieces.
         content: the bytes themselves, if they differ from those in the file.
         verb: "keep"; "fill" (from another replica); "reseal" (with a new checksum); "trim" (rebuilt without records
-            that another batch has); or "mark" (a lost marker of an aborted transaction, written again).
+            that another batch has); or "mark" (a new marker in the place of a lost ABORT marker).
     """
 
     path: str

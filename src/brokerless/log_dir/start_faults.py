@@ -223,8 +223,8 @@ def doubled_partitions(directories: Iterable[str]) -> Iterator[Fault]:
     """Yield a fault for each partition that has two of these directories, which all belong to one broker.
 
     A broker refuses such partitions (`LogManager.loadLog`). A partition that is being moved (`-future`) may have two
-    directories, but not both in one log directory, because the broker renames the `-future` one to the name of the
-    other.
+    directories, but only in two log directories. In one log directory, the broker could not rename the `-future`
+    directory to the name of the other one.
 
     Args:
         directories: the paths of partition directories.

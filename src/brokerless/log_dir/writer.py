@@ -279,7 +279,7 @@ class LogDirWriter:
         Raises:
             ValueError: the partition does not exist, or is open with other settings.
             CorruptRecordError: a broker would not load the log either; or recovery would lose sound batches after
-                damage; or the log lacks records that other files in the directory account for. Nothing was changed.
+                damage; or the log lacks records to which other files in the directory refer. Nothing was changed.
         """
         self._check_open()
         if leader_epoch is not None:

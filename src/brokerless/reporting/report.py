@@ -26,8 +26,8 @@ class ClusterReport:
     Its tables are:
 
     - `topics`: a row for each topic. `disk_bytes` is the size of all replicas' segments. The columns from `batches` to
-      `compacted_records` describe one replica of each partition. `distinct_keys` and `compacted_records` are estimates;
-      the latter is the number of records that a compaction of all segments would leave.
+      `compacted_records` describe one replica of each partition. `distinct_keys` and `compacted_records` are estimates.
+      `compacted_records` is the number of records that a compaction of all segments would leave.
     - `hours`: the records of each hour, and the bytes of its batches. `hour` is the number of hours since 1970. It is
       null without a timestamp in the years 1970 to 2200. A topic with very many hours has days, weeks or years instead.
     - `forms`: batches, bytes and records by message format and codec.

@@ -100,8 +100,9 @@ const UNSET: Header = Header {
 impl Header {
     /// Parses the header at the start of `bytes`; None if `bytes` end inside the header.
     ///
-    /// `position` is where `bytes` lie in the file. Framing is checked as strictly as by any of Kafka's readers: a
-    /// length below the format's minimum and a magic outside 0..=2 are errors as soon as they are visible.
+    /// `position` is where `bytes` lie in the file. Framing is checked as strictly as in the strictest of Kafka's
+    /// readers. A length below the format's minimum and a magic outside 0..=2 are errors as soon as their bytes are
+    /// available.
     pub fn parse(bytes: &[u8], position: u64) -> Result<Option<Self>> {
         Self::parse_as(bytes, position, |magic| {
             (0..=2).contains(&magic).then_some(magic)

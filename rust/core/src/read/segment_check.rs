@@ -1,7 +1,7 @@
-//! The check of a segment in one pass, as long as it is plain: sound batches of magic 2 in the order of their offsets,
-//! with indexes that lead to them. The survey and the checks in Python, which define the defects, handle all other
-//! segments. This pass only reports that a segment is sound, and sums up the facts with which a log's other files are
-//! compared.
+//! The check of a segment in one pass, as long as the segment is plain. A plain segment has sound batches of magic 2 in
+//! the order of their offsets, and indexes that lead to them. The survey and the checks in Python, which define the
+//! defects, handle all other segments. This pass only reports that a segment is sound, and sums up the facts with which
+//! a log's other files are compared.
 
 use std::collections::HashMap;
 

@@ -43,9 +43,9 @@ pub struct BuiltBatch {
     pub last_offset: i64,
     /// The effective maximum, ms; -1 if no record has a timestamp.
     pub max_timestamp: i64,
-    /// The offset that Kafka reports with the max timestamp. It is the last offset, except in uncompressed magic 0 and
-    /// 1: there it is the offset of the first record with that timestamp (under LogAppendTime, the base offset). -1 if
-    /// there is no timestamp.
+    /// The offset that Kafka reports with the max timestamp. It is the last offset, except in uncompressed batches of
+    /// magic 0 and 1. For these, it is the offset of the first record with that timestamp (under LogAppendTime, the
+    /// base offset). -1 if there is no timestamp.
     pub shallow_offset_of_max_timestamp: i64,
     /// Size in bytes; 0 without records.
     pub size: usize,
