@@ -113,9 +113,11 @@ FIRST_OWN_PRODUCER_ID: int
 """The lower bound of the producer ids that brokerless assigns. A cluster assigns ids from 0 and never gets this far."""
 
 ROW_COLUMNS: tuple[str, ...]
-"""All columns of rows: `key value topic partition offset timestamp timestampType headers`, the columns of
-Spark's Kafka source, and the lineage `leaderEpoch baseOffset position magic compression producerId producerEpoch
-sequence isTransactional`."""
+"""All columns of rows: the columns of Spark's Kafka source, and the lineage of a row.
+
+The first are `key value topic partition offset timestamp timestampType headers`. The lineage is `leaderEpoch
+baseOffset position magic compression producerId producerEpoch sequence isTransactional`.
+"""
 
 def row_schema(columns: Sequence[str], spark: bool = False) -> pa.Schema:
     """Return the Arrow schema of rows with these columns, in this order.
