@@ -1,4 +1,4 @@
-//! On macOS an extension is linked without Python, whose symbols are there when it is loaded.
+//! On macOS an extension is linked without Python. The symbols of Python exist when the extension is loaded.
 
 fn main() {
     pyo3_build_config::add_extension_module_link_args();

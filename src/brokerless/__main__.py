@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 class _WithoutPandas:
-    """An import finder that makes pandas look not installed.
+    """An import finder that hides an installed pandas.
 
-    `pyarrow.array` imports pandas if it is installed. The import takes as long as the rest of a short command, and the
-    command does not need pandas.
+    `pyarrow.array` imports pandas if it is installed. For a short command, this import takes as long as everything
+    else, and the command does not need pandas.
     """
 
     @staticmethod

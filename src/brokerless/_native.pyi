@@ -6,7 +6,7 @@ file. It appears in errors and in the `position` column.
 
 All functions may raise `brokerless.errors.CorruptRecordError` and `UnsupportedFormatError`, with `position`,
 `base_offset` and `next_position` set and `path` None (see `brokerless.errors.located`), and ValueError for an invalid
-argument. No bytes cause a panic or take more memory than a stated cap.
+argument. No input makes the core panic or use more memory than a documented cap.
 
 This file is long because a compiled module has only one stub.
 """
@@ -110,12 +110,14 @@ DEFAULT_MAX_BATCH_BYTES: int
 """The default cap on the decompressed size of one batch: 256 MiB."""
 
 FIRST_OWN_PRODUCER_ID: int
-"""The first producer id that no cluster assigns: clusters count from 0 and never get there. Our own are higher."""
+"""The lower bound of the producer ids that brokerless assigns. A cluster assigns ids from 0 and never gets this far."""
 
 ROW_COLUMNS: tuple[str, ...]
-"""All columns of rows: `key value topic partition offset timestamp timestampType headers`, the columns of
-Spark's Kafka source, and the lineage `leaderEpoch baseOffset position magic compression producerId producerEpoch
-sequence isTransactional`."""
+"""All columns of rows: the columns of Spark's Kafka source, and the lineage of a row.
+
+The first are `key value topic partition offset timestamp timestampType headers`. The lineage is `leaderEpoch
+baseOffset position magic compression producerId producerEpoch sequence isTransactional`.
+"""
 
 def row_schema(columns: Sequence[str], spark: bool = False) -> pa.Schema:
     """Return the Arrow schema of rows with these columns, in this order.
@@ -132,16 +134,16 @@ def batch_schema(check_crcs: bool = False) -> pa.Schema:
 
 @final
 class Decoder:
-    """A decoder of bytes to rows, for one range of a log. It keeps scratch memory and its place between calls.
+    """A decoder of bytes to rows, for one range of a log. It keeps scratch memory and its position between calls.
 
     Control records never become rows. With `aborted` (read_committed), the batches of aborted transactions are left
     out. Not thread-safe.
 
     Args:
-        columns: the columns to return, in this order. Other columns cost nothing.
+        columns: the columns to return, in this order. Columns that are not listed cost nothing.
         topic: the value of that column, or null.
         partition: the value of that column, or null.
-        start_offset: rows below it are left out.
+        start_offset: rows below this offset are left out.
         end_offset: rows at this offset and above are left out.
         aborted: (producer_id, first_offset, last_offset of the ABORT marker) in any order.
         check_crcs: verify the CRC of each batch (of each message in v0 and v1).
@@ -149,15 +151,15 @@ class Decoder:
         max_bytes: a call also returns after the Kafka batch that reaches this many bytes of Arrow data.
         max_batch_bytes: the cap on one batch's decompressed size. A larger batch raises UnsupportedFormatError.
         spark: use Spark's types: timestamps in us (null if out of range), and null for absent headers.
-        order: the lowest offset that the first batch may have, and the offset that all must stay below. Offsets that do
-            not rise within these bounds are errors.
+        order: the lowest allowed offset of the first batch, and the offset below which all batches must end. Offsets
+            that do not rise within these bounds are errors.
     """
 
     @property
     def schema(self) -> pa.Schema: ...
     @property
     def needed(self) -> int:
-        """Bytes that the batch after the last call's consumed bytes takes; 0 if unknown."""
+        """The size in bytes of the batch after the bytes that the last call consumed; 0 if unknown."""
     @property
     def next_offset(self) -> int:
         """The offset after the last consumed batch, according to its header; -1 before the first batch."""
@@ -211,7 +213,7 @@ class Encoder:
         compression: "none", "gzip", "snappy", "lz4" or "zstd".
         level: gzip 1 to 9, lz4 1 to 17, zstd -131072 to 22; None is Kafka's default (6, 9, 3).
         batch_size: the size limit of a batch in bytes, as the producer's `batch.size`.
-        max_records: the most records in a batch; None for no limit.
+        max_records: the maximum number of records in a batch; None for no limit.
         keep_offsets: see `encode`.
         timestamp_type: "CreateTime", or "LogAppendTime": then `log_append_time` replaces the rows' timestamps.
         log_append_time: the time in ms; -1 by default.
@@ -259,32 +261,31 @@ class Encoder:
         - `timestamp`: any timestamp type, truncated to ms, or int64 ms. -1 ms is Kafka's "none".
 
         With `keep_offsets`, a rising `offset` (int64) is also required. Gaps are kept: a batch ends only if an offset
-        is more than 2147483647 above its first. `leaderEpoch` (int32; null: `partition_leader_epoch`) and
-        `timestampType` (int32 as in rows; null: `timestamp_type`) apply to a batch, which ends where they change. Under
-        LogAppendTime, it also ends where the timestamp changes. Magic 0 can keep NoTimestampType only, magic 1 and 2
-        only the other types.
+        is more than 2147483647 above the batch's first offset. `leaderEpoch` (int32; null: `partition_leader_epoch`)
+        and `timestampType` (int32 as in rows; null: `timestamp_type`) apply to a batch, which ends where they change.
+        Under LogAppendTime, it also ends where the timestamp changes. Magic 0 can keep NoTimestampType only, magic 1
+        and 2 only the other types.
 
         Args:
             rows: any number of rows.
-            timestamp: ms, for rows without one.
+            timestamp: the time in ms for rows without a timestamp.
 
         Raises:
             TypeError: not a `pyarrow.RecordBatch`.
             ValueError: a column has an unsuitable type; or ("row 17: ...") Kafka refuses the record, or a value lies
-                outside the memory that pyarrow has for its column. In these cases, no row is encoded and no sequence is
-                used.
+                outside the buffer of its column. In these cases, no row is encoded and no sequence is used.
         """
 
 def crc32c(data: _Data) -> int:
-    """Return the CRC-32C (Castagnoli) of `data`. A batch of magic 2 has that of its bytes from 21 on."""
+    """Return the CRC-32C (Castagnoli) of `data`. A batch of magic 2 stores that of its bytes from position 21 on."""
 
 def empty_batch(offset: int, leader_epoch: int) -> bytes:
-    """Return a batch of format 2 that has one offset and no records, as compaction leaves it: 61 bytes."""
+    """Return an empty batch of format 2 for one offset (61 bytes), as compaction leaves it."""
 
 def end_of_transaction(batch: Buffer) -> tuple[bool, int] | None:
-    """Return the contents of a marker: True for a COMMIT, and the coordinator's epoch.
+    """Return the contents of a transaction marker: True for a COMMIT, and the coordinator's epoch.
 
-    None for a batch that is not a marker, or that the cleaner emptied.
+    Return None if the batch is not a marker, or if the cleaner emptied it.
 
     Raises:
         CorruptRecordError: the batch is damaged.
@@ -338,8 +339,8 @@ class Partitioner:
             keys: binary or string; None if no row has a key.
 
         Raises:
-            ValueError: a partition is not in this directory; or a key decides, and not all partitions are in this
-                directory; or a column has another type, or lies outside the memory that pyarrow has.
+            ValueError: a partition is not in this directory; or a key determines the partition, but some partitions of
+                the topic are not in this directory; or a column has another type or extends beyond its buffer.
         """
 
     def choose(
@@ -347,8 +348,8 @@ class Partitioner:
     ) -> pa.Int32Array:
         """Choose the partition of each row.
 
-        A row goes to the partition that it names; or else to that of its key's murmur2 hash; or else to the partition
-        whose batch is being filled.
+        A row that names a partition goes to that partition. Another row with a key goes to the partition that the key's
+        murmur2 hash selects. All other rows go to the partition whose batch is being filled.
 
         Args:
             partitions: see `check`.
@@ -382,13 +383,13 @@ def scan(
 class RecordRows:
     """An iterator that checks rows of many Arrow types, and returns them as batches of one schema for an `Encoder`.
 
-    Only the sizes of pyarrow's memory are trusted. Values outside that memory are refused, and so are values that no
-    record can have. A column of the right type is shared. Others are copied in pieces of some 32 MB, because views and
-    dictionaries may stand for more than memory holds.
+    The iterator trusts only the sizes of pyarrow's buffers. It refuses values outside these buffers, and values that a
+    record cannot hold. A column of the right type is not copied. Other columns are converted in pieces of about 32 MB,
+    because a view or a dictionary may represent more data than fits into memory.
 
     `key` and `value` become binary, `headers` list<struct<key: binary, value: binary>>, `timestamp` timestamp[ms, UTC]
-    and `partition` int32. Their sources may be lists or views of any width, dictionaries, maps, timestamps of any unit
-    and zone, int64 ms, and integers of any width. Other columns are left out.
+    and `partition` int32. The input columns may be lists or views of any width, dictionaries, maps, timestamps of any
+    unit and zone, int64 ms, and integers of any width. Other columns are left out.
 
         rows = pa.table({"value": pa.array(["a", "b"]).dictionary_encode()}).to_batches()[0]
         for batch in RecordRows(rows):
@@ -401,7 +402,7 @@ class RecordRows:
         topic: require `topic`, and keep it as string.
 
     Raises:
-        ValueError: a column has an unsuitable type, a value lies outside its memory, or no record can have it.
+        ValueError: a column has an unsuitable type, or a value is outside its buffer or cannot be in a record.
     """
 
     def __new__(
@@ -414,13 +415,13 @@ class RecordRows:
 class EndOffsets:
     """The search for the log end offset at given times, from batch headers.
 
-    A batch was in the log at a time if neither its largest timestamp nor that of any batch before it is later.
+    A batch was in the log at a time if its largest timestamp and those of all earlier batches are not later.
 
     Args:
-        times: ms, int64. Each is at least the one before.
+        times: ms, int64, ascending.
 
     Raises:
-        ValueError: a time is null, or below the time before it.
+        ValueError: a time is null, or earlier than the previous one.
     """
 
     @property
@@ -493,7 +494,7 @@ class ErasureScan:
 
     @property
     def needed(self) -> int:
-        """Bytes that the batch after the consumed ones takes; 0 if unknown."""
+        """The size in bytes of the batch after the consumed bytes; 0 if unknown."""
 
 @final
 class HeaderWalk:
@@ -559,8 +560,8 @@ class HeaderWalk:
 
         Args:
             order: the lowest offset that a batch may have, and the offset below which all batches must end. If given,
-                offsets that do not rise within this range are errors, and so are wrong checksums of batches that may be
-                markers.
+                two faults are also errors: offsets that do not rise within this range, and wrong checksums of batches
+                that may be markers.
         """
 
 @final
@@ -573,11 +574,13 @@ class LocalFile:
 
     def __new__(cls, path: str) -> Self: ...
     def fileno(self) -> int:
-        """Return the descriptor. It is closed with the last user of the file."""
+        """Return the file descriptor. It is closed when the last object that uses the file is deleted."""
 
 @final
 class RunReader:
-    """An iterator over a run of sound batches: rows and, for malformed records, the fields of `Finding` but the path.
+    """An iterator over a run of sound batches. It yields rows, and a finding for each malformed record.
+
+    A finding has the fields of `Finding` except the path.
 
     Args:
         file: the open `.log`.
@@ -591,17 +594,19 @@ class RunReader:
 
 @final
 class SplitReader:
-    """An iterator over a split: rows, and the fields of `Defect`s, whose path is None for the split's own file.
+    """An iterator over a split. It yields rows, and the fields of each `Defect`.
+
+    The path of a defect is None if the defect is in the split's own file.
 
     Args:
         split: the split. Its `on_corrupt` decides whether damage is an error or a lost range.
         file: the open `.log`; None for an absent split.
         columns: the wanted columns in their order.
-        is_planned: whether `file` is the planned one.
-        cut_short: returns the records that the segment's index lists after the end of the file, given the offset after
-            its last batch.
+        is_planned: whether `file` is the file for which the split was planned.
+        cut_short: called with the offset after the file's last batch. It returns the records that the segment's index
+            lists after the end of the file.
         check_crcs: verify checksums.
-        max_rows: a step ends after the Kafka batch that reaches this many rows.
+        max_rows: an iteration step ends after the Kafka batch that reaches this many rows.
         max_bytes: a step also ends after the Kafka batch that reaches this many bytes of Arrow data.
         spark: use Spark's types; see `Decoder`.
 
@@ -650,7 +655,7 @@ class Soundness:
 
     @property
     def needed(self) -> int:
-        """Bytes that the batch after the last one takes; 0 if unknown."""
+        """The size in bytes of the batch after the checked ones; 0 if unknown."""
 
 def survey(
     file: Readable,
@@ -739,14 +744,15 @@ def check_segment(
         file: the open `.log`.
         size: its length.
         base_offset: the lowest offset that a batch may have.
-        sequences: the producers' sequences before the segment. The call adds those of the segment.
-        limit_offset: all batches end below it; None for no limit but that of indexes.
+        sequences: the producers' sequences before the segment. The call adds the segment's sequences.
+        limit_offset: all batches end below this offset. None: only the reach of the indexes limits the offsets.
         offset_index: the `.index`, if any.
         time_index: the `.timeindex`, if any.
-        is_closed: a broker has closed the indexes, so the last entry of the time index must be the largest timestamp.
-        decodes: decode the records, and check their offsets and the largest of their timestamps.
-        log_offset: the offset after the segment before; None for the first one.
-        leader_epoch: the greatest leader epoch in the segments before; -1, the default, for none.
+        is_closed: whether a broker has closed the indexes. If so, the last entry of the time index must have the
+            largest timestamp.
+        decodes: whether to decode the records, and to check their offsets and their largest timestamp.
+        log_offset: the offset after the previous segment; None for the first segment.
+        leader_epoch: the highest leader epoch in the previous segments; -1, the default, for none.
         producers: the producer state before the segment. The call adds the segment's batches.
 
     Returns:
@@ -791,14 +797,14 @@ def skip_equal(one: BatchCursor, other: BatchCursor) -> int | None:
     """
 
 def cut_short_in_words(size: int, offset: int, position: int) -> str:
-    """Explain that a `.log` of `size` bytes is shorter than the last entry of its index, an offset and a position."""
+    """Explain that a `.log` of `size` bytes ends before the last entry (offset, position) of its index."""
 
 def find_batch(data: _Data, position: int, end: int, next_offset: int, limit: int) -> tuple[int, int] | None:
-    """Find the first plausible batch in `data`, which lies at `position` in a file of `end` bytes.
+    """Find the first plausible batch in `data`, which starts at `position` in a file of `end` bytes.
 
     Its offsets lie between `next_offset` and `limit`, and its lengths and counts agree with each other and with the
-    file. Checksums are not verified. Batches above 16 MiB are skipped, and so are headers (of at most 61 bytes) that
-    `data` holds only in part.
+    file. Checksums are not verified. The search skips batches above 16 MiB, and a header (at most 61 bytes) that
+    extends beyond `data`.
 
     Returns:
         The batch's position and size.
@@ -807,19 +813,19 @@ def find_batch(data: _Data, position: int, end: int, next_offset: int, limit: in
 def find_timestamp(
     data: _Data, position: int, end: int, target: int, start_offset: int, exact: bool = False
 ) -> tuple[tuple[int, int, int] | None, int]:
-    """Find the first record (control records count) with timestamp >= `target` and offset >= `start_offset`.
+    """Find the first record, even a control record, with timestamp >= `target` and offset >= `start_offset`.
 
     With `exact`, find the first record whose timestamp equals `target`, in the first batch with that max_timestamp.
 
     Returns:
-        (timestamp, offset, leader_epoch) or None, and the position wanted next (as from `HeaderWalk.feed`). None with a
-        position at or beyond `end` means that there is no such record.
+        (timestamp, offset, leader_epoch) or None, and the position to continue at (as from `HeaderWalk.feed`). None
+        with a position at or beyond `end` means that there is no such record.
     """
 
 def headers_alone(data: _Data) -> tuple[bytes, int]:
     """Return the headers of whole batches of magic 2, without their records, and the size of these batches in bytes.
 
-    An append in place needs these headers. It cannot verify checksums, so this function verifies them.
+    An append in place needs these headers. Because the append cannot verify checksums, this function verifies them.
 
     Raises:
         CorruptRecordError: a checksum is wrong, or bytes are not a batch.
@@ -827,7 +833,7 @@ def headers_alone(data: _Data) -> tuple[bytes, int]:
     """
 
 def place_headers(headers: _Data) -> tuple[list[tuple[int, bytes]], int]:
-    """Return where successive batches start, given only their headers. The first batch starts at position 0.
+    """Return the start positions of successive batches, given only their headers. The first position is 0.
 
     Returns:
         The position and the first bytes of each batch, which no checksum covers; and the end of the last batch.
@@ -852,7 +858,7 @@ class OffsetCommits:
     def decode(self, keys: pa.Array[Any], values: pa.Array[Any]) -> pa.RecordBatch:
         """Decode records that follow all records decoded before.
 
-        Records of other types are left out, and so are commits that cannot be decoded: see `failed`.
+        Records of other types are left out. Commits that cannot be decoded are left out too: see `failed`.
 
         Returns:
             One row per commit: `row group topic partition is_removed offset previous_offset previous_commit_time
@@ -887,10 +893,10 @@ class OffsetIndex:
         """Return the length of the file without the entries from `offset` on."""
 
     def sanity_check(self) -> None:
-        """Apply Kafka's own check.
+        """Run Kafka's sanity check of the index.
 
         Raises:
-            CorruptRecordError: it fails.
+            CorruptRecordError: the check fails.
         """
 
 @final
@@ -911,7 +917,7 @@ class SpaceEstimate:
 
     @property
     def needed(self) -> int:
-        """Bytes that the batch after the consumed ones takes; 0 if unknown."""
+        """The size in bytes of the batch after the consumed bytes; 0 if unknown."""
     @property
     def records(self) -> int:
         """The number of records."""
@@ -947,10 +953,10 @@ class TimeIndex:
         """Return the length of the file without the entries from `offset` on."""
 
     def sanity_check(self) -> None:
-        """Apply Kafka's own check.
+        """Run Kafka's sanity check of the index.
 
         Raises:
-            CorruptRecordError: it fails.
+            CorruptRecordError: the check fails.
         """
 
 @final
@@ -972,10 +978,10 @@ class TransactionIndex:
         """Return the length of the file without the transactions whose marker is at or above `offset`."""
 
     def sanity_check(self) -> None:
-        """Apply Kafka's own check.
+        """Run Kafka's sanity check of the index.
 
         Raises:
-            CorruptRecordError: it fails.
+            CorruptRecordError: the check fails.
         """
 
 def open_transactions(data: _Data) -> list[tuple[int, int]]:
@@ -986,11 +992,11 @@ def open_transactions(data: _Data) -> list[tuple[int, int]]:
     """
 
 def segment_files(names: list[str], kinds: dict[str, int]) -> tuple[dict[int, int], list[str]]:
-    """Return which files each segment has, by base offset, ascending; and all names that are not of segment files.
+    """Return the files of each segment by ascending base offset, and the names that belong to no segment.
 
     Args:
         names: the names in a partition directory.
-        kinds: the bit of each extension, without its dot.
+        kinds: the bit that stands for each extension; extensions have no dot.
     """
 
 def producer_snapshot(data: _Data) -> pa.RecordBatch:
@@ -1016,11 +1022,11 @@ def json_rows(data: _Data, bytes: str = "utf8", first_line: int = 1) -> pa.Recor
         `topic partition offset timestamp timestampType leaderEpoch key value headers`, types as of rows.
 
     Raises:
-        ValueError: a line is no such object. The message names its number.
+        ValueError: a line is not such an object. The message gives the line number.
     """
 
 def highest_cluster_producer_id(data: _Data) -> int | None:
-    """Return the highest producer id in whole batches that a cluster may also assign, or None.
+    """Return the highest producer id in whole batches, of those that a cluster may assign; None if there is none.
 
     The search ends at bytes that are not a batch.
     """
@@ -1079,9 +1085,9 @@ def metadata_record(name: str, version: int, json: _Data) -> bytes:
     """Return a record of `__cluster_metadata`, as `state_records` decodes it.
 
     Args:
-        name: that of the message's definition.
-        version: that of the message.
-        json: the message. Only tagged fields may be left out, and then have their default.
+        name: the name in the message's definition.
+        version: the version of the message. json: the message. Only tagged fields may be omitted. They then have their
+            default.
 
     Raises:
         ValueError: no record type has this name, or the JSON does not fit its definition.
@@ -1108,14 +1114,14 @@ def state_records(topic: str, keys: pa.Array[Any], values: pa.Array[Any], memory
             `__cluster_metadata`.
         keys: the records' keys, binary.
         values: the records' values, binary.
-        memory: the most bytes of memory for one record, including the Python objects of its JSON and their rows in a
-            table; 250 MB by default. Several records together take at most a quarter of it.
+        memory: the maximum memory of one record in bytes, including the Python objects of its JSON and their rows in a
+            table; 250 MB by default. If a call decodes several records, they take at most a quarter of it together.
 
     Returns:
         One row per record: `type name version key value unknown memory is_too_large`. `type` and `name`, the number and
-        the name of its type, are null if unknown. `version` is that of its value. Key and value are JSON as Kafka's
-        `*JsonConverter` classes write it, and null for a record without key or value. `memory` is the approximate
-        memory of the record in bytes. Key and value of a record that is too large are not decoded.
+        the name of its type, are null if unknown. `version` is the version of its value. Key and value are JSON as
+        Kafka's `*JsonConverter` classes write it, and null for a record without key or value. `memory` is the
+        approximate memory of the record in bytes. Key and value of a record that is too large are not decoded.
 
     Raises:
         ValueError: Kafka has no such topic.
@@ -1123,7 +1129,7 @@ def state_records(topic: str, keys: pa.Array[Any], values: pa.Array[Any], memory
     """
 
 def embedded_json(name: str, data: _Data, version: int | None = None) -> bytes:
-    """Return as JSON a message that a record holds as bytes.
+    """Decode a message that a record contains as bytes, and return it as JSON.
 
     Args:
         name: `ConsumerProtocolAssignment` or `ConsumerProtocolSubscription`.
@@ -1152,7 +1158,7 @@ class KeySketch:
 
     def __new__(cls, serialized: bytes | None = None) -> Self: ...
     def push(self, keys: pa.Array[Any]) -> None:
-        """Count keys. Nulls do not count."""
+        """Count keys. Nulls are ignored."""
 
     def merge(self, other: KeySketch) -> None:
         """Count the keys of another sketch too."""
@@ -1170,8 +1176,10 @@ class LatestRecords:
     It uses memory for each key that is not removed.
 
     Args:
-        memory: the most bytes of memory for the records; no limit by default. One record may take an eighth of it.
-        share: (number, count): keep only the keys of this share, of `count` equal shares by the hash of keys.
+        memory: the maximum memory of the records in bytes; no limit by default. One record may take at most an eighth
+            of it.
+        share: (number, count): the hash divides all keys into `count` equal shares. Keep only the keys of share
+            `number`.
     """
 
     def __new__(cls, memory: int = ..., *, share: tuple[int, int] = ...) -> Self: ...
@@ -1237,7 +1245,7 @@ class LeaderEpochs:
         """Drop the epochs that began at `end_offset` or later. Return whether there were any."""
 
     def truncate_from_start(self, start_offset: int) -> bool:
-        """Drop the epochs that ended by `start_offset`. Return whether anything changed.
+        """Drop the epochs that ended at or before `start_offset`. Return whether anything changed.
 
         The epoch that contains `start_offset` then starts there.
         """
@@ -1286,11 +1294,11 @@ class SegmentState:
         created_ms: the time in ms at which it was created or opened.
         size: the size of the `.log` in bytes.
         first_timestamp: the max_timestamp of its first batch; None if it is empty.
-        index: the content of the `.index`. Zeros after the entries count, as for Kafka.
-        timeindex: the content of the `.timeindex`. Zeros after the entries count, as for Kafka.
+        index: the content of the `.index`. With zeros after the entries, it is full, as for Kafka.
+        timeindex: the content of the `.timeindex`. With zeros after the entries, it is full, as for Kafka.
         txnindex: the content of the `.txnindex`.
-        max_timestamp: the segment's largest timestamp, and the last offset of the first batch that has it. None for
-            those of the last entry of the time index, as after a load.
+        max_timestamp: the segment's largest timestamp, and the last offset of the first batch that has it. None: use
+            the last entry of the time index, as a load does.
     """
 
     def __new__(
@@ -1308,7 +1316,7 @@ class SegmentState:
 
 @final
 class SegmentWrite:
-    """Bytes to append to one segment's files. Large ones are a `pa.Buffer`."""
+    """Bytes to append to the files of one segment. Large contents are a `pa.Buffer`."""
 
     @property
     def base_offset(self) -> int:
@@ -1394,11 +1402,11 @@ class Closing:
 
 @final
 class Appender:
-    """A broker's appends to one log. It decides everything about an append and writes no file.
+    """The appends of a broker to one log. It checks each append and computes the bytes to write, but writes no file.
 
-    A refused append changes nothing, not even leader epochs and segments. (Kafka has already assigned the epoch and
-    rolled when it refuses.) The settings are the topic's, under Kafka's names. Sizes are in bytes, times in ms. Not
-    thread-safe.
+    A refused append changes nothing, not even leader epochs and segments. (Kafka assigns the epoch and rolls the
+    segment before it refuses.) The other arguments are settings of the topic, under Kafka's names. Sizes are in bytes,
+    times in ms. Not thread-safe.
 
     Args:
         segment: the active segment.
@@ -1406,7 +1414,8 @@ class Appender:
         leader_epochs: the leader epochs at the log end, which are copied.
         log_start_offset: the first offset of the log.
         log_end_offset: the next offset to be assigned.
-        segment_jitter_seed: together with a base offset, it determines that segment's part of `segment_jitter_ms`.
+        segment_jitter_seed: determines, together with a segment's base offset, the share of `segment_jitter_ms` for
+            that segment.
         max_batch_bytes: the cap on one batch's decompressed size.
 
     Raises:
@@ -1415,10 +1424,10 @@ class Appender:
 
     @property
     def producers(self) -> Producers:
-        """A copy."""
+        """A copy of the producer state."""
     @property
     def leader_epochs(self) -> LeaderEpochs:
-        """A copy."""
+        """A copy of the leader epochs."""
     @property
     def log_start_offset(self) -> int: ...
     @property
@@ -1486,8 +1495,8 @@ class Appender:
             data: from a client, one batch of magic 2 with base offset 0. With given offsets ("replication"), any number
                 of batches.
             leader_epoch: the epoch that a leader stores in the batches. With given offsets, batches of a higher epoch
-                are left out. With 2^31 - 1, no batch is left out, and a batch without an epoch gets that of the batch
-                before.
+                are left out. With 2^31 - 1, no batch is left out, and a batch without an epoch gets the epoch of the
+                previous batch.
             now: the clock, ms.
             origin: who appends, which determines the checks.
             may_be_cut: leave out an incomplete last batch, as a broker does. Otherwise it is an error.
@@ -1515,17 +1524,17 @@ class Appender:
             leader_epoch: as in `append`.
             now: as in `append`.
             origin: as in `append`.
-            position: where `data` lies; positions in errors count from here.
+            position: the position of `data`, to which positions in errors are relative.
             is_encoded_here: True if an `Encoder` built the batches, so that their headers describe their records
                 correctly. Headers and checksums are checked. Records are read only if the topic's settings need more
                 than the headers.
         """
 
     def append_in_place(self, headers: _Data, *, leader_epoch: int, now: int, origin: _Origin = "client") -> Appended:
-        """Append all batches of a file that becomes a segment's `.log`, of the active segment if that is empty.
+        """Append all batches of a file that becomes the `.log` of a segment. Either all batches are appended or none.
 
-        Otherwise, the file becomes the next segment's. Either all are appended or none. `SegmentWrite.log` has the
-        headers to be written.
+        The segment is the active one if that is empty, otherwise a new one after it. `SegmentWrite.log` has the headers
+        to be written.
 
         Args:
             headers: the batches' headers (`headers_alone`). An `Encoder` made the batches.
@@ -1552,7 +1561,7 @@ class Appender:
 
         Args:
             offset: the new log start offset.
-            batch_base_offset: the base offset of the batch that contains it; None if it starts one.
+            batch_base_offset: the base offset of the batch that contains `offset`; None if a batch starts at `offset`.
             snapshot_offset: the offset of the newest producer snapshot, or None.
 
         Raises:
@@ -1569,17 +1578,17 @@ class Appender:
 class CompactionScan:
     """A scan of a log for the records that compaction keeps. It covers the keys whose hashes lie in a range.
 
-    Feed first the clean segments, for their transactions only ("follow"), then the dirty ones ("dirty"). Then `newest`
-    has the verdicts on the dirty records, and the clean segments are read once more ("clean").
+    First feed the clean segments, for their transactions only ("follow"), then the dirty segments ("dirty"). After
+    that, `newest` returns the verdicts on the dirty records. Finally, feed the clean segments again ("clean").
 
     Args:
         txnindexes: the content of each `.txnindex` of the log.
         log_start_offset: transactions that were aborted below it are not followed.
         first_dirty_offset: the first offset of the dirty part.
         now: ms since the epoch. Tombstones and markers with a delete horizon at or before this time are dropped.
-        hash_key: the key of the hash, a secret of the run.
+        hash_key: the key of the hash function, a secret value for this run.
         hash_range: the first hash and the number of hashes; (0, 0) for all.
-        max_bytes: the memory for keys. If it is not enough, the range shrinks.
+        max_bytes: the memory for keys. If it is not enough, the hash range shrinks.
         max_batch_bytes: the cap on one batch's decompressed size.
         threads: the number of threads that decompress and hash.
 
@@ -1626,7 +1635,7 @@ class CompactionScan:
 
     @property
     def needed(self) -> int:
-        """Bytes that the batch after the consumed ones takes; 0 if unknown."""
+        """The size in bytes of the batch after the consumed bytes; 0 if unknown."""
     @property
     def keys(self) -> int:
         """The number of keys of the dirty part in this hash range."""
@@ -1646,7 +1655,7 @@ class SegmentVerdicts:
         """A bit for each marker and each record of the clean part that stays."""
     @property
     def stamp(self) -> bytes:
-        """A bit for each of these that needs a delete horizon."""
+        """A bit for each of these records that needs a delete horizon."""
     @property
     def txnindex(self) -> bytes:
         """The entries of aborted transactions whose marker is still needed."""
@@ -1691,15 +1700,16 @@ class CompactionRewrite:
         cls, producers: Buffer, *, end_offset: int, delete_horizon_ms: int, max_batch_bytes: int, threads: int = 1
     ) -> Self: ...
     def begin(self, keep: Buffer, stamp: Buffer, txnindex: Buffer) -> None:
-        """Start a segment with its verdicts. Its transaction index entries move along with their markers."""
+        """Start a segment with its verdicts. Each transaction index entry moves together with its marker."""
 
     def feed(self, data: Buffer, position: int, output: SegmentOutput) -> int:
         """Rewrite the whole batches at the start of `data`, which lies at `position`; return their size in bytes.
 
-        If `is_full`, waiting batches do not fit: call again with an output that is based where the full one ends.
+        If `is_full`, the waiting batches do not fit. Call again with a new output, whose base offset is the end of the
+        full one.
 
         Raises:
-            CorruptRecordError: a batch is damaged, or begins below the end of the one before it.
+            CorruptRecordError: a batch is damaged, or begins below the end of the previous batch.
             UnsupportedFormatError: as from `CompactionScan.feed`; or a message of magic 0 or 1 is the last of the range
                 and is dropped.
         """
@@ -1712,7 +1722,7 @@ class CompactionRewrite:
         """True if the output is full while batches wait."""
     @property
     def needed(self) -> int:
-        """Bytes that the batch after the consumed ones takes; 0 if unknown."""
+        """The size in bytes of the batch after the consumed bytes; 0 if unknown."""
     @property
     def records(self) -> int:
         """The number of records of the segment so far."""
@@ -1724,20 +1734,20 @@ class CompactionRewrite:
 class SegmentConversion:
     """A conversion of old segments to new ones of another magic or codec. Offsets do not change.
 
-    For each old segment, call `begin`, `feed` and `finish`. If `is_full`, continue with an output that is based where
-    the full one ends.
+    For each old segment, call `begin`, `feed` and `finish`. If `is_full`, continue with a new output. Its base offset
+    is the end of the full output.
 
     Args:
-        magic: 0, 1 or 2; None keeps each batch's.
-        compression: the name of a codec, or "none"; None keeps each batch's.
+        magic: 0, 1 or 2; None keeps the magic of each batch.
+        compression: the name of a codec, or "none"; None keeps the codec of each batch.
         compression_level: the level of batches that are built anew; None for Kafka's default.
         recompress: also recompress batches that already have the codec.
         batch_size: join neighbouring batches up to this many uncompressed bytes, if readers see no difference. None to
             join single messages only.
         join_below: join only below this offset, because another replica may end between batches above it.
         drop_headers: drop headers that the magic cannot store. Otherwise they are refused.
-        drop_producers: drop producers, whatever the magic, with control batches, the records of `aborted` transactions,
-            and all records from `last_stable_offset` on.
+        drop_producers: drop producer ids, even if the magic supports them. Also drop control batches, the records of
+            `aborted` transactions, and all records from `last_stable_offset` on.
         aborted: (producer_id, first_offset, last_offset) of the aborted transactions of the log.
         last_stable_offset: the last stable offset of the log.
         log_end_offset: the log end offset. A batch that is not below it is damaged.
@@ -1745,7 +1755,8 @@ class SegmentConversion:
         threads: the number of threads that share the work.
 
     Raises:
-        ValueError: the conversion is impossible, or would lose what the message names. `feed` raises it, too.
+        ValueError: the conversion is impossible, or would lose data that the message names. `feed` also raises this
+            error.
     """
 
     def __new__(
@@ -1766,7 +1777,7 @@ class SegmentConversion:
         threads: int = 1,
     ) -> Self: ...
     def begin(self, txnindex: _Data, max_segment_bytes: int) -> None:
-        """Start an old segment. Its transaction index moves along; new segments grow up to `max_segment_bytes`."""
+        """Start an old segment. The new ones get its transaction index, and grow up to `max_segment_bytes`."""
 
     def feed(self, data: _Data, position: int, output: SegmentOutput) -> int:
         """Rewrite whole batches at the start of `data`, which lies at `position`; return their size in bytes.
@@ -1778,12 +1789,12 @@ class SegmentConversion:
         """Push the waiting batches at the end of the old segment.
 
         Returns:
-            True if all are pushed; False if `output` is full: call again with another one.
+            True if all are pushed; False if `output` is full: call again with another output.
         """
 
     @property
     def needed(self) -> int:
-        """Bytes that the batch after the consumed ones takes; 0 if unknown."""
+        """The size in bytes of the batch after the consumed bytes; 0 if unknown."""
     @property
     def is_full(self) -> bool:
         """True if the output has no room for the next batch."""
@@ -1794,9 +1805,9 @@ class SegmentConversion:
     def converted(self) -> dict[str, int]:
         """The counts so far, by name.
 
-        `batches`, and the `changed` ones; batches kept `apart` because of `join_below`; records that lost their
-        `headers` or `timestamps`; batches that lost their `producers`; dropped `control_batches`; dropped `aborted` and
-        `undecided` records.
+        `batches`, and the `changed` batches; batches not joined (`apart`) because of `join_below`; records that lost
+        their `headers` or `timestamps`; batches that lost their `producers`; dropped `control_batches`; dropped
+        `aborted` and `undecided` records.
         """
 
 @final
@@ -1823,7 +1834,7 @@ class SegmentErasure:
 
     @property
     def needed(self) -> int:
-        """Bytes that the batch after the consumed ones takes; 0 if unknown."""
+        """The size in bytes of the batch after the consumed bytes; 0 if unknown."""
     @property
     def is_full(self) -> bool:
         """True if the output has no room for the next batch."""
@@ -1832,7 +1843,7 @@ class SegmentErasure:
 class SegmentOutput:
     """A new segment that replaces old ones. Rewrites push batches into it, and `take` returns the bytes for its files.
 
-    Index entries are those that appends of the same batches would leave.
+    The index entries are the same as after appends of the same batches.
     """
 
     def __new__(cls, base_offset: int, *, index_interval_bytes: int, segment_index_bytes: int) -> Self: ...
@@ -1858,7 +1869,7 @@ class Server:
 
     Args:
         directory: answers for a directory: see `serving.directory.ServedDirectory`. Several threads call it.
-        listen: host and port; port 0: a free one.
+        listen: host and port; port 0 selects a free port.
         node_id: the id of the one broker that clients see.
         advertised: the server's host, or host and port, in its metadata responses; None for the address at which the
             client connects.
@@ -1868,9 +1879,9 @@ class Server:
         read_log: a file for lines that record each read and its user; None for no such file.
         as_v2: True to send records of v0 and v1 as v2.
         only_committed: True to send committed records only to all clients.
-        max_connections: the most connections at a time; None for 2000.
-        max_connections_per_address: the most connections at a time from one address; None for 500.
-        max_memory_bytes: the most memory for all requests and replies, in bytes; None for 128 MiB.
+        max_connections: the maximum number of connections at a time; None for 2000.
+        max_connections_per_address: the maximum number of connections at a time from one address; None for 500.
+        max_memory_bytes: the maximum memory for all requests and replies, in bytes; None for 128 MiB.
 
     Raises:
         OSError: the server cannot listen at this address, or a file cannot be used.
@@ -1900,10 +1911,10 @@ class Server:
         """
     @property
     def host(self) -> str:
-        """The address at which it listens."""
+        """The address at which the server listens."""
     @property
     def port(self) -> int:
-        """The port at which it listens."""
+        """The port at which the server listens."""
     def stop(self) -> None:
         """Close all connections, and wait for the threads."""
 
@@ -1923,7 +1934,7 @@ class SegmentRecovery:
 
     @property
     def ended(self) -> Literal["whole", "cut", "emptied", "split", "failed"] | None:
-        """The treatment of the segment by Kafka's load; None if more of the file must be fed.
+        """How Kafka's load treats the segment; None if more of the file must be fed.
 
         - "whole": the file is cut to `valid_bytes`, after its last whole batch.
         - "cut": the file is cut to `valid_bytes`, before an invalid batch.
@@ -1936,7 +1947,7 @@ class SegmentRecovery:
         """The reason for this treatment, unless it is "whole"."""
     @property
     def needed(self) -> int:
-        """Bytes that the batch after the consumed ones takes; 0 if unknown."""
+        """The size in bytes of the batch after the consumed bytes; 0 if unknown."""
     @property
     def valid_bytes(self) -> int: ...
     @property
@@ -1980,7 +1991,7 @@ class SegmentRecovery:
 
 @final
 class SegmentEnd:
-    """The end of a segment as a load finds it, by framing alone, whatever the magic and the checksums.
+    """The end of a segment as a load finds it: by the framing alone. The magic and the checksums are not checked.
 
     Args:
         position: the start of the first batch to feed.
@@ -2000,7 +2011,7 @@ class SegmentEnd:
         """Why it failed."""
     @property
     def needed(self) -> int:
-        """Bytes that the batch after the consumed ones takes; 0 if unknown."""
+        """The size in bytes of the batch after the consumed bytes; 0 if unknown."""
 
     def __new__(cls, position: int) -> Self: ...
     def feed(self, data: _Data, position: int, end: int) -> int:
@@ -2025,7 +2036,7 @@ class ProducerReplay:
         """Why it failed."""
     @property
     def needed(self) -> int:
-        """Bytes that the batch after the consumed ones takes; 0 if unknown."""
+        """The size in bytes of the batch after the consumed bytes; 0 if unknown."""
 
     def __new__(cls, producers: Producers, start_offset: int) -> Self: ...
     def feed(self, data: _Data, position: int, end: int) -> int:

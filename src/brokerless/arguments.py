@@ -44,7 +44,7 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> ValueError:
 
 
 def unknown_partition(partition: int, known: Iterable[int]) -> ValueError:
-    """Build the ValueError for an unknown partition, with a list of the known ones.
+    """Build the ValueError for an unknown partition, with a list of the known partitions.
 
     >>> unknown_partition(77, [0, 1, 2, 5])
     ValueError('unknown partition 77: there is 0 to 2, 5')
@@ -76,7 +76,7 @@ def some_or_all(name: str, values: Iterable[_T] | None) -> list[_T] | None:
     and "none" would report that all is well.
 
     Raises:
-        TypeError: a string in place of a list.
+        TypeError: a string is given instead of a list.
         ValueError: the list is empty.
 
     >>> some_or_all("topics", ("orders",)), some_or_all("topics", None)
@@ -118,7 +118,7 @@ def _prefix(name: str) -> str:
 
 
 def to_ms(name: str, time: object, forms: str = _TIMES) -> int:
-    """Return a `Time` as ms since 1970, rounded up, so that records of its own millisecond are before it.
+    """Return a `Time` as ms since 1970, rounded up, so that records within its millisecond are earlier.
 
     Integers are returned unchanged. Brokers give negative integers a meaning, such as -1 for the log end.
 

@@ -21,7 +21,7 @@ BrokerlessError
     `-- LogSegmentOffsetOverflowError     an offset is too far from its segment's base offset
 
 All other errors are builtins: ValueError and TypeError are the caller's mistakes, OSError comes from the disk. The
-native code knows positions but not files. The code that opened the file wraps the call in `located`, which adds the
+native code knows positions but no paths. The code that opened the file wraps the call in `located`, which adds the
 path.
 """
 
@@ -79,7 +79,7 @@ class _PlacedError(BrokerlessError):
 
     _of_logs: Remedy
     face: Face | None = None
-    """The face (Python, command line or Spark) that words the remedy; None: the one through which `str` is called."""
+    """The interface (Python, command line or Spark) that words the remedy; None: the interface in use at `str`."""
 
     def __init__(
         self,
@@ -216,7 +216,7 @@ class AppendError(_PlacedError):
 
 
 class OutOfOrderSequenceError(AppendError):
-    """The producer's base sequence does not follow its last one: a batch is missing, or was stored long ago."""
+    """The producer's base sequence does not follow its last sequence: a batch is missing, or was stored long ago."""
 
 
 class InvalidProducerEpochError(AppendError):

@@ -26,7 +26,7 @@ _TAKE: ContextVar[Callable[[str], None] | None] = ContextVar("brokerless.notes",
 
 
 def note(text: str) -> None:
-    """Give the caller a note: a sentence that belongs to the result.
+    """Pass a note to the caller: a sentence that belongs to the result.
 
     >>> with collected() as notes:
     ...     note("orders-0: offsets 3 to 4 may be missing")
@@ -42,7 +42,7 @@ def note(text: str) -> None:
 
 @contextmanager
 def notes_to(take: Callable[[str], None] | None) -> Iterator[None]:
-    """Pass each note of the `with` block to a function at once; if `take` is None, make it a Python warning."""
+    """Pass each note of the `with` block to a function immediately; if `take` is None, make it a Python warning."""
     token = _TAKE.set(take)
     try:
         yield
@@ -55,7 +55,7 @@ def collected(*, forwards: bool = False) -> Iterator[list[str]]:
     """Collect the notes of the `with` block. The block must not contain `yield`, so that it ends in the same call.
 
     Args:
-        forwards: also pass each note on to the code outside of the block.
+        forwards: also pass each note to the collector around the block.
     """
     notes: list[str] = []
     outer = _TAKE.get()

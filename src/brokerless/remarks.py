@@ -98,7 +98,7 @@ class Remark:
     def of(
         self, before: str, *, topic: str | None = None, partition: int | None = None, path: str | None = None
     ) -> Remark:
-        """Return the remark with words before its message, and with the partition and the path that it lacks."""
+        """Return the remark with a prefix to its message, and with the given partition and path where it has none."""
         if self.topic is not None:
             topic, partition = self.topic, self.partition
         path = path if self.path is None else self.path

@@ -1,4 +1,4 @@
-"""Topics for the tests of an application, which reads them with its own Kafka client: no broker, no container.
+"""Topics for the tests of an application that reads them with its own Kafka client, without a broker or a container.
 
 With `pytest_plugins = ["brokerless.testing"]` in the top-level `conftest.py`, a test can use the fixture `kafka`. It is
 a `Kafka` with a new directory for each test. Outside pytest, use `Kafka` itself.
@@ -74,7 +74,7 @@ class Kafka:
         Producer(self.directory, topic, partitions=partitions, sole_replica=True, **config).close()
 
     def send(self, topic: str, rows: Rows) -> None:
-        """Append rows to a topic, which is created with one partition if it does not exist. Clients see them at once.
+        """Append rows to a topic, which is created with one partition if missing. Clients see the rows immediately.
 
         Args:
             topic: the topic.
@@ -97,6 +97,6 @@ if pytest is not None:
 
     @pytest.fixture
     def kafka(tmp_path: Path) -> Iterator[Kafka]:
-        """A `Kafka` for the test: it creates topics with it, and its clients read them."""
+        """A `Kafka` for the test. The test creates topics with it, and the test's clients read them."""
         with Kafka(tmp_path / "kafka") as kafka:
             yield kafka

@@ -1,7 +1,7 @@
 """Wording of a call's options in messages, as Python, the command line or Spark names them.
 
 Code that detects an error names an option with `option`, or puts a `Remedy` into the error. The interface of the call
-words the option: `sole_replica`, `--sole-replica` or `soleReplica`.
+determines the form: `sole_replica`, `--sole-replica` or `soleReplica`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def spark(name: str, value: str | None = None) -> str:
 
 
 def excerpt(content: object) -> str:
-    """Quote only the first few characters of a file's content, because the file may be a link to a secret one.
+    """Quote only the first few characters of a file's content, because the file may be a link to a secret file.
 
     >>> excerpt("x"), excerpt("-----BEGIN OPENSSH PRIVATE KEY-----")
     ("'x'", "'-----BEGIN OPEN'...")
@@ -121,7 +121,7 @@ _FACE: ContextVar[Face] = ContextVar("brokerless.wording", default=python)
 
 @contextmanager
 def worded_for(face: Face) -> Iterator[None]:
-    """Word messages for a face in the `with` block."""
+    """Word messages for an interface in the `with` block."""
     token = _FACE.set(face)
     try:
         yield
@@ -130,7 +130,7 @@ def worded_for(face: Face) -> Iterator[None]:
 
 
 def option(name: str, value: str | None = None) -> str:
-    """Word an option for the face through which the call came.
+    """Word an option for the interface through which the call came.
 
     >>> with worded_for(spark):
     ...     option("start_offset")
@@ -140,7 +140,7 @@ def option(name: str, value: str | None = None) -> str:
 
 
 def current_face() -> Face:
-    """Return the face through which the call came."""
+    """Return the interface through which the call came."""
     return _FACE.get()
 
 
@@ -155,7 +155,7 @@ class Remedy(NamedTuple):
     options: list[tuple[str, str | None]] = []  # noqa: RUF012 - nothing changes it
 
     def worded(self, face: Face) -> str:
-        """Return the text for a face."""
+        """Return the text for an interface."""
         return self.text.format(*(face(*one) for one in self.options))
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-//! The broker's side: appends and recovery of one log, decided as Kafka decides.
+//! Appends to one log and its recovery, with the same results as on a Kafka broker.
 
 pub(crate) mod append;
 pub(crate) mod epochs;

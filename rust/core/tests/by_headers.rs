@@ -1,4 +1,4 @@
-//! Rows made from headers alone are those that the records give.
+//! Rows made from headers alone equal the rows made from the records.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 mod support;
@@ -29,7 +29,7 @@ fn of_deltas(base_offset: i64, attributes: i16, deltas: &[i64], last_delta: i32)
     )
 }
 
-/// Whole, compacted, aborted and committed batches, a marker, one without records, and a message of magic 1.
+/// Whole, compacted, aborted and committed batches, a marker, a batch without records, and a message of magic 1.
 fn log() -> Vec<u8> {
     [
         message(1, 0, 0, 1000, None, Some(b"v")),
@@ -102,7 +102,7 @@ fn a_checksum_counts_without_the_records() {
     assert!(error.message.contains("crc mismatch"), "{error}");
 }
 
-/// Rows that a header alone promises may not be there.
+/// A header alone may announce rows that do not exist.
 #[test]
 fn without_checksums_the_records_count() {
     let mut log = of_deltas(0, 0, &[0, 1], 1);

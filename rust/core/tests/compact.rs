@@ -1,4 +1,5 @@
-//! Compaction of hostile bytes gives an error or a result. It never panics, and never allocates for mere claims.
+//! Compaction of hostile bytes gives an error or a result. It never panics, and never allocates memory for sizes that
+//! are only declared.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 mod support;

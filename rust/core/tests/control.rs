@@ -1,4 +1,5 @@
-//! Control records read as Kafka 4.1's own dump tool printed them. One that it cannot parse must not count as a marker.
+//! Control records read as Kafka 4.1's own dump tool printed them. A record that the tool cannot parse must not be
+//! treated as a marker.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 mod support;

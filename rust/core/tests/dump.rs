@@ -1,6 +1,6 @@
-//! Dumps equal those of Kafka 4.1's own tool. `data/dump.log` has what golden logs lack: odd text, KRaft and unknown
-//! control records, wrapping sequences, a LogAppendTime batch, a delete horizon, mixed magics, gaps, a bad inner
-//! checksum. `data/dump.txt` is the tool's output for it with `--print-data-log`.
+//! Dumps equal those of Kafka 4.1's own tool. `data/dump.log` has contents that golden logs lack: unusual text, KRaft
+//! and unknown control records, wrapping sequences, a LogAppendTime batch, a delete horizon, mixed magics, gaps, a bad
+//! inner checksum. `data/dump.txt` is the tool's output for it with `--print-data-log`.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use brokerless_core::{BytesFormat, ErrorKind, JsonDump, LogDump, crc32c};

@@ -1,4 +1,4 @@
-//! Filtered batches keep everything except the dropped records, whatever hostile bytes claim.
+//! Filtered batches keep everything except the dropped records, even if the bytes are hostile.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 mod support;
@@ -13,7 +13,7 @@ fn header(entry: &[u8]) -> Header {
     Header::parse(entry, 0).unwrap().unwrap()
 }
 
-/// Returns what stays, by a letter for each record: k(eep), b(lank) or d(rop).
+/// Returns the remaining batch, given a letter for each record: k(eep), b(lank) or d(rop).
 fn filtered(
     entry: &[u8],
     retention: Retention,

@@ -1,4 +1,5 @@
-//! Declared sizes are not allocated: a batch of a hundred bytes must not take a gigabyte because it claims one.
+//! Memory is not allocated for declared sizes: a batch of a hundred bytes must not take a gigabyte because it declares
+//! one.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use brokerless_core::{Compression, Decompressor, crc32c, producer_snapshot};

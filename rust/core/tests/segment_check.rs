@@ -1,4 +1,5 @@
-//! A plain segment is summed up in one pass; any other one is left alone. Equal batches of two files are skipped.
+//! The facts of a plain segment are collected in one pass. Any other segment is not checked. Equal batches of two files
+//! are skipped.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 mod support;

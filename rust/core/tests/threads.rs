@@ -93,7 +93,8 @@ fn converted(
     }
 }
 
-/// Compacts `log`, all of it dirty, `window` bytes at a time; returns the batches and how many records stayed.
+/// Compacts `log`, all of it dirty, `window` bytes at a time; returns the batches and the number of records that
+/// stayed.
 fn compacted(log: &[u8], threads: usize, window: usize) -> Result<(Vec<u8>, u64), Error> {
     let mut scan = CompactionScan::new(
         ScanOptions {
@@ -154,7 +155,7 @@ fn windows(
     }
 }
 
-/// Returns the result of one thread, after all numbers of threads have given the same.
+/// Returns the result of one thread, after a check that every number of threads gives the same result.
 fn same<T: PartialEq + std::fmt::Debug>(run: impl Fn(usize) -> T) -> T {
     let one = run(1);
     for threads in THREADS {

@@ -92,7 +92,7 @@ fn sealed(data: &[u8], is_first: bool) -> Vec<u8> {
     sealed
 }
 
-/// Either all headers are appended in place, or none. If all are, they show where the segment ends.
+/// Either all headers are appended in place, or none. If all are appended, they show the end of the segment.
 fn append_in_place(headers: &[u8], config: LogConfig) {
     let (mut log, mut effects) = (log(config), Effects::default());
     let request = AppendRequest {

@@ -6,8 +6,8 @@ use brokerless_core::{Compression, Decompressor, ErrorKind};
 
 use super::MAX_BATCH_BYTES;
 
-/// The result of a decompressor does not depend on earlier payloads. It does not depend on the cap either, unless it
-/// exceeds it: a cap one byte lower refuses the payload.
+/// The result of a decompressor does not depend on earlier payloads. It does not depend on the cap either, unless the
+/// result exceeds the cap: a cap one byte lower refuses the payload.
 fn decompress(codec: Compression, data: &[u8]) {
     thread_local! {
         static REUSED: RefCell<Decompressor> = RefCell::new(Decompressor::new(MAX_BATCH_BYTES));

@@ -68,7 +68,7 @@ pub(crate) fn time_index(data: &[u8]) {
     }
 }
 
-/// A search finds entries of the index in order, and finds all of them if it asks for everything.
+/// A search finds entries of the index in order, and finds all entries if its range covers everything.
 pub(crate) fn transaction_index(data: &[u8]) {
     let Some((&base, data)) = data.split_first_chunk::<8>() else {
         return;

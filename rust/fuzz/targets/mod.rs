@@ -1,8 +1,8 @@
-//! The fuzz targets: functions that take hostile bytes and assert what must hold for all of them.
+//! The fuzz targets: functions that take hostile bytes and assert the properties that must hold for all bytes.
 //!
 //! Every target gives a value or an error. It never panics, and it never takes more memory than [`MAX_MEMORY`] for inputs of
-//! up to [`MAX_INPUT`] bytes. The comment of each target says what else holds. `cargo fuzz` runs these functions, and so does
-//! the test `rust/jvm/tests/fuzz`, which also measures the memory.
+//! up to [`MAX_INPUT`] bytes. The comment of each target names its further properties. `cargo fuzz` and the test
+//! `rust/jvm/tests/fuzz` run these functions. The test also measures the memory.
 
 // Each of their users needs only some items.
 #![allow(dead_code)]
@@ -19,14 +19,14 @@ mod state;
 mod survey;
 mod walk;
 
-/// Longer inputs are cut to this.
+/// Longer inputs are cut to this length.
 pub(crate) const MAX_INPUT: usize = 64 << 10;
 
 /// The cap on one decompressed batch while fuzzing.
 const MAX_BATCH_BYTES: usize = 1 << 20;
 
-/// The peak memory of one input. Rows take most: a record of seven bytes becomes some forty in columns, twice that
-/// while they grow, and a target keeps the results of two paths.
+/// The peak memory of one input. Rows take the most memory: a record of seven bytes takes about forty bytes in columns,
+/// and twice that while columns grow; and a target keeps the results of two paths.
 pub(crate) const MAX_MEMORY: usize = 64 << 20;
 
 /// A target, and the directory of its seeds in `rust/fuzz/seeds`.

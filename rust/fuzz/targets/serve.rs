@@ -1,4 +1,4 @@
-//! Fuzz target of what clients send to a server.
+//! Fuzz target of the requests that clients send to a server.
 
 use std::sync::Arc;
 
@@ -91,7 +91,7 @@ impl Directory for TwoTopics {
 }
 
 /// Requests of one client after the other, each after its length in two bytes. Three bits of the first byte determine
-/// whether the server asks for a password.
+/// whether the server requires a password.
 pub(crate) fn requests(data: &[u8]) {
     let Some((first, mut rest)) = data.split_first() else {
         return;

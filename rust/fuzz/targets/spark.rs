@@ -1,4 +1,5 @@
-//! Fuzz targets of what Spark's JVM hands to us: tasks and filters as JSON, and rows in Spark's own form.
+//! Fuzz targets of the data that Spark's JVM passes to the native code: tasks and filters as JSON, and rows in Spark's
+//! own format.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -33,7 +34,7 @@ const READ: [&str; 8] = [
     "compression",
 ];
 
-/// A directory that goes away at the end of an input.
+/// A directory that is removed at the end of an input.
 struct Directory(PathBuf);
 
 impl Directory {
@@ -113,8 +114,8 @@ pub(crate) fn write_task(data: &[u8]) {
     );
 }
 
-/// A block of rows; its checksum decides how they are written. Either they are refused, or the parts have as many
-/// records, in sound batches. An abort leaves none of its files.
+/// A block of rows; its checksum decides how they are written. Either the rows are refused, or the parts have the same
+/// number of records, in sound batches. An abort leaves none of its files.
 pub(crate) fn rows(data: &[u8]) {
     let choice = crc32c(data);
     let is = |bit: u32| choice >> bit & 1 != 0;

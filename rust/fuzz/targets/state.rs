@@ -1,4 +1,4 @@
-//! The fuzz target of what a cluster knows: records of Kafka's own topics.
+//! The fuzz target of a cluster's state: records of Kafka's own topics.
 
 use brokerless_core::{InternalTopic, OffsetCommit, StateRecord};
 use serde_json::Value;
@@ -13,8 +13,8 @@ const TOPICS: [InternalTopic; 5] = [
 
 /// A record: the number of its topic, the length of its key or 255 for none, the key, the value.
 ///
-/// Key and value are valid JSON: objects if they are known, and text if not. The columns of offset commits say what their
-/// JSON says.
+/// Key and value are valid JSON: objects if they are known, and text if not. The columns of offset commits equal their
+/// JSON.
 pub(super) fn state(data: &[u8]) {
     let [topic, length, rest @ ..] = data else {
         return;

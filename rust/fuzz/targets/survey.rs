@@ -7,7 +7,8 @@ use brokerless_core::{
 
 use super::MAX_BATCH_BYTES;
 
-/// The checksum of the bytes decides whether the segment ends at a limit or is the last one, and what of it is checked.
+/// The checksum of the bytes decides whether the segment ends at a limit or is the last one, and which parts of it are
+/// checked.
 fn segment(data: &[u8]) -> SurveyedSegment {
     let options = crc32c(data);
     let limit = i64::from(options >> 4 & 15) * 16;
@@ -63,7 +64,7 @@ impl SegmentFiles for NoIndex {
 struct Rows {
     offsets: Vec<i64>,
     timestamps: Vec<i64>,
-    /// Headers of batches, and how many rows each has.
+    /// Headers of batches, each with the number of its rows.
     batches: Vec<(Header, usize)>,
 }
 
@@ -118,8 +119,8 @@ fn read(data: &[u8], split: &Split, options: DecodeOptions) -> Option<Rows> {
     is_sound.then_some(read)
 }
 
-/// A read ends. If headers are true, then rows made from headers alone are those of the records, and a least timestamp
-/// leaves out only rows below it.
+/// A read ends. If the headers describe the records correctly, rows made from headers alone equal the rows of the
+/// records, and a minimum timestamp leaves out only rows below it.
 pub(crate) fn split(data: &[u8]) {
     let segment = segment(data);
     let range = crc32c(data) >> 8;

@@ -7,7 +7,7 @@ use brokerless_core::{
 
 use super::MAX_BATCH_BYTES;
 
-/// Returns the whole entries at the start of `data`, and where they end.
+/// Returns the whole entries at the start of `data`, and their end.
 fn entries(data: &[u8]) -> (Vec<Header>, usize, Result<usize>) {
     let (mut headers, mut at) = (Vec::new(), 0);
     loop {
@@ -32,7 +32,7 @@ fn entries(data: &[u8]) -> (Vec<Header>, usize, Result<usize>) {
     }
 }
 
-/// The valid prefix reads the same again. A scan in windows ends like a scan over everything at once.
+/// The valid prefix reads the same again. A scan in windows has the same result as a scan over all bytes together.
 pub(crate) fn walk(data: &[u8]) {
     let (headers, end, _) = entries(data);
     let (again, end_again, rest) = entries(&data[..end]);

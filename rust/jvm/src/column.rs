@@ -6,13 +6,13 @@ use brokerless_core::{BatchRows, BinaryColumn, Columns, RowColumn};
 pub(crate) type Addresses = [u64; ADDRESSES];
 pub(crate) const ADDRESSES: usize = 5;
 
-/// The values that a chunk's columns are computed into. The memory is used again for the next chunk.
+/// The memory into which a chunk's columns are computed. It is reused for the next chunk.
 #[derive(Debug, Default)]
 pub(crate) struct Flat {
     longs: Vec<i64>,
     ints: Vec<i32>,
     bytes: Vec<u8>,
-    /// For each row, 1 if it is null. Empty: none is.
+    /// For each row, 1 if it is null; empty if no row is null.
     nulls: Vec<u8>,
 }
 
@@ -26,8 +26,8 @@ fn binary(column: &BinaryColumn) -> [u64; 2] {
 }
 
 impl Flat {
-    /// Computes a column of the chunk in `columns`, and returns where its arrays lie. They are valid until `columns` or
-    /// this value change.
+    /// Computes a column of the chunk in `columns`, and returns the addresses of its arrays. They are valid until
+    /// `columns` or this value change.
     pub(crate) fn fill(
         &mut self,
         column: RowColumn,

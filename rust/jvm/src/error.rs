@@ -1,4 +1,4 @@
-//! Errors in the words of `brokerless.errors`, where each has its reasons.
+//! Errors with the same messages as in `brokerless.errors`, which explains them.
 
 use std::fmt;
 use std::io;
@@ -76,7 +76,7 @@ impl TaskError {
         })
     }
 
-    /// The planned file is gone.
+    /// The error for a planned file that no longer exists.
     pub(crate) fn gone(path: &str) -> Self {
         Self(format!(
             "FileNotFoundError: [Errno {}] deleted, cut or replaced since the read was planned, as brokers do: read \
@@ -86,7 +86,7 @@ impl TaskError {
     }
 }
 
-/// A message with its place, before the details that follow a colon.
+/// A message with its place, which is inserted before the details after a colon.
 fn placed(message: &str, path: &str, position: u64, base_offset: Option<i64>) -> String {
     let (what, detail) = match message.split_once(": ") {
         Some((what, detail)) => (what, format!(": {detail}")),

@@ -13,15 +13,15 @@ use crate::task::TaskSplit;
 
 /// The journal of a commit: see `brokerless.layout.commit_journal`.
 const JOURNAL: &str = ".brokerless-journal";
-/// A directory may be moved this many times while one file in it is opened.
+/// The number of times that a directory may be moved while a file in it is opened.
 const MOVES: usize = 5;
 const SWAP: &str = ".swap";
 const DELETED: &str = ".deleted";
-/// A larger index is not read as a whole. Kafka's have 10 MiB by default.
+/// An index above this size is not read as a whole. Kafka's indexes have 10 MiB by default.
 const MAX_INDEX: u64 = 64 << 20;
 
 /// Opens the file of a split. For a whole segment, also accepts a replacement that has the same offsets. Returns the
-/// file, and whether it is the planned one.
+/// file, and whether it is the planned file.
 pub(crate) fn open(split: &TaskSplit) -> Result<(Arc<File>, bool), TaskError> {
     let failed = |error: io::Error| TaskError::of_file(&error, &split.path);
     match surviving(&split.path, |path| {
@@ -54,7 +54,7 @@ fn not_found() -> io::Error {
     io::Error::from_raw_os_error(libc::ENOENT)
 }
 
-/// Opens a regular file. Others are refused: a named pipe would block, and a device has no end.
+/// Opens a regular file. Other files are refused, because a named pipe would block, and a device has no end.
 fn open_regular(path: &str) -> io::Result<File> {
     let file = File::options()
         .read(true)
@@ -70,7 +70,7 @@ fn open_regular(path: &str) -> io::Result<File> {
     }
 }
 
-/// Returns true if an open file is the planned one: see `Split.is_of`.
+/// Returns true if an open file is the planned file: see `Split.is_of`.
 fn is_planned(split: &TaskSplit, file: &File) -> io::Result<bool> {
     let size = file.metadata()?.len();
     if let Some(planned) = split.file_size {
@@ -154,7 +154,8 @@ fn in_force<T>(path: &str, open: impl Fn(&str) -> io::Result<T>) -> io::Result<T
     open(path)
 }
 
-/// The path in the journal of a directory in the log directory, and the other way round.
+/// For a directory in the log directory, its path in the journal; for a directory in the journal, its path in the log
+/// directory.
 fn counterpart(directory: &str) -> String {
     let (parent, name) = directory.rsplit_once('/').unwrap_or((".", directory));
     match parent
@@ -166,7 +167,7 @@ fn counterpart(directory: &str) -> String {
     }
 }
 
-/// Reads the offset index beside a `.log`. None if it has no entry or cannot be read: an index is a hint.
+/// Reads the offset index beside a `.log`. None if it has no entry or cannot be read, because an index is only a hint.
 pub(crate) fn offset_index(path: &str, base_offset: i64) -> Option<OffsetIndex> {
     let stem = path.strip_suffix(&format!("{base_offset:020}.log"))?;
     let content = in_force(&format!("{stem}{base_offset:020}.index"), |path| {

@@ -1,7 +1,8 @@
-//! The native half of the Spark source: tasks of the Python planner, decoded to columns in memory that Spark reads, and
-//! Spark's rows, encoded as the parts of a write.
+//! The native half of the Spark source and sink. It decodes the tasks of the Python planner to columns in memory that
+//! Spark reads. It encodes Spark's rows as the parts of a write.
 //!
-//! Java knows Spark, this crate knows files and columns, and the core knows bytes. `seam` is the only unsafe file.
+//! The Java code handles Spark, this crate handles files and columns, and the core handles bytes. `seam` is the only
+//! file with unsafe code.
 
 mod column;
 mod error;

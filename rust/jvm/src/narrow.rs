@@ -1,5 +1,5 @@
-//! Narrows planned tasks to the rows that a query's filters and its limit can select. Spark applies both again, so
-//! omitted rows must certainly be outside them; the remaining rows need not be inside.
+//! Narrows planned tasks to the rows that a query's filters and its limit can select. Spark applies both again. So only
+//! rows that certainly do not match may be omitted, and the remaining rows may include others.
 
 use brokerless_core::{OffsetIndex, batch_offsets_at};
 use serde::Deserialize;
@@ -19,7 +19,7 @@ pub(crate) struct Bounds {
     end_offset: Option<i64>,
     /// Milliseconds.
     min_timestamp: Option<i64>,
-    /// The rows of each task that are enough.
+    /// The number of rows after which a task may end.
     limit: Option<usize>,
 }
 
@@ -81,8 +81,8 @@ pub fn narrow(tasks: &[Vec<u8>], bounds: &[u8]) -> Result<Vec<Vec<u8>>, TaskErro
         .collect()
 }
 
-/// Narrows a split, and returns whether it may have rows within the bounds. `next` is the one that begins
-/// where it ends, in the same segment.
+/// Narrows a split, and returns whether it may have rows within the bounds. `next` is the split that begins at its end,
+/// in the same segment.
 fn keeps(split: &mut TaskSplit, next: Option<&TaskSplit>, bounds: &Bounds) -> bool {
     if !bounds.holds_partition_of(split) {
         return false;
@@ -117,7 +117,7 @@ fn keeps(split: &mut TaskSplit, next: Option<&TaskSplit>, bounds: &Bounds) -> bo
     true
 }
 
-/// The first offset of the batch that the entry of a split points to, if it is there.
+/// The first offset of the batch to which the entry of a split points, if that batch is there.
 fn first_offset_of(split: &TaskSplit) -> Option<i64> {
     let (before, offset) = split.entry?;
     let (file, _) = file::open(split)
@@ -141,7 +141,8 @@ fn seek(split: &mut TaskSplit, start: i64) {
     }
 }
 
-/// The last entry at or below an offset, after the offset of the entry before it; None if there is no useful one.
+/// The last entry at or below an offset, preceded by the offset of the previous entry; None if there is no useful
+/// entry.
 fn entry_below(index: &OffsetIndex, base_offset: i64, offset: i64) -> Option<(i64, i64, u64)> {
     let found = index.lookup(offset);
     // An entry for the first batch is useless, and no other batch ends at the base offset.

@@ -1,4 +1,4 @@
-//! Writes the rows of one attempt at a task as parts: see `brokerless.staging.parts`, whose rules and words these are.
+//! Writes the rows of one attempt at a task as parts, with the rules and messages of `brokerless.staging.parts`.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
@@ -17,7 +17,7 @@ use crate::row_fields::RowFields;
 use crate::unsafe_rows::{UnsafeRow, UnsafeRows};
 use crate::write_task::{Encoding, Part, Staging, WriteTask, Written};
 
-/// The Raft layer's topic, which no write creates.
+/// The topic of the Raft layer. No write creates it.
 const METADATA_TOPIC: &str = "__cluster_metadata";
 const SORT: &str = "sort the rows of each task by partition and offset (repartition by partition, then \
                     sortWithinPartitions by both)";
@@ -31,9 +31,9 @@ pub struct PartWriter {
     fields: RowFields,
     files: Files,
     topics: Vec<Topic>,
-    /// The places of topics in `topics`.
+    /// The index of each topic in `topics`.
     by_name: HashMap<Vec<u8>, usize>,
-    /// The rows so far.
+    /// The number of rows so far.
     rows: u64,
     headers: HeadersBuffer,
     spare: Spare,
@@ -50,11 +50,11 @@ struct Topic {
 struct OpenPart {
     part: Part,
     batches: BatchWriter,
-    /// True if it has rows that are not in its file yet.
+    /// True if the part has rows that are not in its file yet.
     has_waiting: bool,
 }
 
-/// Memory of earlier batches. Only parts with waiting rows have some of it: a task may write to many partitions.
+/// Memory of earlier batches. Only parts with waiting rows use it, because a task may write to many partitions.
 #[derive(Default)]
 struct Spare {
     memory: Vec<Vec<u8>>,
@@ -63,7 +63,7 @@ struct Spare {
 
 /// The files of parts.
 struct Files {
-    /// The path of each part, but for its number.
+    /// The path of each part, without its number.
     prefix: String,
     count: usize,
     producer_id: i64,
@@ -72,9 +72,9 @@ struct Files {
 impl PartWriter {
     /// Creates a writer of rows with fields of these names.
     ///
-    /// `task` is what the driver says of the write. `query` is the streaming query that the epoch belongs to, or empty: a
-    /// later commit of the query removes the staging directory if this write never commits. `unique` are 32 hexadecimal
-    /// digits that no other attempt has.
+    /// `task` is the driver's description of the write. `query` is the streaming query to which the epoch belongs, or
+    /// empty. A later commit of the query removes the staging directory if this write never commits. `unique` are 32
+    /// hexadecimal digits that no other attempt has.
     pub fn new(
         task: &[u8],
         names: &[String],
@@ -133,7 +133,7 @@ impl PartWriter {
         self.write_out()
     }
 
-    /// Returns what the commit needs to know, as JSON.
+    /// Returns the information for the commit, as JSON.
     pub fn finish(&self) -> Result<Vec<u8>, TaskError> {
         let parts = self.topics.iter().flat_map(|topic| topic.parts.values());
         let mut parts: Vec<_> = parts.map(|open| &open.part).collect();
@@ -146,7 +146,7 @@ impl PartWriter {
         serde_json::to_vec(&written).map_err(|error| TaskError::plain(error.to_string()))
     }
 
-    /// Removes the parts, which no commit gets.
+    /// Removes the parts, so that no commit appends them.
     pub fn abort(&self) {
         for number in 0..self.files.count {
             // The staging directory may be gone.
@@ -238,7 +238,7 @@ impl PartWriter {
         Ok(())
     }
 
-    /// Returns the place of a topic in `topics`. Rows without a topic of their own go to that of the write.
+    /// Returns the index of a topic in `topics`. Rows without a topic go to the topic of the write.
     fn topic_of(&mut self, name: Option<&[u8]>) -> Result<usize, TaskError> {
         let staging = &self.task.staging;
         let name = match (name, &staging.topic) {
@@ -311,7 +311,7 @@ impl PartWriter {
 }
 
 impl Spare {
-    /// The most bytes that wait for use.
+    /// The maximum size of the kept memory, in bytes.
     const MOST: usize = 8 << 20;
 
     /// Gives memory to batches that have none.
@@ -332,7 +332,7 @@ impl Spare {
 }
 
 impl OpenPart {
-    /// Notes what a record keeps of the log it was read from. Refuses offsets that do not rise.
+    /// Records the fields that a record keeps from its old log. Refuses offsets that do not rise.
     fn keep(&mut self, record: &NewRecord<'_>, source: SourceFields) -> Result<(), TaskError> {
         let part = &mut self.part;
         if record.offset <= part.last_offset {

@@ -24,7 +24,7 @@ pub struct TaskReader {
     flat: Vec<Flat>,
     check_crcs: bool,
     min_timestamp: i64,
-    /// The rows that are still wanted.
+    /// The number of rows that are still wanted.
     wanted: usize,
     splits: std::vec::IntoIter<TaskSplit>,
     split: Option<(TaskSplit, SplitReader<Arc<File>, Index>)>,
@@ -65,7 +65,7 @@ impl TaskReader {
     /// Decodes the next rows, and returns their number; None at the end. [`TaskReader::addresses`] returns their
     /// addresses.
     ///
-    /// Ends when it has returned the task's limit of rows, or more: whole batches are decoded.
+    /// Ends when it has returned the task's limit of rows. It may return more rows, because it decodes whole batches.
     pub fn next_rows(&mut self) -> Result<Option<usize>, TaskError> {
         while self.wanted > 0 {
             let Some((split, reader)) = &mut self.split else {
@@ -130,7 +130,7 @@ impl TaskReader {
         Ok((split, reader))
     }
 
-    /// Closes the file, and ends. The columns of the last rows stay where they are. Returns their bytes.
+    /// Closes the file, and ends. The columns of the last rows stay in memory. Returns their size in bytes.
     pub fn stop(&mut self) -> usize {
         self.wanted = 0;
         if let Some((_, mut reader)) = self.split.take() {
@@ -177,7 +177,7 @@ impl TaskReader {
     }
 }
 
-/// Lost offsets in the words of `brokerless.log.reader.LostRange`.
+/// Lost offsets, worded as in `brokerless.log.reader.LostRange`.
 fn in_words(lost: Defect, path: &str) -> String {
     let offsets = match lost.end_offset {
         None => format!("lost: all from offset {} on", lost.start_offset),

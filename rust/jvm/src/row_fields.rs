@@ -7,7 +7,7 @@ use brokerless_core::{
 
 use crate::unsafe_rows::UnsafeRow;
 
-/// The places of the written columns among the fields of a row.
+/// The indexes of the written columns among the fields of a row.
 #[derive(Debug)]
 pub(crate) struct RowFields {
     key: Option<usize>,
@@ -22,7 +22,7 @@ pub(crate) struct RowFields {
 }
 
 impl RowFields {
-    /// The places of the columns `written` among `names`.
+    /// The indexes of the columns `written` in `names`.
     pub(crate) fn new(written: &[String], names: &[String]) -> Self {
         let place = |column: &str| {
             let is_written = written.iter().any(|name| name == column);
@@ -45,7 +45,7 @@ impl RowFields {
         self.topic.is_some()
     }
 
-    /// The row for the fast way to encode it; None if it is for [`Self::record`].
+    /// The row in the form of the fast encoder; None if the row needs [`Self::record`].
     #[inline]
     pub(crate) fn plain<'a>(&self, row: &UnsafeRow<'a>, now: i64) -> Result<Option<PlainRow<'a>>> {
         let headers = at(self.headers, |field| row.bytes(field))?;
@@ -103,7 +103,8 @@ impl RowFields {
         Ok(Some(millis))
     }
 
-    /// The record of a row, with its headers in `headers`. `now` is the time of a row without one, in milliseconds.
+    /// The record of a row, with its headers in `headers`. `now` is the time for a row without a timestamp, in
+    /// milliseconds.
     pub(crate) fn record<'a>(
         &self,
         row: &UnsafeRow<'a>,
@@ -133,7 +134,7 @@ impl RowFields {
         })
     }
 
-    /// The offset that a row keeps, and its other fields of the log it was read from.
+    /// The offset that a row keeps, and the other fields from its old log.
     pub(crate) fn source(&self, row: &UnsafeRow<'_>) -> Result<(i64, SourceFields)> {
         let offset = at(self.offset, |field| row.long(field))?;
         let offset = offset.ok_or_else(|| Error::invalid("offset is null"))?;
@@ -157,7 +158,7 @@ impl RowFields {
     }
 }
 
-/// The field at a place; None without that place.
+/// The field at an index; None without an index.
 #[inline]
 fn at<T>(
     place: Option<usize>,

@@ -1,14 +1,15 @@
 //! The functions that Java calls, declared in `java/brokerless/spark/Native.java`. All unsafe code of this crate is here.
 //!
-//! The rules for Java, which `RecordsReader.java` and `PartWriter.java` keep:
+//! Java must obey these rules, as `RecordsReader.java` and `PartWriter.java` do:
 //!
 //! - A handle comes from `open` or `openWriter`, is used by one thread at a time, and is passed to `close` or
 //!   `closeWriter` once, after the last use.
 //! - Addresses from `next` are read only until the next call of `next` or `close` with the same handle.
 //! - The block of memory given to `write` was allocated, and is neither freed nor changed during the call.
 //!
-//! So a handle is a `Box` that nobody else refers to: it may be borrowed for one call. No other pointer is followed
-//! here, and Java's arrays are copied by the JNI. A panic ends at this border: it becomes an exception of the task.
+//! So a handle is a `Box` to which nothing else refers, and it may be borrowed for one call. No other pointer is
+//! followed here, and the JNI copies Java's arrays. A panic does not leave these functions: it becomes an exception of
+//! the task.
 
 #![expect(unsafe_code, reason = "argued for above")]
 
@@ -25,7 +26,7 @@ use crate::reader::{COUNTS, TaskReader};
 
 const EXCEPTION: &str = "java/io/IOException";
 
-/// Runs `work`. Its error, or its panic, becomes an exception, and the result `failed`.
+/// Runs `work`. If it fails or panics, throws an exception and returns `failed`.
 fn guarded<T>(
     env: &mut JNIEnv<'_>,
     failed: T,
@@ -134,7 +135,7 @@ pub extern "system" fn Java_brokerless_spark_Native_next<'local>(
     })
 }
 
-/// Returns what the user should know of the rows so far.
+/// Returns the warnings for the user about the rows so far.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_brokerless_spark_Native_warnings<'local>(
     mut env: JNIEnv<'local>,
@@ -157,7 +158,7 @@ pub extern "system" fn Java_brokerless_spark_Native_warnings<'local>(
     })
 }
 
-/// Closes the file of a reader; the addresses of its last rows stay valid. Returns their bytes.
+/// Closes the file of a reader. The addresses of its last rows stay valid. Returns their size in bytes.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_brokerless_spark_Native_stop<'local>(
     mut env: JNIEnv<'local>,
@@ -222,7 +223,7 @@ pub extern "system" fn Java_brokerless_spark_Native_write<'local>(
     });
 }
 
-/// Returns what the commit needs to know of the parts, as JSON.
+/// Returns the information about the parts for the commit, as JSON.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_brokerless_spark_Native_finish<'local>(
     mut env: JNIEnv<'local>,
@@ -274,7 +275,7 @@ mod tests {
 
     use super::*;
 
-    /// Calls `work` from a JVM. Without a JDK does nothing, except in CI.
+    /// Calls `work` from a JVM. Without a JDK it does nothing, except in CI.
     fn in_jvm(work: impl FnOnce(&mut JNIEnv<'_>)) {
         let arguments = InitArgsBuilder::new()
             .option("-Xshare:auto")
@@ -305,7 +306,7 @@ mod tests {
         (text(&class, "getName"), text(&exception, "getMessage"))
     }
 
-    /// One JVM a process: so all of it is one test.
+    /// All checks are in one test, because a process can have only one JVM.
     #[test]
     fn errors_and_panics_are_exceptions_and_the_jvm_goes_on() {
         in_jvm(|env| {

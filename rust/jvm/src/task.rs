@@ -15,7 +15,7 @@ pub(crate) struct Task {
     /// Rows below this time, in ms, may be left out.
     #[serde(default)]
     pub(crate) min_timestamp: Option<i64>,
-    /// The rows that are enough.
+    /// The number of rows after which the task may end.
     #[serde(default)]
     pub(crate) limit: Option<usize>,
     pub(crate) splits: Vec<TaskSplit>,
@@ -87,14 +87,14 @@ impl TaskSplit {
         self.on_corrupt == "skip"
     }
 
-    /// Returns true if it covers the whole segment as planned, or all of it from the position of the first wanted
+    /// Returns true if the split covers the whole planned segment, or all of it from the position of the first wanted
     /// offset.
     pub(crate) fn is_whole(&self) -> bool {
         let is_known = self.file_size.is_some() || self.last_batch.is_some();
         self.fallback_position == 0 && is_known && self.ends_segment
     }
 
-    /// The split as the core reads it.
+    /// The split in the form that the core reads.
     pub(crate) fn planned(&self) -> Split {
         let missing = |missing: &TaskDefect| Defect {
             path: missing.path.clone(),

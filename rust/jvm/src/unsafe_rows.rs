@@ -1,9 +1,9 @@
-//! Rows as Spark's tasks hold them (`org.apache.spark.sql.catalyst.expressions.UnsafeRow`): each after its size in bytes,
-//! in the byte order of the machine.
+//! Rows in the memory format of Spark's tasks (`org.apache.spark.sql.catalyst.expressions.UnsafeRow`). The size in
+//! bytes precedes each row, in the byte order of the machine.
 //!
-//! A row is a bit for each field that is null, in whole words; a word for each field; and the bytes that those words
-//! point to. A number is its word. Bytes, an array or a row have their offset in the upper half of the word, and their
-//! size in the lower half.
+//! A row has three parts: a bit for each field, set if it is null, in whole words; a word for each field; and the bytes
+//! to which these words point. A number is stored in its word. For bytes, an array or a row, the upper half of the word
+//! is the offset, and the lower half the size.
 
 use brokerless_core::{Error, Result};
 
@@ -59,7 +59,7 @@ pub(crate) struct UnsafeRow<'a> {
 }
 
 impl<'a> UnsafeRow<'a> {
-    /// The row of `size` bytes that `onwards` begins with.
+    /// The row of `size` bytes at the start of `onwards`.
     fn new(onwards: &'a [u8], size: usize, fields: usize) -> Self {
         Self {
             bytes: onwards.get(..size).unwrap_or_default(),
@@ -73,13 +73,13 @@ impl<'a> UnsafeRow<'a> {
         self.bytes.len()
     }
 
-    /// A whole number of 64 bits; None: it is null.
+    /// A whole number of 64 bits; None if it is null.
     #[inline]
     pub(crate) fn long(&self, field: usize) -> Result<Option<i64>> {
         self.field(field)
     }
 
-    /// A whole number of 32 bits; None: it is null.
+    /// A whole number of 32 bits; None if it is null.
     #[inline]
     pub(crate) fn int(&self, field: usize) -> Result<Option<i32>> {
         // Spark stores it in the first half of the word.
@@ -87,7 +87,7 @@ impl<'a> UnsafeRow<'a> {
         Ok(halves.map(|[a, b, c, d, ..]| i32::from_ne_bytes([a, b, c, d])))
     }
 
-    /// A string or binary; None: it is null.
+    /// A string or binary; None if it is null.
     #[inline]
     pub(crate) fn bytes(&self, field: usize) -> Result<Option<&'a [u8]>> {
         self.field(field)?
@@ -95,7 +95,8 @@ impl<'a> UnsafeRow<'a> {
             .transpose()
     }
 
-    /// Returns the bytes from a string or binary on, also those after the row, and its length; None: it is null.
+    /// Returns the bytes from the start of a string or binary on, including bytes after the row, and its length; None
+    /// if it is null.
     #[inline]
     pub(crate) fn bytes_onwards(&self, field: usize) -> Result<Option<(&'a [u8], usize)>> {
         let Some(place) = self.field(field)? else {
@@ -107,7 +108,7 @@ impl<'a> UnsafeRow<'a> {
         Ok(Some((onwards, length)))
     }
 
-    /// An array of structs of this many fields; None: it is null.
+    /// An array of structs with this number of fields; None if it is null.
     pub(crate) fn structs(&self, field: usize, fields: usize) -> Result<Option<Structs<'a>>> {
         let Some(bytes) = self.bytes(field)? else {
             return Ok(None);
@@ -143,13 +144,14 @@ pub(crate) struct Structs<'a> {
     bytes: &'a [u8],
     length: usize,
     next: usize,
-    /// No struct lies in another: all of them together take at most the bytes of the array.
+    /// The number of bytes that remain for structs. No struct lies in another, so all structs together take at most the
+    /// bytes of the array.
     left: usize,
     fields: usize,
 }
 
 impl<'a> Iterator for Structs<'a> {
-    /// None: the struct is null.
+    /// None if the struct is null.
     type Item = Result<Option<UnsafeRow<'a>>>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -236,7 +238,7 @@ mod tests {
         [&(row.len() as u64).to_ne_bytes()[..], row].concat()
     }
 
-    /// Reads everything; stops at the first error.
+    /// Reads all rows; stops at the first error.
     fn read(block: &[u8]) -> Result<Vec<Option<Vec<u8>>>> {
         let mut found = Vec::new();
         for row in UnsafeRows::new(block, 2) {

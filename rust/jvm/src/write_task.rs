@@ -11,18 +11,18 @@ use crate::task::check_version;
 
 /// The version of the form.
 const VERSION: u32 = 1;
-/// The most partitions of a topic: see `brokerless.layout.file_names`.
+/// The maximum number of partitions of a topic: see `brokerless.layout.file_names`.
 const MOST_PARTITIONS: i32 = 100_000;
 
 #[derive(Debug, Deserialize)]
 pub(crate) struct WriteTask {
     version: u32,
-    /// That of the write.
+    /// The topic of the write.
     pub(crate) attempt: String,
     /// The columns to write.
     pub(crate) columns: Vec<String>,
     pub(crate) staging: Staging,
-    /// The fingerprint of the partitions of each topic, and of those of any other topic.
+    /// The fingerprint of the partitions of each topic, and the fingerprint for any other topic.
     pub(crate) among: HashMap<String, String>,
     pub(crate) among_of_others: String,
 }

@@ -1,5 +1,5 @@
-//! Registers the contents of `brokerless._native`. The modules are those of `rust/core`, and each name is defined in the
-//! file of that name.
+//! Registers the contents of `brokerless._native`. The modules have the same names as in `rust/core`, and each public
+//! name is defined in the file of that name.
 
 mod base;
 mod broker;

@@ -1,6 +1,6 @@
 //! Rewriting segments: compaction, conversion, erasure, and the estimate of their gain.
 
-/// Defines the methods of a rewrite of segments: its own, and those that all rewrites share.
+/// Defines the methods of a rewrite of segments: its own methods, and the methods that all rewrites share.
 macro_rules! segment_rewrite {
     ($class:ident, { $($own:tt)* }) => {
         #[pymethods]

@@ -1,4 +1,5 @@
-//! The answers to requests. None waits for a time, a thread or another client: a `Step` says what has to happen next.
+//! The answers to requests. No answer waits for a time, a thread or another client. It returns a `Step` that describes
+//! the next action.
 
 pub(crate) mod apis;
 pub(crate) mod call;

@@ -1,7 +1,8 @@
 //! Consumer groups: their members and their committed offsets.
 //!
-//! Members follow the classic protocol (`group`): they join, one of them assigns partitions, and all of them send
-//! heartbeats (`GroupMetadataManager` and `ClassicGroup` of Kafka). Or the newer one (`consumer_group`, KIP-848).
+//! Members use the classic protocol (`group`) or the newer one (`consumer_group`, KIP-848). In the classic protocol,
+//! members join, one of them assigns partitions, and all of them send heartbeats (`GroupMetadataManager` and
+//! `ClassicGroup` of Kafka).
 
 mod assignors;
 pub(crate) mod commits;

@@ -1,8 +1,9 @@
-//! A server of Kafka's protocol for a directory: clients read it as they would read a broker.
+//! A server of Kafka's protocol for a directory: clients read the directory like a broker.
 //!
 //! Nothing here writes to the directory. A [`Directory`] supplies its contents; this crate implements the protocol.
 //!
-//! Lowest first; a group of modules imports only from those above it in this list (`tools/rust_modules`):
+//! These are the groups of modules, the lowest first. A group imports only from groups above it in this list
+//! (`tools/rust_modules`):
 //!
 //! - `base`: the interface to a directory, options, memory, counters, the log of reads.
 //! - `protocol`: frames, headers and parts of replies (`wire`), versions that the `kafka-protocol` crate lacks,
@@ -10,7 +11,7 @@
 //! - `log`: cached partitions, the position in a file for an offset, the records of a range.
 //! - `groups`: consumer groups: members, assignments and commits.
 //! - `answers`: the table of requests (`apis`), and the answer to each. An answer that has to wait, or to read files, is
-//!   a `Step`: nothing here waits, or knows a socket.
+//!   a `Step`. This group never waits, and knows no socket.
 //! - `net`: sockets, encryption, and the threads that take the steps.
 
 mod answers;

@@ -96,7 +96,7 @@ class ActiveSegment:
         self.abandon()
 
     def abandon(self) -> None:
-        """Close the files as they are."""
+        """Close the files without a change."""
         self._log.close()
 
     def _write_entries(self) -> None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     Progress = Callable[[int], None]
 
     class StagedCall(Protocol):
-        """A part of the work, which any process can do. It writes into its own directory. Picklable."""
+        """A part of the work, which any process can do. It writes into a separate directory. Picklable."""
 
         def __call__(self, *, progress: Progress, output: str) -> Any: ...  # noqa: ANN401 - what the next step takes
 
@@ -41,7 +41,7 @@ ReportT = TypeVar("ReportT", bound="Report", covariant=True)  # noqa: PLC0105 - 
 
 @dataclass(frozen=True, kw_only=True)
 class LogState:
-    """The state of a log at rest, from which an operation plans. Picklable.
+    """The state of a log at rest, from which an operation makes its plan. Picklable.
 
     Attributes:
         directory: the partition's directory.
@@ -49,7 +49,7 @@ class LogState:
         segments: the segments, ascending; the last one is the active segment.
         log_start_offset: the log start offset. Records between it and the first segment are in remote storage.
         log_end_offset: the log end offset.
-        high_watermark: the end of the replicated part.
+        high_watermark: the offset up to which all in-sync replicas have the log.
         last_stable_offset: the offset at which a `read_committed` read ends.
         first_dirty_offset: the log's offset in the cleaner checkpoint; None without one.
         producers: the producer state at the log end, as the content of a `.snapshot`.
@@ -94,7 +94,7 @@ class Report(Protocol):
         """Return the report as a dict for JSON; sizes in bytes, times in ms."""
 
     def lines(self, *, dry_run: bool = False) -> list[str]:
-        """Return the report as text, the most important line first; for a dry run, what would be done."""
+        """Return the report as text, the most important line first. For a dry run, the text describes the plan."""
 
 
 class Replacement(NamedTuple):
@@ -129,10 +129,10 @@ class Outcome(Generic[ReportT]):
 
     Attributes:
         report: the report for the user.
-        replacements: the replacements of segments, ascending. Each is swapped in on its own.
-        truncate_to: the offset from which on everything is deleted; None to delete nothing.
-        ends_open_transactions: True to end the transactions that are open after that: with ABORT markers, except
-            `commits`.
+        replacements: the replacements of segments, ascending. Each replacement is one swap of its own.
+        truncate_to: the offset from which on all records are deleted; None to delete nothing.
+        ends_open_transactions: True to end the transactions that are open after the truncation. All get ABORT markers,
+            except `commits`.
         commits: the open transactions to end with COMMIT markers.
         ended_at: the time of these markers in ms, which is the same in each replica.
         deleted_segments: the number of oldest segments to delete. If all are deleted, a new segment begins at the log
@@ -140,7 +140,7 @@ class Outcome(Generic[ReportT]):
         log_start_offset: the new log start offset; None to change it only for deleted segments.
         first_dirty_offset: the log's new offset in the cleaner checkpoint; None to keep the present one.
         outputs: for each replacement, the directory of its files, which `collect` moves to the log's directory; empty
-            if all files are there already.
+            if all files are in the log's directory already.
         has_producers: False if the new segments hold no producer's batches any more, so that the log forgets its
             producers.
         has_leader_epochs: False if the new segments have no leader epochs (formats 0 and 1), so that the log forgets
@@ -192,7 +192,7 @@ class RewriteOperation(Protocol[PlanT, ReportT]):
         """Plan the work from the log's state. Reads no records.
 
         Raises:
-            ValueError: the operation refuses the log; the message says what would be lost, and how to ask for it.
+            ValueError: the operation refuses the log. The message names the loss, and the option that permits it.
         """
 
     def work(self, plan: PlanT, *, dry_run: bool, progress: Progress, output: str | None = None) -> Outcome[ReportT]:

@@ -56,7 +56,7 @@ class SegmentFiles:
         """Return the active segment in the form from which an appender continues.
 
         Args:
-            created_ms: when the segment was opened, in ms since the epoch.
+            created_ms: the time at which the segment was opened, in ms since the epoch.
             max_timestamp: see `Loaded.max_timestamp`.
         """
         base_offset = self._active.base_offset
@@ -109,7 +109,7 @@ class SegmentFiles:
         self._active.finish(final_time_entry)
 
     def abandon(self) -> None:
-        """Close the files as they are."""
+        """Close the files without a change."""
         self._active.abandon()
 
     def write_leader_epochs(self, entries: Sequence[tuple[int, int]]) -> None:
@@ -131,7 +131,7 @@ class SegmentFiles:
             changes: a view of the partition's directory. Callers reuse it for many segments, because a new one lists
                 all files.
             base_offset: the base offset of the segment.
-            following: the base offset of the next one.
+            following: the base offset of the next segment.
         """
         changes.delete_segment(base_offset, f"below {following}, where the log starts now")
         changes.apply()

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 def discard(directory: str) -> None:
     """Remove the new segments of a log that will not be swapped in, as the next load would.
 
-    Do not call it after a swap has begun: by the `.cleaned` files, the next load sees whether the `.swap` files are
-    complete.
+    Do not call it after a swap has begun: the next load uses the `.cleaned` files to find out whether the `.swap` files
+    are complete.
     """
     for name in sorted(storage.list_directory(directory)):
         if name.endswith(file_names.CLEANED) and file_names.is_partition_directory([name]):
@@ -34,7 +34,7 @@ def discard(directory: str) -> None:
 
 
 def collect(directory: str, outcome: Outcome[Report]) -> None:
-    """Move new segments from where they were written to the log's directory. Until the swap, a load deletes them there.
+    """Move new segments from their directory to the log's directory. Until the swap, a load would delete them there.
 
     Raises:
         FileNotFoundError: a file of a new segment is missing.

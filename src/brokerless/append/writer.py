@@ -1,6 +1,6 @@
 """`LogWriter`: a partition open for writing, for appends as its leader or as a follower.
 
-`_native.Appender` decides everything about an append: offsets, duplicates, rolls, index entries. `SegmentFiles` writes
+For each append, `_native.Appender` determines the offsets, duplicates, rolls and index entries. `SegmentFiles` writes
 the files. Between `open` and a complete `close`, the files are in the state of a running broker's files. So the log
 directory must have no clean-shutdown marker during that time, and the files are recovered if the process is killed.
 """
@@ -73,14 +73,14 @@ class AppendResult:
 
     Attributes:
         first_offset: the offset of the first record; for a duplicate, the offset that was stored before. -1 without a
-            batch, and for batches before format 2 that keep their offsets, whose headers do not state it.
+            batch. Also -1 for batches before format 2 that keep their offsets, because their headers do not contain it.
         last_offset: the offset of the last record; -1 without a batch.
         log_append_time: the time that the records were stamped with, ms; -1 if they keep their own. For a duplicate,
             the largest timestamp that was stored before.
         max_timestamp: the largest timestamp of the last accepted request, ms; -1 without one.
         is_duplicate: True if all batches were stored before, so that nothing changed.
         count: the number of accepted requests, duplicates included.
-        duplicates: the number of duplicates among them.
+        duplicates: the number of duplicates among the accepted requests.
         consumed: the number of bytes accepted.
 
     >>> import brokerless as bl
@@ -109,8 +109,8 @@ class AppendResult:
 class LogWriter:
     """A partition open for writing. `open` creates it. Do not share it between threads.
 
-    From a decision of the appender until its last byte is in the files, the log counts as broken (`_changing`). If the
-    write fails, the appender is ahead of the files, and only a new load of the directory shows what the files hold.
+    From a decision of the appender until its last byte is in the files, the log is marked as broken (`_changing`). If
+    the write fails, the appender is ahead of the files, and only a new load of the directory shows what the files hold.
 
     Attributes:
         directory: the partition's directory.
@@ -185,8 +185,8 @@ class LogWriter:
             log_start_offset: the checkpointed log start offset; None if the checkpoint does not name the log.
             leader_epoch: the leader epoch for appended batches; None for the last known epoch, or 0 without one.
             first_dirty_offset: the log's offset in the cleaner checkpoint; None without one.
-            recover: recover the log even if that loses sound batches after damage, or if the log lacks records that
-                other files of the log directory account for.
+            recover: recover the log even if that loses sound batches after damage, or if the log lacks records to which
+                other files of the log directory refer.
             high_watermark: the checkpointed high watermark; None if the checkpoint does not name the log.
             now: returns the time in ms since the epoch.
             before_changes: called when the changes are known, before the first change is made.
@@ -350,7 +350,7 @@ class LogWriter:
                 than the batches of its transaction, which brokers check since 4.2.
 
         Returns:
-            The assigned offsets, or those assigned before for a duplicate.
+            The assigned offsets; for a duplicate, the offsets that were assigned before.
 
         Raises:
             AppendError: the append is refused; the subclass corresponds to Kafka's error. The log is unchanged.
@@ -365,14 +365,15 @@ class LogWriter:
         return AppendResult.of(self._change(partial(self._appender.append, batches, may_be_cut=False, **request)))
 
     def append_as_follower(self, batches: Buffer, *, leader_epoch: int | None = None) -> AppendResult:
-        """Append batches with their own offsets, as a follower appends its leader's, for example to restore a log.
+        """Append batches that keep their offsets, as a follower does. Use it, for example, to restore a log.
 
         Args:
-            batches: any number of batches in the order of their offsets, none below the log end offset. Gaps stay.
+            batches: any number of batches in the order of their offsets. No batch is below the log end offset. Gaps
+                stay.
             leader_epoch: the leader's epoch. The first batch of a later epoch, and all batches after it, are left out.
-                With None, all batches are appended. A batch without an epoch, which Kafka's cleaner makes from messages
-                of format 0 or 1, then gets the log's last epoch, or 0, because Kafka's followers refuse a batch without
-                one.
+                With None, all batches are appended. Batches that Kafka's cleaner made from messages of format 0 or 1
+                have no epoch. They then get the log's last epoch, or 0, because Kafka's followers refuse a batch
+                without an epoch.
 
         Raises:
             UnexpectedAppendOffsetError: the first offset is below the log end offset.
@@ -387,7 +388,7 @@ class LogWriter:
         origin: Origin = "client",
         leader_epoch: int | None = None,
     ) -> AppendResult:
-        """Append many ready batches, each as its own produce request, up to the first that is refused.
+        """Append many complete batches, each as its own produce request, up to the first one that is refused.
 
         Args:
             batches: a few megabytes of batches, which are in memory twice until they are written. An incomplete batch
@@ -407,8 +408,8 @@ class LogWriter:
     def _append_encoded(self, batches: Buffer, *, origin: Origin, now: int | None = None) -> _native.Appended:
         """Append batches from `_native.Encoder`, as `append_each` does, but without reading their records.
 
-        Only the encoder's headers vouch for the records: batches from elsewhere might hold records that cannot be read.
-        The caller has chosen and reserved the producer id.
+        The records are trusted because the encoder wrote them. Batches from another source might hold unreadable
+        records. The caller has chosen and reserved the producer id.
 
         Args:
             batches: the encoder's batches.
@@ -436,11 +437,11 @@ class LogWriter:
         self._change(partial(self._appender.append_in_place, headers, **request), path)
 
     def roll(self) -> None:
-        """Begin a new segment. Appends begin new segments on their own, according to the settings."""
+        """Begin a new segment. Appends also begin new segments when the settings require it."""
         self._change(partial(self._appender.roll, self._now()))
 
     def truncate_to(self, offset: int, *, replays_producers: bool = False) -> None:
-        """Delete everything from an offset on, as a follower does if it has more than its leader.
+        """Delete all records from an offset on, as a follower does if its log is longer than its leader's.
 
         A batch that contains the offset is deleted as a whole. The next append still starts at `offset`.
 
@@ -508,7 +509,7 @@ class LogWriter:
         return end_offset
 
     def highest_cluster_producer_id(self, since: int) -> int | None:
-        """Return the highest producer id in the log that a cluster may also assign; None without one.
+        """Return the highest producer id in the log that a cluster may also assign; None if there is none.
 
         The producer state holds producers whose batches are gone, and the batches show producers that have expired.
 
@@ -557,7 +558,7 @@ class LogWriter:
         return len(open_ones)
 
     def state(self) -> LogState:
-        """Flush the log, and return the state that an operation plans from."""
+        """Flush the log, and return the state from which an operation makes its plan."""
         self.flush()
         return LogState(
             directory=self.directory,
@@ -575,7 +576,7 @@ class LogWriter:
         )
 
     def state_for(self, operation: RewriteOperation[PlanT, ReportT]) -> LogState:
-        """Roll the log if the operation needs that, and return the state that it plans from."""
+        """Roll the log if the operation needs that, and return the state from which the operation makes its plan."""
         state = self.state()
         if not operation.needs_roll(state):
             return state
@@ -670,7 +671,7 @@ class LogWriter:
                 self._files.remove_segment(changes, base_offset, following)
 
     def start_at(self, offset: int) -> None:
-        """Raise the log start offset, as a follower does when its leader has raised it, whatever the cleanup policy.
+        """Raise the log start offset, as a follower does when its leader has raised it. The cleanup policy is ignored.
 
         Records below the offset are hidden. A log that ends below the offset becomes empty, and continues at the
         offset.
@@ -700,7 +701,7 @@ class LogWriter:
             The operation's report.
 
         Raises:
-            ValueError: the operation refuses the log; the message says what would be lost.
+            ValueError: the operation refuses the log. The message names the loss.
             OffsetOutOfRangeError: the operation has an offset beyond the high watermark.
             CorruptRecordError: a segment is damaged. The log is unchanged.
 
@@ -742,7 +743,7 @@ class LogWriter:
         return appended
 
     def _append_pieces(self, append: Callable[..., _native.Appended], data: memoryview) -> _native.Appended:
-        """Append the data piece by piece, each written before the next is decided on, up to the first refused batch."""
+        """Append the data piece by piece, up to the first refused batch. Write each piece before the next decision."""
         whole: _native.Appended | None = None
         start, length = 0, _PIECE
         while True:
@@ -767,8 +768,8 @@ class LogWriter:
     def _changing(self, decide: Callable[[], Any] = lambda: None) -> Iterator[Any]:
         """Ask the appender to decide on a change, which the `with` block then writes to the files.
 
-        From the decision to the end of the block the log counts as broken, so an error or interrupt leaves it broken.
-        A refusal by the appender changes nothing, and leaves the log usable.
+        From the decision to the end of the block the log is marked as broken, so an error or interrupt leaves it
+        broken. A refusal by the appender changes nothing, and leaves the log usable.
         """
         self._check_usable()
         with interrupts.deferred():
@@ -833,7 +834,7 @@ class LogWriter:
         self._continue_from(loaded)
 
     def _continue_from(self, loaded: Loaded) -> None:
-        """Open the files that a load has left, and create an appender that continues the log."""
+        """Open the files after a load, and create an appender that continues the log."""
         self._files = SegmentFiles(self.directory, self.config, loaded)
         settings = {field.name for field in fields(self.config)} - _NOT_OF_APPENDS
         self._appender = _native.Appender(

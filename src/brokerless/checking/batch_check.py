@@ -44,7 +44,8 @@ class BatchCheck:
         next_offset: the offset after the last batch, or the first offset of the log; None if not known.
         leader_epoch: the highest leader epoch so far; -1 if none.
         sequences: the last sequence numbers of the most recent producers.
-        offset_gaps: findings for missing offsets. Like `sequence_gaps`, they count only if the log is not compacted.
+        offset_gaps: findings for missing offsets. Like `sequence_gaps`, they are reported only if the log is not
+            compacted.
         sequence_gaps: findings for missing sequence numbers, each with the producer.
         indexes: the indexes of the segment.
     """
@@ -86,7 +87,7 @@ class BatchCheck:
         decodes: bool,
         producers: _native.Producers | None,
     ) -> _native.PlainSegment | None:
-        """Check a whole segment in one pass if it is plain, which means that it has no finding to explain.
+        """Check a whole segment in one pass if it is plain, which means that it causes no finding.
 
         Returns:
             The result of the pass; None if the segment is not plain. In that case, the check is unchanged.
@@ -203,7 +204,7 @@ class Indexes:
         """True if a broker has closed the indexes and will not rebuild them. It then reads zeros as entries, too.
 
         The indexes of the active segment are preallocated, with zeros after the entries. A node recovers its metadata
-        log at each start (KafkaMetadataLog), so the indexes of that log never count as closed.
+        log at each start (KafkaMetadataLog), so the indexes of that log are never treated as closed.
         """
         if self._log.topic == METADATA_TOPIC:
             return False

@@ -337,7 +337,7 @@ class _Entries:
 
 
 def _shifted(column: Any, first: int | None) -> Any:  # noqa: ANN401 - arrays
-    """Return, for each row, the value of the row before it."""
+    """Return, for each row, the value of the previous row."""
     return pa.concat_arrays([pa.array([first], column.type), column[:-1]])
 
 

@@ -1,7 +1,7 @@
 """`check`: finds every fault of log directories, with its effect and its cure.
 
-A check has two kinds of pieces: a log, and log directories without their logs. `plan` finds the pieces. Each can be
-checked on its own, by a thread of `check` or by a Spark task.
+A check is divided into pieces of two kinds: a log, and log directories without their logs. `plan` finds the pieces. A
+thread of `check` or a Spark task can check each piece on its own.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Plan(NamedTuple):
     """The pieces of a check.
 
     Attributes:
-        findings: findings about ids, which decide which directories belong together.
+        findings: findings about ids. The ids decide which directories belong together.
         directories: the log directories to check. Directories of one cluster are one piece.
         logs: the logs to check, by topic and partition.
     """
@@ -181,7 +181,8 @@ def plan(
 
     Args:
         paths: as for `check`.
-        choose: returns the logs to check, and turns off findings about directories. None: all logs and all replicas.
+        choose: returns the logs to check. With it, there are no findings about directories. None: all logs and all
+            replicas.
         listed: the paths' log directories, if they were listed before.
 
     Raises:
@@ -322,7 +323,7 @@ def check_log(
 
 
 def _roots(paths: Iterable[str], directories: LogDirs) -> list[LogDirFiles]:
-    """Return the log directories among the paths. A partition directory does not stand for its log directory."""
+    """Return the log directories among the paths. The log directory of a given partition directory is not included."""
     given = {storage.absolute(path) for path in paths}
     return [root for root in directories.roots if storage.absolute(root.path) in given]
 

@@ -1,6 +1,6 @@
 """The kinds of findings: what each means, its effect on a broker and on a reader, and its cure.
 
-This table is the only home of these texts: the command, the guide `docs/findings.md` and Python show them.
+These texts are only in this table. The command, the guide `docs/findings.md` and Python take them from it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ Severity = Literal["error", "warning", "note"]
 """The severity of a finding.
 
 - error: records are lost, read wrongly or not served, or a broker does not start.
-- warning: a broker or a reader works, but slower, or on files that contradict each other.
+- warning: a broker or a reader works, but slower, or with files that contradict each other.
 - note: the state after a crash, a deletion or a move, which a broker cleans up when it starts.
 """
 

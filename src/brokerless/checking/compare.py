@@ -1,8 +1,8 @@
 """The comparison of two copies of a partition: equal, one a prefix of the other, or diverged from some offset on.
 
 Batches are compared by their offsets, leader epochs and checksums, without decompression. Each checksum is verified, so
-that equal checksums mean equal bytes. The core compares equal batches in lockstep. Where it stops, `differences.py`
-finds the reason.
+that equal checksums mean equal bytes. The core compares equal batches in lockstep. Where this comparison stops,
+`differences.py` finds the reason.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ def compare(
         topics: only these topics; None: all topics of either directory.
         records: compare the latest record of each key instead of batches. Copies that were compacted at different times
             have only these records in common.
-        memory: about how many bytes of memory the latest records may take, beside those of one batch. If they take
-            more, the logs are read several times, each time for a share of the keys.
+        memory: the approximate number of bytes for the latest records, in addition to one batch. If they take more, the
+            logs are read several times, each time for a share of the keys.
 
     Raises:
         FileNotFoundError: a path does not exist.
-        ValueError: a path is no log directory, or a topic is in neither.
+        ValueError: a path is no log directory, or a topic is in neither directory.
 
     >>> import brokerless as bl
     >>> [(found.status, found.offset) for found in bl.compare(SAMPLE, SAMPLE)]
@@ -102,7 +102,7 @@ def _records(log: Log, other: Log, start: int, memory: int) -> Difference:
 
 
 def _batches(log: Log, other: Log, start: int) -> Difference:
-    """Compare batches: equal ones in lockstep, others as columns."""
+    """Compare batches: equal batches in lockstep, other batches as columns."""
     with _Lockstep(log, start) as one, _Lockstep(other, start) as two:
         end = start
         while one.cursor is not None and two.cursor is not None:

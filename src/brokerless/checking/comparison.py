@@ -12,7 +12,7 @@ Differing = Literal["base_offset", "last_offset", "partition_leader_epoch", "crc
 """The difference between two copies: a field of the header of a batch, or the latest records of keys."""
 
 Status = Literal["equal", "behind", "ahead", "diverged", "damaged", "missing", "extra"]
-"""The state of a partition, seen from the first directory.
+"""The state of a partition in the first directory, compared with the second.
 
 - equal: both copies have the same batches, from the later of the two log starts on.
 - ahead, behind: one copy is a prefix of the other, and the first copy ends later, or earlier.
@@ -35,7 +35,7 @@ class Comparison:
         start_offset: the first offset that was compared.
         offset: the offset where the copies differ, or where the shorter copy ends; None if neither applies.
         epoch: the leader epoch at that offset, from the first copy that has one.
-        differing: what differs at `offset`; None unless the status is "diverged".
+        differing: the kind of difference at `offset`; None unless the status is "diverged".
         value: the value of that field of a batch in the first copy, or the number of latest records that differ.
         other_value: the value of the field in the second copy; None for records.
         damaged_path: the file with the batch that cannot be read; None unless the status is "damaged".

@@ -31,7 +31,7 @@ _COUNTED, _FIRST, _LAST = 64 << 10, -(1 << 63), (1 << 63) - 1
 
 
 class _Batches:
-    """The batches of a log from an offset on, which a caller takes in portions of any size."""
+    """The batches of a log from an offset on. A caller takes them in portions of any size."""
 
     def __init__(self, log: Log, start: int, place: Place) -> None:
         self._parts = self._read(log, start, place)
@@ -174,7 +174,7 @@ def of_records(log: Log, other: Log, start: int, memory: int) -> Difference:
 
 
 def _differing(mine: pa.Table, theirs: pa.Table) -> Iterator[pa.Table]:
-    """Yield the rows that only one of the tables has, a range of offsets at a time: counting takes much memory."""
+    """Yield the rows that only one of the tables has. To save memory, compare one range of offsets at a time."""
     longer = max(mine, theirs, key=lambda table: table.num_rows)["offset"]
     cuts = [longer[at].as_py() or 0 for at in range(_COUNTED, len(longer), _COUNTED)]
     for low, high in pairwise([_FIRST, *cuts, _LAST]):
@@ -194,7 +194,7 @@ def _between(table: pa.Table, low: int, high: int) -> pa.Table:
 def _latest(log: Log, start: int, end: int, memory: int, share: tuple[int, int]) -> pa.Table:
     """Return the latest record of each key, except for keys whose latest record has no value.
 
-    If a record takes more than an eighth of the memory, the size of its value stands for the value.
+    If a record takes more than an eighth of the memory, the size of its value is returned instead of the value.
 
     Args:
         log: the partition.

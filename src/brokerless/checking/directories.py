@@ -64,7 +64,7 @@ def check_directory(root: LogDirFiles, beside: Collection[str]) -> Iterator[Find
 
 
 def check_blank(paths: Iterable[str], beside: Collection[str]) -> Iterator[Finding]:
-    """Check directories of new disks, which have no files, together with the broker's other directories."""
+    """Check directories of new disks, which have no files, against the broker's other directories."""
     for path in paths:
         yield from map(_of_fault, missing_ids(path, beside))
 

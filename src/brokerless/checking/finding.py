@@ -46,7 +46,7 @@ class Finding:
         position: the byte position in the file.
         start_offset: the first offset that may be lost or wrong.
         end_offset: the offset after the last one; None if the range extends to the end of the log.
-        next_position: the byte position at which the log is sound again; None if it is not, in this file.
+        next_position: the byte position at which the log is sound again; None if the rest of the file is not sound.
         message: the fault, with the stored and the computed value.
     """
 

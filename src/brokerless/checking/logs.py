@@ -104,7 +104,7 @@ class LogCheck:
         return self._is_compacted
 
     def of_segments(self) -> Iterator[Finding]:
-        """Yield the findings on files, then those on batches in the order of the log."""
+        """Yield the findings on files, then the findings on batches in the order of the log."""
         return map(self._after_a_crash, self._of_segments())
 
     def _of_segments(self) -> Iterator[Finding]:
@@ -180,7 +180,7 @@ class LogCheck:
                 yield found
 
     def _after_a_crash(self, found: Finding) -> Finding:
-        """Return an index finding with its weight after a crash: a broker rebuilds indexes that may not be flushed."""
+        """Return an index finding as it applies after a crash: a broker rebuilds indexes that may not be flushed."""
         root = self._log.root
         # A running broker uses the index as it is.
         if found.code not in _INDEXES or root.is_clean or root.is_locked or root.node_id is None:
@@ -306,12 +306,12 @@ class LogCheck:
             yield Finding.of(missing, self._log.topic, self._log.partition)
 
     def _missing_head(self) -> Iterator[Finding]:
-        """Yield the records missing before the first segment, if leader epochs begin below it. Tiered logs miss none.
+        """Yield the records missing before the first segment, if leader epochs begin below it; none for a tiered log.
 
         When retention deletes a segment, the broker removes its epochs from the file
-        (LeaderEpochFileCache.truncateFromStart). After a crash, the file may still have them, so this counts only after
-        a clean shutdown. In a compacted log it proves nothing, because the first segment may have been removed after it
-        became empty.
+        (LeaderEpochFileCache.truncateFromStart). After a crash, the file may still have them, so it is evidence only
+        after a clean shutdown. In a compacted log it is no evidence, because the first segment may have been removed
+        after it became empty.
         """
         log = self._log
         if log.files.is_file or not log.segments or log.files.lost_before is not None or not log.root.is_clean:
@@ -456,7 +456,7 @@ class LogCheck:
     def _stable_offsets(
         self, path: str, entries: Iterable[dict[str, int]], aborted: Iterable[Aborted]
     ) -> Iterator[Finding]:
-        """Yield a finding for the first entry that may end a search too early, or lies below the entry before it.
+        """Yield a finding for the first entry that may end a search too early, or is below the previous entry.
 
         A broker stops its search at an entry whose last stable offset is beyond the records that a fetch returns
         (TransactionIndex).
@@ -485,7 +485,7 @@ class LogCheck:
 
 
 def _largest(segment: Segment) -> int:
-    """Return the largest timestamp of a segment's data. Markers do not count: their time is a broker's."""
+    """Return the largest timestamp of a segment's data. Ignore markers, whose time comes from a broker."""
     largest = -1
     for batches in segment.scan():
         columns = zip(batches["is_control"].to_pylist(), batches["max_timestamp"].to_pylist(), strict=True)
@@ -591,7 +591,7 @@ def _replayed(state: _native.Producers | None, segment: Segment) -> _native.Prod
 
 
 def _difference(stored: _native.Producers, computed: _native.Producers) -> str:
-    """Describe the first producer of a snapshot that differs; "" if none does. A broker forgets idle producers."""
+    """Describe the first producer of a snapshot that differs; "" if none differs. A broker forgets idle producers."""
     known = {row["producer_id"]: row for row in computed.entries().to_pylist()}
     for row in stored.entries().to_pylist():
         expected = known.get(row["producer_id"])

@@ -39,7 +39,7 @@ class SegmentReplay:
 
 
 class _Both:
-    """A receiver of a segment's contents that passes them to two others."""
+    """A receiver of a segment's contents that passes them to two other receivers."""
 
     def __init__(self, *takers: Contents) -> None:
         self._takers = takers
@@ -67,7 +67,7 @@ def check_segment(
 
     Args:
         log: the log.
-        segment: one of its segments. They are checked in order.
+        segment: a segment of the log. The segments are checked in order.
         checks: the check of the log's batches.
         deep: whether to decode records.
         replay: receives the segment's producers.

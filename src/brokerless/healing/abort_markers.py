@@ -1,6 +1,6 @@
 """Lost markers of aborted transactions. Without them, a `read_committed` reader gets the aborted records.
 
-A transaction index holds the offset of each ABORT marker. No file beside the log records commits.
+A transaction index holds the offset of each ABORT marker. No other file records which transactions were committed.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 
 def with_markers(log: Log, pieces: Sequence[Piece], ranges: Sequence[DamagedRange]) -> tuple[list[Piece], list[Remark]]:
-    """Add ABORT markers in the place of lost ones. Return the pieces, and the doubts (see `LogRepair`).
+    """Replace lost ABORT markers by new ones. Return the pieces, and the doubts (see `LogRepair`).
 
-    A loss without a known end gets no marker. A replica whose log ended with such a marker would not fetch the missing
-    records from its leader.
+    If the end of a loss is not known, no marker is added there. Otherwise, a replica whose log ends with the marker
+    would not fetch the missing records from its leader.
     """
     lost = [(one.start_offset, one.end_offset) for one in ranges if one.state == "lost"]
     if not lost:

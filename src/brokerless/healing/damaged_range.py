@@ -18,7 +18,7 @@ State = Literal["lost", "recovered", "suspect"]
 
 @dataclass(frozen=True, kw_only=True)
 class DamagedRange:
-    """A range of offsets in damage.
+    """A range of offsets that damage affects.
 
     Attributes:
         topic: the topic.
@@ -77,7 +77,7 @@ class DamagedRange:
         )
 
     def meets(self, start: int, end: int | None) -> bool:
-        """Return whether the range has an offset in [start, end), or is empty and lies there. None means no end."""
+        """Return whether the range overlaps [start, end), or is empty and inside it. An `end` of None sets no limit."""
         is_before = end is not None and self.start_offset >= end
         is_behind = self.end_offset is not None and max(self.end_offset, self.start_offset + 1) <= start
         return not (is_before or is_behind)

@@ -1,14 +1,14 @@
 """The topics of the new cluster after a rescue: their ids, their numbers of partitions, and the replicas on the disks.
 
-- With metadata, a topic has the partitions that the metadata name. A directory with a higher number counts only if it
-  has the topic's id: a broker made it after the last metadata on these disks.
-- Without metadata, the highest directory of a topic gives its number of partitions. For Kafka's own topics, the keys
-  of their records give it (`partition_counts`).
-- A directory with another topic id belongs to an older topic of the same name. It does not count.
+- With metadata, a topic has the partitions that the metadata name. A directory with a higher partition number is used
+  only if it has the topic's id: a broker created it after the last metadata on these disks.
+- Without metadata, the directory with the highest partition number gives the topic's number of partitions. For Kafka's
+  own topics, the keys of their records give this number (`partition_counts`).
+- A directory with another topic id belongs to an older topic of the same name. It is ignored.
 - A replica without a readable topic id ranks after replicas with one, because it may belong to an older topic.
 - A replica that was being moved to another disk (`-future`) ranks after equal replicas that were not.
-- A replica that its broker renamed to `-stray` counts if the partition has no other replica, and no other topic has its
-  topic's name. A broker that starts with a new metadata log renames all its replicas to `-stray`.
+- A replica that its broker renamed to `-stray` is used if the partition has no other replica, and no other topic has
+  its topic's name. A broker that starts with a new metadata log renames all its replicas to `-stray`.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class FoundTopic:
 
 
 class _Disk(LogDirFiles):
-    """A log directory on a disk that may be failing: a file that cannot be read counts as damaged."""
+    """A log directory on a disk that may be failing: a file that cannot be read is treated as damaged."""
 
     def _parsed(self, name: str, parse: Callable[[bytes], _T], absent: _T) -> _T:
         try:
@@ -84,7 +84,7 @@ class _Disk(LogDirFiles):
 
 
 def damaged_checkpoints(roots: Iterable[LogDirFiles]) -> list[Remark]:
-    """Return a remark for each damaged checkpoint on some disks. Such a checkpoint counts as empty."""
+    """Return a remark for each damaged checkpoint on some disks. Such a checkpoint is treated as empty."""
     found = []
     for root in roots:
         for name in checkpoints.OFFSET_CHECKPOINTS:
@@ -226,7 +226,7 @@ def _topic_id(
     has_metadata: bool,
     notes: list[Remark],
 ) -> str:
-    """Return the topic id that counts for a topic name."""
+    """Return the topic id to use for a topic name."""
     paths: dict[str, list[str]] = defaultdict(list)
     for replicas in here.values():
         for replica in replicas:
@@ -261,7 +261,7 @@ def _move_lone_strays(
     known: Collection[str],
     names: Mapping[str, str],
 ) -> None:
-    """Move `-stray` replicas to the other replicas, unless another topic has their topic's name or id."""
+    """Add `-stray` replicas to the other replicas, unless another topic has their topic's name or id."""
     for replica in list(strays):
         name = replica.log.topic or ""
         if name not in known and replica.topic_id not in names:
@@ -351,8 +351,8 @@ def same_cluster(roots: Iterable[LogDirFiles], wanted: str | None, notes: list[R
 
     Args:
         roots: the disks.
-        wanted: the id of the new cluster; None: the id of the old one. If a disk has this id, all disks count as disks
-            of that cluster.
+        wanted: the id of the new cluster; None: the id of the old one. If one disk has this id, all disks are treated
+            as disks of that cluster.
         notes: receives a remark for each id that is not used, with the reason.
 
     Raises:

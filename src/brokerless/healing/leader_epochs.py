@@ -1,7 +1,8 @@
 """Leader epochs that contradict each other: no checksum covers the leader epoch of a batch.
 
-The leader epoch checkpoint decides which epoch is right, or else the epochs of most batches. A batch with another epoch
-is corrected. After damage, a batch of an older epoch is not trusted, because it may be a stale block of the disk.
+The leader epoch checkpoint gives the right epoch of each batch. If the checkpoint is unusable or wrong, the majority of
+the batches gives it. A batch with another epoch is corrected. After damage, a batch of an older epoch is not trusted,
+because it may be a stale block of the disk.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class Epochs(NamedTuple):
     Attributes:
         pieces: the pieces to keep.
         dropped: the pieces that are not trusted.
-        by_file: whether the leader epoch checkpoint decided, because it is right.
+        by_file: whether the leader epoch checkpoint is right, and so gave the epochs.
         known: the start offset of each epoch, ascending, with the epoch; -1 if the epoch is not known.
         doubts: remarks on the batches whose right epoch is not known.
     """
@@ -190,8 +191,8 @@ def _expected(
 ) -> tuple[list[int], bool]:
     """Return the epoch of each run, and whether the leader epoch checkpoint is right.
 
-    Batches of other replicas after the log's own may have epochs that the log's checkpoint does not contain. For them,
-    the checkpoint of the other replica decides.
+    Batches of other replicas after the log's own may have epochs that the log's checkpoint does not contain. For these
+    batches, the checkpoint of the other replica is used.
     """
     paths = {segment.path for segment in log.segments}
     last = max((run.piece for run in runs if pieces[run.piece].path in paths), default=-1)
@@ -240,8 +241,8 @@ def _epochs_by_file(
 ) -> tuple[list[int] | None, bool]:
     """Return the epoch of each run according to a leader epoch checkpoint, and whether the checkpoint is right.
 
-    No checksum covers the checkpoint either. If several adjacent batches contradict an entry, these batches decide. If
-    a single batch does, the checkpoints of other replicas decide.
+    No checksum covers the checkpoint either. If several adjacent batches contradict an entry, the batches are right. If
+    a single batch contradicts it, the checkpoints of other replicas show which one is right.
 
     The epochs are None if most batches contradict the checkpoint but not each other, or if the checkpoint is unusable.
     """
@@ -324,10 +325,10 @@ def _votes(files: Iterable[list[tuple[int, int]]], offset: int) -> set[int]:
 def _contradicting(
     pieces: Sequence[Piece], runs: Sequence[_EpochRun], expected: Sequence[int]
 ) -> Iterator[tuple[int, bool]]:
-    """Yield the index of each run that has a neighbor's epoch instead of the expected one, and whether it is alone.
+    """Yield the index of each run with a neighbor's epoch instead of the expected one, and whether the run is alone.
 
-    A run is alone if only one batch contradicts the expected epoch. Runs of older epochs directly after damage do not
-    count, because they may be stale blocks of the disk.
+    A run is alone if only one batch contradicts the expected epoch. Runs of older epochs directly after damage are
+    ignored, because they may be stale blocks of the disk.
     """
     stale = -1
     # Adjacent runs of one epoch.

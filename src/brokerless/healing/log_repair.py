@@ -71,7 +71,7 @@ class LogRepair:
     Attributes:
         log: the log.
         findings: the findings of a deep check.
-        segments: the pieces of each segment of the repaired log, by base offset; empty if the log stays as it is.
+        segments: the pieces of each segment of the repaired log, by base offset; empty if the log stays unchanged.
         ranges: the damaged ranges of offsets, with their states in the result.
         left: the findings that a repair does not cure.
         doubts: the uncertainties, such as a transaction whose outcome is unknown.
@@ -270,7 +270,7 @@ def salvage(
 
 
 def _is_sound(log: Log, findings: Iterable[Finding]) -> bool:
-    """Return whether a log can stay as it is: it has no fault, and a broker closed it."""
+    """Return whether a log can stay unchanged: it has no fault, and a broker closed it."""
     return log.root.is_clean and all(found.code in ("file-foreign", "file-unpadded") for found in findings)
 
 
@@ -289,7 +289,7 @@ def _recorded(log: Log, findings: Iterable[Finding]) -> tuple[list[tuple[int, in
 
 
 def _with_moved(log: Log, findings: Sequence[Finding], claim: LoneClaim) -> list[Finding]:
-    """Add a finding for a last batch that claims a base offset beyond an offset at which the log ended."""
+    """Add a finding for a last batch whose base offset is above an offset at which the log is known to have ended."""
     if any(one.position == claim.position and is_damage(one) for one in findings):
         return list(findings)
     moved = Finding(
@@ -359,7 +359,7 @@ def _with_ends(
 
     Missing records are lost if a broker had flushed them or the cluster had committed them. A torn tail above such
     records is no loss, because a broker would not have kept it either. If other replicas supply the batches at the end,
-    records are lost only if the damage has more bytes than these batches.
+    records are lost only if the damaged range is larger than these batches.
     """
     expected = max(log.recovery_point or 0, log.high_watermark or 0)
     if log.files.expected_end is not None and log.files.expected_end.is_certain:
@@ -490,9 +490,9 @@ def _gap(log: Log, behind: Piece, start: int, end: int) -> DamagedRange:
 
 
 def known_start(log: Log) -> int | None:
-    """Return the log start offset, from the checkpoint or else from the leader epochs; None if it is not known.
+    """Return the log start offset: from the checkpoint, or from the leader epochs; None if it is not known.
 
-    A checkpointed offset above every known end of the log does not count. It may equal the end, if all records were
+    A checkpointed offset above every known end of the log is ignored. It may equal the end, if all records were
     deleted. If the checkpoint is missing or unreadable, the leader epochs show which records were deleted: see
     `start_of_epochs`.
     """
@@ -504,10 +504,10 @@ def known_start(log: Log) -> int | None:
 
 
 def start_of_epochs(log: Log) -> int | None:
-    """Return where the leader epochs start if a log's first batch is below; None otherwise, or with a checkpoint.
+    """Return the first offset of the leader epochs if the log's first batch is below it; otherwise None.
 
-    When a broker deletes records, it moves the start of the epochs to the log start
-    (LeaderEpochFileCache.truncateFromStart).
+    If a checkpoint of log start offsets exists, return None too. When a broker deletes records, it moves the start of
+    the epochs to the log start (LeaderEpochFileCache.truncateFromStart).
     """
     if log.files.is_file or not log.root.is_there or log.root.has_log_start_offsets or not log.segments:
         return None

@@ -133,7 +133,7 @@ class NewCluster:
             self._note("metadata-unknown", f"{of_new_types} metadata {records} {what}")
 
     def nodes_of(self, topic: FoundTopic, number: int, turn: int) -> list[int]:
-        """Return the nodes of a partition: as many as before if the cluster has enough, and the same if it has them.
+        """Return the nodes of a partition: the old number and the old nodes, as far as the new cluster has them.
 
         Args:
             topic: the topic.

@@ -1,4 +1,4 @@
-"""`Piece`: whole batches of a file. Also the sound pieces of a log, according to the findings of a check."""
+"""`Piece`: whole batches of a file; and functions that find the sound pieces of a log from the findings of a check."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Piece(NamedTuple):
         patches: bytes to overwrite, each with its position in the file. Patches outside the piece are for other pieces.
         content: the bytes themselves, if they differ from those in the file.
         verb: "keep"; "fill" (from another replica); "reseal" (with a new checksum); "trim" (rebuilt without records
-            that another batch has); or "mark" (a lost marker of an aborted transaction, written again).
+            that another batch has); or "mark" (a new marker in the place of a lost ABORT marker).
     """
 
     path: str
@@ -73,7 +73,7 @@ class Piece(NamedTuple):
 
 
 class Gaps:
-    """The missing offsets that divide a log into pieces. In a compacted log, other missing offsets do not.
+    """The missing offsets that divide a log into pieces. Offsets that compaction removed do not divide the log.
 
     Args:
         ranges: the ranges of offsets, ascending; None if all missing offsets are gaps.

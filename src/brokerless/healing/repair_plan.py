@@ -70,7 +70,7 @@ class RepairPlan:
         topics: the topics that are repaired; None: all.
         configs: the settings of topics.
         topic_ids: the ids of topics.
-        at_rest: the state of the files. The plan holds only while no process changes them.
+        at_rest: the state of the files. The plan is valid only while no process changes them.
         progress: see `repair`.
 
     >>> plan = RepairPlan.of(SAMPLE_DIR)
@@ -283,7 +283,7 @@ class RepairPlan:
         return result
 
     def verified(self, result: RepairReport) -> RepairReport:
-        """Check the directory as it is now, and return the report with what was found."""
+        """Check the directory in its present state, and return the report with the findings."""
         self._verify(result, self._root_path, is_partition=False)
         return result
 
@@ -332,7 +332,7 @@ class RepairPlan:
 
     @property
     def _has_unusable(self) -> bool:
-        """True if a log is left as it is, or a replica is being moved here. After a crash, a broker must recover these.
+        """True if a log is left unchanged, or a replica is being moved here. A broker must recover these after a crash.
 
         Without a recovery, the zeros in the preallocated indexes of a moving replica make its segments seem very old,
         and retention deletes them.

@@ -47,7 +47,7 @@ _MOST_COMPARED = 1000
 
 
 class _Epochs:
-    """The leader epochs of a log: `known`, from its batches, or else those in its checkpoint; none if it is damaged."""
+    """The leader epochs of a log: `known`, from its batches, or those in its checkpoint if that is sound."""
 
     def __init__(self, log: Log, known: Sequence[tuple[int, int]] | None = None) -> None:
         self._starts = [start for start, _ in known or ()]
@@ -199,7 +199,7 @@ class OtherReplica:
         return joined((piece for path, batches in inside for piece in spans(path, batches, gaps)), gaps)
 
     def _gaps(self) -> Gaps:
-        """Return the missing offsets in the segments read so far that are not a cleaner's work."""
+        """Return the missing offsets in the segments read so far, except those that a cleaner removed."""
         if not self._is_compacted:
             return Gaps(None)
         if self._known_gaps[0] < len(self._surveys):
@@ -212,8 +212,8 @@ class OtherReplica:
     def _is_identified(self, batches: pa.RecordBatch, lost: DamagedRange) -> pa.BooleanArray:
         """Return, for each batch, whether both logs map its offset to the batch's epoch.
 
-        A log that ends in its last known epoch may lack later epochs. Later epochs of the replica count too, if the
-        replica has seen that last epoch up to the loss.
+        A log that ends in its last known epoch may lack later epochs. Later epochs of the replica are accepted too, if
+        the replica has seen that last epoch up to the loss.
         """
         known, own = self._epochs, self._own_epochs
         goes_on = lost.end_offset is None and known.end_of(own.highest) >= lost.start_offset

@@ -62,8 +62,8 @@ def ranked(replicas: Iterable[Replica], known: Mapping[str, Any] | None = None) 
 
     Replicas without a topic id come last, because they may be of an older topic.
 
-    The in-sync replicas of the metadata count unless a replica has a later leader epoch. A replica that has lost
-    records does not count as in sync. Such a replica has gaps, or damage at its end, or ends below the highest high
+    The in-sync replicas in the metadata are used unless a replica has a later leader epoch. A replica that has lost
+    records is not treated as in sync. Such a replica has gaps, or damage at its end, or ends below the highest high
     watermark of all replicas.
 
     Args:
@@ -120,10 +120,10 @@ class _Ranked(NamedTuple):
 
 
 def last_epoch(log: Log, known_epoch: int | None = None) -> int:
-    """Return the leader epoch of the last sound batch; without batches, that of the log's last leader; -1 if unknown.
+    """Return the leader epoch of the last sound batch; without batches, the epoch of the last leader; -1 if unknown.
 
-    No checksum covers the epoch in a batch, so the epoch in the leader epoch checkpoint counts if that can be read.
-    Without the checkpoint, an epoch above that of the metadata does not count.
+    No checksum covers the epoch in a batch, so the leader epoch checkpoint is used if it can be read. Without the
+    checkpoint, an epoch above the one in the metadata is ignored.
 
     Args:
         log: the log.

@@ -90,7 +90,7 @@ class RepairReport(HealingReport):
 
     Attributes:
         path: the damaged log directory or partition directory.
-        output: the repaired directory: another one, or the same.
+        output: the repaired directory: a new directory, or the damaged one after its repair in place.
         dry_run: whether nothing was changed: the report is that of a plan.
         ranges: the damaged ranges of offsets, with their states in the result.
         doubts: uncertainties about transactions, leader epochs and deleted records.
@@ -99,7 +99,7 @@ class RepairReport(HealingReport):
         repaired: the steps taken on the files of each faulty partition, by its name.
         partitions: the number of partitions that were checked.
         checkpoints: the checkpoints of the log directory that were damaged, and are written again.
-        left_alone: why a partition is left as it is, by partition name.
+        left_alone: why a partition is left unchanged, by partition name.
         left_out: why a replica that was being moved here is left out, by directory.
         findings: the number of findings of each code in the partitions.
 

@@ -189,7 +189,7 @@ class RescuePlan:
     Attributes:
         report: the report of the planned rescue.
         roots: the disks.
-        at_rest: the state of the files. The plan holds only while no process changes them.
+        at_rest: the state of the files. The plan is valid only while no process changes them.
         nodes: the nodes of the new cluster.
         voters: the controllers among them that the metadata log names, each with its host and port.
         rename: new names of topics.
@@ -407,7 +407,7 @@ class RescuePlan:
         return "\n".join(f"{directory}: {step}" for directory, step in self.steps())
 
     def _note_fork(self, others: set[str]) -> None:
-        """Note what a copy of some topics, or a copy under other names, lacks."""
+        """Note the contents that a copy of some topics, or a copy under other names, lacks."""
         notes = self.report.notes
         if OFFSETS_TOPIC in others:
             said = f"groups start anew: {OFFSETS_TOPIC} is not among the topics"
@@ -539,7 +539,7 @@ class RescuePlan:
                 one.live.add(replica.node_id)
 
     def _report_all(self) -> None:
-        """Add to the report the partitions, and what the new cluster cannot keep."""
+        """Add to the report the partitions, and the settings and state that the new cluster cannot keep."""
         # By disk and node: the partitions with batches from that node, although the metadata do not name it for them.
         unassigned: dict[tuple[str, int], list[str]] = {}
         for one in self.partitions:

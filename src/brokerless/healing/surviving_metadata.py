@@ -216,7 +216,8 @@ class _Copy(NamedTuple):
         node_id: the node that wrote the log; None if not known.
         image: the metadata after its last sound record.
         voters: the controllers that elect their leader, as far as the copy has them.
-        is_whole: False if the records begin after the start of the log, and no readable snapshot covers what is before.
+        is_whole: False if the records begin after the start of the log, and no readable snapshot covers the earlier
+            ones.
         epoch: the leader epoch of its last sound record; -1 for a cluster that has not started.
         offset: the offset after that record; -1 for a cluster that has not started.
         damage: the faults of the copy; "" without any.
@@ -240,7 +241,7 @@ class _Copy(NamedTuple):
 
 
 def _read(root: LogDirFiles, notes: list[Remark]) -> _Copy | None:
-    """Read the metadata in a log directory; None if it has none. Add to `notes` why its log does not count."""
+    """Read the metadata in a log directory; None if it has none. Add to `notes` the reason if its log is not used."""
     node_id = None
     with suppress(CorruptRecordError):
         node_id = root.node_id

@@ -48,7 +48,7 @@ def sibling(path: str, suffix_of_it: str) -> str:
 
 
 def has_entries(path: str) -> bool:
-    """Return whether `entries` can read a file, judging by its name."""
+    """Return whether `entries` can read a file of this name."""
     return suffix(path) in _BY_SUFFIX or os.path.basename(path) in _BY_NAME
 
 

@@ -175,7 +175,7 @@ class Dump:
         return file.size() if self._max_bytes is None else min(file.size(), self._max_bytes)
 
     def _checked(self, feed: Feed, mark: bytes) -> Feed:
-        """Wrap `feed` to detect wrong checksums. Verify them if the text has `mark`, which records may contain, too."""
+        """Wrap `feed` to detect wrong checksums. Verify them only if the text has `mark`, as records may too."""
 
         def fed(data: memoryview, position: int) -> tuple[bytes, int]:
             text, consumed = feed(data, position)
@@ -323,7 +323,7 @@ class _Batches:
 
 
 def _whole_batches(file: File, end: int, feed: Feed) -> Generator[bytes, None, int]:
-    """Yield the output of `feed` for the whole batches before `end`; return where they end."""
+    """Yield the output of `feed` for the whole batches before `end`; return the position where they end."""
     window = Window(file, 0, end)
     while window.position < end:
         text, consumed = feed(window.data, window.position)

@@ -1,7 +1,7 @@
 """All damage in a segment: a check of checksums, framing, offsets and records, which continues after damage.
 
-The traces of a crash are not damage. They lie at the end of the newest segment, with no sound batch after them, and a
-broker truncates them when it starts after an unclean shutdown. Zeros there are preallocated space.
+A crash leaves traces that are not damage: incomplete bytes at the end of the newest segment, with no sound batch after
+them. A broker truncates them when it starts after an unclean shutdown. Zeros there are preallocated space.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def findings(
 
 
 def _zeros(segment: Segment, found: Survey, size: int) -> Iterator[Defect]:
-    """Yield a finding for zeros after the last batch: a broker that closes a log cuts off preallocated space."""
+    """Yield a finding for zeros after the last batch. A broker that closes a log cuts off preallocated space."""
     last = found.parts[-1] if found.parts else None
     end = last.end_position if isinstance(last, Run) else 0
     if end < size and not isinstance(last, Defect):

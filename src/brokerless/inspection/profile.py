@@ -1,7 +1,7 @@
 """Statistics of a segment: sums by hour, message format and codec, which can be added up to coarser sums.
 
-A record counts in the hour of its timestamp, a batch in the hour of its largest timestamp. Everything on disk counts,
-including aborted records and records below the log start offset.
+A record is counted in the hour of its timestamp, a batch in the hour of its largest timestamp. All records on disk are
+counted, including aborted records and records below the log start offset.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def combined(tables: list[pa.Table]) -> pa.Table:
 
 
 def _added(table: pa.Table) -> pa.Table:
-    """Add up the rows of each group, for those of `FACTS` that the table has."""
+    """Add up the rows of each group, for those `FACTS` that the table has."""
     facts = [name for name in table.column_names if name in FACTS]
     group = {name: _only(table[name]) for name in GROUPS}
     if None in group.values():

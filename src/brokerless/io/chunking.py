@@ -11,7 +11,7 @@ _T = TypeVar("_T")
 
 
 def in_shares(pieces: Iterable[_T], size: Callable[[_T], int], share: int) -> list[tuple[_T, ...]]:
-    """Divide pieces into runs of neighbors, each of about `share` bytes. A larger piece is a run of its own.
+    """Divide pieces into runs of neighbors, each of about `share` bytes. A larger piece is a run by itself.
 
     >>> in_shares([3, 4, 9, 1, 1], size=lambda number: number, share=8)
     [(3, 4), (9,), (1, 1)]

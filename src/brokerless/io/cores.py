@@ -17,7 +17,7 @@ _MAX_LOG_THREADS = 4
 def cores() -> int:
     """Return the number of cores that this process may use, by its affinity and the CPU quotas of its cgroups.
 
-    A fraction of a core counts as a whole core.
+    A fraction of a core is rounded up.
     """
     affinity = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return min([affinity, *_quotas()])

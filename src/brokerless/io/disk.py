@@ -82,7 +82,7 @@ class Output:
         self._begin_sync(position + length, length)
 
     def write_each(self, pieces: Iterable[tuple[int, bytes]]) -> None:
-        """Write small pieces, each at its position. For many pieces this is faster than `write_at`."""
+        """Write small pieces, each at a position. For many pieces this is faster than `write_at`."""
         for position, content in pieces:
             os.lseek(self._descriptor, position, os.SEEK_SET)
             if os.write(self._descriptor, content) < len(content):
@@ -217,10 +217,10 @@ def remove(path: str) -> None:
 
 
 def remove_all(paths: Iterable[str]) -> None:
-    """Remove files in any order, several at a time: the system needs long to free the cached pages of a large one.
+    """Remove files in any order, several at a time, because it takes long to free the cached pages of a large file.
 
     Raises:
-        FileNotFoundError: one of them does not exist. The others are removed.
+        FileNotFoundError: one of the files does not exist. The others are removed.
     """
     from brokerless.io.runner import Threads  # noqa: PLC0415 - slow to import at every start of the command
 

@@ -1,7 +1,7 @@
 """A file read through one reused buffer, so that memory does not grow with the log.
 
-`Window` holds the bytes not consumed yet, for native calls that return how many they consumed and how many they need.
-`sweep` is for native calls that read headers and return the position that they want next.
+`Window` holds the bytes not consumed yet, for native calls that return the numbers of bytes that they consumed and
+need. `sweep` is for native calls that read headers and return the position to continue at.
 """
 
 from __future__ import annotations

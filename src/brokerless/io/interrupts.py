@@ -1,8 +1,8 @@
 """Interrupts that wait for the end of a change, so that a signal leaves no file half done.
 
-A signal handler calls `interrupt`. It raises at once, unless the main thread is in a `deferred` block: then it raises
-at the end of the block. A handler that raises by itself, such as Python's own for SIGINT, does not wait. It leaves the
-directory as a crash does, and the next process that opens the directory recovers it.
+A signal handler calls `interrupt`. It raises immediately, unless the main thread is in a `deferred` block. In that
+case, it raises at the end of the block. A handler that raises by itself, such as Python's own for SIGINT, does not
+wait. It leaves the directory as a crash does, and the next process that opens the directory recovers it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class _Deferred:
 
 
 def interrupt(error: BaseException) -> None:
-    """Raise an error at once, or after the block that defers it. Signal handlers call this function.
+    """Raise an error immediately, or after the block that defers it. Signal handlers call this function.
 
     Only the main thread handles signals, and other threads defer nothing.
     """

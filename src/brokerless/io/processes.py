@@ -67,7 +67,7 @@ class Processes(Runner):
 
 
 class _ThisThread(Executor):
-    """An executor that makes each call at once, in this thread."""
+    """An executor that makes each call immediately, in this thread."""
 
     def submit(self, call: Callable[..., _T], /, *arguments: Any, **options: Any) -> Future[_T]:  # noqa: ANN401 - the call's own
         future: Future[_T] = Future()
@@ -86,7 +86,7 @@ def _start(queue: SimpleQueue[tuple[str, int]], parent: Connection) -> None:
 
 
 def _end_with(parent: Connection) -> None:
-    """End this process as soon as its parent has ended. The parent's lock on the output ends with the parent."""
+    """End this process as soon as its parent has ended, because the parent's lock on the output has then ended, too."""
     parent.poll(None)
     os._exit(1)
 

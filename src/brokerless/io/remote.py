@@ -57,7 +57,7 @@ def absolute(url: str) -> str:
 
 
 def list_directory(url: str, *, is_fresh: bool = True) -> dict[str, bool]:
-    """Return the names under a prefix, and whether each is a prefix itself.
+    """Return the names under a prefix, and for each name whether it is a prefix itself.
 
     Args:
         url: the prefix.
@@ -106,7 +106,7 @@ def size(url: str) -> int:
 
 
 def modified_ns(url: str) -> int:
-    """Return when an object was stored, in ns since the epoch; 0 if the store does not report it."""
+    """Return the time at which an object was stored, in ns since the epoch; 0 if the store does not report it."""
     with _at(url) as (store, path):
         try:
             stored = store.modified(path)
@@ -145,7 +145,7 @@ class Object:
         return self._size
 
     def modified_ns(self) -> int:
-        """Return when the object was stored, in ns since the epoch."""
+        """Return the time at which the object was stored, in ns since the epoch."""
         return modified_ns(self.path)
 
     def read_into(self, position: int, buffer: memoryview) -> int:

@@ -52,8 +52,8 @@ class Runner(ABC):
 
     Attributes:
         jobs: the number of calls that run at the same time.
-        may_retry: whether a call may run more than once, even at the same time. Each run must then write to its own
-            place.
+        may_retry: whether a call may run more than once, even at the same time. Each run must then write to a separate
+            directory.
 
     Raises:
         ValueError: `jobs` is less than 1.
@@ -96,8 +96,8 @@ class Runner(ABC):
 
         Args:
             function: the function.
-            arguments: its arguments.
-            ahead: the number of calls that may be submitted, finished or not, beyond the one whose result is yielded
+            arguments: the arguments, one for each call.
+            ahead: the number of calls that may be submitted, finished or not, beyond the call whose result is yielded
                 next; None: all.
 
         Raises:
@@ -132,7 +132,7 @@ class Runner(ABC):
 
 
 class Threads(Runner):
-    """A `Runner` of threads in this process. Notes reach the collector around `submit`, `start` or the use of `map`.
+    """A `Runner` of threads in this process. Notes reach the collector that is active at `submit`, `start` or `map`.
 
     Args:
         count: the number of threads; None: as many as there are cores.
@@ -163,7 +163,7 @@ class NotedResult(NamedTuple, Generic[_T]):
 
 
 class Remote(Generic[_T]):
-    """A call for another process. It words messages for the caller's interface, and returns notes with its result."""
+    """A call for another process. Messages are worded for the caller's interface. The result comes with the notes."""
 
     def __init__(self, function: Callable[..., _T]) -> None:
         self._function, self._face = function, current_face()
@@ -189,7 +189,7 @@ def _result(future: Future[_T]) -> _T:
 
 @contextmanager
 def surviving() -> Iterator[None]:
-    """Report the end of a worker process as an error that says what to do.
+    """Report the end of a worker process as an error that names the remedy.
 
     Raises:
         OSError: a worker process has ended.

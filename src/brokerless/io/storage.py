@@ -1,7 +1,7 @@
 """The read half of storage access: listings, sizes, times and range reads, of local files and of stores by URL.
 
 Paths and URLs are `str`; `remote` implements URLs. Local files are read into the caller's buffer and never mapped: a
-running broker truncates files, and truncation under a mapping kills the process.
+running broker truncates files, and a process that has mapped a truncated file is killed.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ def read_all(path: str) -> bytes:
 
 
 def check_no_link(path: str) -> None:
-    """Refuse a link in the place of a file or directory that brokerless creates: it would lead out of the directory.
+    """Refuse a link in the place of a file or directory that brokerless creates. A link could lead elsewhere.
 
     Raises:
         CorruptRecordError: `path` is a link.

@@ -48,7 +48,7 @@ _RESERVED_DIRECTORY_IDS = 100
 
 
 class UnexpectedContentError(CorruptRecordError):
-    """Content that Kafka distinguishes from an unreadable file, such as a letter in the place of a number.
+    """The error for content that Kafka distinguishes from an unreadable file, such as a letter instead of a number.
 
     If a broker cannot read a file, it takes the log directory offline. If the content is unexpected, the broker stops.
     Kafka 3 and later ignore unexpected content in the offset checkpoints of a log directory.
@@ -298,7 +298,6 @@ def parse_clean_shutdown(content: bytes) -> int | None:
 
 def format_clean_shutdown(broker_epoch: int | None) -> bytes:
     r"""Format a shutdown marker; without an epoch, a controller with eligible leader replicas sees an unclean shutdown.
-
     An epoch of -1 would not have this effect: a broker with several disks would use the epoch on its next disk instead.
 
     >>> format_clean_shutdown(9)

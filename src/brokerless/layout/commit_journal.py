@@ -130,7 +130,7 @@ def list_consistent(root: str) -> tuple[dict[str, str], Journal | None]:
     """Return the directories of a log directory by name, and its journal, in a consistent state. This takes no lock.
 
     While a journal is rolled forward, each partition is in the journal, in its final place or, for an instant, in
-    neither. So the journal is read before and after the listing, and both are repeated if it has changed.
+    neither of them. So the journal is read before and after the listing, and both are repeated if it has changed.
 
     Raises:
         CorruptRecordError: the journal cannot be read.
@@ -184,7 +184,7 @@ def active_path(directory: str) -> str:
 
 
 def resolve(path: str) -> tuple[str, bool]:
-    """Return the current path of a directory found before, and whether it is a directory; False, too, if it is gone."""
+    """Return the current path of a directory found before, and True if it is still a directory."""
 
     def found(there: str) -> tuple[str, bool]:
         is_directory = storage.is_directory(there)

@@ -53,7 +53,7 @@ REMOTE_INDEXES = "remote-log-index-cache"
 """A directory of a tiered broker that is not a partition."""
 
 MOST_PARTITIONS = 100_000
-"""The maximum number of partitions of a topic. Each is a directory, and a broker has trouble with far fewer."""
+"""The maximum number of partitions of a topic. Each is a directory, and far fewer already overload a broker."""
 
 # Kafka's Topic.INTERNAL_TOPICS, its metadata log, and the default topic of remote log metadata.
 _INTERNAL = {
@@ -79,7 +79,7 @@ def parse_directory_name(name: str) -> DirectoryName:
     """Parse a partition directory's name. The last `-` separates topic and partition, because topics may contain `-`.
 
     Raises:
-        ValueError: the name is not that of a partition directory.
+        ValueError: the name is not the name of a partition directory.
 
     >>> parse_directory_name("page-views-12")
     DirectoryName(topic='page-views', partition=12, leftover='')
@@ -101,7 +101,7 @@ def parse_directory_name(name: str) -> DirectoryName:
 
 
 def is_directory_name(name: str) -> bool:
-    """Return whether a name is that of a partition's directory."""
+    """Return whether a name is the name of a partition's directory."""
     try:
         parse_directory_name(name)
     except ValueError:
@@ -156,7 +156,7 @@ def check_topic_names(names: Iterable[str], present: Iterable[str] = ()) -> None
         present: the names of existing topics; a topic to be created again may be among them.
 
     Raises:
-        ValueError: a name is invalid, or collides with another one.
+        ValueError: a name is invalid, or collides with another name.
 
     >>> check_topic_names(["page.views"], ["page_views"])
     Traceback (most recent call last):
@@ -188,7 +188,7 @@ def is_glob(name: str) -> bool:
 
 
 def is_chosen(topic: str | None, names: Iterable[str]) -> bool:
-    """Return whether names or globs choose a topic. A glob chooses Kafka's internal topics only if it begins with `_`.
+    """Return whether names or globs select a topic. A glob selects Kafka's internal topics only if it begins with `_`.
 
     >>> is_chosen("orders-v2", ["orders-*"]), is_chosen("__consumer_offsets", ["*"])
     (True, False)
@@ -206,10 +206,10 @@ def is_chosen(topic: str | None, names: Iterable[str]) -> bool:
 
 
 def chosen_topics(names: Iterable[str], known: Iterable[str]) -> list[str]:
-    """Return the topics that names or globs choose, sorted.
+    """Return the topics that names or globs select, sorted.
 
     Raises:
-        ValueError: a name or a glob chooses no topic.
+        ValueError: a name or a glob selects no topic.
 
     >>> chosen_topics(["orders-*", "users"], ["orders-1", "orders-2", "users", "other"])
     ['orders-1', 'orders-2', 'users']
@@ -235,7 +235,7 @@ def snapshot_offsets(names: Iterable[str]) -> list[int]:
 
 
 def check_writable_topic(name: str, *, is_copy: bool) -> None:
-    """Refuse to write rows to an internal topic: a broker would not understand them.
+    """Refuse to write rows to an internal topic, because a broker would not understand them.
 
     Args:
         name: the topic.
@@ -271,7 +271,7 @@ def check_partitions(topic: str, partitions: int) -> None:
 
 
 def is_partition_directory(names: Iterable[str]) -> bool:
-    """Return whether a directory that holds these names is a partition directory, whatever its own name is."""
+    """Return whether a directory that holds these names is a partition directory. Its own name is ignored."""
     return any(name in ("leader-epoch-checkpoint", "partition.metadata") or _parse(name) for name in names)
 
 

@@ -1,7 +1,7 @@
 """The own files of a broker's log directory: its ids, its shutdown state and its checkpoints.
 
-Each file is read on first use, so a damaged file matters only to operations that need it. A malformed checkpoint
-causes a warning and counts as empty.
+Each file is read on first use, so a damaged file matters only to operations that need it. A malformed checkpoint causes
+a warning and is treated as empty.
 """
 
 from __future__ import annotations
@@ -195,10 +195,10 @@ def different_shutdowns(roots: Iterable[LogDirFiles]) -> Iterator[tuple[str, str
 
 
 def partitions_in(path: str, names: Iterable[str]) -> list[str]:
-    """Return those of the names in a directory that are names of partition directories.
+    """Return the names in a directory that are names of partition directories.
 
-    A log directory may have such a name itself, such as `/mnt/disk-1`. In a broker's log directory, all such names
-    count.
+    A log directory itself may have a name of this form, such as `/mnt/disk-1`. In a broker's log directory, all names
+    of this form are returned.
     """
     parsed = [name for name in names if file_names.is_directory_name(name)]
     if LogDirFiles.is_root(list(names)):
@@ -237,7 +237,7 @@ def check_outside(path: str, *, is_deep: bool = False) -> None:
 
     Args:
         path: the directory.
-        is_deep: also refuse deeper levels. A broker does not look there, but people clean up foreign files there.
+        is_deep: also refuse deeper levels. A broker ignores these levels, but people delete unknown files there.
 
     Raises:
         ValueError: a broker would load the directory as a partition, or fail to start because of its name.

@@ -81,7 +81,7 @@ def parse(content: bytes) -> list[tuple[int, int]]:
 
 
 def merged(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return ranges in ascending order, with overlapping and adjacent ones as one.
+    """Return ranges in ascending order. Merge overlapping and adjacent ranges.
 
     >>> merged([(7, 9), (3, 5), (4, 6)])
     [(3, 6), (7, 9)]
@@ -96,5 +96,5 @@ def merged(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def content(ranges: Iterable[tuple[int, int]]) -> bytes:
-    """Return the content of the file, with overlapping and adjacent ranges as one."""
+    """Return the content of the file. Merge overlapping and adjacent ranges."""
     return json.dumps({"version": _VERSION, "ranges": merged(ranges)}, separators=(",", ":")).encode() + b"\n"

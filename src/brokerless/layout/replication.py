@@ -1,4 +1,4 @@
-"""Known facts about a partition's other replicas. A rewrite must leave a log that their brokers can continue from."""
+"""Known facts about a partition's other replicas. After a rewrite, they must be able to continue from the log."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ class Replication(NamedTuple):
 
     Attributes:
         others_from: no other replica ends below this offset; None if there is no other replica. If a follower's log
-            ends inside a batch of its leader, it cannot continue, and its partition is marked failed
+            ends inside a batch of its leader, the follower cannot continue and marks the partition as failed
             (UnexpectedAppendOffsetException).
-        high_watermark: the checkpointed high watermark; None stands for the log end. Records above it may still be
-            truncated, so they must not supersede records below it.
+        high_watermark: the checkpointed high watermark; None means the log end. Records above the high watermark may
+            still be truncated, so they must not supersede records below it.
     """
 
     others_from: int | None = None

@@ -1,4 +1,4 @@
-"""The file that records which topics of a log directory are restored exports. A second run of a restore resumes by it.
+"""The file that records which topics of a log directory are restored exports. A restore that resumes reads it.
 
 Two logs with the same end offset may hold different records. So a restore writes a digest of its records to this file.
 The journal commits the file together with the records. Brokers load only directories, and ignore the file.

@@ -8,10 +8,10 @@ Kafka has these layers. The first layer that has a setting determines its value:
 4. the broker's file (`server.properties`);
 5. Kafka's defaults.
 
-Within a layer, a setting may have several names, for different units. The first of these names that is set counts. From
-a dynamic layer, a broker uses only the first name of each setting, and ignores other names and unreadable values
-(`DynamicBrokerConfig.fromPersistentProps`). A dynamic value overrides all names in the file: a dynamic
-`log.retention.ms` overrides any `log.retention.hours` in the file.
+Within a layer, a setting may have several names, for different units. The first of these names that is set determines
+the value. From a dynamic layer, a broker uses only the first name of each setting, and ignores other names and
+unreadable values (`DynamicBrokerConfig.fromPersistentProps`). A dynamic value overrides all names in the file: a
+dynamic `log.retention.ms` overrides any `log.retention.hours` in the file.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ SYNONYMS: dict[str, tuple[tuple[str, int], ...]] = {
     "preallocate": (("log.preallocate", 1),),
     "flush_messages": (("log.flush.interval.messages", 1),),
 }
-"""The names of a topic's settings in a broker's configuration, each with ms per unit. The first name counts.
+"""The names of a topic's settings in a broker's configuration, each with ms per unit. The first set name is used.
 
 The list is Kafka's `ServerTopicConfigSynonyms`, plus the setting that only brokers have. A topic's
 `remote.storage.enable` has no such name. The message format is not looked up (`log.message.format.version`, up to 3.x).
@@ -120,8 +120,8 @@ def dynamic_layers(brokers: Mapping[str, Mapping[str, str]], node_id: int | None
     """Return the dynamic layers of a broker, the highest first.
 
     Args:
-        brokers: the dynamic configurations, by broker id; the id "" stands for the default of all brokers.
-        node_id: the broker's id; None if it is not known, so that only the default counts.
+        brokers: the dynamic configurations, by broker id; the id "" means the default of all brokers.
+        node_id: the broker's id; None if it is not known, so that only the default applies.
     """
     layers = [_valid(Layer("cluster default", brokers.get("", {})))]
     if node_id is not None:

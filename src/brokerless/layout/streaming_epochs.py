@@ -20,7 +20,7 @@ _VERSION = 1
 
 
 class Epoch(NamedTuple):
-    """A batch of a streaming query: the query id, which lives as long as its checkpoint, and Spark's batch id."""
+    """A batch of a streaming query: the query id, which is stored in the query's checkpoint, and Spark's batch id."""
 
     query: str
     number: int

@@ -1,9 +1,9 @@
 """The log start offset of a log whose older segments may be in remote storage (KIP-405, tiered storage).
 
-Such a log has two starts. The log start offset is the first offset that a broker serves. The local log start offset is
-the first offset in this directory. Only a checkpoint and the leader epochs record the log start offset. If the
-checkpoint held the local log start offset instead, a broker would stop serving the remote segments. If the epochs were
-truncated to it, too, the broker would delete these segments
+Such a log has two start offsets. The log start offset is the first offset that a broker serves. The local log start
+offset is the first offset in this directory. Only a checkpoint and the leader epochs record the log start offset. If
+the checkpoint held the local log start offset instead, a broker would stop serving the remote segments. If the leader
+epochs were also truncated to the local log start offset, the broker would delete these segments
 (`RemoteLogManager.deleteLogSegmentsDueToLeaderEpochCacheTruncation`).
 """
 

@@ -93,8 +93,8 @@ class TopicConfig:
 
     Each attribute is a topic configuration of Kafka: `segment_ms` is `segment.ms`. Some need an explanation:
 
-    - `retention_ms` and `retention_bytes` delete nothing when a log is written. They are for the broker that takes
-      over.
+    - `retention_ms` and `retention_bytes` delete nothing when a log is written. They are for the broker that serves the
+      log later.
     - With `message_format` 0 or 1, logs are written as brokers up to 3.x wrote them for topics with that format.
     - `remote_storage_enable` is True if a broker may have moved segments to remote storage. None means unknown, so that
       the log's own files decide.
@@ -194,11 +194,11 @@ class TopicConfig:
     def with_keywords(
         self, settings: Mapping[str, object], sources: Mapping[str, str] = MappingProxyType({})
     ) -> TopicConfig:
-        """Return these settings with some changed.
+        """Return these settings with some changes.
 
         Args:
             settings: the new values.
-            sources: their sources; a setting without an entry comes from the caller ("option").
+            sources: the sources of the new values; a setting without an entry comes from the caller ("option").
 
         Raises:
             ValueError: a name is unknown, or a value is out of range.
@@ -217,7 +217,7 @@ class TopicConfig:
         return replace(self, **settings, sources={**self.sources, **changed})  # type: ignore[arg-type]
 
     def agrees(self, name: str, value: object) -> bool:
-        """Return whether a setting has this value. Settings that no topic can have always agree."""
+        """Return whether a setting has this value; always True for settings that no topic can have."""
         if name == "cleanup_policy":
             return _policies(str(value)) == _policies(self.cleanup_policy)
         return name in _NOT_IN_TOPICS or value == getattr(self, name)

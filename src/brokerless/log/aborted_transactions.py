@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from brokerless.log.segment import Segment
 
 Aborted = tuple[int, int, int]
-"""(producer_id, first_offset, last_offset). The last offset is that of the ABORT marker."""
+"""(producer_id, first_offset, last_offset). The last offset is the offset of the ABORT marker."""
 _Open = list[tuple[int, int]]
 
 _ENTRY = ("producer_id", "first_offset", "last_offset", "last_stable_offset")
@@ -87,7 +87,7 @@ def transactions(files: PartitionFiles, start_offset: int, end_offset: int, *, v
     Args:
         files: the partition's files.
         start_offset: the first offset of the read.
-        end_offset: batches from this offset on count as not written, because they are not replicated yet.
+        end_offset: batches from this offset on are ignored, because they are not replicated yet.
         verify: walk from the first segment and ignore snapshots.
     """
     segments = files.segments
@@ -109,7 +109,7 @@ def first_unstable_offset(files: PartitionFiles, end_offset: int, *, skips: bool
     """Find where the first transaction open at `end_offset` starts, from the newest snapshot and the batches after it.
 
     Raises:
-        CorruptRecordError: damage may hide a marker. With `skips`, that marker's transaction counts as ended.
+        CorruptRecordError: damage may hide a marker. With `skips`, its transaction is treated as ended instead.
     """
     found = _open_at(files, end_offset, None)
     for doubt in () if skips else found.doubts:

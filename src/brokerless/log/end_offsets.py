@@ -21,10 +21,10 @@ _PROBE = 16 << 10
 
 
 def end_offsets(files: PartitionFiles, times: pa.Array[Any]) -> pa.Array[Any]:
-    """Return the log end offset at each time: the end of the last batch before the first batch that is later.
+    """Return the log end offset at each time: the end of the last batch before the first batch with a later timestamp.
 
-    The times in a log are those of its records. So the result is as exact as the producers' clocks, unless the topic
-    has `LogAppendTime`.
+    The log records no other times than the timestamps of its records. So the result is as exact as the producers'
+    clocks, unless the topic has `LogAppendTime`.
 
     Args:
         files: the partition's files.

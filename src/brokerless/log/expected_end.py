@@ -45,7 +45,7 @@ class ExpectedEnd(NamedTuple):
 
     @property
     def doubt(self) -> str:
-        """The claim of the files, as text without the name of the log, for a log that may have lost records."""
+        """The end that the files give, as text without the name of the log, for a log that may have lost records."""
         then = "after a crash, or in a copy of a running broker's files, they may be ahead of the log"
         return f"ends at {self.end_offset}; {', '.join(self.sources)}: {then}"
 
@@ -57,7 +57,7 @@ class LoneClaim(NamedTuple):
     """The last batch of a log if only its own base offset, which no checksum covers, gives its place in the log.
 
     Attributes:
-        base_offset: the base offset that the batch claims.
+        base_offset: the base offset in the header of the batch.
         end_offset: the offset after the batch before it.
         position: the byte position of the batch in the last segment.
         expected_end: the highest offset between `end_offset` and `base_offset` that another file gives as the end of

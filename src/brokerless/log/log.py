@@ -38,9 +38,9 @@ _TARGET_BYTES = 128 << 20
 class Log:
     """A partition directory, or one `.log` file of it.
 
-    The parent of a partition directory counts as the broker's log directory. Its checkpoints give the log start offset
-    and the high watermark. A `.log` file is read as part of its partition. Outside a partition directory, its topic
-    and partition are None.
+    The parent of a partition directory is treated as the broker's log directory. Its checkpoints give the log start
+    offset and the high watermark. A `.log` file is read as part of its partition. Outside a partition directory, its
+    topic and partition are None.
 
     A log caches directory listings and small files. Create a new one to see later changes.
 
@@ -218,9 +218,9 @@ class Log:
     ) -> list[Split]:
         """Divide a read into splits, which can be read anywhere and in any order: see `read_split`.
 
-        Planning reads file names, small files and some batch headers. It reads the headers at the end of the active
-        segment. For times and transactions, it also reads the headers for which no index has the answer. It reads
-        records only to look up a time, and then only those of one batch.
+        Planning reads file names, small files and the batch headers at the end of the active segment. For times and
+        transactions, it also reads the headers for which no index has the answer. It reads records only to look up a
+        time, and at most the records of one batch.
 
         Args:
             start_offset: the first offset to read. The default, "earliest", is the lowest offset in this directory:
@@ -393,7 +393,7 @@ class Log:
             timestamp: ms since 1970, a datetime or ISO 8601 text; or one of Kafka's numbers: -1 latest, -2 earliest,
                 -3 largest timestamp, -4 earliest local, -5 latest in remote storage (answered as the offset before the
                 first local one), -6 earliest pending upload (none if the log has no remote segments).
-            isolation_level: with "read_committed", only offsets below the last stable offset are answers.
+            isolation_level: with "read_committed", only offsets below the last stable offset are returned.
 
         Returns:
             `(offset, timestamp, leader_epoch)`. The offset is -1 if there is no answer. The timestamp is -1 except

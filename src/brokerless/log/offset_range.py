@@ -25,7 +25,7 @@ _Offset = TypeVar("_Offset", StartOffset | None, EndOffset | None)
 
 
 class Bounds(NamedTuple):
-    """The rows of a read: those in [start_offset, end_offset), without those of `aborted`.
+    """The rows of a read: the offsets [start_offset, end_offset), without the rows of the `aborted` transactions.
 
     Attributes:
         start_offset: the first offset to read.
@@ -44,7 +44,7 @@ class Bounds(NamedTuple):
     is_to_end: bool
 
     def stretches(self, files: PartitionFiles) -> list[Stretch]:
-        """Return the stretches of segments that the read covers."""
+        """Return the parts of segments that the read covers."""
         found = []
         next_offset, end, damage, last_batch = files.extent
         # The log may continue after damage, but not beyond the end that its other files prove.
@@ -136,7 +136,7 @@ def visible_end(files: PartitionFiles, end_offset: EndOffset | None = None) -> i
 
 
 def _high_watermark(files: PartitionFiles) -> int:
-    """Return the checkpointed high watermark, clipped to the present log unless records at its end are lost."""
+    """Return the checkpointed high watermark, limited to the log's range unless records at the log's end are lost."""
     if files.high_watermark is None:
         raise ValueError(f"no high watermark of {files.name} is checkpointed in {files.root.path}")
     high_watermark = max(files.high_watermark, files.log_start_offset)
@@ -147,8 +147,8 @@ def stable_end(files: PartitionFiles, end_offset: EndOffset | None = None, *, sk
     """Return where a `read_committed` read ends; an `end_offset` given as a number sets no limit.
 
     Raises:
-        CorruptRecordError: damage may hide the marker of a transaction. With `skips`, the transaction counts as ended
-            there.
+        CorruptRecordError: damage may hide the marker of a transaction. With `skips`, the transaction is treated as
+            ended there.
     """
     unstable = first_unstable_offset(files.whole, visible_end(files.whole, end_offset), skips=skips)
     end = visible_end(files, end_offset)
@@ -225,6 +225,6 @@ def _since(files: PartitionFiles, timestamp: int, *, skips: bool) -> offsets_for
 
 
 def _end_of_answers(files: PartitionFiles, isolation_level: IsolationLevel, end_offset: EndOffset | None) -> int:
-    """Return the offset below which answers to a time must lie. The read itself reports transactions in doubt."""
+    """Return the offset below which a lookup by time must find its record. The read itself reports doubts."""
     is_committed = isolation_level == "read_committed"
     return stable_end(files, end_offset, skips=True) if is_committed else visible_end(files, end_offset)

@@ -1,15 +1,16 @@
 """Offsets for times, with the answers a broker gives (ListOffsets).
 
 A time is looked up in one segment only: the first whose largest timestamp is not below it. Brokers follow two
-surprising rules. First, if a segment has no timestamps, the modification time of its file counts as its largest
-timestamp, so copies must keep modification times. Second, transaction markers count, although no consumer sees them.
+surprising rules. First, if a segment has no timestamps, the broker uses the modification time of its file as the
+largest timestamp, so copies must keep modification times. Second, the result may be a transaction marker, although no
+consumer sees markers.
 
-Indexes only save time. A time index entry claims that its batch has timestamp t, and that no batch before it is later.
-The entry is used only if the batch has timestamp t, and only to skip batches *earlier* than the wanted time. So an
-entry that points to another batch with the same timestamp does no harm.
+Indexes only make the lookup faster. A time index entry states that its batch has timestamp t, and that no batch before
+it is later. The entry is used only if the batch has timestamp t, and only to skip batches *earlier* than the wanted
+time. So an entry that points to another batch with the same timestamp does no harm.
 
-A broker reads only headers. Here, the checksum of each batch that no index entry confirms is verified. Otherwise a
-flipped bit in a timestamp would move the start of a read, and nobody would notice the missing rows.
+A broker reads only headers. brokerless also verifies the checksum of each batch that no index entry confirms. Otherwise
+a flipped bit in a timestamp would move the start of a read, and nobody would notice the missing rows.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class OffsetAndTimestamp(NamedTuple):
 
     Attributes:
         offset: the offset; -1 if there is no answer.
-        timestamp: the record's timestamp in ms; -1 if neither a time nor the largest timestamp was asked for.
+        timestamp: the record's timestamp in ms; -1 unless a time or the largest timestamp was requested.
         leader_epoch: the leader epoch of the record; None if it is not known.
 
     >>> import brokerless as bl
@@ -343,8 +344,8 @@ def max_timestamp(segment: Segment, file: File, end: int, limit: int = NO_END, *
     Args:
         segment: the segment.
         file: its `.log`.
-        end: where its batches end.
-        limit: the offset below which all of them must end.
+        end: the byte position where its batches end.
+        limit: the offset below which all its batches must end.
         enough: stop at the first timestamp that is at least this one.
 
     Raises:

@@ -413,7 +413,7 @@ class PartitionFiles:
     def claimed_lost_after(self, segment: Segment) -> tuple[Defect, ...]:
         """Return the records missing between a segment and the next one, according to the directory's other files.
 
-        The segment itself may hold these records. A read finds out, and so does `lost_after`.
+        The segment itself may hold these records. A read and `lost_after` find out whether it does.
         """
         found = []
         expected = self.expected_end if segment.is_last else None

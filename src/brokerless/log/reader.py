@@ -235,7 +235,7 @@ def _open(split: Split) -> tuple[File, bool]:
     """Open the planned file. If the split covers a whole segment, also accept a replacement file with the same offsets.
 
     Returns:
-        The file, and whether it is the planned one.
+        The file, and whether it is the planned file.
     """
     try:
         return open_log(split.path, split.is_of), True
@@ -250,7 +250,7 @@ def _open(split: Split) -> tuple[File, bool]:
 def _is_in_one_piece(split: Split) -> bool:
     """Return whether the file that now has the segment's name holds all of its offsets.
 
-    It does not if the segment was divided, as a conversion does when a segment grows. Nor does it if the segment was
+    The file lacks offsets if a conversion divided the segment because it grew. It also lacks offsets if the segment was
     the last one and still has no successor: then the log was truncated.
 
     Raises:

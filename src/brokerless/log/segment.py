@@ -1,7 +1,7 @@
 """One segment of a log: its `.log`, the indexes beside it, and where its batches end.
 
-The offset index and the time index are hints that may be missing, stale or damaged. An entry is used only after a check
-of the batch that it points to. A walk over batch headers finds everything that the indexes do not answer.
+The offset index and the time index may be missing, stale or damaged. An entry is used only after a check of the batch
+that it points to. Without a usable entry, the batch headers are read instead.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _T = TypeVar("_T")
 
 
 NO_END = (1 << 63) - 1
-"""The end offset of a range that ends only with the file."""
+"""The end offset of a range that has no end before the end of the file."""
 
 
 class Extent(NamedTuple):
@@ -121,7 +121,7 @@ class Segment:
 
     @property
     def is_swapped(self) -> bool:
-        """True if its `.log` still has the name of a file that a cleaner is about to put in place."""
+        """True if its `.log` still has the name of a cleaned file that is not in place yet."""
         return bool(self._swapped & file_names.LOG)
 
     @property
@@ -156,8 +156,8 @@ class Segment:
         """Return the last offset index entry if it lies after the end of an older segment's `.log`; else None.
 
         The entry is an offset and a byte position. A broker adds it before it writes the batch (LogSegment.append), and
-        truncates both. No checksum covers the index, so an entry counts only if its offset and its position both lie
-        after the end of the `.log`.
+        truncates both. No checksum covers the index, so the entry is returned only if its offset and its position both
+        lie after the end of the `.log`.
 
         Args:
             next_offset: the offset after the last batch of the `.log`.
@@ -204,7 +204,7 @@ class Segment:
         """Find where the segment ends. For the last segment, this walks the headers after its last index entry.
 
         Args:
-            file: the open `.log`, for a caller that has it open: the file of that name may have been replaced. None:
+            file: the open `.log`, if the caller has it open. A file opened anew by its name may be a replacement. None:
                 open it.
             is_clean: whether the log was shut down cleanly. If so, a cut batch is damage, not the trace of a crash.
             limit_offset: all batches of the last segment must end below it; None: no limit.
@@ -276,11 +276,11 @@ class Segment:
                 raise cut_batch(done, end)
 
     def has(self, kind: int) -> bool:
-        """Return whether it has a file of a kind, such as `file_names.INDEX`."""
+        """Return whether the segment has a file of a kind, such as `file_names.INDEX`."""
         return bool(self._kinds & kind)
 
     def path_of(self, kind: int) -> str:
-        """Return the path of its file of a kind, such as `file_names.INDEX`."""
+        """Return the path of the segment's file of a kind, such as `file_names.INDEX`."""
         state = file_names.SWAP if self._swapped & kind else ""
         return f"{self._directory}/{file_names.segment_file(self.base_offset, kind, state)}"
 
@@ -295,7 +295,7 @@ def _entries(segment: Segment, kind: int, *, raw: bool) -> bytes | None:
 
 
 def offset_index(segment: Segment, *, raw: bool = False) -> _native.OffsetIndex | None:
-    """Return the `.index`; None if it is absent or unreadable. With `raw`, zeros after the entries count as entries."""
+    """Return the `.index`; None if it is absent or unreadable. With `raw`, zeros after the entries are entries."""
     content = _entries(segment, file_names.INDEX, raw=raw)
     return None if content is None else _native.OffsetIndex(content, segment.base_offset, raw)
 
@@ -343,7 +343,7 @@ def walk_headers(segment: Segment, walk: _native.HeaderWalk, file: storage.File,
 
 
 def walk_whole_batches(segment: Segment, walk: _native.HeaderWalk, file: storage.File, position: int, end: int) -> None:
-    """Walk as `walk_headers` does, and require whole batches up to `end` unless this is the last segment.
+    """Walk like `walk_headers`. Require whole batches up to `end`, except in the last segment.
 
     Raises:
         CorruptRecordError: the framing is broken, or the last batch is cut and it is not the last segment.
@@ -359,7 +359,7 @@ def sound_batches(
 ) -> Iterator[tuple[memoryview, int]]:
     """Yield the bytes of whole batches from `position` (a batch boundary) to `end`, with their position.
 
-    Their checksums are right, and `walk` has seen their headers. The bytes are valid until the next step.
+    Their checksums are right, and `walk` has seen their headers. The bytes are valid until the next iteration.
 
     Raises:
         CorruptRecordError: the next batch is damaged, cut, or out of the order that `walk` expects.

@@ -1,4 +1,4 @@
-"""Splits: parts of a read that can run anywhere and in any order. Splitting a read reads no records.
+"""Splits: parts of a read that can run anywhere and in any order. Dividing a read into splits reads no records.
 
 A boundary inside a segment comes from an entry (o, p) of its offset index: a batch that ends at offset o starts at
 position p. The index may be wrong, so the reader of a split checks for that batch first. If it is not there:
@@ -60,8 +60,7 @@ class Split:
             cleaner may merge segments.
         ends_segment: whether this is the last split of the segment.
         missing: records that are missing after the split.
-        trusts_index: whether records count as missing if only the segment's index lists them, after the end of the
-            file.
+        trusts_index: whether to report records as missing if the segment's index lists them after the end of the file.
 
     >>> import brokerless as bl
     >>> [(split.position, split.end_position) for split in bl.Log(SAMPLE).plan(target_bytes=8192)]
@@ -89,7 +88,7 @@ class Split:
     trusts_index: bool = True
 
     def is_of(self, file: File) -> bool:
-        """Return whether an open file is the planned one. The log cleaner may put another file in its place.
+        """Return whether an open file is the planned file. The log cleaner may put another file in its place.
 
         The check includes the active segment: a broker may roll it at any time and then clean it.
         """
@@ -135,7 +134,7 @@ def make_splits(
     target_bytes: int | None,
     on_corrupt: OnCorrupt,
 ) -> list[Split]:
-    """Divide stretches of segments into splits of about `target_bytes`."""
+    """Divide parts of segments into splits of about `target_bytes`."""
     bounds = [
         (max(start_offset, stretch.segment.base_offset), min(stretch.end_offset, stretch.following_offset or NO_END))
         for stretch in stretches
@@ -198,7 +197,7 @@ def _cuts(stretch: Stretch, start_offset: int, target_bytes: int | None, on_corr
 
 
 def _pieces(length: int, target_bytes: int | None) -> int:
-    """Return the number of equal pieces for `length` bytes. A piece may be a tenth too large, to avoid tiny ones."""
+    """Return the number of equal pieces for `length` bytes. A piece may be a tenth too large, to avoid tiny pieces."""
     return 1 if target_bytes is None else -(-length * 10 // (target_bytes * 11))
 
 

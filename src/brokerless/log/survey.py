@@ -1,8 +1,8 @@
-"""Sound and damaged ranges of a segment, and the offsets lost between them: one rule for checks and for reads.
+"""Sound and damaged ranges of a segment, and the offsets lost between them: checks and reads share these rules.
 
 A batch is sound if its checksum is right and its offsets follow those before it. After a damaged batch, scanning
-continues at its claimed end if a sound batch starts there. Otherwise the file is searched for one byte by byte. The
-search has a budget, so that crafted bytes cannot prolong it.
+continues at its claimed end if a sound batch starts there. Otherwise the file is searched byte by byte for a sound
+batch. The search has a budget, so that crafted bytes cannot prolong it.
 
 No checksum covers base offsets. If batches contradict each other, as few as possible are dropped.
 """
@@ -141,7 +141,7 @@ def cut_short(segment: Segment, next_offset: int | None, size: int) -> Iterator[
 
 
 def by_offset(file: storage.File, found: Survey) -> list[Run | Defect]:
-    """Return the parts of a survey in offset order, so that a moved batch counts at its original place."""
+    """Return the parts of a survey in offset order, so that a moved batch appears at its original place."""
     moved = [part.start_offset for part in found.parts if isinstance(part, Defect) and part.code == "batch-order"]
     parts: list[Run | Defect] = []
     for part in found.parts:
@@ -161,7 +161,7 @@ def by_offset(file: storage.File, found: Survey) -> list[Run | Defect]:
 
 
 def position_in(file: storage.File, run: Run, offset: int) -> int:
-    """Return the position of the first batch in a run that ends at `offset` or above; else that of the run's end."""
+    """Return the position of the first batch in a run that ends at `offset` or above; without one, the run's end."""
     if offset >= run.next_offset:
         return run.end_position
     for batches, _ in whole_batches(file, run.position, run.end_position):

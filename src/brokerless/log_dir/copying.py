@@ -168,7 +168,7 @@ class FilesAtRest:
     """The files of log directories and their partitions at one time, to detect later changes.
 
     Args:
-        paths: the log directories. Those on an object store count as unchanged.
+        paths: the log directories. A directory on an object store is always treated as unchanged.
     """
 
     def __init__(self, paths: Iterable[str]) -> None:

@@ -50,8 +50,8 @@ class InactivePartition(NamedTuple):
 class LogDirs:
     """Kafka logs for reading: log directories (roots), partition directories, or single `.log` files.
 
-    Roots of different brokers (`node.id`) may hold replicas of the same partition. Only one replica is read: the one
-    with the highest last leader epoch, then the highest log end offset.
+    Roots of different brokers (`node.id`) may hold replicas of the same partition. Only one replica is read: the
+    replica with the highest last leader epoch. If several have it, their log end offsets decide.
 
     Args:
         paths: one or more paths.
@@ -246,7 +246,7 @@ class LogDirs:
         return self.logs([topic], [partition])[0]
 
     def replicas(self, topic: str, partition: int) -> list[Log]:
-        """Return all replicas of a partition. The first is the one that reads use.
+        """Return all replicas of a partition. Reads use the first one.
 
         Raises:
             ValueError: the partition does not exist.
@@ -264,7 +264,7 @@ class LogDirs:
         When such a replica has caught up, a broker replaces the current replica with it. Reads skip it.
 
         Args:
-            topics: only those of these topics, by name or glob; None: all.
+            topics: the topics whose replicas are returned, by name or glob; None: all.
         """
         names = some_or_all("topics", topics)
         return [
@@ -354,8 +354,9 @@ class LogDirs:
     def _drop_formatted(self) -> None:
         """Drop metadata logs that a node's formatting created and no controller has used.
 
-        Formatting creates a metadata log where the configuration places it: in metadata.log.dir, or else in the first
-        of log.dirs. If a disk was formatted with another configuration, it keeps a second, unused metadata log.
+        Formatting creates a metadata log where the configuration places it: in metadata.log.dir or, if that is not set,
+        in the first of log.dirs. If a disk was formatted with another configuration, it keeps a second, unused metadata
+        log.
         """
         by_node: dict[int, list[Log]] = {}
         for log in self._logs:
@@ -370,7 +371,7 @@ class LogDirs:
 
 
 def _names(path: str) -> list[str] | None:
-    """Return the names in a directory; None if the path is not a directory, or a writer is moving it into place."""
+    """Return the names in a directory; None if the path is not a directory, or is just being moved into place."""
     try:
         return storage.list_directory(path) if storage.is_directory(path) else None
     except FileNotFoundError:
@@ -385,7 +386,7 @@ def _parsed(path: str) -> file_names.DirectoryName | None:
 
 
 def _refuse_doubled(replicas: list[Log]) -> None:
-    """Refuse a partition of which one broker has two directories: the broker would not start."""
+    """Refuse a partition if one broker has two directories of it: the broker would not start."""
     by_broker: dict[int | str, Log] = {}
     for log in replicas if len(replicas) > 1 else ():
         node = log.root.node_id

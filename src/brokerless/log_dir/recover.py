@@ -85,8 +85,9 @@ class Forecast:
         unserved: the reason why a broker will not serve a partition, by partition directory.
         lost: the partitions that a broker will lead with an empty log.
         unserved_records: the number of records in these partitions, at most.
-        notes: what else the broker does.
-        missing: missing records that other files in the directory account for. Recovery erases this evidence.
+        notes: other actions of the broker.
+        missing: records that are missing although other files in the directory refer to them. Recovery erases this
+            evidence.
         ends_early: the logs that, after a crash, end before the offset that other files give, and are not cut at
             damage.
     """

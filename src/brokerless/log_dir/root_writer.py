@@ -2,7 +2,7 @@
 
 These files record the directory's owner, a clean shutdown (the marker), how far its logs are written and flushed
 (checkpoints), the metadata of a new cluster, and the partitions. A damaged file is an error here, as it is for a
-broker. For readers (`LogDirFiles`), it is not.
+broker. Readers (`LogDirFiles`) accept a damaged file.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class RootWriter:
             metadata.
         bootstrap_file: the path of these metadata.
         cluster: the cluster's metadata that the directory holds.
-        config: the settings of the topics that callers asked for so far.
+        config: the settings of the topics that callers have requested so far.
 
     Raises:
         CorruptRecordError: a file is damaged.
@@ -271,7 +271,7 @@ class RootWriter:
         }
 
     def _forget(self, key: tuple[str, int]) -> None:
-        """Remove the checkpoint entries of a manually deleted log: they would hide new rows."""
+        """Remove the checkpoint entries of a manually deleted log, because they would hide new rows."""
         for name, offsets in self._checkpoints.items():
             if offsets.pop(key, None) is not None:
                 self._write_checkpoint(name, offsets)
@@ -335,7 +335,7 @@ class RootWriter:
             disk.atomic_write(self._file(checkpoints.CLEAN_SHUTDOWN), checkpoints.format_clean_shutdown(None))
 
     def _checkpoint(self, name: str) -> dict[tuple[str, int], int]:
-        """Read a checkpoint as a starting broker does: a checkpoint with an invalid number counts as empty."""
+        """Read a checkpoint as a starting broker does: treat a checkpoint with an invalid number as empty."""
         try:
             return self._parsed(name, checkpoints.parse_offset_checkpoint) or {}
         except checkpoints.UnexpectedContentError as error:

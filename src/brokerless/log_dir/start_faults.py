@@ -136,7 +136,7 @@ def _has_metadata(path: str) -> bool:
 
 
 def is_blank(path: str) -> bool:
-    """Return whether a directory is that of a new disk: empty except for the file system's own files."""
+    """Return whether a directory is on a new disk: it is empty except for the file system's own files."""
     return storage.is_directory(path) and set(storage.list_directory(path)) <= {"lost+found"}
 
 
@@ -223,8 +223,8 @@ def doubled_partitions(directories: Iterable[str]) -> Iterator[Fault]:
     """Yield a fault for each partition that has two of these directories, which all belong to one broker.
 
     A broker refuses such partitions (`LogManager.loadLog`). A partition that is being moved (`-future`) may have two
-    directories, but not both in one log directory, because the broker renames the `-future` one to the name of the
-    other.
+    directories, but only in two log directories. In one log directory, the broker could not rename the `-future`
+    directory to the name of the other one.
 
     Args:
         directories: the paths of partition directories.
@@ -424,7 +424,7 @@ class _Directories(NamedTuple):
 
 
 def _partitions_in(path: str) -> Iterator[tuple[str, DirectoryName]]:
-    """Yield the partition directories of a log directory, by name, without that of the metadata log."""
+    """Yield the partition directories of a log directory, by name, without the metadata log's directory."""
     for name in storage.list_subdirectories(path):
         with suppress(ValueError):
             parsed = file_names.parse_directory_name(name)
@@ -548,8 +548,9 @@ def _unreadable(
     Args:
         file: the file.
         parse: the function that parses its content.
-        obstructs: returns True for a broken link that is an obstacle for a broker; other broken links count as missing
-            files. A broken link is an obstacle if the broker creates the file before it reads it (`CheckpointFile`).
+        obstructs: returns True for a broken link that is an obstacle for a broker; other broken links are treated as
+            missing files. A broken link is an obstacle if the broker creates the file before it reads it
+            (`CheckpointFile`).
     """
     try:
         if obstructs(file):

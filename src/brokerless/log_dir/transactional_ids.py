@@ -4,8 +4,9 @@ A cluster keeps this state in `__transaction_state`. A directory at rest keeps i
 ignore, beside its checkpoints. Each change is durable before it takes effect: a partition is recorded before its log
 gets the transaction's first batch, and the outcome before the first marker.
 
-So after a crash, the next `open_log_dir` finishes an interrupted commit. It aborts a transaction without an outcome: it
-holds the directory's lock, so the transaction's producer no longer runs. A new producer with the same id aborts it too.
+So after a crash, the next `open_log_dir` finishes an interrupted commit. It aborts a transaction without an outcome,
+because its lock on the directory shows that the transaction's producer no longer runs. A new producer with the same id
+also aborts such a transaction.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ class TransactionalIds:
         self._states = _states(self._path)
 
     def finish(self) -> None:
-        """End the transactions that a crash left open: with their recorded outcome, or else with an abort."""
+        """End the transactions that a crash left open: with the recorded outcome, or with an abort if there is none."""
         for transactional_id in self._states:
             self._abort_open(transactional_id)
 

@@ -1,7 +1,7 @@
 """`LogDirWriter`: one log directory, open for writing in place of its broker.
 
-`create_log_dir` and `open_log_dir` return it. While it is open, the directory looks as under a running broker: locked,
-and without the clean-shutdown marker. After a crash, the next broker or writer therefore recovers the logs.
+`create_log_dir` and `open_log_dir` return it. While it is open, the directory looks as if a broker were running: it is
+locked, and has no clean-shutdown marker. After a crash, the next broker or writer therefore recovers the logs.
 
 The marker is not removed but renamed, to a name that brokers ignore at start. A complete `close` renames it back, byte
 for byte, with the broker epoch in it.
@@ -57,14 +57,14 @@ class LogDirWriter:
         path: the log directory, an entry of the broker's `log.dirs`.
         sole_replica: True if no other broker has replicas of these partitions, or none that matters. False: warn about
             brokers that may have replicas. None: nothing will be appended, so do not warn.
-        recover: recover each log when it is opened, even if the directory was shut down cleanly. Recovery then goes
-            ahead even if it cuts off sound batches after damage (it sets them aside), or if records are missing that
-            other files account for.
+        recover: recover each log when it is opened, even if the directory was shut down cleanly. Recovery then
+            proceeds even if it must cut off sound batches after damage (it sets them aside), or if records are missing
+            although other files refer to them.
         lock: the directory's lock, if the caller holds it; None: acquire it.
         next_producer_id: the first producer id that the cluster has not allocated yet; None: read it from the
             metadata log. See `reserve_producer_id`.
-        broker_config: the broker's configuration file (`server.properties`). Its settings apply to topics that have
-            none of their own, below settings made at runtime.
+        broker_config: the broker's configuration file (`server.properties`). Its settings apply to topics without
+            settings of their own. Settings made at runtime override it.
         metadata: the directory of the cluster's metadata log, if `metadata.log.dir` is another directory.
 
     Attributes:
@@ -82,7 +82,7 @@ class LogDirWriter:
         ValueError: `path` is no log directory.
         CorruptRecordError: a file of the directory is damaged; a broker would not start either.
         ValueError: `broker_config` belongs to another broker or has an invalid value; or `metadata` has no metadata
-            log, or that of another cluster.
+            log, or has the log of another cluster.
 
     >>> import brokerless as bl
     >>> with bl.create_log_dir(NEW) as log_dir:
@@ -210,7 +210,7 @@ class LogDirWriter:
             name: a name that Kafka allows.
             partitions: the number of partitions.
             topic_id: 22 characters of URL-safe base64; None: a random id, in a new cluster.
-            leader_epoch: the leader epoch of the partitions. No batch that will be written may have a higher one.
+            leader_epoch: the leader epoch of the partitions. Batches that are written later must not have a higher one.
             config: the topic's settings (`TopicConfig`). The metadata of a new cluster record them.
 
         Returns:
@@ -270,15 +270,16 @@ class LogDirWriter:
         Args:
             topic: an existing topic.
             partition: the number of an existing partition.
-            leader_epoch: the leader epoch of appended batches; None: that of the topic's metadata, if they are
-                written here, else the last one in the log.
-            config: settings that differ from the topic's. The topic's come from its creation here or from the
-                cluster's metadata log, else from its broker, else they are Kafka's defaults.
+            leader_epoch: the leader epoch of appended batches; None: the epoch in the topic's metadata if they are
+                written here, else the last epoch in the log.
+            config: settings that differ from the topic's. The topic's own settings come from its creation here or from
+                the cluster's metadata log. Without these, they come from its broker, and otherwise they are Kafka's
+                defaults.
 
         Raises:
             ValueError: the partition does not exist, or is open with other settings.
             CorruptRecordError: a broker would not load the log either; or recovery would lose sound batches after
-                damage; or the log lacks records that other files in the directory account for. Nothing was changed.
+                damage; or the log lacks records to which other files in the directory refer. Nothing was changed.
         """
         self._check_open()
         if leader_epoch is not None:
@@ -538,7 +539,7 @@ class LogDirWriter:
                 yield name, steps
 
     def _recovers_leftovers(self) -> bool:
-        """Recover the leftovers of a directory that was not shut down cleanly; return False if one cannot be."""
+        """Recover the leftovers of a directory that was not shut down cleanly; return False if a recovery fails."""
         try:
             are_any = bool(list(self.recover_leftovers()))
         except CorruptRecordError as error:
@@ -579,15 +580,15 @@ def open_log_dir(
 
     Args:
         path: the log directory, an entry of the broker's `log.dirs`.
-        sole_replica: True if no other broker has replicas of these partitions, or none that matters. Else a warning
-            names brokers that may have some.
-        recover: recover each log when it is opened, even if the directory was shut down cleanly. Recovery then goes
-            ahead even if it cuts off sound batches after damage (it sets them aside), or if records are missing that
-            other files account for.
+        sole_replica: True if no other broker has replicas of these partitions, or none that matters. Otherwise a
+            warning names the brokers that may have replicas.
+        recover: recover each log when it is opened, even if the directory was shut down cleanly. Recovery then
+            proceeds even if it must cut off sound batches after damage (it sets them aside), or if records are missing
+            although other files refer to them.
         next_producer_id: the first producer id that the cluster has not allocated yet; None: read it from the
             metadata log. See `LogDirWriter.reserve_producer_id`.
-        broker_config: the broker's configuration file (`server.properties`). Its settings apply to topics that have
-            none of their own, below settings made at runtime.
+        broker_config: the broker's configuration file (`server.properties`). Its settings apply to topics without
+            settings of their own. Settings made at runtime override it.
         metadata: the directory of the cluster's metadata log, if `metadata.log.dir` is another directory.
 
     Raises:

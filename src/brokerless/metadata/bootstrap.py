@@ -128,7 +128,7 @@ class Bootstrap:
         return bootstrap
 
     def _add_partition(self, topic: str | None, fields: dict[str, Any], record: bytes) -> None:
-        """Add a partition that `format` writes again as it is."""
+        """Add a partition that `format` writes unchanged."""
         partition, topic_id, leader_epoch = fields["partitionId"], fields["topicId"], fields["leaderEpoch"]
         directory = next(iter(fields.get("directories") or ()), _UNASSIGNED)
         if topic is None or record != partition_record(partition, topic_id, [self.node_id], leader_epoch, [directory]):

@@ -26,7 +26,7 @@ class CutSnapshotError(CorruptRecordError):
 def snapshot_of_name(name: str) -> tuple[int, int] | None:
     """Return the end offset and the epoch in the name of a metadata snapshot; None for any other name.
 
-    Names with numbers outside of Kafka's ranges do not count.
+    Return None for names with numbers outside of Kafka's ranges, too.
     """
     match = _SNAPSHOT.fullmatch(name)
     found = None if match is None else (int(match[1]), int(match[2]))
@@ -71,7 +71,7 @@ def has_metadata_log(path: str) -> bool:
 
 
 def metadata_among(paths: Iterable[str], path: str) -> str | None:
-    """Return the path among several that has the metadata log of a log directory; None if no path has it.
+    """Return the one of several paths that has the metadata log of a log directory; None if no path has it.
 
     Args:
         paths: log directories and other paths.
@@ -123,8 +123,8 @@ def has_started(path: str) -> bool:
 def was_started(path: str) -> bool:
     """Return whether a broker ran on a log directory. If so, no controller reads the formatted snapshot any more.
 
-    An absent metadata log proves nothing, because it may be on another disk than the formatted snapshot. Nor does the
-    log's first offset, which depends on the cluster's own last snapshot.
+    An absent metadata log proves nothing, because it may be on another disk than the formatted snapshot. The log's
+    first offset proves nothing either, because it depends on the cluster's last snapshot.
     """
     metadata = f"{path}/{file_names.METADATA_TOPIC}-0"
     if storage.is_directory(metadata) and any(

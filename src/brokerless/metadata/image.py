@@ -138,8 +138,8 @@ class MetadataImage:
         is_whole: False if records are missing at the end, or not understood, so that the metadata may be outdated.
         left_out: by type, the number of records that have other fields, as in the previews of KRaft (Kafka 2.8 to 3.2).
         unknown: by reason, the number of records that are not understood, such as those of later releases.
-        refusal: why a controller refuses a record (the first that it refuses), so that it does not start; None if it
-            accepts all records.
+        refusal: why a controller refuses a record, so that it does not start; None if it accepts all records. The
+            reason is for the first refused record.
     """
 
     def __init__(self, *, secrets: bool = False) -> None:
@@ -241,11 +241,11 @@ class MetadataImage:
         return dict(self._configs.get((TOPIC_RESOURCE, topic), {}))
 
     def settings_of(self, topic: str, node_id: int | None) -> TopicConfig:
-        """Return the settings of a topic on a broker, each with its source: its own, the broker's, Kafka's defaults.
+        """Return the settings of a topic on a broker, each with its source: the topic, the broker or Kafka's default.
 
         Args:
             topic: the topic.
-            node_id: the broker; None if not known, so that only the cluster-wide defaults count.
+            node_id: the broker; None if not known, so that only the cluster-wide defaults apply.
 
         Raises:
             ValueError: a value is invalid.
@@ -287,7 +287,7 @@ class MetadataImage:
         self.is_whole &= is_of_new_type
 
     def replayed(self, name: str, value: dict[str, Any], record: bytes) -> None:
-        """Handle a record that is applied, given as name, value and bytes; subclasses override it."""
+        """Handle an applied record, given as name, value and bytes. Subclasses override this method."""
 
     def _apply(self, name: str, value: dict[str, Any], record: bytes) -> None:
         self.replayed(name, value, record)
@@ -609,7 +609,7 @@ def _without_secrets(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _next(epoch: int) -> int:
-    """Return the next int32. As in Java, the lowest follows the highest."""
+    """Return the next int32. As in Java, the lowest int32 follows the highest."""
     return epoch + 1 if epoch < (1 << 31) - 1 else -(1 << 31)
 
 

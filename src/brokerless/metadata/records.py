@@ -137,7 +137,7 @@ def partition_record(
         replicas: the nodes.
         leader_epoch: the leader's epoch.
         directories: the id of the log directory on each node (KIP-858).
-        fields: values that replace those of the record's fields.
+        fields: values that replace the values of the record's fields.
     """
     nodes = list(replicas)
     known: dict[str, Any] = {"replicas": nodes, "isr": nodes, "removingReplicas": [], "addingReplicas": []}
@@ -151,5 +151,5 @@ def config_record(resource_type: int, resource: str, name: str, value: str | Non
 
 
 def producer_ids_record(node_id: int, next_producer_id: int) -> bytes:
-    """Return the record that the producer ids below `next_producer_id` have been allocated to brokers."""
+    """Return the record which states that the producer ids below `next_producer_id` have been allocated to brokers."""
     return metadata_record("ProducerIdsRecord", brokerId=node_id, brokerEpoch=-1, nextProducerId=next_producer_id)

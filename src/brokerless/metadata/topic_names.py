@@ -24,7 +24,7 @@ class _LogDirs(Protocol):
 
 
 class TopicNames:
-    """The topic names by topic id, from metadata logs, else from the partitions' own files.
+    """The topic names by topic id, from metadata logs or, without these, from the partitions' own files.
 
     They are read at the first lookup.
 

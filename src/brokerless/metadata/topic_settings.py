@@ -1,7 +1,7 @@
 """`Cluster`: the topics, partitions and brokers of a log directory, according to its metadata.
 
 A broker with several log directories has the metadata log in one of them (`metadata.log.dir`). For the other
-directories, callers name that one.
+directories, callers name the directory of the metadata log.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ class Cluster:
         online: the directory ids of the broker's other log directories.
 
     Raises:
-        ValueError: `metadata` has no metadata log, or that of another cluster; or `broker_config` belongs to another
-            broker, or has an invalid value.
+        ValueError: `metadata` has no metadata log, or has the log of another cluster; or `broker_config` belongs to
+            another broker, or has an invalid value.
     """
 
     def __init__(
@@ -158,7 +158,7 @@ class Cluster:
         )
 
     def _topic_id(self, topic: str) -> str | None:
-        """Return a topic's id according to the metadata; None if they have none."""
+        """Return a topic's id according to the metadata; None if they do not have the topic."""
         if topic in self._described:
             return self._described[topic].topic_id
         return None if self.image is None else self.image.topic_ids.get(topic)
@@ -247,10 +247,10 @@ class Cluster:
         return self._without_directory(key)
 
     def _without_directory(self, key: tuple[str, int]) -> Unserved | None:
-        """Return the reason if this directory has lost its id, so that the controller counts its replicas as offline.
+        """Return the reason if this directory has lost its id, so that the controller treats its replicas as offline.
 
-        If a broker registers without a directory that it had before, its replicas in that directory count as lost
-        (KIP-858).
+        If a broker registers without a directory that it had before, the controller treats the broker's replicas in
+        that directory as lost (KIP-858).
         """
         broker = None if self.image is None or self.node_id is None else self.image.broker(self.node_id)
         known = () if broker is None else broker["log_dirs"]
@@ -308,7 +308,7 @@ class Cluster:
     def is_sole(self, key: tuple[str, int]) -> bool:
         """Return whether no other node has a replica of a partition; False if it is not known.
 
-        The answer decides which operations are safe, and whether to warn about other replicas.
+        The result determines which operations are safe, and whether to warn about other replicas.
         """
         replicas = self.replicas(key)
         if replicas is None:

@@ -29,11 +29,11 @@ class Uncommitted:
 
     Args:
         logs: the logs to read.
-        paths: the paths that the caller named. One of them may have the metadata log of another.
+        paths: the paths that the caller named. One of the paths may have the metadata log for another path.
         metadata: the directory of the cluster's metadata log; None: look in the log directory, then in `paths`.
 
     Raises:
-        ValueError: `metadata` has no metadata log, or that of another cluster.
+        ValueError: `metadata` has no metadata log, or has the log of another cluster.
     """
 
     def __init__(self, logs: Iterable[Log], paths: Iterable[str] = (), metadata: Path | None = None) -> None:
@@ -46,7 +46,7 @@ class Uncommitted:
             self._cluster(root)
 
     def of(self, log: Log, splits: Iterable[Split]) -> Iterator[str]:
-        """Yield notes about rows of a read that may not be committed; only one per log directory without metadata.
+        """Yield notes about rows of a read that may not be committed; only one note per log directory without metadata.
 
         Args:
             log: the log to read.

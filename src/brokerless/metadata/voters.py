@@ -1,6 +1,6 @@
 """The voters of a metadata quorum, in the first snapshot of its log (KIP-853, `RecordsSnapshotWriter`).
 
-The nodes of such a cluster need `controller.quorum.bootstrap.servers` in place of `controller.quorum.voters`.
+The nodes of a cluster with these records need `controller.quorum.bootstrap.servers`, not `controller.quorum.voters`.
 """
 
 from __future__ import annotations

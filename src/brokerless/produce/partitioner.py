@@ -20,13 +20,14 @@ _MAX_MOVED = 64 << 20
 class Partitioner:
     """The partitioner of one topic.
 
-    A row goes to the partition in its `partition` column. Without one, Kafka's murmur2 hash of its key chooses. Rows
-    without a key fill a batch of one partition, then a batch of another.
+    A row goes to the partition in its `partition` column. If this column has no value, Kafka's murmur2 hash of the
+    row's key determines the partition. Rows without a key fill a batch of one partition, then a batch of another
+    partition.
 
     Args:
         topic: the topic's name, for error messages.
         partitions: the topic's partitions in this directory, ascending.
-        batch_size: bytes of a batch.
+        batch_size: the size of a full batch in bytes.
 
     Attributes:
         partitions: the partitions, as given.
@@ -39,7 +40,7 @@ class Partitioner:
         self._native = _native.Partitioner(topic, self.partitions, batch_size, seed)
 
     def check(self, rows: pa.RecordBatch | pa.Table) -> None:
-        """Refuse rows for which `divide` could choose no partition.
+        """Refuse rows for which `divide` would find no partition.
 
         Args:
             rows: rows as `batches_of` yields them.
@@ -73,7 +74,7 @@ def _column(rows: pa.RecordBatch | pa.Table, name: str) -> pa.Array[Any] | None:
 
 
 def _divided(rows: pa.Table, numbers: pa.Array[Any], counts: dict[int, int]) -> Iterator[tuple[int, pa.Table]]:
-    """Yield the rows of each partition number, given the count of each."""
+    """Yield the rows of each partition number, given the number of rows of each."""
     import pyarrow.compute as pc  # noqa: PLC0415 - costs every start of the command
 
     if len(counts) > 1 and rows.nbytes > _MAX_MOVED:

@@ -46,8 +46,9 @@ _MAX_WAITING = 4 << 20
 class Producer:
     """A producer for one topic of a log directory. No broker may have the directory open. Not thread-safe.
 
-    A row goes to the partition in its `partition` column. Without one, Kafka's murmur2 hash of its key chooses. Rows
-    without a key fill a batch of one partition, then a batch of another.
+    A row goes to the partition in its `partition` column. If this column has no value, Kafka's murmur2 hash of the
+    row's key determines the partition. Rows without a key fill a batch of one partition, then a batch of another
+    partition.
 
     Args:
         path: a log directory, created if it does not exist; or an open `LogDirWriter`, which stays open.
@@ -55,15 +56,15 @@ class Producer:
         partitions: the number of partitions of a new topic; an existing topic must have this number.
         compression: "none", "gzip", "snappy", "lz4" or "zstd".
         compression_level: the codec's level; None: Kafka's default.
-        batch_size: a batch is closed at this many bytes. A larger record gets a batch of its own.
+        batch_size: a batch is closed at this many bytes. A larger record gets its own batch.
         idempotent: give batches a producer id and sequence numbers, so that a broker detects duplicates.
         transactional_id: make the producer transactional, and idempotent: rows are sent between `begin` and `commit`.
             Each transactional id has one producer id. A new producer with the same transactional id fences the old
             one and aborts its open transaction.
-        producer_id: the producer id; None: a random one in [2^62, 2^63), since brokers allocate ids from 0 and must
-            never meet ours. A lower id is reserved in the directory (`LogDirWriter.reserve_producer_id`).
-        keep_offsets: keep the `offset`, `leaderEpoch` and `timestampType` of rows, gaps included: copy a log as a
-            follower does. Rows need an `offset` column and, with several partitions, a `partition` column.
+        producer_id: the producer id; None: a random id in [2^62, 2^63). Brokers allocate ids from 0, and so never
+            allocate the same id. A lower id is reserved in the directory (`LogDirWriter.reserve_producer_id`).
+        keep_offsets: keep the `offset`, `leaderEpoch` and `timestampType` of rows, gaps included. This copies a log as
+            a follower does. Rows need an `offset` column and, with several partitions, a `partition` column.
         magic: the message format of the batches: 2, or 1 and 0 for logs of Kafka 2.8 and older.
         topic_id: the id that the cluster gave a new topic; an existing topic must have this id.
         sole_replica: True if no other broker has a replica: do not warn about replicas (`open_log_dir`).
@@ -76,7 +77,7 @@ class Producer:
     Attributes:
         topic: the topic, as given.
         transactional_id: the transactional id, as given.
-        records: the number of appended records, without buffered rows and those of aborted transactions.
+        records: the number of appended records, without buffered rows, and without the rows of aborted transactions.
 
     Raises:
         LogInUseError: a broker, or another process, has the directory open.
@@ -240,7 +241,7 @@ class Producer:
             UnexpectedAppendOffsetError: an offset to keep is below the log end offset.
             AppendError: a broker would refuse a batch of rows that were accepted before. Nothing later was appended to
                 that partition, and the producer is no longer usable.
-            TypeError: `rows` is none of these types.
+            TypeError: `rows` has none of the supported types.
             ValueError: a column's type is not supported, a partition does not exist, or no transaction is open.
 
         >>> import pyarrow as pa
@@ -260,7 +261,7 @@ class Producer:
                 self._send_waiting()
 
     def _checked(self, rows: Rows) -> Iterator[tuple[list[pa.RecordBatch], int]]:
-        """Check rows, and yield them with their size in bytes: all at once, or in parts that fill the buffer."""
+        """Check rows, and yield them with their size in bytes: all rows together, or in parts that fill the buffer."""
         part: list[pa.RecordBatch] = []
         size, accepted = 0, 0
         has_times, last_offsets = self._has_times, self._last_offsets
@@ -402,7 +403,7 @@ class Producer:
                 self._is_in_transaction = False
 
     def _check_offsets(self, rows: pa.RecordBatch, last: dict[int, int]) -> dict[int, int]:
-        """Refuse offsets that do not continue each partition's last one; return the new last offsets."""
+        """Refuse offsets that do not continue each partition's last offset; return the new last offsets."""
         import pyarrow.compute as pc  # noqa: PLC0415 - costs every start of the command
 
         partitions = self._partitioner.partitions
@@ -481,8 +482,8 @@ class Producer:
         """Append rows of one partition, in the batches that an encoder makes.
 
         The topic accepts each row in a batch of its own (`RowRules`). A batch of several rows can still be too large:
-        it compresses worse than the batches before it, or the topic stores it in another codec. Such a batch is split,
-        and keeps its sequences, as in Kafka's producer.
+        because it compresses worse than the batches before it, or because the topic stores it in another codec. Such a
+        batch is split, and keeps its sequences, as in Kafka's producer.
         """
         sequence = encoder.next_sequence
         batches = memoryview(encoder.encode(rows, timestamp=now)).cast("B")

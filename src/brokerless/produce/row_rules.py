@@ -1,6 +1,7 @@
 """`RowRules`: a topic's rules for rows, checked before a producer accepts them.
 
-The native appender checks rows when they are appended, and refuses a whole batch for one bad row. Its rules are in:
+The native appender checks rows when they are appended, and refuses a whole batch for one bad row. The appender's rules
+are in:
 
 - `rust/core/src/broker/validate.rs`: batches
 - `rust/core/src/broker/validate/walk.rs`: records
@@ -97,7 +98,7 @@ class RowRules:
         self._least_limit = min(limit.bytes for limit in self._limits)
 
     def check(self, rows: pa.RecordBatch, now: int) -> None:
-        """Refuse rows if the topic does not accept every one of them.
+        """Refuse rows unless the topic accepts each of them.
 
         Args:
             rows: rows as `batches_of` yields them.
@@ -141,7 +142,7 @@ class RowRules:
             raise _refusal(InvalidRecordError, pc.is_null(keys), lambda _: "null key, but a compacted topic needs keys")
 
     def _untimely(self, rows: pa.RecordBatch | pa.Table, now: int) -> Any:  # noqa: ANN401 - an array or None
-        """Return which rows have a timestamp outside the topic's range; None if no row has."""
+        """Return a mask of the rows with a timestamp outside the topic's range; None if there is no such row."""
         if not self._has_times or "timestamp" not in rows.schema.names:
             return None
         import pyarrow.compute as pc  # noqa: PLC0415 - costs every start of the command

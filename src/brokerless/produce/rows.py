@@ -57,7 +57,7 @@ _EXPECTED = (
 
 
 def batches_of(rows: Rows, *, magic: int = 2, keep_offsets: bool = False) -> Iterator[pa.RecordBatch]:
-    """Yield rows in the types that the encoder takes.
+    """Yield rows in the types that the encoder accepts.
 
     All batches have the same types: `key` and `value` binary, `headers` list<struct<key: binary, value: binary>>,
     `timestamp` timestamp[ms, UTC], `partition` int32, and with `keep_offsets` `offset` int64, `leaderEpoch` and
@@ -148,7 +148,7 @@ def _check_objects(rows: Any) -> None:  # noqa: ANN401 - as above
 
 
 def _known(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """Return rows whose columns are all known. An unknown name is taken for a mistake, since its column would be lost.
+    """Return rows whose columns are all known. Refuse an unknown name as a mistake, because its column would be lost.
 
     Raises:
         ValueError: a column is unknown, has the same name as another, or has an extension type whose bytes need not be
@@ -190,8 +190,8 @@ def _extension(field: pa.Field[Any]) -> str | None:
 def _decoded(rows: pa.RecordBatch) -> pa.RecordBatch:
     """Replace dictionary arrays of numbers, times and lists by their values.
 
-    `RecordRows` accepts dictionaries of bytes unchanged, and refuses all others. Arrow would follow their offsets,
-    which may be damaged, without a check.
+    `RecordRows` accepts dictionaries of bytes unchanged, and refuses all other dictionaries. Arrow would use the
+    offsets of a dictionary without a check, although they may be damaged.
     """
     for number, field in enumerate(rows.schema):
         if pa.types.is_dictionary(field.type) and field.name in _SCHEMA.names and _is_decoded(field.type.value_type):
@@ -270,7 +270,7 @@ def check_times(rows: pa.RecordBatch, *, before: bool | None) -> bool | None:
         True if these rows have timestamps; `before` if there are no rows.
 
     Raises:
-        ValueError: only some rows have a timestamp, or these rows differ from the earlier ones.
+        ValueError: only some rows have a timestamp, or these rows differ from the earlier rows in this.
     """
     if not rows.num_rows:
         return before
@@ -302,7 +302,7 @@ def check_rising(offsets: pa.Array[Any], log: str, *, after: int, hint: str) -> 
         The first and the last offset.
 
     Raises:
-        ValueError: an offset is not above the one before it.
+        ValueError: an offset is not above the previous one.
     """
     import pyarrow.compute as pc  # noqa: PLC0415 - costs every start of the command
 

@@ -1,6 +1,6 @@
 """The changes to a partition directory: planned on a view of the directory first, then applied.
 
-So a dry run is a run without the last step, and a log that cannot be opened stays unchanged.
+A dry run omits the last step. A log that cannot be opened stays unchanged.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Step(NamedTuple):
 
 
 class Changes:
-    """A view of a directory as it will be, and the steps that lead there. Nothing is changed before `apply`.
+    """A view of a directory after some planned steps, and these steps. Nothing is changed before `apply`.
 
     Raises:
         OSError: a file cannot be read.
@@ -126,7 +126,7 @@ class Changes:
     def delete_segment(self, base_offset: int, why: str) -> None:
         """Delete a segment's files as a broker does: rename all first, so that a crash leaves no partial segment.
 
-        So if an index has neither a `.log` nor a `.log.deleted` beside it, someone removed the `.log`.
+        Therefore, if an index has neither a `.log` nor a `.log.deleted` beside it, someone removed the `.log`.
         """
         found = [
             file_names.segment_file(base_offset, kind) for kind in (*file_names.SEGMENT_KINDS, file_names.SNAPSHOT)
@@ -157,7 +157,7 @@ class Changes:
             self.rename(name, aside, why)
 
     def _is_end(self, other: str, name: str, position: int) -> bool:
-        """Return whether a file has the same content as another one from a position on."""
+        """Return whether a file has the same content as another file from a position on."""
         if self.size(other) != self.size(name) - position:
             return False
         with self.open(other) as found, self.open(name) as file:
@@ -180,7 +180,7 @@ class Changes:
         self.steps.append(Step("write", name, content, why))
 
     def copy(self, name: str, source: str, start: int, end: int, why: str) -> None:
-        """Create a file from a part of another one."""
+        """Create a file from a part of another file."""
         content = self._content[source]
         assert isinstance(content, Slice)
         self._content[name] = Slice(content.path, content.start + start, content.start + end)
@@ -202,7 +202,7 @@ class Changes:
         self.steps[start:] = [*ahead, *later, *behind]
 
     def drop_noops(self) -> None:
-        """Drop the steps that leave a file as it is: removed and written again, or written and removed again."""
+        """Drop the steps that leave a file unchanged: removed and written again, or written and removed again."""
         touched: dict[str, list[int]] = {}
         for number, step in enumerate(self.steps):
             for name in (step.name, step.to) if isinstance(step.to, str) and step.to else (step.name,):

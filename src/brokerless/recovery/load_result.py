@@ -29,7 +29,7 @@ class Loaded(NamedTuple):
         base_offsets: the base offsets of the segments, ascending; at least one.
         log_start_offset: the log start offset.
         log_end_offset: the log end offset.
-        recovery_point: offsets below this one need no recovery.
+        recovery_point: records below this offset need no recovery.
         leader_epochs: the leader epochs, with their start offsets.
         producers: the producer state at the log end.
         losses: one sentence for each loss that a broker would not report.

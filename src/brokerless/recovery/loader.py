@@ -1,8 +1,8 @@
 """The work of a starting broker on a partition directory (LogLoader), planned on a view of the directory.
 
-The steps and their order are Kafka's, so a broker that opens the directory next has nothing left to do. If Kafka would
-not start, a `CorruptRecordError` gives the reason and the remedy. If Kafka would lose data silently, the result lists
-that under `losses`, and the caller decides.
+The steps and their order are the same as in Kafka, so a broker that opens the directory next changes nothing. If Kafka
+would not start, a `CorruptRecordError` gives the reason and the remedy. If Kafka would lose data silently, the result
+lists that under `losses`, and the caller decides.
 """
 
 from __future__ import annotations
@@ -217,7 +217,7 @@ class _Loader:
         return self.config.message_format < 2
 
     def _lost_segments(self, live: file_names.LiveFiles) -> Iterator[str]:
-        """Yield, as text, each segment that has indexes but no `.log`. A load removes these indexes."""
+        """Yield a text for each segment that has indexes but no `.log`. A load removes these indexes."""
         for base_offset in live.lost:
             following = min((base for base in live.kinds if base > base_offset), default=None)
             before = max((base for base in live.kinds if base < base_offset), default=None)
@@ -386,7 +386,7 @@ class _Loader:
                 )
 
     def _recover_unflushed(self) -> _Outcome:
-        """Recover the segments from the one with the recovery point on. After the first that is cut, delete all."""
+        """Recover the segments from the recovery point on. After the first segment that is cut, delete all segments."""
         start = max((base for base in self.segments if base <= self.recovery_point), default=0)
         for base_offset in [base for base in self.segments if base >= start]:
             size = self.changes.size(file_names.segment_file(base_offset, file_names.LOG))
@@ -463,7 +463,7 @@ class _Loader:
                 self.changes.write(name, content, "rebuilt from the segment")
 
     def _report_unreachable(self, base_offset: int, end_offset: int, highest: int) -> None:
-        """Report batches that no reader reaches: the last batch has lower offsets, and the log continues from there."""
+        """Report batches that no reader reaches: the last batch has lower offsets, and the log continues from them."""
         log = file_names.segment_file(base_offset, file_names.LOG)
         with self.changes.open(log) as file:
             spans = [(batch["base_offset"], batch["last_offset"]) for batch in headers(file)]

@@ -1,7 +1,8 @@
 """The bytes that recovery cuts off a log, from the damage on, and the sound batches among them.
 
-After a crash, a starting broker cuts a log at its first invalid batch, whatever follows. If the crash interrupted the
-write of that batch, nothing is lost. But sound batches after damage are lost, although they can still be read.
+After a crash, a starting broker cuts a log at its first invalid batch, even if valid batches follow. If the crash
+interrupted the write of that batch, nothing is lost. But sound batches after damage are lost, although they can still
+be read.
 """
 
 from __future__ import annotations
@@ -75,8 +76,8 @@ def cut(name: str, file: View, position: int, why: str, *, base_offset: int, sta
         why: the reason, in words.
         base_offset: the segment's base offset.
         start_offset: the log start offset; batches below it are deleted already.
-        is_damage: True if the bytes are known to be damage. An incomplete batch with a sound one after it counts as
-            damage, too: its length must be wrong.
+        is_damage: True if the bytes are known to be damage. An incomplete batch with a sound batch after it is damage,
+            too: its length must be wrong.
     """
     found = Cut(name, position, file.size() - position, why, is_damage)
     if is_zero_from(file, position):

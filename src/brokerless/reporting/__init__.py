@@ -3,8 +3,11 @@
 Modules:
     report.py              the report, computed by threads of this process
     tables.py              its numbers, computed by threads or by Spark tasks
-    contents.py the contents of segments, from one pass over the segments coordinators.py the groups, commits and lags
-    in a partition of `__consumer_offsets`, from one pass over it lag_over_time.py the lag of groups in intervals
-    page.py the page sections.py its tables and charts charts.py charts as SVG texts.py numbers, times and foreign text
-    as a page shows them
+    contents.py            the contents of segments, from one pass over the segments
+    coordinators.py        groups, commits and lags in `__consumer_offsets`, from one pass per partition
+    lag_over_time.py       the lag of groups in intervals
+    page.py                the page
+    sections.py            the tables and charts of the page
+    charts.py              charts as SVG
+    texts.py               numbers, times and foreign text as a page shows them
 """

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 COLOURS = 8
-"""The number of series that a chart can tell apart."""
+"""The number of series that a chart can show with different colours."""
 
 # Placeholder colours, used by nothing else, which the style sheet replaces: for the series, then for text and lines.
 _SERIES = [f"#0101{number:02x}" for number in range(COLOURS)]
@@ -78,7 +78,7 @@ class Series(NamedTuple):
 
 @_styled
 def bars_over_time(name: str, times: Sequence[int], width: int, series: Sequence[Series], unit: Unit) -> str:
-    """Return stacked bars, from `times` in ms on, each `width` ms wide."""
+    """Return stacked bars. Each begins at one of `times` (ms), and is `width` ms wide."""
     figure, axes = _figure()
     starts = [time / _MS_PER_DAY for time in times]
     days = width / _MS_PER_DAY

@@ -52,7 +52,7 @@ class Piece(NamedTuple):
 
     Attributes:
         log: the log.
-        counts: whether its replica is the one that reads use. Others are checked only.
+        counts: whether reads use this replica. Other replicas are only checked, and their records are not counted.
     """
 
     log: LogToCheck
@@ -82,7 +82,7 @@ class Contents:
         topics: the contents of each topic, by name.
         findings: the first findings of a check, errors first.
         kinds: the number of all findings, by topic and code.
-        notes: the files that could not be read, a sentence each.
+        notes: one sentence for each file that could not be read.
     """
 
     topics: dict[str, TopicContents] = field(default_factory=dict)
@@ -91,7 +91,7 @@ class Contents:
     notes: list[str] = field(default_factory=list)
 
     def add(self, findings: Iterable[Finding]) -> None:
-        """Count findings, and keep the first ones of each severity."""
+        """Count findings, and keep the first findings of each severity."""
         kept = Counter(finding.severity for finding in self.findings)
         for finding in findings:
             self.kinds[finding.topic or "", finding.code] += 1
@@ -146,7 +146,7 @@ def read(pieces: Iterable[Piece], progress: Callable[[int], None] = lambda _: No
 
 
 def merged(several: Iterable[Contents]) -> Contents:
-    """Return the contents of several passes as one."""
+    """Return the merged contents of several passes."""
     result = Contents()
     by_topic: defaultdict[str, list[TopicContents]] = defaultdict(list)
     for contents in several:
@@ -183,7 +183,7 @@ def _merged(several: list[TopicContents]) -> TopicContents:
 
 
 def _bounded(sums: pa.Table) -> pa.Table:
-    """Return sums with a bounded number of rows: records may have any time."""
+    """Return sums with a bounded number of rows, because records may have any time."""
     hour: Any = sums["hour"]
     is_sane: Any = pc.and_(pc.greater_equal(hour, pa.scalar(0)), pc.less_equal(hour, pa.scalar(_LAST_HOUR)))
     if not pc.all(is_sane).as_py():

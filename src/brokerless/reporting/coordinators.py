@@ -27,7 +27,7 @@ class Coordinated(NamedTuple):
         groups: `group type state` of rows of `brokerless.groups`, and the number of `members`.
         latest: the latest commits, as `brokerless.commits` has them.
         lags: the highest lags in intervals, as `LagOverTime.rows` has them.
-        back: the number of each group's commits below its commit before, by topic.
+        back: by topic, the number of each group's commits that are below the group's previous commit.
     """
 
     groups: list[dict[str, Any]]

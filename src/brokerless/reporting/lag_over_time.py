@@ -33,7 +33,7 @@ _MINUTE = 60_000
 
 
 class LagOverTime:
-    """A sum of commits in bounded memory: the more commits, the longer the intervals.
+    """The sums of commits in bounded memory. The more commits there are, the longer are the intervals.
 
     Args:
         width: the shortest interval, in ms.
@@ -44,7 +44,7 @@ class LagOverTime:
         self._waiting: list[pa.Table] = []
 
     def push(self, commits: pa.RecordBatch) -> None:
-        """Add commits: a batch with the columns of `brokerless.commits`. Those with no known lag do not count."""
+        """Add commits: a batch with the columns of `brokerless.commits`. Commits without a known lag are ignored."""
         known: Any = pc.and_(pc.is_valid(commits["lag_then"]), pc.is_valid(commits["commit_time"]))
         kept = commits.filter(known)
         times: Any = kept["commit_time"].cast(pa.int64())
@@ -95,9 +95,9 @@ class LagOverTime:
 
 
 def bounded(lags: Any) -> Any:  # noqa: ANN401 - arrays
-    """Return lags within bounds, so that their sum cannot overflow: a hostile commit may have an offset far below zero.
+    """Return lags within bounds, so that their sum cannot overflow. A forged commit may have an offset far below zero.
 
-    A commit beyond the end of its log has nothing left to read. It counts as 0, and does not reduce the lag of others.
+    A commit beyond the end of its log has a lag of 0, and does not reduce the lag of others.
     """
     least = pc.max_element_wise(lags, pa.scalar(0, pa.int64()), skip_nulls=False)
     return pc.min_element_wise(least, pa.scalar(_MOST_LAG, pa.int64()), skip_nulls=False)

@@ -1,7 +1,7 @@
 """The page of a report: its numbers as HTML that needs no other files and no network.
 
-Names, keys and messages are foreign text. The template escapes all of it, characters that would not show are written
-out, and the page allows no script but its own.
+Names, keys and messages are foreign text. The template escapes all foreign text. Invisible characters are written out,
+and the page allows no script except its own.
 """
 
 from __future__ import annotations

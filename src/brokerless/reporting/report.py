@@ -21,21 +21,22 @@ if TYPE_CHECKING:
 
 
 class ClusterReport:
-    """The numbers of log directories. In a notebook it shows as its page.
+    """The numbers of log directories. A notebook shows it as its page.
 
     Its tables are:
 
-    - `topics`: a row for each topic. `disk_bytes` is the size of all replicas' segments; `batches` to
-      `compacted_records` are of one replica of each partition. `distinct_keys` is an estimate, and so is
-      `compacted_records`, the records that a compaction of all segments would leave.
-    - `hours`: the records of each hour, and the bytes of its batches. `hour` counts hours from 1970. It is null without
-      a timestamp in the years 1970 to 2200. A topic with very many hours has days, weeks or years instead.
+    - `topics`: a row for each topic. `disk_bytes` is the size of all replicas' segments. The columns from `batches` to
+      `compacted_records` describe one replica of each partition. `distinct_keys` and `compacted_records` are estimates.
+      `compacted_records` is the number of records that a compaction of all segments would leave.
+    - `hours`: the records of each hour, and the bytes of its batches. `hour` is the number of hours since 1970. It is
+      null without a timestamp in the years 1970 to 2200. A topic with very many hours has days, weeks or years instead.
     - `forms`: batches, bytes and records by message format and codec.
     - `batch_sizes`: batches by size; `size` is the power of two at or below it.
     - `space`: bytes per record in format 2 with each codec. `batch_size` is a producer's `batch.size` that fills its
       batches; null for batches of the same records as now.
     - `producers`: the producers that snapshots and logs still have, by topic.
-    - `groups`: with the sum of the lags of their latest commits, and the number of commits below the one before.
+    - `groups`: the groups, with the sum of the lags of their latest commits, and the number of commits below the
+      previous commit.
     - `lags`: the lag of a group in each interval in which it committed.
     - `transactions`: open and hanging transactions, as `brokerless.transactions` returns them.
     - `findings`: the first findings of a deep check, errors first, with the columns of `Finding.to_dict`.
@@ -43,7 +44,7 @@ class ClusterReport:
 
     Attributes:
         tables: the numbers as Arrow tables, by name.
-        notes: a sentence for each unknown, with the reason.
+        notes: a sentence for each fact that is not known, with the reason.
         html: the page. It needs no other file and no network.
     """
 
@@ -78,11 +79,12 @@ def report(
 ) -> ClusterReport:
     """Read log directories whole, and return their contents as one page and as tables.
 
-    It shows topics, sizes, formats and codecs; records and bytes by time; batch sizes, and what other codecs and batch
-    sizes would take; distinct keys, and what a compaction would drop; producers; groups with their lag over time; open
-    and hanging transactions; and the findings of `brokerless.check` with level "deep". Nothing is changed.
+    The report shows topics, sizes, formats and codecs; records and bytes by time; batch sizes, and the size with other
+    codecs and batch sizes; distinct keys, and the records that a compaction would drop; producers; groups with their
+    lag over time; open and hanging transactions; and the findings of `brokerless.check` with level "deep". Nothing is
+    changed.
 
-    It needs Jinja and Matplotlib: `pip install 'brokerless[report]'`.
+    The report needs Jinja and Matplotlib: `pip install 'brokerless[report]'`.
 
     Args:
         paths: log directories, or partition directories.
@@ -109,7 +111,7 @@ def check_installed() -> None:
     """Refuse to begin without the libraries that make the page.
 
     Raises:
-        ModuleNotFoundError: one of them is missing.
+        ModuleNotFoundError: one of these libraries is missing.
     """
     for name in ("jinja2", "matplotlib"):
         if find_spec(name) is None:

@@ -265,9 +265,9 @@ def _by_bar(
 
 
 def _span(hours: pa.Table) -> tuple[int, int]:
-    """Return the first and the last hour to show: those of all records, unless they span more than ten years.
+    """Return the first and the last hour to show: the range of all records, unless it exceeds ten years.
 
-    In that case, the range is the time of the middle 99 % of the records, and as long a time before and after it.
+    If it does, return the range of the middle 99 % of the records, extended by its own length before and after it.
     """
     ordered = hours.group_by("hour").aggregate([("records", "sum")]).sort_by("hour")
     first, last = ordered["hour"][0].as_py(), ordered["hour"][-1].as_py()
@@ -540,7 +540,7 @@ def _rows(
 
     Args:
         table: the table.
-        columns: for each one the title, a column or a function of a row, and the function that formats it as text.
+        columns: for each column, the title, a column or a function of a row, and the function that formats it as text.
     """
     head = table.slice(0, _MOST_ROWS)
     for number, column in enumerate(head.columns):

@@ -149,10 +149,10 @@ class Numbers:
         paths: the paths.
         cluster_ids: the ids in `meta.properties`.
         nodes: the ids of the brokers.
-        tables: by the names in `SCHEMAS`.
-        notes: a sentence for each unknown, with the reason.
+        tables: the tables, by the names in `SCHEMAS`.
+        notes: a sentence for each fact that is not known, with the reason.
         has_groups: whether the paths have partitions of `__consumer_offsets`.
-        has_transactions: whether they have partitions of `__transaction_state`.
+        has_transactions: whether the paths have partitions of `__transaction_state`.
         elsewhere: the number of partitions of which records are missing here, because they are in remote storage or
             were deleted.
     """
@@ -439,7 +439,7 @@ def _coordinated(paths: tuple[str, ...], places: Sequence[str]) -> Coordinated:
 
 
 def _of_other_verbs(face: Face) -> Face:
-    """Return a face that names the commands that have the option `memory`: a report has none."""
+    """Return an interface that names the commands with the option `memory`, because a report does not have it."""
 
     def worded(name: str, value: str | None = None) -> str:
         text = face(name, value)
@@ -478,7 +478,7 @@ def _transactions(directories: LogDirs, topics: list[str] | None, opened: list[d
 
 
 def _rows_with(places: Any, topics: list[str]) -> set[int]:  # noqa: ANN401 - a list array of structs
-    """Return the indexes of the rows that have a place in one of the topics."""
+    """Return the indexes of the rows that name one of the topics."""
     names = pc.struct_field(pc.list_flatten(places), "topic")
     rows = pc.list_parent_indices(places).filter(pc.is_in(names, value_set=pa.array(topics, pa.string())))
     return set(rows.to_pylist())

@@ -1,7 +1,7 @@
 """The files of a new segment that will replace others, under the names that Kafka's cleaner gives them.
 
-A load deletes them until they are renamed, so a crash during the write changes nothing. A thread writes them while the
-next batches are built.
+Before they are renamed, a load would delete them, so a crash during the write changes nothing. A thread writes them
+while the next batches are built.
 """
 
 from __future__ import annotations
@@ -89,8 +89,8 @@ class CleanedSegment:
         """Complete the indexes and make the files durable. Remove a transaction index without entries.
 
         Args:
-            modified_ns: the modification time for the `.log`, ns since the epoch: that of the last segment it replaces.
-                Retention uses it for segments without timestamps.
+            modified_ns: the modification time of the last replaced segment, which the `.log` gets, in ns since the
+                epoch. Retention uses it for segments without timestamps.
         """
         try:
             self.output.finish()

@@ -1,7 +1,7 @@
 """Converting a log to other message formats and codecs, or to fewer batches. Offsets never change.
 
 `_native.SegmentConversion` converts the batches. This module walks the segments, and finds the aborted transactions if
-the new format has no place for them.
+the new format cannot mark them.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class ConversionReport:
         new_segments: the number of segments that replaced them.
         bytes_before: the size of all batches before.
         bytes_after: the size of all batches after.
-        batches: the number of batches before; a message outside any wrapper counts as one.
+        batches: the number of batches before; a message outside any wrapper is counted as a batch.
         changed_batches: the number of changed batches.
         apart_batches: the number of batches that were not joined, because another replica may end after them.
         dropped_headers: the number of records that lost their headers.
@@ -78,7 +78,7 @@ class ConversionReport:
         return asdict(self)
 
     def lines(self, *, dry_run: bool = False) -> list[str]:
-        """Return the report in words; for a dry run, what would be done."""
+        """Return the report in words. For a dry run, the words describe the plan."""
         share = f" ({self.bytes_after / self.bytes_before:.0%})" if self.bytes_before else ""
         would_be, became = ("would be ", "would become") if dry_run else ("", "became")
         several = "s"[: self.segments != 1]
@@ -114,11 +114,11 @@ class Conversion(PlainOperation):
             offsets are consecutive. None to join only messages of formats 0 and 1 outside any wrapper, up to 16,384
             bytes.
         drop: "headers" to leave out headers if the format lacks them. "producers" to leave out producers in any format,
-            so that the log fits any cluster, whatever producer ids the cluster assigns. This also drops all markers,
-            the records of aborted transactions, and everything from the last stable offset on.
-        sole_replica: no other broker has a replica that matters. Otherwise batches are joined only below the offset
-            that all other replicas have, by the metadata in the log directory.
-        max_batch_bytes: the most bytes that one batch may decompress to.
+            so that no producer id in the log can conflict with an id that another cluster assigns. This also drops all
+            markers, the records of aborted transactions, and everything from the last stable offset on.
+        sole_replica: True if no other broker has a replica that matters. Otherwise batches are joined only below the
+            offset that all other replicas have, by the metadata in the log directory.
+        max_batch_bytes: the maximum decompressed size of one batch, in bytes.
 
     Raises:
         ValueError: the arguments do not fit together.
@@ -317,5 +317,5 @@ def _is_changed(rewriter: _native.SegmentConversion, before: int) -> bool:
 
 
 def _aborted(state: LogState, *, progress: Progress, output: str | None = None) -> list[Aborted]:  # noqa: ARG001
-    """Return all aborted transactions. The bytes read do not count as progress."""
+    """Return all aborted transactions. The bytes read are not reported as progress."""
     return aborted_in(state.segments, state.log_end_offset)

@@ -1,8 +1,8 @@
 """Erasing the records of a log, or only their values, by keys, key prefixes or headers.
 
 `find` decides segment by segment which records are erased, and the rewrite reads no keys. Offsets, markers and
-producers stay, so consumers and brokers see the same gaps as after a compaction. At the end the new segments are
-searched once more, as they are on the disk. If a matching record is found in them, the log stays unchanged.
+producers stay, so consumers and brokers see the same gaps as after a compaction. At the end, the new segments are read
+from the disk and searched again. If they contain a matching record, the log stays unchanged.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ class ErasureReport:
         examined_records: the number of records in the log, including aborted and undecided ones.
         erased_records: the number of records that were erased, or lost their value.
         erased_bytes: the size of their keys and values, or only of their values.
-        is_blank: the records stay, with an empty value.
+        is_blank: whether the records stay, with an empty value.
         offset_ranges: the first and the last offset of each run of erased records within a segment. If there are more
-            than 1000, the last one covers the rest.
+            than 1000 runs, the last range covers the rest.
         segments: the number of segments in the log.
         replaced_segments: the number of segments that had records to erase.
         bytes_before: the size of all batches before.
         bytes_after: the size of all batches after.
         remaining_records: the number of matching records found in the new segments, which is 0; None if no new segments
             were written.
-        remote_offsets: the range [start, end) that remote storage may hold: every segment of a tiered log but the
-            active one. Remote copies were not searched, and stay. None if the log is not tiered.
-        may_have_replicas: other brokers may have the partition, too: the metadata in the log directory do not rule
-            that out.
+        remote_offsets: the range [start, end) that remote storage may hold: every segment of a tiered log except the
+            active one. Copies in remote storage were not searched, and stay there. None if the log is not tiered.
+        may_have_replicas: whether other brokers may have the partition, too, because the metadata in the log directory
+            do not rule that out.
         leftovers: the files and directories beside the log that may hold the same records, and that brokers no longer
             read, or do not read yet.
         selection_digest: the SHA-256 of the keys, prefixes and headers, which identifies the selection without
@@ -78,7 +78,7 @@ class ErasureReport:
         return asdict(self)
 
     def lines(self, *, dry_run: bool = False) -> list[str]:
-        """Return the report in words; for a dry run, what would be done."""
+        """Return the report in words. For a dry run, the words describe the plan."""
         done, replaced = "lost their value" if self.is_blank else "erased", "replaced"
         if dry_run:
             done, replaced = "would lose their value" if self.is_blank else "would be erased", "would be replaced"
@@ -103,7 +103,7 @@ class SegmentMatches:
 
     Attributes:
         base_offset: the segment's base offset.
-        bits: a bit for each record by its number in the file, set if it is erased, least significant first.
+        bits: a bit for each record in file order, least significant first. A set bit marks an erased record.
         records: the number of records that are erased.
         bytes: the size of their keys and values.
         examined: the number of records in the segment.
@@ -129,7 +129,7 @@ class Erasure(PlainOperation):
         blank: keep the records with their keys and headers, and empty their values. An empty value is not null, which
             would be a tombstone.
         local_only: erase from the local segments of a tiered log, although remote storage keeps its copies.
-        max_batch_bytes: the most bytes that one batch may decompress to.
+        max_batch_bytes: the maximum decompressed size of one batch, in bytes.
 
     Raises:
         ValueError: there is no key, prefix or header, or an empty prefix, which every key starts with.
@@ -270,7 +270,7 @@ def _rewrite(
 
 
 def _remaining(erase: Erasure, output: str, replacements: list[Replacement]) -> int:
-    """Return the number of matching records in the new segments, as they are on the disk."""
+    """Read the new segments from the disk, and return the number of matching records in them."""
     new = [
         Segment(output, base, NO_END, name=file_names.segment_file(base, file_names.LOG, file_names.CLEANED))
         for replacement in replacements
@@ -288,7 +288,7 @@ def _remote(state: LogState) -> tuple[int, int] | None:
 def _leftovers(directory: str, output: str | None) -> list[str]:
     """Return files and directories with older states of the partition: leftovers, future and deleted replicas.
 
-    The directory of this erasure's own attempts, which holds `output`, does not count.
+    The directory of this erasure's own attempts, which holds `output`, is left out.
     """
     attempts = None if output is None else os.path.basename(os.path.dirname(output))
     directory = os.path.abspath(directory)

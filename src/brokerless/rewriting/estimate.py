@@ -36,8 +36,8 @@ class FormatEstimate:
         magic: 0, 1 or 2.
         compression: the codec.
         bytes_per_record: the size of the batches.
-        metadata_per_record: the part of `bytes_per_record` that the format adds to keys, values and (in format 2)
-            headers, when these are compressed by themselves.
+        metadata_per_record: the part of `bytes_per_record` that the format adds to the content: keys, values and (in
+            format 2) headers. The content is measured by compressing it alone.
     """
 
     magic: int
@@ -67,9 +67,10 @@ class SpaceReport:
 
     Attributes:
         sampled_records: the number of records in the samples.
-        sampled_bytes: the bytes that they take now.
-        forms: each message format with each codec that it supports, in batches of the same records as now.
-        batches: each codec with some batch sizes.
+        sampled_bytes: the bytes that these records take now.
+        forms: the result for each message format with each codec that it supports. Batches hold the same records as
+            now.
+        batches: the result for each codec with some batch sizes.
     """
 
     sampled_records: int
@@ -112,7 +113,7 @@ def estimate(
     Nothing is changed.
 
     Args:
-        segments: the segments; each counts by its size.
+        segments: the segments; a larger segment has a larger weight.
         sample: the approximate number of bytes to read.
         on_corrupt: "raise", or "skip" to leave out the rest of a damaged sample.
 
@@ -155,7 +156,7 @@ def estimate(
 
 
 def _places(segments: Sequence[Segment], sample: int) -> Iterator[tuple[Segment, list[tuple[float, int]]]]:
-    """Yield segments with the stretches to read: the start of each, as a share of the segment, and its length."""
+    """Yield segments with the ranges to read: the start of each, as a fraction of the segment, and its length."""
     sizes = [segment.size for segment in segments]
     total = sum(sizes)
     if total <= sample:
@@ -171,7 +172,7 @@ def _places(segments: Sequence[Segment], sample: int) -> Iterator[tuple[Segment,
 
 
 def _stretches(segment: Segment, file: File, wanted: Iterable[tuple[float, int]]) -> Iterator[tuple[int, int]]:
-    """Yield the start and end of each stretch to read. A stretch begins with a batch, and no two overlap."""
+    """Yield the start and end of each range to read. A range begins with a batch, and no two ranges overlap."""
     extent = segment.extent(file)
     end = 0
     for share, length in wanted:
@@ -183,7 +184,7 @@ def _stretches(segment: Segment, file: File, wanted: Iterable[tuple[float, int]]
 
 
 def _measure(measure: _native.SpaceEstimate, file: File, position: int, end: int) -> int:
-    """Measure the whole batches in a stretch. Return the bytes of those with records."""
+    """Measure the whole batches in a range. Return the size of the batches that have records."""
     data = file.read(position, end - position)
     consumed = measure.feed(data, position)
     if not consumed and measure.needed <= MAX_BATCH:

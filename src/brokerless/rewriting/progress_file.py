@@ -22,10 +22,10 @@ class ProgressFile:
         work: a description of the rewrite, the same in each run.
 
     Attributes:
-        skipped: the number of partitions that were found finished.
+        skipped: the number of partitions that were already finished.
 
     Raises:
-        CorruptRecordError: the file has a line of another kind.
+        CorruptRecordError: the file has a line that is not of this format.
 
     >>> from brokerless.log_dir.writer import create_log_dir
     >>> with create_log_dir(NEW) as log_dir:

@@ -40,9 +40,9 @@ class RetentionReport:
         log_end_offset: the log end offset.
         is_compacted_only: True if limits of time and size do not apply, because cleanup.policy lacks "delete".
         settings: the settings that decided, each with its source.
-        deleted_until: the time, in ms, of the last segment that was too old: its largest timestamp, or else the
-            modification time of its file. None if no segment was too old.
-        kept_from: the same time of the first segment that is not too old, or None.
+        deleted_until: the time, in ms, of the last segment that was too old: its largest timestamp or, without
+            timestamps, the modification time of its file. None if no segment was too old.
+        kept_from: the time (as in `deleted_until`) of the first segment that is not too old, or None.
         deleted_by_mtime: True if `deleted_until` is the modification time of a file.
         kept_by_mtime: True if `kept_from` is the modification time of a file.
     """
@@ -65,7 +65,7 @@ class RetentionReport:
         return asdict(self)
 
     def lines(self, *, dry_run: bool = False) -> list[str]:
-        """Return the report in words; for a dry run, what would be done."""
+        """Return the report in words. For a dry run, the words describe the plan."""
         deleted, starts = ("would be deleted", "would start") if dry_run else ("deleted", "starts")
         sizes = f"{self.deleted_size:,} of {self.size:,} bytes"
         words = [
@@ -88,12 +88,12 @@ class Retention:
     """Delete the oldest segments of a log.
 
     Attributes:
-        retention_ms: delete segments whose largest timestamp is older than this, up to the first younger segment; None
-            for no limit.
+        retention_ms: delete segments whose largest timestamp is older than this duration, and stop at the first younger
+            segment; None for no limit.
         retention_bytes: delete segments as long as the remaining ones have at least this many bytes; None for no limit.
         before_offset: the new log start offset: delete segments that end below it (DeleteRecords). -1 for the high
             watermark, None for the present log start offset.
-        cleanup_policy: overrides the topic's: "delete", "compact" or "compact,delete".
+        cleanup_policy: overrides the topic's policy: "delete", "compact" or "compact,delete".
         release: the Kafka release whose rules apply: before 4.2, an empty cleanup.policy does not allow
             `before_offset`.
 
@@ -134,8 +134,9 @@ class Retention:
         """Check that the log's policy and offsets allow the deletion.
 
         Raises:
-            ValueError: there is a `before_offset`, but the topic is only compacted, or before 4.2 has no policy. A
-                broker refuses that, too. Or the log is tiered, and there is a limit of time or size.
+            ValueError: `before_offset` is given, but the topic is only compacted, or its policy is empty and the
+                release is before 4.2. A broker refuses that, too. Or the log is tiered, and a limit of time or size is
+                given.
             OffsetOutOfRangeError: `before_offset` is beyond the high watermark.
         """
         if state.is_tiered and self._limits:
@@ -257,7 +258,7 @@ def _judged(segment: Segment) -> _Judged:
 
 
 def largest_timestamp(segment: Segment) -> int:
-    """Return the time in ms that gives a segment's age on a broker: its largest timestamp, or else its file's time."""
+    """Return the time in ms that gives a segment's age on a broker: its largest timestamp, or its file's time."""
     return _judged(segment).time or 0
 
 

@@ -1,13 +1,13 @@
 """Run an operation that rewrites logs over the named partitions: in place, or into a new directory.
 
-In place, the log directory stays open for writing (`LogDirWriter`): locked, and without its clean-shutdown marker. So a
-crash leaves nothing worse than logs that need recovery. For a new directory, the named partitions are copied first and
-the copies are rewritten; the directory gets its final name when all is done. A partition's directory outside any log
-directory has neither lock nor marker. It is treated as closed cleanly, and nothing protects it from another writer.
+In place, the log directory stays open for writing (`LogDirWriter`): locked, and without its clean-shutdown marker. So
+after a crash, the logs only need recovery. For a new directory, the named partitions are copied first and the copies
+are rewritten. The directory gets its final name at the end. A partition's directory outside any log directory has
+neither lock nor marker. It is treated as closed cleanly, and nothing protects it from another writer.
 
-The owner of a log plans and swaps. The work in between is done in this process, in others, or wherever the files are
-visible. It may be done twice there, so each attempt has its own directory, and the owner takes the files of one
-attempt.
+The owner of a log plans the work and swaps the segments. The work in between runs in this process, in other processes,
+or on any machine that sees the files. There it may run twice, so each attempt has its own directory, and the owner uses
+the files of one attempt.
 """
 
 from __future__ import annotations
@@ -79,9 +79,9 @@ class RewriteResult(Generic[ReportT]):
         unkept_log_start_offset: the log start offset, if neither the files nor a checkpoint beside them store it, as
             for a partition outside any log directory.
         damage: damage that existed before and remains. A copy is checked as a whole. In place, the check covers
-            the parts that the operation has not read. That check is skipped if another runner did the work.
+            the parts that the operation has not read. In place, the check is skipped if a `runner` did the work.
         notes: facts about the directories that are unknown, or that may have changed during the run; a sentence each.
-        dry_run: whether nothing was changed: the report is that of a plan.
+        dry_run: whether nothing was changed, so that the report describes a plan.
 
     >>> import brokerless as bl
     >>> (done,) = bl.rewrite(bl.Truncation(offset=100), SAMPLE, dry_run=True)
@@ -146,9 +146,9 @@ def rewrite(
     Raises:
         LogInUseError: a broker or another writer uses the log directory.
         FileExistsError: `output` exists.
-        ValueError: no topic is named, or an unknown one; a path is neither kind of directory; the operation refuses a
-            log, perhaps because the settings that decide which records go are unknown; or `broker_config` or
-            `metadata` does not fit.
+        ValueError: no topic is named, or a named topic is unknown; a path is neither kind of directory; the operation
+            refuses a log, perhaps because the settings that decide which records are removed are unknown; or
+            `broker_config` or `metadata` does not fit.
         CorruptRecordError: a log is damaged. Some partitions may be finished, the others are unchanged.
 
     >>> import brokerless as bl
@@ -199,10 +199,11 @@ def rewrite_each(
         jobs: see `rewrite`.
         progress: see `rewrite`.
         runner: the runner that does the work; None for `jobs` processes on this machine.
-        progress_file: for work in place: partitions that it lists are skipped, and finished ones are added.
-        share: the bytes of a log for one call, if `runner` may retry calls and the operation can be divided.
+        progress_file: for work in place: the run skips the partitions that the file lists, and adds finished ones.
+        share: the number of bytes of a log to process in one call, if `runner` may retry calls and the operation can be
+            divided.
         broker_config: see `rewrite`.
-        metadata: see `rewrite`; None for the one of the paths that has a metadata log.
+        metadata: see `rewrite`; None: the log directory among `paths` that has a metadata log.
     """
     places = [os.fspath(path) for path in paths]
     sources = [
@@ -271,7 +272,7 @@ class _Source(NamedTuple):
         """Refuse an operation that depends on unknown settings. For other operations, warn about unknown settings.
 
         Raises:
-            ValueError: Kafka's defaults would decide which records go, or a setting has an impossible value.
+            ValueError: Kafka's defaults would decide which records are removed, or a setting has an impossible value.
         """
         cluster = self.cluster()
         if operation.decided_by:
@@ -313,7 +314,7 @@ def _find_damage(directory: str, unread_from: int | None = 0) -> tuple[Defect, .
 
 
 def _relocated(damage: tuple[Defect, ...], before: str, after: str) -> tuple[Defect, ...]:
-    """Return the damage with the paths that the files will have."""
+    """Return the damage with the final paths of the files."""
     return tuple(lost._replace(path=lost.path.replace(before, after)) for lost in damage)
 
 
@@ -397,7 +398,7 @@ class _DryRunLogs:
 
         Raises:
             CorruptRecordError: opening the log would change its segments first, so the operation's result is unknown.
-            LogInUseError: the same, while a broker may be changing the segments.
+            LogInUseError: opening the log would change its segments, and a broker may be changing them now.
         """
         directory, now = self._selection.directories[key], now_ms()
         loaded = _load(self._selection, key, self._cluster)
@@ -553,7 +554,7 @@ class _OpenLogs:
         return self._attempts[key]
 
     def finish(self, key: Key, outcome: Outcome[ReportT]) -> RewriteResult[ReportT]:
-        """Make the outcome take effect, and close the log."""
+        """Apply the outcome, and close the log."""
         log = self._logs[key]
         collect(log.directory, outcome)
         log.enforce(outcome)
@@ -570,7 +571,7 @@ class _OpenLogs:
 def _is_clean(selection: Selection) -> bool:
     """Return whether the logs were closed cleanly, as is assumed of a log outside any log directory.
 
-    The copy of a partition has the log directory of its original, whose marker counts.
+    For the copy of a partition, the marker in the log directory of its original is used.
     """
     return selection.root.is_clean or (selection.is_alone and not selection.root.is_there)
 

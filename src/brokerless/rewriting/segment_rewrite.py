@@ -1,7 +1,7 @@
 """Rewriting one old segment into new ones with a native rewriter, for converting and erasing.
 
-A native rewriter takes whole batches and puts the rewritten ones into a `SegmentOutput`. If that is full, another
-output continues where it ends.
+A native rewriter reads whole batches and pushes the rewritten ones into a `SegmentOutput`. When the output is full, a
+new output continues at its end offset.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Renewed(NamedTuple):
     """The new segments of one old segment.
 
     Attributes:
-        replacement: the new segments that replace it.
+        replacement: the new segments that replace the old one.
         size: the size of their batches, in bytes.
     """
 
@@ -56,8 +56,8 @@ def renew(
 ) -> Renewed | None:
     """Rewrite one segment.
 
-    The new segments of the last segment end where it does, even if its last batches are removed, so that no offset is
-    assigned twice. If no batch is left that ends there, an empty segment begins there.
+    For the last segment, the new segments end at the same offset, even if its last batches are removed. So no offset is
+    assigned twice. If no remaining batch ends at that offset, an empty segment begins there.
 
     Args:
         rewriter: the rewriter, after its `begin` for the segment.
@@ -65,7 +65,7 @@ def renew(
         segment: one of the log's segments.
         dry_run: measure, and write nothing.
         progress: called with the number of bytes read since the last call.
-        output: the directory for the new segments; None for the log's.
+        output: the directory for the new segments; None for the log's directory.
         is_changed: called at the end. If it returns False, the new segments equal the old one, and are not kept.
 
     Returns:
@@ -118,7 +118,7 @@ def transaction_index(state: LogState, segment: Segment) -> bytes:
 
 
 def max_segment_bytes(state: LogState, segment: Segment) -> int:
-    """Return how large a new segment may be: as large as the settings allow, or as the old one is.
+    """Return the maximum size of a new segment: the limit in the settings, or the size of the old one.
 
     A segment of a tiered log is not divided: a broker uploads only segments with a producer snapshot at their end.
     """
@@ -163,14 +163,14 @@ class NewSegments:
     """The new segments that will replace old ones, while they are written or, in a dry run, measured.
 
     Args:
-        directory: the partition's directory, or another one from which they are moved there.
-        base_offset: the base offset of the first one.
+        directory: the partition's directory, or another directory from which the files are moved there.
+        base_offset: the base offset of the first new segment.
         config: the topic's settings.
-        modified_ns: the modification time for their `.log` files, ns since the epoch.
+        modified_ns: the modification time for the new `.log` files, ns since the epoch.
         dry_run: write nothing.
 
     Attributes:
-        base_offsets: their base offsets, ascending.
+        base_offsets: the base offsets of the new segments, ascending.
         size: the size of the batches in finished segments, in bytes.
         next_offset: the offset at which the finished segments end.
     """
@@ -212,7 +212,7 @@ class NewSegments:
         return consumed
 
     def roll(self) -> None:
-        """Finish the segment being written, and begin the next one where it ends."""
+        """Finish the segment being written, and begin the next one at its end offset."""
         self.finish()
         self.begin(self.next_offset)
 

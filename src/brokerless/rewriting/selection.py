@@ -27,7 +27,7 @@ class Selection:
         directories: the path of each partition.
         root: the log directory with their checkpoints; without files if they are outside any log directory.
         is_partition: True if the user gave the path of one partition.
-        is_alone: True if the partition is outside any log directory, and opened without lock and marker.
+        is_alone: True if the partition is outside any log directory, so that it is opened without lock and marker.
     """
 
     directories: dict[Key, str]
@@ -48,8 +48,9 @@ def select_partitions(
 
     Raises:
         ValueError: there is no path; a topic or partition is in no directory; a log directory is given without a topic;
-            a partition's directory belongs to none of the topics and partitions; or a path is no such directory.
-        TypeError: a string in place of several topics, or of a partition's number.
+            a partition's directory belongs to none of the topics and partitions; or a path is not a log directory or a
+            partition's directory.
+        TypeError: a string is given instead of several topics, or instead of a partition's number.
     """
     topics, partitions = some_or_all("topics", topics) or [], some_or_all("partitions", partitions) or []
     for number in partitions:
@@ -95,8 +96,8 @@ def _at(path: str, topics: Collection[str]) -> Selection:
 def _own_path(path: str) -> tuple[str, bool]:
     """Return the path of a partition's directory, and whether it is outside any log directory.
 
-    For a symbolic link to a directory in a log directory, it is the path of the target, because that log directory's
-    lock and checkpoints count.
+    For a symbolic link to a directory in a log directory, return the path of the target, because the lock and the
+    checkpoints of that log directory apply.
     """
     path = os.path.abspath(path)
     for own in (os.path.realpath(path), path) if storage.is_link(path) else (path, os.path.realpath(path)):

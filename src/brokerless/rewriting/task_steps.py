@@ -1,8 +1,8 @@
 """The work on partitions as calls, and the scheduler that hands the calls to a runner.
 
-The work on a partition is one call, or several steps of calls that may be made at the same time. A runner may make a
-call elsewhere, and more than once. Each attempt then gets its own directory for its files. An operation that can be
-divided (`Divisible`) is divided if the log is large.
+The work on a partition is one call, or several steps. The calls of one step may run at the same time. A runner may run
+a call in another process or on another machine, and more than once. Each attempt then gets its own directory for its
+files. An operation that can be divided (`Divisible`) is divided if the log is large.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class PartitionWork(Generic[ReportT]):
     """The work on one partition, from its first step to its outcome.
 
     Attributes:
-        calls: the calls of the present step, which may be made in any order.
+        calls: the calls of the present step, which may run in any order.
         outcome: the outcome; None until the last step is done.
     """
 
@@ -40,7 +40,7 @@ class PartitionWork(Generic[ReportT]):
         self.calls = next(steps)
 
     def take(self, number: int, result: Any) -> bool:  # noqa: ANN401 - depends on the operation
-        """Take the result of one call. Return whether the step is done, so that there are new calls or the outcome."""
+        """Take the result of one call. Return whether the step is done; then `calls` or `outcome` is new."""
         self._results[number] = result
         if len(self._results) < len(self.calls):
             return False
@@ -76,16 +76,16 @@ class _PendingCall(NamedTuple, Generic[_TaskT]):
 class Scheduler(Generic[_TaskT]):
     """Hands the calls of many partitions to a runner, which makes `runner.jobs` of them at a time.
 
-    - The next partition is the next one of `tasks`. It begins, which opens its log, only when the runner has room
-      and no call of an earlier partition is ready. So as few logs as possible are open at a time.
+    - Partitions begin in the order of `tasks`. The next one begins, which opens its log, only when the runner has a
+      free place and no call of an earlier partition is ready. So as few logs as possible are open at a time.
     - The calls of a partition's first step are ready as soon as the partition has begun. The calls of a later step are
       ready when all calls of the step before have returned. Ready calls are submitted in the order in which they became
       ready.
-    - A partition is finished when its last step has returned. `run` then yields the outcome, and the caller makes it
-    take effect before any other call is submitted.
+    - A partition is finished when its last step has returned. `run` then yields the outcome, and the caller applies it
+      before any other call is submitted.
 
     Args:
-        runner: where the calls are made; an entered context manager.
+        runner: the runner of the calls; an entered context manager.
         tasks: the partitions, in order.
     """
 
@@ -115,7 +115,7 @@ class Scheduler(Generic[_TaskT]):
         self._pending[future] = call
 
     def _complete_one(self) -> tuple[_TaskT, PartitionWork[Any]]:
-        """Wait until a call has returned, and make the calls of the next step ready if it was the last of its step."""
+        """Wait until a call has returned. If it was the last of its step, make the calls of the next step ready."""
         future, result = self._runner.first_completed(self._pending)
         task, work, number = self._pending.pop(future)
         if work.take(number, result):
@@ -131,13 +131,13 @@ def in_place(operation: RewriteOperation[PlanT, ReportT], plan: PlanT, *, dry_ru
 def staged(
     operation: RewriteOperation[PlanT, ReportT], plan: PlanT, attempts_directory: str, share: int
 ) -> PartitionWork[ReportT]:
-    """Return work whose calls may be made anywhere, and more than once.
+    """Return work whose calls may run on any machine that sees the files, and more than once.
 
     Args:
         operation: the operation.
         plan: the operation's plan.
         attempts_directory: the directory for attempts (`attempts.make`).
-        share: the bytes of old segments for one call, about.
+        share: the approximate number of bytes of old segments for one call.
     """
     steps = operation.steps(plan, share) if isinstance(operation, Divisible) else None
     if steps is None:

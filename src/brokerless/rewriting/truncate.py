@@ -1,6 +1,6 @@
 """Truncating a log to its state at an earlier time or offset.
 
-Kafka has truncation by offset only. The rules are those of a follower that has more than its leader.
+Kafka truncates by offset only. The same rules apply here as for a follower that has more records than its leader.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class EndedTransaction:
     Attributes:
         producer_id: its producer.
         first_offset: its first offset.
-        is_committed: True if it ends with a COMMIT marker, because the commit was decided before the cut and all its
-            batches are kept. Otherwise it ends with an ABORT marker, or is left out.
+        is_committed: True if it ends with a COMMIT marker, because the commit was decided before the cut and all
+            batches of the transaction are kept. Otherwise it ends with an ABORT marker, or is left out.
     """
 
     producer_id: int
@@ -54,15 +54,16 @@ class TruncationReport:
         log_end_offset: the new log end offset: no record at or above it is left.
         size: the size of all batches before, in bytes.
         cut_size: the size of the deleted batches, in bytes.
-        open_transactions: the number of transactions open at the cut. Their coordinator no longer knows them, so nobody
-            would end them, and read_committed consumers would wait there for ever.
+        open_transactions: the number of transactions open at the cut. Their coordinator no longer knows these
+            transactions. Without a marker, read_committed consumers would wait there for ever.
         are_aborted: ABORT markers end the open transactions; False if the log ends before the first of them, or if
             COMMIT markers end all of them.
         ended: the transactions that are ended with markers.
-        left_out: the transactions that are cut off with all records after the first of them: open ones, and those whose
-            marker came after the start of the first open one.
-        whole_from: the first planned end of the log, if it ends earlier to keep transactions whole. It then ends before
-            the COMMIT marker of a transaction of which other logs lack a part. None if the log keeps its planned end.
+        left_out: the transactions that are cut off together with all records after the first of them: the open
+            transactions, and those whose marker came after the start of the first open one.
+        whole_from: the first planned end of the log, if the log now ends earlier to keep transactions whole. The new
+            end is then before the COMMIT marker of a transaction of which other logs lack a part. None if the log keeps
+            its planned end.
     """
 
     end_before: int
@@ -80,7 +81,7 @@ class TruncationReport:
         return asdict(self)
 
     def lines(self, *, dry_run: bool = False) -> list[str]:
-        """Return the report in words; for a dry run, what would be done."""
+        """Return the report in words. For a dry run, the words describe the plan."""
         if self.log_end_offset == self.end_before:
             lines = [f"nothing is cut: the log ends at {self.end_before}"]
         else:
@@ -117,9 +118,9 @@ def _by_producer(transaction: EndedTransaction) -> tuple[int, int]:
 class Truncation(PlainOperation):
     """Delete everything that was appended to a log since a time or an offset. Meant for a copy.
 
-    Over several logs, each transaction is kept as a whole, or not at all. If its commit was decided before the cut, and
-    the cut deletes none of its batches, it ends with COMMIT markers. A log that has the COMMIT marker of any other
-    halved transaction is cut further, before this marker.
+    Over several logs, each transaction is kept as a whole, or not at all. If the commit of a transaction was decided
+    before the cut, and the cut deletes none of its batches, the transaction ends with COMMIT markers. A log that has
+    the COMMIT marker of any other halved transaction is cut further, before this marker.
 
     Attributes:
         timestamp: the time: ms since 1970, a datetime or ISO 8601 text. The first batch with a record of that time or
@@ -168,7 +169,7 @@ class Truncation(PlainOperation):
         """Find where to cut the log, regardless of other logs; write nothing.
 
         Raises:
-            CorruptRecordError: batches in the segment with the cut are out of order, or the first deleted one is
+            CorruptRecordError: batches in the segment with the cut are out of order, or the first deleted batch is
                 damaged.
             ValueError: a segment without timestamps (magic 0) was modified after the time. Or the cut is in a part that
                 remote storage or other replicas may have.
@@ -219,7 +220,7 @@ class _LogToCut:
         first_end: the first end that was found.
         end: the offset of the cut: the new log end offset.
         open: the transactions open at the cut: producer id and first offset.
-        commits: those of them that were committed.
+        commits: the open transactions that were committed.
         whole_from: see `TruncationReport`.
     """
 
@@ -392,7 +393,7 @@ def _find_cut_in(
 
 
 def _check_order(state: LogState, segment: Segment) -> None:
-    """Refuse a segment whose batches are out of order: their offsets decide where it is truncated."""
+    """Refuse a segment whose batches are out of order, because their offsets determine the position of the cut."""
     end_offset = segment.end_offset(state.log_end_offset)
     end = segment.base_offset
     with segment.open() as file:

@@ -1,13 +1,14 @@
-"""Transactions over several logs that are cut at one time: each is kept whole in all of them, or in none.
+"""Transactions over several logs that are cut at one time: each is kept whole in all logs, or in none.
 
 A coordinator decides (PrepareCommit), and then writes a marker to each partition of the transaction. A cut between the
 decision and the last marker would commit the transaction in some logs, and abort it in others. So a transaction that
-was decided below the cut is committed in all logs, if none of its batches is cut. Any other transaction is kept in
-none: a log that already has its COMMIT marker is cut before the marker, and the coordinator's log before the decision.
+was decided below the cut is committed in all logs, if none of its batches is cut. Any other transaction is kept in no
+log. A log that already has its COMMIT marker is cut before the marker, and the coordinator's log is cut before the
+decision.
 
 No file records which markers belong to one transaction. A producer has one transaction at a time, and its markers
-are all written before the next one begins. So the times and partitions in the coordinator's records show it, as far as
-compaction left them; otherwise the times of the markers and of the batches do.
+are all written before the next one begins. So the times and partitions in the coordinator's records show which markers
+belong together, if compaction left these records. Otherwise, the times of the markers and of the batches show it.
 """
 
 from __future__ import annotations
@@ -110,7 +111,8 @@ class _Part(NamedTuple):
         producer_id: the producer.
         first: the first offset; -1 if only the marker is known.
         last: the last offset before the marker; -1 if only the marker is known.
-        time: the earliest time in a batch, ms; 0 if only the marker is known, because the transaction's start is not.
+        time: the earliest time in a batch, ms; 0 if only the marker is known, because the start of the transaction is
+            then unknown.
         marker: the marker that ended it; None if the log ends before.
     """
 
@@ -147,7 +149,7 @@ class _Decision:
     parts: list[_Part] = field(default_factory=list)
 
     def take(self, part: _Part) -> _Part | None:
-        """Add a part. A log has one part of each transaction: of two possible ones, return the other one."""
+        """Add a part. A log has one part of each transaction: if two parts are possible, return the other one."""
         rival = next((one for one in self.parts if one.log == part.log), None)
         if rival is None:
             self.parts.append(part)
@@ -159,11 +161,11 @@ class _Decision:
         return earlier if is_later_one else later
 
     def is_older(self, part: _Part) -> bool:
-        """Return whether a part's marker is older than the decision: if clocks are right, it is of an earlier one."""
+        """Return whether a part's marker is older than the decision, and so (if clocks are right) of an earlier one."""
         return part.marker is not None and part.marker.time < self.time
 
     def distance(self, part: _Part, name: tuple[str, int]) -> int | None:
-        """Return how many ms a part's marker is from the time of the decision's markers; None if it cannot be one."""
+        """Return the ms between a part's marker and the decision's markers; None if it cannot be one of these."""
         if self.partitions is not None and name not in self.partitions:
             return None
         marker = part.marker
@@ -188,7 +190,7 @@ def keep_whole(cuts: Sequence[Cut], timestamp: int | None) -> Verdict:
     """Find the transactions that the cuts would halve.
 
     Args:
-        cuts: the logs, those of the coordinators included if they are cut, too.
+        cuts: the logs, including the coordinators' logs if these are cut, too.
         timestamp: the time at which the logs are cut, ms; None if they are cut by offsets.
     """
     if len(cuts) < 2:
@@ -245,7 +247,7 @@ def _verdict(cuts: Sequence[Cut], committed: Iterable[_Committed]) -> Verdict:
 def _committed(
     cuts: Sequence[Cut], parts: Iterable[_Part], decisions: Mapping[int, Sequence[_Decision]]
 ) -> Iterator[_Committed]:
-    """Yield the committed transactions that some parts belong to."""
+    """Yield the committed transactions to which some parts belong."""
     loose: dict[int, list[_Part]] = defaultdict(list)
     for part in parts:
         decision = _nearest(decisions.get(part.producer_id, ()), part, cuts[part.log].name)
@@ -267,9 +269,9 @@ def _committed(
 
 
 def _take_doubtful(decisions: Mapping[int, Sequence[_Decision]], loose: dict[int, list[_Part]]) -> None:
-    """Move to each decision the other parts of the transactions that its doubtful parts may be of.
+    """Give each decision the other parts of the transactions to which its doubtful parts may belong.
 
-    A part is doubtful if it may be of an earlier transaction. All these parts are then kept or cut together.
+    A part is doubtful if it may belong to an earlier transaction. All these parts are then kept or cut together.
     """
     for producer, of_producer in decisions.items():
         for one in of_producer:
@@ -319,9 +321,9 @@ def _undocumented(parts: Sequence[_Part]) -> list[_Committed]:
 def _by_times(parts: Iterable[_Part], skew: int = _SKEW) -> Iterator[_Committed]:
     """Yield the transactions of a producer, distinguished by times.
 
-    The decision falls between the first batch and the marker of each part. So these periods overlap for parts of one
-    transaction, and do not for parts of two, if the clocks are right. Parts count as two transactions only if they are
-    farther apart than clocks usually are, or if two of them are in one log.
+    The decision falls between the first batch and the marker of each part. So if the clocks are right, these periods
+    overlap for parts of one transaction, but not for parts of two transactions. Parts are treated as two transactions
+    only if their periods differ by more than clocks usually do, or if two parts are in one log.
     """
     for together in _overlapping(parts, skew):
         if skew and len({part.log for part in together}) < len(together):
@@ -349,7 +351,7 @@ def _overlapping(parts: Iterable[_Part], skew: int) -> Iterator[list[_Part]]:
 
 
 def _behind(numbered: tuple[int, Cut], timestamp: int | None) -> list[_Part]:
-    """Return the parts that do not end below a cut: for each producer, those before the time, and the next one."""
+    """Return the parts that do not end below a cut: for each producer, the parts before the time, and the next part."""
     number, cut = numbered
     first = min([cut.end, *(offset for _, offset in cut.open)])
     before = [i for i, segment in enumerate(cut.state.segments) if segment.base_offset <= first]
@@ -388,7 +390,7 @@ def _parts(
     open_ones: Collection[int] = (),
     end_offset: int = NO_END,
 ) -> Iterator[_Part]:
-    """Yield the parts of transactions in a log, in the order of their markers, then those without a marker.
+    """Yield the parts of transactions in a log, in the order of their markers, then the parts without a marker.
 
     Args:
         number: the log's number.
@@ -397,7 +399,7 @@ def _parts(
         producers: the producers; None: all.
         timestamp: the time, ms. The scan ends with a segment in which most batches are at least an hour later. A few
             batches may have any time, because a producer's clock may be wrong.
-        open_ones: the scan does not end before these are empty.
+        open_ones: the scan does not end before these dicts are empty.
         end_offset: the scan ends with the segment that has this offset.
     """
     wanted = None if producers is None else pa.array(sorted(producers), pa.int64())
@@ -423,7 +425,7 @@ def _parts(
 def _ended(
     number: int, begun: dict[int, tuple[int, int, int]], file: storage.File, batches: pa.RecordBatch
 ) -> Iterator[_Part]:
-    """Yield the parts that end in the given batches; `begun` has those that have not ended: first, last and time."""
+    """Yield the parts that end in the given batches. `begun` has the other parts: first, last and time."""
     for position, size, base, last, time, latest, producer, epoch, is_control in tuples(batches, *_COLUMNS):
         if not is_control:
             start, _, earliest = begun.get(producer, (base, base, time))
@@ -442,7 +444,7 @@ def _count_later(batches: pa.RecordBatch, timestamp: int) -> int:
 
 
 def _begun(part: _Part) -> int:
-    """Return the time of a part's first batch, or else of its marker, ms."""
+    """Return the time of a part's first batch in ms; without a known batch, the time of its marker."""
     of_marker = part.time if part.marker is None else part.marker.time
     return of_marker if part.first < 0 else min(part.time, of_marker)
 
@@ -450,8 +452,8 @@ def _begun(part: _Part) -> int:
 def _decisions(cuts: Sequence[Cut], timestamp: int | None, begun: int) -> dict[int, list[_Decision]]:
     """Return the decisions of the coordinators whose logs are cut too, by producer, ascending.
 
-    Decisions made over an hour after `timestamp` are left out. So are those completed over an hour before both it and
-    `begun`.
+    Decisions made over an hour after `timestamp` are left out. Decisions completed over an hour before both `timestamp`
+    and `begun` are left out, too.
     """
     found: dict[int, list[_Decision]] = defaultdict(list)
     since, until = (-NO_END, NO_END)

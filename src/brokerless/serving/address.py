@@ -16,7 +16,7 @@ def host_and_port(name: str, text: str, *, needs_port: bool = True) -> tuple[str
         needs_port: whether a host alone is an error.
 
     Raises:
-        ValueError: the text is something else.
+        ValueError: the text has another form.
 
     >>> host_and_port("listen", "[::1]:9092"), host_and_port("advertised", "kafka", needs_port=False)
     (('::1', 9092), ('kafka', None))

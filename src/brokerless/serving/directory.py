@@ -1,4 +1,4 @@
-"""`ServedDirectory`: what a server serves from a directory. The server's threads call it concurrently."""
+"""`ServedDirectory`: the answers of a directory to a server. The server's threads call it concurrently."""
 
 from __future__ import annotations
 
@@ -65,14 +65,14 @@ _Status = tuple[str, int, int]
 
 
 class ServedDirectory:
-    """The topics of some log directories, for a server. It notices topics and partitions that come or go later.
+    """The topics of some log directories, for a server. Topics and partitions that appear or disappear are detected.
 
     Args:
         paths: log directories, partition directories or `.log` files, as for `LogDirs`.
         topics: only these topics; None: all.
-        end_offset: the offset at which every partition ends; None for its own end. A batch that contains this offset is
-            left out too.
-        as_of: a time. The first record at or after it is left out with its whole batch, and so is everything after it.
+        end_offset: the offset at which every partition ends; None for the end of its log. A batch that contains this
+            offset is left out too.
+        as_of: a time. The batch of the first record at or after it is left out, with all following batches.
     """
 
     def __init__(
@@ -158,7 +158,7 @@ class ServedDirectory:
             self._times, self._names = times, names
 
     def _modified(self) -> tuple[int, ...] | None:
-        """Return when entries were last added to or removed from the directories; None if that was only just now."""
+        """Return the time of the last addition or removal of an entry in the directories; None if it is too recent."""
         found = []
         for path in self._local:
             try:
@@ -189,15 +189,16 @@ class ServedDirectory:
 
         Args:
             topic: the topic.
-            partition: its number.
+            partition: the partition's number.
             known: the state that the server knows, or None.
 
         Returns:
             The state; the partition's own files that change with it, each with its modification time and size; the same
             of its log directory; and None if the state is unchanged, else a tuple: the directory; the base offset of
-            each segment; the names of `.log` files that differ from it; the end position of the last sound batch in the
-            last one; the log start offset, the high watermark and the last stable offset; the leader epochs with their
-            first offsets; the aborted transactions: producer, first offset, offset of the marker.
+            each segment; the names of `.log` files that differ from their base offset; the end position of the last
+            sound batch in the last segment; the log start offset, the high watermark and the last stable offset; the
+            leader epochs with their first offsets; the aborted transactions: producer, first offset, offset of the
+            marker.
         """
         key = topic, partition
         path = self._logs[key].path
@@ -237,14 +238,14 @@ class ServedDirectory:
         return self._end_offset is not None or self._as_of is not None
 
     def _stable_end(self, log: Log, end: int) -> int:
-        """Return where a log ends for read_committed consumers. At an end set by the caller, transactions are open."""
+        """Return the end of a log for read_committed consumers. At an end set by the caller, transactions are open."""
         if not self._has_end:
             return min(end, stable_end(log.files, skips=True))
         unstable = first_unstable_offset(log.files.whole, end, skips=True)
         return end if unstable is None else min(end, unstable)
 
     def _end(self, log: Log) -> int:
-        """Return where the log ends for consumers."""
+        """Return the end of the log for consumers."""
         end = visible_end(log.files)
         if self._end_offset is not None:
             end = min(end, self._end_offset)
@@ -297,8 +298,8 @@ class ServedDirectory:
         """Return the groups in the directory's `__consumer_offsets`.
 
         Returns:
-            The name of each; its protocol type, "" if it only commits offsets; and the partitions whose offsets are in
-            a transaction that has not ended.
+            The name of each group; its protocol type, "" if it only commits offsets; and the partitions whose offsets
+            are in a transaction that has not ended.
         """
         if not self._has_commits:
             return []
@@ -347,7 +348,7 @@ class ServedDirectory:
     def holds(self, path: str) -> bool:
         """Return whether a file, which need not exist yet, lies in a served directory, even through links.
 
-        For a served partition, its whole log directory counts.
+        For a served partition, its whole log directory is treated as served.
         """
         place = os.path.realpath(path)
         served = {one if os.path.isdir(one) else os.path.dirname(one) for one in map(os.path.realpath, self._local)}
@@ -361,7 +362,7 @@ class ServedDirectory:
         return any(os.path.samefile(place, file) for file in files if os.path.exists(file))
 
     def problem(self, text: str) -> None:
-        """Log a warning about unreadable content, once for each message. Clients see only that the server failed."""
+        """Log a warning about unreadable content, once for each message. Clients get an error without these details."""
         with self._lock:
             is_new = text not in self._told and len(self._told) < _MOST_TOLD
             if is_new:
@@ -402,7 +403,7 @@ class ServedDirectory:
 
 
 def _start_of_batch(log: Log, end: int) -> int:
-    """Return the end itself if it lies between two batches, else the start of its batch: clients get whole batches."""
+    """Return the end if it lies between two batches, else the start of its batch, because clients get whole batches."""
     for segment in reversed(log.segments):
         if segment.base_offset >= end:
             continue
@@ -442,7 +443,7 @@ class _Root(LogDirFiles):
     """The files of a log directory itself at one time.
 
     Attributes:
-        since: when they were last found unchanged.
+        since: the time at which the files were last found unchanged.
         watched: the files, each with its modification time and size.
     """
 
@@ -479,7 +480,7 @@ def _epochs(log: Log) -> list[LeaderEpoch]:
 
 
 def _aborted(log: Log) -> list[tuple[int, int, int]]:
-    """Return the aborted transactions: from the indexes, which brokers trust, or from the markers where none fits."""
+    """Return the aborted transactions: from the indexes, which brokers trust, or from the markers if no index fits."""
     found: list[tuple[int, int, int]] = []
     for segment in log.segments:
         if segment.has_transaction_index:

@@ -75,7 +75,7 @@ def _request(connection: socket.socket) -> bytes:
     """Return the head of a request.
 
     Raises:
-        OSError: it is too long, or takes too long.
+        OSError: the request is too long, or takes too long.
     """
     until = time.monotonic() + _SECONDS
     head = b""

@@ -51,29 +51,30 @@ def serve(
 
     Args:
         paths: log directories, partition directories or `.log` files, also in object stores.
-        listen: host and port to listen at; port 0: a free one.
+        listen: host and port to listen at; port 0 selects a free port.
         advertised: the server's host, or host and port, in its metadata responses; None for the address to which the
             client connects.
         topics: only these topics; None: all.
-        end_offset: the offset at which each partition ends; None for its own end. A batch that contains this offset is
-            left out as a whole, as in `truncate`.
-        as_of: a time. The first record at or after it is left out with its whole batch, and so is everything after it.
-        isolation_level: with "read_committed", clients get committed records only, even if they ask for
+        end_offset: the offset at which each partition ends; None for the end of its log. A batch that contains this
+            offset is left out as a whole, as in `truncate`.
+        as_of: a time. The batch of the first record at or after it is left out, with all following batches.
+        isolation_level: with "read_committed", clients get committed records only, even if they request
             read_uncommitted.
         magic: 2 to send records of message formats 0 and 1 in format 2; None to send records as stored.
         commits: a file for the offsets that groups commit; None to keep them in memory only. Groups resume at the
-            offsets in this file, else in the directory's `__consumer_offsets`.
+            offsets in this file. Without an offset there, they resume at the offset in the directory's
+            `__consumer_offsets`.
         tls: files in PEM form, a certificate and its private key; None for no encryption.
         users: the users who may read, with passwords (SASL/PLAIN, SCRAM-SHA-256, SCRAM-SHA-512), or a file of lines
             `user:password`; None for no authentication.
         read_log: a file to which a JSON line is added for each read, with its user; None for no such file.
         metrics: host and port of an HTTP server with counters in the format of Prometheus; None for no such server.
-        max_connections: the most connections at a time; None for 2000. A further one replaces one that has sent no
-            request yet, or else is closed.
-        max_connections_per_address: the most connections at a time from one address; None for 500. Clients that share a
-            proxy share this limit.
-        memory: the most bytes for all requests and replies; None for 128 MiB. A request or reply that does not fit
-            closes its connection.
+        max_connections: the maximum number of connections at a time; None for 2000. A further connection replaces a
+            connection that has sent no request yet; without such a connection, it is closed.
+        max_connections_per_address: the maximum number of connections at a time from one address; None for 500. Clients
+            that share a proxy share this limit.
+        memory: the maximum number of bytes for all requests and replies; None for 128 MiB. A request or reply that does
+            not fit closes its connection.
 
     Yields:
         Host and port, for `bootstrap.servers`.
@@ -82,7 +83,7 @@ def serve(
         FileNotFoundError: a path does not exist.
         OSError: the port is taken, or a file cannot be used.
         ValueError: an argument is wrong; or `commits` or `read_log` lies in a served directory, or is a file that the
-            server uses for something else.
+            server uses for another purpose.
 
     >>> import brokerless as bl
     >>> with bl.serve(SAMPLE_DIR) as address:
@@ -126,7 +127,7 @@ def serve(
 def _check_written(
     directory: ServedDirectory, commits: _Path | None, read_log: _Path | None, read: Iterable[_Path]
 ) -> None:
-    """Refuse to write to a file that is used for something else.
+    """Refuse to write to a file that is used for another purpose.
 
     Args:
         directory: the directories that are served.

@@ -31,7 +31,7 @@ _MODULES = {"jar": "in_jvm", "session": "in_jvm"}
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
-        """Import a job on first use, because the many processes that only read need none.
+        """Import a job on first use, because the many processes that only read need no job.
 
         Raises:
             ModuleNotFoundError: PySpark is not installed.
@@ -52,7 +52,7 @@ if not TYPE_CHECKING:
 
 
 def _run_this_python() -> None:
-    """Configure Spark's processes to run this Python, unless the environment names another one.
+    """Configure Spark's processes to run this Python, unless the environment names another Python.
 
     By default Spark runs the first `python3` on PATH, which may not have brokerless installed. In a session that is
     active in this thread, set the Python of its later tasks, and register the source. Change nothing under spark-submit

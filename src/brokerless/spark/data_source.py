@@ -1,6 +1,6 @@
 """The Spark data source: `spark.read.format("brokerless")`, `readStream`, `df.write` and `writeStream`.
 
-Spark creates the source in one Python process, plans in a second and reads in others: all state is in the pickled
+Spark creates the source in one Python process, plans in a second and reads in others, so all state is in the pickled
 options. Filters are not pushed down: Spark disables pushdown by default, and then fails on a reader that offers it.
 Options select rows, and `.schema()` selects columns. Spark checks only the first Arrow batch of a task against the
 schema, so every batch is built with exactly that schema.
@@ -37,14 +37,14 @@ if TYPE_CHECKING:
 
 
 class _View(Protocol):
-    """A value of option `view`; most are modules."""
+    """A view: the value of option `view` names it. Most views are modules."""
 
     @property
     def SCHEMA(self) -> pa.Schema:  # noqa: N802 - a constant there
         """All columns."""
 
     def default_columns(self, options: Options, /) -> Sequence[str]:
-        """Return the columns of a read that selects none."""
+        """Return the columns of a read that selects no columns."""
 
     def plan(self, options: Options, /) -> Sequence[InputPartition]:
         """Plan the tasks."""
@@ -103,7 +103,8 @@ class BrokerlessSource(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         """Return a stream reader for the columns of `schema`.
 
-        The errors of `reader`, and those about options that a stream cannot have, are raised by its methods.
+        The methods of the stream reader raise the errors of `reader`, and errors about options that a stream cannot
+        have.
         """
         return stream_reader(lambda: (self._options, self._chosen(schema)))
 

@@ -27,8 +27,8 @@ _SETTINGS = {
 def jar() -> str:
     """Return the path of the jar with which Spark reads and writes records in the JVM.
 
-    With it on a session's class path (`spark.jars`), `format("brokerless")` is the same source. Its reads are up to
-    several times as fast, its writes some 1.5 times, and its executors need no Python.
+    With it on a session's class path (`spark.jars`), `format("brokerless")` is the same source. Reads are up to several
+    times as fast, writes about 1.5 times as fast, and executors need no Python.
 
     Raises:
         FileNotFoundError: this installation has no jar, with the reason.
@@ -60,7 +60,7 @@ def session(settings: Mapping[str, str] | None = None) -> SparkSession:
     If this installation has no jar, warn, and let the session read and write in Python workers.
 
     Args:
-        settings: settings of Spark. To a running session, only those are applied that can change at runtime.
+        settings: settings of Spark. In a running session, only settings that can change at runtime are applied.
 
         spark = session({"spark.master": "local[2]", "spark.app.name": "restore"})
     """
@@ -78,10 +78,10 @@ def session(settings: Mapping[str, str] | None = None) -> SparkSession:
 
 
 def _add(jar: str, spark: SparkSession) -> None:
-    """Give the jar to a session that has none.
+    """Add the jar to a session that does not have it.
 
-    `spark.jars` will not do: it would replace the jars of the configuration and of spark-submit, and a running JVM
-    would not put the jar on the driver's class path.
+    This does not use `spark.jars`: that setting would replace the jars of the configuration and of spark-submit, and a
+    running JVM would not put the jar on the driver's class path.
     """
     from pyspark.sql.utils import is_remote  # noqa: PLC0415 - as above
 

@@ -1,4 +1,4 @@
-"""A write by many tasks: rows are staged beside the logs, then all of them take effect or none.
+"""A write by many tasks: rows are staged beside the logs, then all rows take effect or none.
 
 The rename that makes the write take effect is `brokerless.layout.commit_journal.commit`.
 

@@ -1,4 +1,4 @@
-"""A write by many tasks to topics of a log directory: all of its rows take effect, or none.
+"""A write by many tasks to topics of a log directory: all rows take effect, or none.
 
 `AtomicWrite.begin` makes a staging directory, and tasks write parts there (`brokerless.staging.parts`).
 `AtomicWrite.commit` then takes these steps:
@@ -10,10 +10,10 @@
 4. `_stage_topics`: write the files of the log directory that describe the new topics.
 5. `_stage_logs`: append the parts of each partition to a copy of its directory (`brokerless.staging.staged_logs`).
 6. `_stage_origin`: write the files that show that this streaming epoch, or this restore, is committed.
-7. `_check_staged`: make the staging directory durable, and refuse one that holds other files than were staged.
+7. `_check_staged`: make the staging directory durable, and refuse it if it holds other files than were staged.
 8. `_replace_logs`: rename the staging directory, which makes all rows visible at once
    (`brokerless.layout.commit_journal`).
-9. `_clean_up`: close the log directory, and remove what this write and earlier ones left.
+9. `_clean_up`: close the log directory, and remove the leftovers of this write and earlier ones.
 
 A crash or an error before step 8 leaves a directory that brokers delete, and nothing else. After step 8 an error is
 only a warning, because the rows are committed.
@@ -90,15 +90,15 @@ class AtomicWrite:
 
     Attributes:
         path: a log directory; created if it does not exist.
-        topics: the topics that rows go to; missing ones are created. With one topic and no `others`, rows need no
-            column `topic`.
+        topics: the topics to which rows are written; missing topics are created. With one topic and no `others`, rows
+            need no column `topic`.
         others: the properties of other new topics that rows name in their column `topic`; None to refuse such rows.
         overwrite: create the topics again even if they exist, with new ids, from offset 0.
         encoding: the encoding of rows as batches.
         sole_replica: see `LogDirWriter`.
-        owner: a name for a sequence of writes that no other sequence may have. A later write removes the staging
-            directories of earlier ones that never committed. Empty for none. Streaming epochs need no owner: their
-            tasks mark the staging directory as the query's (`Staging.writer`).
+        owner: a name for a sequence of writes that no other sequence may have. A later write of the sequence removes
+            the staging directories of earlier writes that never committed. Empty for no owner. Streaming epochs need no
+            owner, because their tasks mark the staging directory as the query's (`Staging.writer`).
         attempt: 32 hex digits that are unique to this write.
         resumes: resume an uncommitted write of the same attempt, and keep its parts.
 
@@ -154,7 +154,7 @@ class AtomicWrite:
         return f"{self._staging_path}/{DIRECTORY}"
 
     def begin(self, *, query: str = "", patience: float = 0) -> Staging:
-        """Check the topics, make the staging directory, and return the `Staging` that tasks write parts with.
+        """Check the topics, make the staging directory, and return the `Staging` with which tasks write parts.
 
         Args:
             query: the streaming query that the epoch belongs to, if known. Leftovers of its earlier epochs are removed.
@@ -196,15 +196,16 @@ class AtomicWrite:
     ) -> None:
         """Commit all rows of these parts, in all topics at once.
 
-        Once the rows are committed, a failure is only a warning, because after an error the caller would write them
+        Once the rows are committed, a failure is only a warning, because after an error the caller would write the rows
         again. An earlier failure loses the parts that were already appended, unless the write can be resumed
         (`resumes`).
 
         Args:
             parts: the parts, in the order of their rows; parts that keep their offsets in any order.
-            epoch: the epoch of a streaming query that wrote the rows. If it is committed already, nothing is done.
-            restoration: the restore that wrote the rows. If it is committed already, nothing is done.
-            threads: work on this many partitions at a time; None for the number of cores.
+            epoch: the epoch of a streaming query that wrote the rows. If the epoch is committed already, nothing is
+                done. restoration: the restore that wrote the rows. If the restore is committed already, nothing is
+                done.
+            threads: the number of partitions to work on at a time; None for the number of cores.
             patience: seconds to wait for another writer.
 
         Raises:
@@ -280,7 +281,7 @@ class AtomicWrite:
         """Return the partitions that topics have, or will have.
 
         Raises:
-            ValueError: a topic cannot be created, or exists and is not as described.
+            ValueError: a topic cannot be created, or exists with other properties.
         """
         before = partitions_of(found)
         ids = topics_by_id(found) if any(new.topic_id for new in topics.values()) else {}
@@ -300,7 +301,7 @@ class AtomicWrite:
         return partitions
 
     def _prepare_staging(self) -> None:
-        """Remove what an interrupted commit staged, if the write resumes. Refuse a staging directory with other files.
+        """If the write resumes, remove the files of an interrupted commit. Refuse a staging directory with other files.
 
         Raises:
             ValueError: the staging directory is gone or changed.
@@ -315,7 +316,7 @@ class AtomicWrite:
             )
 
     def _remove_staged(self) -> None:
-        """Remove everything but the parts. The lock keeps any other commit away."""
+        """Remove all files except the parts. The lock prevents any other commit."""
         for name in storage.list_directory(self._staging_path) if storage.exists(self._parts_path) else ():
             if name != DIRECTORY:
                 path = f"{self._staging_path}/{name}"
@@ -399,7 +400,7 @@ class AtomicWrite:
             disk.atomic_write(path, streaming_epochs.content_with(self.path, epoch))
 
     def _check_staged(self, staged: Mapping[str, list[str]]) -> None:
-        """Make the names in the staging directory durable, and refuse other files than those that were staged.
+        """Make the names in the staging directory durable, and refuse files that were not staged.
 
         Args:
             staged: the names of the files in each staged partition directory.
@@ -426,7 +427,7 @@ class AtomicWrite:
         directory.commit(self.staging, unique=uuid.uuid4().hex, gone=gone)
 
     def _clean_up(self, directory: LogDirWriter, epoch: Epoch | None) -> None:
-        """Remove this write's staging directory and earlier ones, and close the log directory, whatever fails."""
+        """Remove this write's staging directory and earlier ones. Close the log directory even if that fails."""
         query = "" if epoch is None else epoch.query
         with contextlib.ExitStack() as closing:
             # The last callback runs first, and each runs even if the one before is interrupted.
@@ -464,8 +465,8 @@ class AtomicWrite:
     def _remove(self, staging: str) -> None:
         """Remove a staging directory, in which tasks that are being killed may still make and remove parts.
 
-        A rename first puts it out of their reach. The new name belongs to the same owner or query, so after a crash the
-        next write of that owner or query removes the directory, or else a broker does.
+        A rename first hides it from these tasks. The new name belongs to the same owner or query. So after a crash, the
+        next write of that owner or query removes the directory; if there is none, a broker removes it.
         """
         path = f"{self.path}/{staging}"
         removed = f"{path[: -len('-delete') - 16]}{uuid.uuid4().hex[:16]}-delete"

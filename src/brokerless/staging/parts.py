@@ -47,7 +47,7 @@ class Part:
         path: the file.
         topic: the topic of its rows.
         partition: the partition of its rows.
-        among: the `fingerprint` of the partitions that the topic's rows were divided among.
+        among: the `fingerprint` of the partitions among which the topic's rows were divided.
         size: the size in bytes.
         records: the number of records.
         producer_id: the producer id of the batches; -1 without one.
@@ -190,10 +190,10 @@ def fingerprint(partitions: Sequence[int]) -> str:
 
 
 def check_divided(parts: Iterable[Part], partitions: Mapping[str, tuple[int, ...]]) -> None:
-    """Refuse rows that were divided among other partitions. It does not matter which write has created a topic.
+    """Refuse rows that were divided among other partitions than a topic has. Any write may have created the topic.
 
     Raises:
-        ValueError: a topic does not have the partitions that its rows were divided among.
+        ValueError: a topic does not have the partitions among which its rows were divided.
     """
     for topic, among in {(part.topic, part.among) for part in parts}:
         if fingerprint(partitions[topic]) != among:
@@ -207,7 +207,7 @@ def check_replaceable(root: str, topic: str, partitions: Iterable[int]) -> None:
     """Check that partitions of a log directory are not symbolic links, which a commit would replace by directories.
 
     Raises:
-        ValueError: one is a link.
+        ValueError: a partition is a link.
     """
     for partition in partitions:
         check_no_link(f"{root}/{topic}-{partition}")
@@ -217,7 +217,7 @@ def check_no_link(path: str) -> None:
     """Check that a partition directory is not a symbolic link, which a commit would replace by a directory.
 
     Raises:
-        ValueError: it is a link.
+        ValueError: the directory is a link.
     """
     target = storage.link_target(path)
     if target is not None:
@@ -275,7 +275,7 @@ class PartWriter:
         return tuple(self._parts[key] for key in sorted(self._parts))
 
     def abort(self) -> None:
-        """Remove the parts, so that no commit gets them."""
+        """Remove the parts, so that no commit appends them."""
         directory, prefix = os.path.split(self._prefix)
         # The staging directory may be gone.
         with contextlib.suppress(FileNotFoundError):

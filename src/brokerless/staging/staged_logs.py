@@ -1,7 +1,7 @@
 """The staged partitions of a write: new ones, and copies of existing ones, with the parts appended.
 
-Little is copied. Old segments become hard links, and so does a large active segment. A part that is large, or that a
-segment begins with, becomes a segment itself, and only its headers are written.
+Little is copied. Old segments and a large active segment become hard links. A part that is large, or with which a
+segment begins, becomes a segment itself, and only its headers are written.
 """
 
 from __future__ import annotations
@@ -115,11 +115,11 @@ def append_parts(log: LogWriter, parts: Sequence[Part], encoding: Encoding, *, k
         parts: the parts for its partition.
         encoding: the encoding of the parts.
         keep: False to remove each part once it is appended. The system can then use its cache for the next parts, and
-            need not write the part to the disk.
+            does not have to write the removed part to the disk.
 
     Raises:
         AppendError: a broker would refuse a batch.
-        ValueError: offsets overlap, or a part is not as its task wrote it.
+        ValueError: offsets overlap, or a part has changed since its task wrote it.
     """
     if encoding.keep_offsets:
         parts = sorted(parts, key=lambda part: part.first_offset)

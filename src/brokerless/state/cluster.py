@@ -74,7 +74,7 @@ class ClusterState:
 
         Args:
             root: the log directory.
-            beside: other log directories. Directories of the same broker count as online.
+            beside: other log directories. Directories of the same broker are treated as online.
         """
         new = None
         with suppress(UnsupportedFormatError):
@@ -119,7 +119,7 @@ class ClusterState:
 
     @property
     def partitions(self) -> pa.Table:
-        """The partitions. A `leader` of -1 means that the partition has none.
+        """The partitions. A `leader` of -1 means that the partition has no leader.
 
         `topic partition leader leader_epoch partition_epoch replicas isr elr last_known_elr adding_replicas
         removing_replicas directories`.
@@ -128,7 +128,7 @@ class ClusterState:
 
     @property
     def configs(self) -> pa.Table:
-        """`resource_type resource name value is_sensitive`, one row per setting. Broker "" stands for all brokers."""
+        """`resource_type resource name value is_sensitive`, one row per setting. Broker "" means all brokers."""
         return self.table("configs")
 
     @property
@@ -162,7 +162,7 @@ class ClusterState:
         return self.table("voters")
 
     def diff(self, later: ClusterState) -> pa.Table:
-        """Return the changes from this point to another one, or from this cluster to another.
+        """Return the changes from this point to another point, or from this cluster to another cluster.
 
         Columns: `subject`; `key`, which identifies the row; `change` ("added", "removed" or "changed"); and, for a
         changed value, `column`, `before` and `after`, as JSON. `before` and `after` are null for hidden values. Added
@@ -203,7 +203,7 @@ def cluster(
 ) -> ClusterState:
     """Return the metadata of a cluster: brokers, topics, settings, ACLs, users, features and the quorum.
 
-    They come from the newest snapshot before the wanted point, and the metadata log after it.
+    The tables are built from the newest snapshot before the wanted point, and the metadata log after it.
 
     Args:
         paths: log directories, at least one of them with the metadata log; or the metadata log's own directory.

@@ -87,19 +87,20 @@ def groups(
     `coordinator_partition coordinator_offset coordinator_time`, the place and time of the last record in
     `__consumer_offsets`. The offset is null for a group that only commits offsets.
 
-    A group that only commits offsets is an empty classic group, even if its transaction is still open. Kafka may list a
-    group without any offset or member a while longer. If no metadata have a topic's name, `topic` is the topic id.
+    A group that only commits offsets is an empty classic group, even if its transaction is still open. Kafka may still
+    list a group for a while after it has lost its last offset and member. If no metadata have a topic's name, `topic`
+    is the topic id.
 
     With `history`, a group has one row per change. The row has the state of the group after the records that a
-    coordinator wrote at once. The rows are in the order of the coordinators' logs. Offset commits do not change a
+    coordinator wrote together. The rows are in the order of the coordinators' logs. Offset commits do not change a
     group; for their history see `commits`.
 
     Args:
         paths: log directories, or partition directories of `__consumer_offsets`.
         as_of: return the groups at this time, as far as compaction has left records from it; None: at the end.
-        history: return every change up to then that compaction has left, instead of the groups as they are.
-        memory: about how many bytes of memory the records may take, beside those of one batch. Records and groups that
-            take more are left out, and a warning names them.
+        history: return every change up to `as_of` that compaction has left, instead of only the last state.
+        memory: the approximate number of bytes for the records, in addition to one batch. Records and groups that take
+            more are left out, and a warning names them.
 
     Raises:
         FileNotFoundError: a path does not exist.
@@ -261,7 +262,7 @@ def groups_of(
 
 
 def _described(log: Log, latest: _native.LatestRecords, names: TopicNames, memory: int) -> Iterator[dict[str, Any]]:
-    """Yield the groups that have records of their own, one at a time. The records of each group are adjacent."""
+    """Yield the groups that have group records, one at a time. The records of each group are adjacent."""
     group: _Group | None = None
     taken = 0
     for rows in latest.take(by_group=True):

@@ -203,7 +203,7 @@ def known_logs(
 def committed_rows(
     log: Log, *, as_of: int | None = None, pending: _native.LatestRecords | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the records that count: those outside of transactions, and those of committed transactions.
+    """Yield the records outside of transactions, and the records of committed transactions.
 
     A coordinator loads a topic to its end. So an open transaction hides only its own records, not later ones. Warnings
     name the records that are left out because of damage.
@@ -235,9 +235,9 @@ def committed_rows(
 
 
 class _Unsettled(NamedTuple):
-    """The transactions of a log whose records do not count, as producer id, first and last offset.
+    """The transactions of a log whose records are ignored, as producer id, first and last offset.
 
-    If it is not known whether a transaction was committed, it is left out, and `doubts` gives the reason.
+    If the outcome of a transaction is not known, its records are ignored, and `doubts` gives the reason.
     """
 
     left_out: list[Aborted]
@@ -319,7 +319,7 @@ def understood_records(
 ) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
     """Yield the rows that can be decoded, with their decoded records.
 
-    Warnings name the records that cannot be decoded, and those that take more memory than is allowed.
+    Warnings name the records that cannot be decoded, and the records that take more memory than is allowed.
 
     Yields:
         Rows with the columns `key value offset timestamp`, and the same number of rows with the columns `name key value
@@ -358,8 +358,8 @@ class Undecodable(NamedTuple):
 def undecodable_records(log: Log) -> Iterator[Undecodable]:
     """Yield the records of a partition that its coordinator cannot decode (CoordinatorLoaderImpl).
 
-    A coordinator skips keys of an unknown type. Records of aborted transactions count, too: a coordinator decodes a
-    record before it knows the outcome.
+    A coordinator skips keys of an unknown type. Records of aborted transactions are included, because a coordinator
+    decodes a record before it knows the outcome.
     """
     for rows in log.read(on_corrupt="skip", columns=["key", "value", "offset"]):
         for part, decoded in decoded_records(log.topic or "", rows):

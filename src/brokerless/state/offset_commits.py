@@ -70,7 +70,7 @@ def commits(
     lag: bool = True,
     memory: int = MEMORY,
 ) -> pa.RecordBatchReader:
-    """Read the offset commits of groups: every commit that compaction has left, or only the latest of each partition.
+    """Read the offset commits of groups: all commits that compaction has left, or only the latest of each partition.
 
     Columns: `group topic partition`; `offset`, the next offset to read; `leader_epoch metadata commit_time expire_time
     topic_id`; `is_removed`, whether the record removes the offset (the columns from `offset` on are then null);
@@ -81,9 +81,9 @@ def commits(
     (`auto.offset.reset`); `coordinator_partition coordinator_offset coordinator_time`, the place and time of the record
     in `__consumer_offsets`.
 
-    A commit in a transaction counts once the transaction is committed. The lag is null if the directories do not have
-    the partition, and below 0 for a commit beyond the log end, as in `kafka-consumer-groups`. The end of a log at a
-    past time comes from the timestamps of its records: see `end_offsets`.
+    A commit in a transaction is returned once the transaction is committed. The lag is null if the directories do not
+    have the partition, and below 0 for a commit beyond the log end, as in `kafka-consumer-groups`. The end of a log at
+    a past time comes from the timestamps of its records: see `end_offsets`.
 
     Args:
         paths: log directories.
@@ -92,7 +92,7 @@ def commits(
         as_of: only commits up to this time; None: all.
         history: return all commits, instead of only the latest ones that are not removed.
         lag: whether to compute lags, which reads the logs' indexes, and batch headers around each commit's time.
-        memory: about how many bytes of memory the records may take, beside those of one batch. Partitions of
+        memory: the approximate number of bytes for the records, in addition to one batch. Partitions of
             `__consumer_offsets` that take more are left out, and a warning names them.
 
     Raises:
@@ -179,7 +179,7 @@ class Lags:
 
     Args:
         directories: the log directories with the logs.
-        as_of: the time that counts as now, in ms; None: the end of the logs.
+        as_of: the time that is treated as the present, in ms; None: the end of the logs.
     """
 
     def __init__(self, directories: LogDirs, as_of: int | None) -> None:
@@ -200,7 +200,7 @@ class Lags:
         """Yield the commits with their lags.
 
         A search for the ends of a log costs the same for one time and for many. So this method handles a large number
-        of commits at once, including those of several coordinators.
+        of commits together, including those of several coordinators.
         """
         waiting: list[pa.RecordBatch] = []
         for batch in batches:
@@ -266,7 +266,7 @@ class Lags:
         return self._logs[key]
 
     def _range(self, key: tuple[str, int]) -> tuple[int | None, int | None]:
-        """Return the current start and end of a log; None for one that is not known."""
+        """Return the current start and end of a log; None for a value that is not known."""
         if key not in self._ranges:
             log = self._log(key)
             self._ranges[key] = (None, None)
@@ -278,7 +278,7 @@ class Lags:
         return self._ranges[key]
 
     def _end_at(self, key: tuple[str, int]) -> int | None:
-        """Return the end of a log at the time that counts as now; None if it is not known."""
+        """Return the end of a log at the time that is treated as the present; None if it is not known."""
         if key not in self._ends:
             self._ends[key] = self._ends_at(key, pa.array([self._at], pa.int64()))[0].as_py()
         return self._ends[key]
@@ -304,6 +304,6 @@ def _lists(column: pa.ChunkedArray[Any]) -> Iterator[pa.Array[Any]]:
 
 
 def _behind(offsets: pa.Array[Any], ends: pa.Array[Any]) -> pa.Array[Any]:
-    """Return the lag of offsets, at least 0: an end may be too low, because records have their producers' times."""
+    """Return the lag of offsets, at least 0. An end may be too low, because producers set the times of records."""
     behind: pa.Array[Any] = pc.max_element_wise(pc.subtract(ends, offsets), pa.scalar(0, pa.int64()), skip_nulls=False)
     return behind

@@ -59,7 +59,7 @@ def producers(
 
     The state at a past point comes from the newest snapshot before it and the batches up to it. The end of a log at a
     past time comes from the timestamps of its records. If the log of a partition starts after the point, the table has
-    no rows for it, and a warning says so.
+    no rows for it, and a warning names the partition.
 
     Args:
         paths: log directories, or partition directories.

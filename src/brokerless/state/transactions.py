@@ -113,9 +113,9 @@ def transactions(
         paths: log directories.
         as_of: return the coordinators' state at this time, as far as compaction has left records from it; `open` is
             then null. None: at the end.
-        history: return every state up to then that compaction has left, instead of only the latest of each id.
-        memory: about how many bytes of memory the records may take, beside those of one batch. Records and ids that
-            take more are left out, and a warning names them.
+        history: return every state up to `as_of` that compaction has left, instead of only the latest state of each id.
+        memory: the approximate number of bytes for the records, in addition to one batch. Records and ids that take
+            more are left out, and a warning names them.
 
     Raises:
         FileNotFoundError: a path does not exist.
@@ -177,7 +177,7 @@ def _known(coordinators: Iterable[Log], *, as_of: int | None = None, memory: int
 
 
 def _tell_unseen(table: pa.Table, seen: Collection[tuple[str | None, int | None]]) -> None:
-    """Warn about partitions in which coordinators still have to end transactions, and which no path has."""
+    """Warn about partitions that no path has, and in which coordinators still have to end transactions."""
     places: Any = pc.list_flatten(table["partitions"].combine_chunks())
     awaited = pa.table({name: places.field(name) for name in _PLACE.names}).group_by(_PLACE.names).aggregate([])
     there = pa.Table.from_pylist([dict(zip(_PLACE.names, one, strict=True)) for one in seen], _PLACE)
@@ -228,7 +228,7 @@ def states_in(log: Log, *, as_of: int | None = None, memory: int = MEMORY) -> It
 
 
 def _states(log: Log, rows: pa.RecordBatch, decoded: pa.RecordBatch) -> pa.RecordBatch:
-    """Return the states in records as rows of `SCHEMA`. A log may have millions, so none becomes a Python object."""
+    """Return the states in records as rows of `SCHEMA`. A log may have millions, so they are not Python objects."""
     keys = _parsed(decoded["key"], pa.schema([("transactionalId", pa.string())]))
     values = _parsed(decoded["value"], _VALUE)
     count = rows.num_rows
@@ -382,7 +382,7 @@ def _time(ms: int) -> int | None:
 
 
 def _with_open(known: _Known, found: list[dict[str, Any]], *, knows_all: bool) -> list[dict[str, Any]]:
-    """Add open transactions to the rows of their producers. Return new rows for those of unknown producers.
+    """Add open transactions to the rows of their producers. Return new rows for the transactions of unknown producers.
 
     It is certain whether a transaction hangs only if all records of its coordinator are known or, for an unknown
     producer, all records of all coordinators. Otherwise `is_hanging` is null.

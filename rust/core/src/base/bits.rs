@@ -5,7 +5,8 @@
 pub(crate) struct Bits(Vec<u8>);
 
 impl Bits {
-    /// Sets the bit of a record. Records have been read, so memory is at least eight times this bit set.
+    /// Sets the bit of a record. The caller has read the records, which take at least eight times the memory of this
+    /// bit set.
     pub(crate) fn set(&mut self, number: u64) {
         let at = (number / 8) as usize;
         if at >= self.0.len() {

@@ -7,7 +7,7 @@ use std::fmt;
 pub enum ErrorKind {
     /// The bytes break the format: framing, checksum or structure.
     Corrupt,
-    /// The bytes may be legal Kafka, but they are in a form that is not supported: magic, codec, size cap.
+    /// The bytes may be valid in Kafka, but their form is not supported: magic, codec, size above the cap.
     Unsupported,
     /// An argument is invalid.
     Invalid,
@@ -34,7 +34,7 @@ pub enum Fault {
 /// An error and its position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error {
-    /// Its family.
+    /// The kind of the error.
     pub kind: ErrorKind,
     /// The damaged part.
     pub fault: Fault,

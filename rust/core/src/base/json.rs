@@ -58,11 +58,11 @@ impl BytesFormat {
 #[derive(Debug)]
 pub struct Json<'a> {
     out: &'a mut Vec<u8>,
-    /// A value precedes the next key or element.
+    /// True if a value precedes the next key or element.
     follows: bool,
 }
 
-/// A place in the text of a [`Json`].
+/// A position in the text of a [`Json`].
 #[derive(Debug, Clone, Copy)]
 pub struct Mark {
     length: usize,

@@ -6,10 +6,10 @@ use std::thread;
 
 use crate::base::error::Result;
 
-/// The most threads. More do not help, because one thread reads and writes the files.
+/// The maximum number of threads. More threads do not help, because one thread reads and writes the files.
 const MAX_THREADS: usize = 64;
 
-/// Creates a worker for each thread. For a single thread there is none, because the caller does the work itself.
+/// Creates a worker for each thread. For a single thread it creates none, because the caller does the work itself.
 pub(crate) fn workers<Worker>(
     threads: usize,
     make: impl FnMut() -> Result<Worker>,

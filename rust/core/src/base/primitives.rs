@@ -5,7 +5,7 @@
 
 use crate::base::error::{Error, Result};
 
-/// The bytes that remain to be read. Each read takes bytes from the front, or fails and takes none.
+/// The bytes that remain to be read. Each read consumes bytes from the front, or fails and consumes none.
 #[derive(Debug, Clone, Copy)]
 pub struct Reader<'a> {
     rest: &'a [u8],
@@ -210,7 +210,7 @@ impl<'a> Writer<'a> {
 /// Copies a slice to another of the same length. For some tens of bytes, inline moves are cheaper than a call.
 #[inline]
 fn copy(to: &mut [u8], from: &[u8]) {
-    /// Beyond this length, a call is cheaper.
+    /// Above this length, a call is cheaper than inline moves.
     const IN_PLACE: usize = 256;
     const BLOCK: usize = 32;
     if from.len() > IN_PLACE || !ends::<BLOCK>(to, from) {

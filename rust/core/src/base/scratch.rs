@@ -1,4 +1,4 @@
-//! The reused memory that batches are built in.
+//! The reused memory in which batches are built.
 
 /// A larger buffer is freed when a batch needed much less of it.
 const KEEP: usize = 8 << 20;
@@ -37,7 +37,7 @@ impl ScratchBuffer {
         self.bytes.get_mut(at..self.filled).unwrap_or_default()
     }
 
-    /// Returns the next `n` bytes and counts them as written. The caller overwrites their old content.
+    /// Returns the next `n` bytes and treats them as written. The caller overwrites their old content.
     #[inline]
     pub(crate) fn next(&mut self, n: usize) -> &mut [u8] {
         let start = self.filled;
@@ -57,7 +57,7 @@ impl ScratchBuffer {
         self.bytes.get_mut(self.filled..).unwrap_or_default()
     }
 
-    /// Counts the next `n` bytes as written.
+    /// Treats the next `n` bytes as written.
     #[inline]
     pub(crate) fn fill(&mut self, n: usize) {
         self.filled = (self.filled + n).min(self.bytes.len());

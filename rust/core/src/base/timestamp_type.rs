@@ -8,9 +8,9 @@ use crate::base::error::{Error, Result};
 pub enum TimestampType {
     /// Magic 0 has no timestamps.
     NoTimestampType = -1,
-    /// The producer set each one.
+    /// The producer set the timestamp of each record.
     CreateTime = 0,
-    /// The broker set one for the whole batch.
+    /// The broker set one timestamp for the whole batch.
     LogAppendTime = 1,
 }
 

@@ -1,9 +1,9 @@
 //! Appends to one log as a broker does (`UnifiedLog.append`): requests in, bytes for files out.
 //!
-//! Each request is decided in Kafka's order: first headers and checksums of its batches, then the records (from a
-//! producer), the size, whether a new segment begins, and the producer. Only then does anything change, so a refused
-//! request leaves no trace. Kafka assigns the leader epoch and rolls before it checks the producer, and both remain
-//! when it refuses.
+//! Each request is checked in Kafka's order: first the headers and checksums of its batches, then the records (from a
+//! producer), the size, the need for a new segment, and the producer. The log changes only after all checks, so a
+//! refused request leaves no trace. In Kafka, a refusal by the last check leaves traces: the leader epoch is already
+//! assigned, and the segment is already rolled.
 
 mod analyse;
 mod config;
@@ -32,20 +32,20 @@ type Result<T> = std::result::Result<T, Refused>;
 
 /// The decision about a request.
 enum Decision {
-    /// It holds no batch.
+    /// The request holds no batch.
     Empty,
-    /// Its batch is in the log already.
+    /// The batch of the request is in the log already.
     Duplicate(AppendInfo),
-    /// Its batches must be stored.
+    /// The batches of the request must be stored.
     Append(Accepted),
 }
 
-/// An accepted request, before any of it is stored.
+/// An accepted request that is not stored yet.
 struct Accepted {
     info: AppendInfo,
-    /// Bytes of its batches as they are stored.
+    /// The number of bytes of its batches in stored form.
     size: usize,
-    /// True if the batches were built anew: then they are in [`Validator::rebuilt`].
+    /// True if the batches were built anew. They are then in [`Validator::rebuilt`].
     is_rebuilt: bool,
     /// The base offset of a new segment that begins with this request.
     roll_to: Option<i64>,
@@ -82,7 +82,7 @@ impl fmt::Debug for LogAppender {
 }
 
 impl LogAppender {
-    /// Continues a log as its load left it.
+    /// Continues a log after its load.
     pub fn new(
         config: LogConfig,
         segment: ActiveSegment,
@@ -127,7 +127,7 @@ impl LogAppender {
         }
     }
 
-    /// Appends every batch of `data` as a request of its own, up to the first that is refused.
+    /// Appends each batch of `data` as its own request, up to the first refused one.
     pub fn append_each(
         &mut self,
         data: &[u8],
@@ -346,7 +346,7 @@ impl LogAppender {
         Ok(accepted.info)
     }
 
-    /// Adds to `effects` what one decided append writes.
+    /// Adds to `effects` the writes of one accepted append.
     fn write_batches(&mut self, data: &[u8], accepted: &Accepted, effects: &mut Effects) {
         let expected = effects
             .expected

@@ -12,8 +12,8 @@ pub struct LeaderEpochs {
 }
 
 impl LeaderEpochs {
-    /// Creates epochs from (epoch, start offset) pairs in any order. Of several pairs for one epoch the last counts, as
-    /// in Kafka's reader.
+    /// Creates epochs from (epoch, start offset) pairs in any order. If an epoch has several pairs, the last pair is
+    /// used, as in Kafka's reader.
     pub fn new(entries: impl IntoIterator<Item = (i32, i64)>) -> Self {
         let mut all: Vec<_> = entries.into_iter().collect();
         all.sort_by_key(|&(epoch, _)| epoch);
@@ -92,7 +92,7 @@ impl LeaderEpochs {
         }
     }
 
-    /// Drops all; true if there were any.
+    /// Drops all epochs; true if there were any.
     pub fn clear(&mut self) -> bool {
         let had_any = !self.entries.is_empty();
         self.entries.clear();

@@ -1,9 +1,9 @@
-//! Writes the indexes of a segment: which entries, and when (`LogSegment`, `OffsetIndex`, `TimeIndex`).
+//! Writes the index entries of a segment (`LogSegment`, `OffsetIndex`, `TimeIndex`).
 //!
 //! A live log and its recovery follow one rule. After more than `index.interval.bytes` since the last entry, the next
-//! batch gets an entry with its last offset and its position. Then the time index is offered the largest timestamp so
-//! far, and takes it if it is above its last one. So the first batch of a segment never has an entry. A rebuilt index
-//! equals the live one, unless the segment was reopened in between: that restarts the count.
+//! batch gets an entry with its last offset and its position. At the same point, the time index gets the largest
+//! timestamp so far, if it is above the last entry. So the first batch of a segment never has an entry. A rebuilt index
+//! equals the live one, unless the segment was reopened in between, which restarts the count of bytes.
 
 use std::fmt;
 
@@ -33,7 +33,8 @@ impl fmt::Display for IndexError {
 
 impl std::error::Error for IndexError {}
 
-/// Returns what an index stores for an offset; None if a segment with this base offset cannot contain it.
+/// Returns the relative offset that an index stores for an offset; None if a segment with this base offset cannot
+/// contain the offset.
 pub fn relative_offset(offset: i64, base_offset: i64) -> Option<i32> {
     let relative = offset.checked_sub(base_offset)?;
     i32::try_from(relative)
@@ -104,7 +105,7 @@ fn full(what: &str, entries: usize) -> IndexError {
 pub struct TimeIndexEnd {
     /// The segment's base offset.
     pub base_offset: i64,
-    /// The most entries. The last slot is reserved for the final entry.
+    /// The maximum number of entries. The last slot is reserved for the final entry.
     pub max_entries: usize,
     /// The number of entries.
     pub entries: usize,
@@ -225,11 +226,11 @@ impl SegmentIndexes {
         }
     }
 
-    /// Continues the indexes of a reopened segment, given the content of their files. The segment's largest timestamp
-    /// is that of the last entry.
+    /// Continues the indexes of a reopened segment, given the content of their files. The last entry gives the
+    /// segment's largest timestamp.
     ///
-    /// A running broker has zeros after the entries, up to the index's full length. For a broker that opens a copy of
-    /// such a file, the index is full. It is full here, too: no entry follows zeros.
+    /// A running broker has zeros after the entries, up to the index's full length. A broker that opens a copy of such
+    /// a file treats the index as full, and so does this function: no entry follows zeros.
     pub fn reopened(mut self, index: &OffsetIndex, timeindex: &TimeIndex) -> Self {
         let base_offset = self.offset.base_offset;
         self.offset.last_offset = index.last_entry().offset;
@@ -262,7 +263,7 @@ impl SegmentIndexes {
         self.offset.is_full() || self.time.is_full()
     }
 
-    /// Adds the entries of the next batch, which lies at `position` of the file.
+    /// Adds the entries of the next batch, which starts at `position` of the file.
     pub fn add(
         &mut self,
         header: &Header,
@@ -288,7 +289,7 @@ impl SegmentIndexes {
         Ok(())
     }
 
-    /// Adds the final entry when a segment is rolled, closed or recovered: its largest timestamp.
+    /// Adds the final entry, the segment's largest timestamp, when a segment is rolled, closed or recovered.
     pub fn finish(&mut self, timeindex: &mut Vec<u8>) -> Result<(), IndexError> {
         self.time.offer(self.max_timestamp, true, timeindex)
     }

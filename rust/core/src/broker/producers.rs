@@ -1,8 +1,8 @@
 //! The producer state of a log: sequences, epochs and open transactions (`ProducerStateManager`).
 //!
 //! An append first works on a [`ProducersUpdate`], a copy of the producers that it concerns. Only an accepted append
-//! applies it, so a refused one leaves no trace. Kafka's transaction verification is off, as on a broker that does not
-//! verify.
+//! applies the update, so a refused append leaves no trace. Kafka's transaction verification is off, as on a broker
+//! that does not verify.
 
 mod producer;
 mod sequences;
@@ -32,7 +32,7 @@ pub enum AppendOrigin {
 }
 
 impl AppendOrigin {
-    /// Returns true if the log assigns the offsets. The other origins bring their own.
+    /// Returns true if the log assigns the offsets. With the other origins, batches keep their own offsets.
     pub(crate) fn log_assigns_offsets(self) -> bool {
         matches!(self, Self::Client | Self::Coordinator)
     }
@@ -49,11 +49,11 @@ impl AppendOrigin {
     }
 }
 
-/// The first producer id that no cluster assigns: clusters count from 0 and never get there. Our own ids are higher.
+/// The lower bound of the producer ids that brokerless assigns. A cluster assigns ids from 0 and never gets this far.
 pub const FIRST_OWN_PRODUCER_ID: i64 = 1 << 62;
 
-/// Returns the highest producer id, in whole batches, that a cluster may also assign. The search ends at bytes that are
-/// no batch.
+/// Returns the highest producer id in whole batches, of those that a cluster may assign. The search ends at bytes that
+/// are not a batch.
 pub fn highest_cluster_producer_id(batches: &[u8]) -> Option<i64> {
     let mut highest = None;
     let note = |header: &Header, _: &[u8]| {

@@ -1,8 +1,8 @@
 //! Recovers a segment after a crash (`LogSegment.recover`), and replays its producers (`ProducerStateManager`).
 //!
-//! As in Kafka's file reader, only checksum and size decide where the valid part ends; record bodies are not read.
+//! As in Kafka's file reader, only checksums and sizes determine the end of the valid part. Record bodies are not read.
 //! Kafka's load reacts differently to each kind of damage: it cuts the file, empties it, splits it, or refuses to
-//! start. The result says which.
+//! start. The result names the reaction.
 
 use crate::base::error::{Error, Result};
 use crate::broker::epochs::LeaderEpochs;
@@ -16,7 +16,7 @@ use crate::format::batch::{Header, LOG_OVERHEAD, MAGIC_END};
 /// The end of a walk over a segment, and its reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WalkEnd {
-    /// At the end of the last whole batch. Less than a batch follows.
+    /// At the end of the last whole batch. Only an incomplete batch or nothing follows.
     Whole,
     /// At a bad batch: the file is cut before it.
     Cut(String),
@@ -68,7 +68,7 @@ fn stored(bytes: &[u8], position: u64, end: u64) -> StoredBatch<'_> {
 pub struct BatchWalk {
     /// The position at which the last batch ends.
     pub position: u64,
-    /// Bytes that the next batch takes; 0 if unknown.
+    /// The size of the next batch in bytes; 0 if unknown.
     pub needed: usize,
     /// The end of the walk; None while it continues.
     pub ended: Option<WalkEnd>,
@@ -167,8 +167,8 @@ impl SegmentRecovery {
         }
     }
 
-    /// Recovers from the bytes at `position`, where the last call stopped; the file has `end` bytes. Returns how many
-    /// bytes it consumed. If it leaves some, more bytes are needed, unless the walk has ended.
+    /// Recovers from the bytes at `position`, where the last call stopped; the file has `end` bytes. Returns the number
+    /// of bytes consumed. If some bytes are left, more bytes are needed, unless the walk has ended.
     pub fn feed(
         &mut self,
         data: &[u8],
@@ -289,7 +289,7 @@ fn of_refusal(refused: Refused) -> WalkEnd {
     }
 }
 
-/// Finds where a segment ends for a load, by framing alone, whatever the magic and the checksums.
+/// Finds the end of a segment as a load does: by the framing alone. The magic and the checksums are not checked.
 #[derive(Debug)]
 pub struct SegmentEnd {
     /// The walk over its batches. It ends after the last whole one, or where the load fails.

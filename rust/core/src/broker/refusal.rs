@@ -1,4 +1,4 @@
-//! The reasons why a broker refuses an append: one for each of Kafka's answers, with the records at fault.
+//! The reasons why a broker refuses an append: one for each error of Kafka, with the refused records.
 
 use std::fmt;
 

@@ -1,12 +1,13 @@
 //! Validation of produce requests (`LogValidator`): the checks of a broker, and the fields that it writes into a batch.
 //!
-//! Batches come with their producer's offsets and leave with the log's. Most stay as they are, apart from a few header
-//! fields. A new batch is built if the topic has another codec or message format, or if inner offsets of old clients
-//! are not 0, 1, 2. Every record is walked, but none becomes an object. Batches of our own encoder are not walked:
-//! their headers are trusted.
+//! The offsets that the producer wrote into batches are replaced by the log's offsets. Apart from a few header fields,
+//! most batches stay unchanged. A new batch is built if the topic has another codec or message format, or if inner
+//! offsets of old clients are not 0, 1, 2. Every record is walked, but none becomes an object. Batches of brokerless's
+//! encoder are not walked, because their headers are trusted.
 //!
-//! Stricter than Kafka where the result could not be read again: the lengths of compressed records, and a wrapper whose
-//! last message is cut. The decompressed size of a batch is known, and capped, only if its records are walked.
+//! Two checks are stricter than Kafka's, because the result could not be read otherwise: the lengths of compressed
+//! records, and a wrapper whose last message is cut. The decompressed size of a batch is known, and capped, only if its
+//! records are walked.
 
 mod record_checks;
 
@@ -49,7 +50,7 @@ impl ValidationRules {
     pub const NO_RECORD_LIMIT: i32 = i32::MAX - 8;
 }
 
-/// Returns the codec of `compression.type`, with its own one of the three levels; None for `producer`.
+/// Returns the codec of `compression.type`, with the one of the three levels that belongs to it; None for `producer`.
 pub fn topic_codec(
     compression_type: &str,
     gzip_level: i32,
@@ -72,7 +73,7 @@ pub fn topic_codec(
     Codec::new(compression, level).map(Some)
 }
 
-/// A batch with the header that it is stored with. Its `position` counts from the start of the request, or of the
+/// A batch with the header with which it is stored. Its `position` counts from the start of the request, or of the
 /// rebuilt bytes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ValidatedBatch {
@@ -178,7 +179,7 @@ impl Validator {
             .map_err(|refused| refused.at(first.position, first.base_offset))
     }
 
-    /// Checks the records of a batch: by its header if that is enough, else one by one.
+    /// Checks the records of a batch by its header, or one by one if the header is not enough.
     fn check_records(
         &mut self,
         header: &Header,
@@ -284,7 +285,7 @@ fn check_batch_count(batches: &[ValidatedBatch], source: Compression) -> Result<
     }
 }
 
-/// Gives a checked batch the offsets, the leader epoch and the timestamps that it is stored with.
+/// Sets the offsets, the leader epoch and the timestamps with which a checked batch is stored.
 fn place_batch(
     batch: &mut ValidatedBatch,
     checks: &RecordChecks<'_>,
@@ -329,7 +330,7 @@ pub(crate) fn entry<'a>(data: &'a [u8], header: &Header) -> &'a [u8] {
         .unwrap_or_default()
 }
 
-/// The refusal of an append in place that needs more than headers.
+/// The refusal of an append in place that requires more than headers.
 pub(crate) fn not_in_place(why: &str) -> Refused {
     let message = format!("a batch cannot be appended in place: {why}");
     Refused::new(Refusal::Append, message)

@@ -25,13 +25,13 @@ pub(crate) use attributes::attributes;
 
 pub use crate::base::timestamp_type::TimestampType;
 
-/// Bytes of base offset and batch length, which the batch length does not count.
+/// Bytes of base offset and batch length, which the batch length does not include.
 pub(crate) const LOG_OVERHEAD: usize = 12;
 /// Bytes up to the magic, included.
 pub(crate) const MAGIC_END: usize = 17;
 /// Bytes of a header of magic 2, which is also the smallest batch. Headers of magic 0 and 1 are shorter.
 pub const BATCH_OVERHEAD: usize = 61;
-/// The position at which the bytes start that the crc of magic 2 covers.
+/// The position of the first byte that the crc of magic 2 covers.
 const ATTRIBUTES_AT: usize = 21;
 /// The position after the crc of every magic. The bytes up to here identify an entry.
 pub(crate) const CRC_END: usize = ATTRIBUTES_AT;
@@ -75,7 +75,7 @@ pub struct Header {
     pub producer_epoch: i16,
     /// -1 for none.
     pub base_sequence: i32,
-    /// Records in the batch now; None for magic 0 and 1, which do not count them.
+    /// Records in the batch now; None for magic 0 and 1, which have no records count.
     pub records_count: Option<i32>,
 }
 
@@ -98,17 +98,18 @@ const UNSET: Header = Header {
 };
 
 impl Header {
-    /// Parses the header that `bytes` start with; None if they end before it does.
+    /// Parses the header at the start of `bytes`; None if `bytes` end inside the header.
     ///
-    /// `position` is where `bytes` lie in the file. Framing is checked as strictly as by any of Kafka's readers: a
-    /// length below the format's minimum and a magic outside 0..=2 are errors as soon as they are visible.
+    /// `position` is where `bytes` lie in the file. Framing is checked as strictly as in the strictest of Kafka's
+    /// readers. A length below the format's minimum and a magic outside 0..=2 are errors as soon as their bytes are
+    /// available.
     pub fn parse(bytes: &[u8], position: u64) -> Result<Option<Self>> {
         Self::parse_as(bytes, position, |magic| {
             (0..=2).contains(&magic).then_some(magic)
         })
     }
 
-    /// Parses a header as Kafka's file reader does: a magic above 2 counts as 2, a negative one as 1. No checksum
+    /// Parses a header as Kafka's file reader does: a magic above 2 is read as 2, a negative magic as 1. No checksum
     /// covers the magic byte of magic 2, so a load keeps such a batch.
     pub fn parse_stored(bytes: &[u8], position: u64) -> Result<Option<Self>> {
         Self::parse_as(bytes, position, |magic| {
@@ -258,7 +259,7 @@ impl Header {
     }
 
     /// Writes the changes of [`Header::set_last_offset_and_epoch`] into `entry`, the whole entry. With `is_resummed`,
-    /// also writes those of [`Header::set_max_timestamp`] and a new checksum.
+    /// also writes the changes of [`Header::set_max_timestamp`] and a new checksum.
     pub(crate) fn write_changes(&mut self, entry: &mut [u8], is_resummed: bool) {
         put(entry, 0, self.base_offset.to_be_bytes());
         if self.magic == 2 {
@@ -290,7 +291,7 @@ impl Header {
     }
 
     /// Writes this header of magic 2 over the start of `entry`, the whole entry, with its length and its new crc. None
-    /// if `entry` is shorter than a header, or longer than a length field can say.
+    /// if `entry` is shorter than a header, or too long for a length field.
     pub(crate) fn seal(&self, entry: &mut [u8]) -> Option<()> {
         let length = i32::try_from(entry.len() - LOG_OVERHEAD.min(entry.len())).ok()?;
         let mut writer = Writer::new(entry);
@@ -345,8 +346,7 @@ impl Header {
     }
 }
 
-/// A batch of magic 2 that has one offset and no records, as compaction leaves it
-/// (`DefaultRecordBatch.writeEmptyHeader`).
+/// An empty batch of magic 2 for one offset, as compaction leaves it (`DefaultRecordBatch.writeEmptyHeader`).
 pub fn empty_batch(offset: i64, leader_epoch: i32) -> [u8; BATCH_OVERHEAD] {
     let header = Header {
         base_offset: offset,

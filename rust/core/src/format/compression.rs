@@ -18,7 +18,7 @@ use output::OutputBuffer;
 
 pub use compressor::{Codec, Compressor};
 
-/// The default cap on the decompressed size of one batch, 256 MiB. Kafka has no cap, and hostile bytes may claim any
+/// The default cap on the decompressed size of one batch, 256 MiB. Kafka has no cap, and hostile bytes may declare any
 /// size.
 pub const DEFAULT_MAX_BATCH_BYTES: usize = 256 << 20;
 
@@ -42,7 +42,7 @@ impl Compression {
     /// All codecs in the order of their ids.
     pub const ALL: [Self; 5] = [Self::None, Self::Gzip, Self::Snappy, Self::Lz4, Self::Zstd];
 
-    /// Returns the codec of an id. The attributes have room for 5 to 7, which are no codecs.
+    /// Returns the codec of an id. The attributes can also hold the ids 5 to 7, which are not codecs.
     pub fn from_id(id: u8) -> Option<Self> {
         Self::ALL.get(usize::from(id)).copied()
     }
@@ -112,7 +112,7 @@ impl Decompressor {
         Ok(self.output.filled())
     }
 
-    /// The whole buffer, which the last decoded payload is the start of.
+    /// The whole buffer. The last decoded payload is at its start.
     pub(crate) fn buffer(&self) -> &[u8] {
         self.output.all()
     }

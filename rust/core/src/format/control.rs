@@ -85,7 +85,7 @@ impl ControlType {
         }
     }
 
-    /// Returns its name in Kafka.
+    /// Returns the type's name in Kafka.
     pub fn name(self) -> &'static str {
         match self {
             Self::Abort => "ABORT",

@@ -7,7 +7,8 @@ use crate::format::record::MIN_BYTES;
 
 /// The meaningful attribute bits of magic 2.
 const KNOWN_ATTRIBUTES: i16 = 0x7f;
-/// A larger batch is most likely not a real one, and to verify it takes a checksum over all its bytes.
+/// The maximum size of a found batch. A larger batch is probably not real, and its verification would need a checksum
+/// over all its bytes.
 const MAX_SIZE: usize = 16 << 20;
 
 /// Returns the first plausible header in `bytes`, which lie at `position` of a file of `end` bytes. Its offsets lie in
@@ -43,7 +44,7 @@ fn is_batch(header: &Header, count: i32) -> bool {
         && (is_packed || count as usize <= room)
 }
 
-/// Returns true if the lengths of key and value, as far as they lie in `entry`, add up to the message's.
+/// Returns true if the lengths of key and value, as far as they are in `entry`, match the length of the message.
 fn is_message(header: &Header, entry: &[u8]) -> bool {
     let length_at = |at: usize| {
         let length = entry.get(at..)?.first_chunk()?;

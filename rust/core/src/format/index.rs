@@ -7,8 +7,8 @@
 //!             | int64 last stable offset                                                     34
 //! ```
 //!
-//! They have no header and no checksum: an index is only a hint, and the log decides. Relative offsets count from the
-//! segment's base offset.
+//! They have no header and no checksum. An index is only a hint: if it contradicts the log, the log is right. Relative
+//! offsets count from the segment's base offset.
 
 use std::marker::PhantomData;
 
@@ -38,7 +38,7 @@ fn check_base(what: &str, base_offset: i64, last_offset: i64, position: usize) -
 
 /// An entry of an offset or time index, which takes `SIZE` bytes.
 pub trait IndexEntry<const SIZE: usize>: Copy {
-    /// The entry for the segment's start, which no file has.
+    /// The entry for the segment's start, which is not in the file.
     const START: [u8; SIZE];
 
     /// Reads an entry of the index of a segment.
@@ -131,10 +131,10 @@ pub type OffsetIndex = Index<OffsetPosition, 8>;
 pub type TimeIndex = Index<TimestampOffset, 12>;
 
 impl<E: IndexEntry<SIZE>, const SIZE: usize> Index<E, SIZE> {
-    /// Reads `data`. With `raw`, a tail of zeros counts as entries, as for Kafka.
+    /// Reads `data`. With `raw`, zeros at the end are entries, as for Kafka.
     ///
-    /// A running broker keeps the active segment's indexes at full length, with zeros after the entries, and a crash
-    /// leaves them so. A zero entry is valid only in the first slot, where it stands for the base offset.
+    /// A running broker keeps the active segment's indexes at full length, with zeros after the entries. After a crash,
+    /// the zeros remain. A zero entry is valid only in the first slot, where it stands for the base offset.
     pub fn new(data: &[u8], base_offset: i64, raw: bool) -> Self {
         let (slots, stray) = data.as_chunks();
         let is_zero = |slot: &[u8; SIZE]| E::parse(*slot, 0).offset() == 0;
@@ -291,8 +291,8 @@ impl TransactionIndex {
         })
     }
 
-    /// Returns the transactions that a read from `fetch_offset` to below `upper_bound` needs, and whether they are all.
-    /// If not, the indexes of later segments may hold more.
+    /// Returns the transactions that a read from `fetch_offset` to below `upper_bound` needs, and whether the list is
+    /// complete. If not, the indexes of later segments may hold more.
     pub fn collect(&self, fetch_offset: i64, upper_bound: i64) -> Result<(Vec<AbortedTxn>, bool)> {
         let mut found = Vec::new();
         for entry in self.entries() {

@@ -1,8 +1,9 @@
 //! Messages of magic 0 and 1, alone or in a compressed wrapper (`AbstractLegacyRecordBatch`).
 //!
 //! A wrapper is a message whose value is a compressed run of whole inner messages. Inner offsets are absolute in magic
-//! 0. In magic 1 they are relative, and the wrapper has the offset of the last inner message. Offset rules follow the
-//! wrapper's magic, the field layout follows the inner message's (KAFKA-4298: old brokers wrote mixed sets).
+//! 0. In magic 1 they are relative, and the wrapper has the offset of the last inner message. The wrapper's magic
+//! determines the rules for offsets. The inner message's magic determines the layout of fields (KAFKA-4298: old brokers
+//! wrote mixed sets).
 
 use crate::base::error::{Error, Result};
 use crate::base::primitives::{Reader, Writer};
@@ -67,7 +68,7 @@ fn nullable<'a>(reader: &mut Reader<'a>) -> Result<Option<&'a [u8]>> {
 pub enum MessageSet<'a> {
     /// The entry is a message.
     Single(Message<'a>),
-    /// The entry is a wrapper: its header, its decompressed payload, and what to add to inner offsets.
+    /// The entry is a wrapper: its header, its decompressed payload, and the number to add to inner offsets.
     Wrapper(Header, &'a [u8], i64),
 }
 
@@ -112,7 +113,7 @@ impl<'a> MessageSet<'a> {
     }
 
     /// Calls `visit` with each message. With `check_crcs`, the checksums of inner messages are verified. The caller
-    /// verifies the entry's own.
+    /// verifies the checksum of the entry.
     pub fn for_each(
         &self,
         check_crcs: bool,
@@ -184,8 +185,8 @@ impl<'a> MessageSet<'a> {
 
 /// Splits `rest` into its first entry and the bytes after it.
 ///
-/// An incomplete inner message is an error. Kafka ignores it, and then assigns too high offsets to the others of magic
-/// 1.
+/// An incomplete inner message is an error. Kafka ignores it, and then assigns too high offsets to the other inner
+/// messages of magic 1.
 pub(crate) fn split_inner(rest: &[u8], at: usize) -> Result<(Header, &[u8], &[u8])> {
     let cut = || {
         Error::corrupt(format!(
@@ -203,7 +204,7 @@ pub(crate) fn split_inner(rest: &[u8], at: usize) -> Result<(Header, &[u8], &[u8
     Ok((inner, bytes, tail))
 }
 
-/// The offset of the last message in the payload, which need not be the greatest.
+/// The offset of the last message in the payload, which may be lower than other offsets.
 fn last_inner_offset(payload: &[u8]) -> Result<i64> {
     let mut last = None;
     let mut rest = payload;

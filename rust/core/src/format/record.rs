@@ -2,8 +2,8 @@
 //!
 //! length | attributes | timestamp delta | offset delta | key | value | header count | headers
 //!
-//! Every length is checked against the record's declared length, and that against the payload. A negative length of a
-//! key, value or header value is null; a negative length of a header key is an error.
+//! Every length is checked against the record's declared length, and the declared length against the payload. A
+//! negative length of a key, value or header value is null; a negative length of a header key is an error.
 
 mod outline;
 
@@ -193,8 +193,8 @@ pub(crate) fn first(payload: &[u8]) -> Result<Record<'_>> {
     parse(payload, &mut 0)
 }
 
-/// Parses the record at `at`, and moves `at` past it. Checks all of it, also headers that no caller asks for
-/// (`DefaultRecord.readFrom`): whether a record is sound does not depend on the fields that are read.
+/// Parses the record at `at`, and moves `at` past it. Checks the whole record, even headers that the caller does not
+/// need (`DefaultRecord.readFrom`). So the result of the check does not depend on the fields that are read.
 pub(crate) fn parse<'a>(payload: &'a [u8], at: &mut usize) -> Result<Record<'a>> {
     let length = varint(payload, at)?;
     let start = *at;

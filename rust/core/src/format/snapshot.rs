@@ -32,7 +32,7 @@ pub struct ProducerState {
     pub offset_delta: i32,
     /// Timestamp of its last batch or marker, ms.
     pub timestamp: i64,
-    /// Coordinator epoch of its last marker; -1 before any.
+    /// Coordinator epoch of its last marker; -1 before the first marker.
     pub coordinator_epoch: i32,
     /// First offset of the open transaction; -1 for none.
     pub current_txn_first_offset: i64,

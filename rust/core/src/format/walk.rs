@@ -11,11 +11,11 @@ use crate::format::batch::{BATCH_OVERHEAD, Header, LOG_OVERHEAD, MAGIC_AT, MAGIC
 pub enum NextBatch<'a> {
     /// A whole entry: its header and its bytes.
     Batch(Header, &'a [u8]),
-    /// An incomplete entry, and how many bytes it needs; 0 if that is unknown.
+    /// An incomplete entry, and the number of bytes that it needs; 0 if that is unknown.
     NeedMore(usize),
 }
 
-/// Returns the entry at the start of `bytes`, which lie at `position` of the file.
+/// Returns the entry at the start of `bytes`, which start at `position` of the file.
 #[inline]
 pub fn next_batch(bytes: &[u8], position: u64) -> Result<NextBatch<'_>> {
     let Some(header) = Header::parse(bytes, position)? else {
@@ -28,8 +28,8 @@ pub fn next_batch(bytes: &[u8], position: u64) -> Result<NextBatch<'_>> {
 }
 
 /// Calls `take` with each of the whole entries at the start of `bytes`, which lie at `position` of the file. Errors get
-/// the position of their entry. Returns how many bytes the entries take, and how many the next one needs; 0 if that is
-/// unknown.
+/// the position of their entry. Returns the number of bytes of these entries, and the number of bytes that the next
+/// entry needs; 0 if that is unknown.
 pub(crate) fn for_each<'a>(
     bytes: &'a [u8],
     position: u64,
@@ -48,7 +48,7 @@ pub(crate) fn for_each<'a>(
     }
 }
 
-/// Returns the headers of whole batches of magic 2, without their records, and how many bytes the batches take. The
+/// Returns the headers of whole batches of magic 2, without their records, and the size of the batches in bytes. The
 /// checksums are verified.
 pub fn headers_alone(bytes: &[u8]) -> Result<(Vec<u8>, usize)> {
     let mut headers = Vec::new();
@@ -69,7 +69,7 @@ pub fn headers_alone(bytes: &[u8]) -> Result<(Vec<u8>, usize)> {
     Ok((headers, bytes.len() - rest.len()))
 }
 
-/// For each batch: where it starts, and its first bytes, which no checksum covers. Then the end of the last one.
+/// The start of each batch, with its first bytes, which no checksum covers; and the end of the last batch.
 pub type PlacedHeaders<'a> = (Vec<(u64, &'a [u8])>, u64);
 
 /// Places batches one after the other, given their headers alone.
@@ -146,7 +146,7 @@ pub(crate) fn check_offset(header: &Header, next_offset: i64) -> Result<()> {
     })
 }
 
-/// Refuses a first offset below `next_offset`. For wrappers, whose first offset is inside.
+/// Refuses a first offset below `next_offset`. This is for wrappers, whose first offset is inside.
 pub fn check_first_offset(first: i64, next_offset: i64) -> Result<()> {
     if first < next_offset {
         return Err(Error::corrupt(format!(
@@ -161,8 +161,8 @@ pub fn check_first_offset(first: i64, next_offset: i64) -> Result<()> {
 /// ends above. A replica has appended such a batch to a log that had been truncated inside of it (KAFKA-3919). Java's
 /// consumer gets its records from `next_offset` on.
 ///
-/// No checksum covers a base offset. So the batch must not be one that a flipped bit has moved down from there, and
-/// [`is_continued`] has to hold, too.
+/// No checksum covers a base offset. So the result is false if a single flipped bit would move a batch from
+/// `next_offset` to this offset. The caller must also check [`is_continued`].
 pub(crate) fn may_overlap(header: &Header, next_offset: i64, limit: i64) -> bool {
     let (first, last) = (header.base_offset, header.last_offset());
     let reaches_over = 0 <= first && first < next_offset && next_offset <= last;
@@ -171,7 +171,7 @@ pub(crate) fn may_overlap(header: &Header, next_offset: i64, limit: i64) -> bool
 }
 
 /// Returns true if the log continues where a batch ends. `after` are the first bytes after the batch: empty at the end
-/// of the file, where the next segment begins at `limit`. A batch that was moved ends elsewhere.
+/// of the file, where the next segment begins at `limit`. A batch with a changed base offset ends at another offset.
 pub(crate) fn is_continued(header: &Header, limit: i64, after: &[u8]) -> bool {
     let end = header.next_offset();
     match Header::parse(after, header.end_position()) {
@@ -181,8 +181,8 @@ pub(crate) fn is_continued(header: &Header, limit: i64, after: &[u8]) -> bool {
     }
 }
 
-/// Refuses a batch that is not between `next_offset`, the end of the batch before it, and `limit`, where its segment
-/// ends at the latest. `i64::MAX` stands for no limit.
+/// Refuses a batch that is not between `next_offset`, the end of the batch before it, and `limit`, the highest possible
+/// end of its segment. `i64::MAX` stands for no limit.
 pub fn check_offset_range(header: &Header, next_offset: i64, limit: i64) -> Result<()> {
     check_offset(header, next_offset)?;
     let last = header.last_offset();

@@ -11,7 +11,7 @@ use crate::read::transactions::Transactions;
 pub struct HeaderWalk {
     /// Open and aborted transactions.
     pub transactions: Transactions,
-    /// True if the end is reached: no whole entry follows.
+    /// True if the scan has reached the end: no whole entry follows.
     pub done: bool,
     /// The position at which the last whole entry ends.
     pub end_position: u64,
@@ -27,21 +27,21 @@ pub struct HeaderWalk {
     pub max_timestamp: i64,
     /// The number of entries.
     pub batches: u64,
-    /// The number of records. A v0 or v1 entry, which does not count them, is one.
+    /// The number of records. An entry of v0 or v1, which has no records count, is counted as one record.
     pub records: u64,
     /// Bit n is set if magic n occurs.
     pub magics: u8,
     /// Bit n is set if codec id n occurs.
     pub compressions: u8,
-    /// The lowest offset that the next entry may have, and the first that no entry of the file may have. If set,
-    /// offsets that do not rise are errors, and so are wrong checksums of entries small enough for a marker.
+    /// The lowest allowed offset of the next entry, and the offset below which all entries of the file must end. If
+    /// set, two faults are errors: offsets that do not rise, and wrong checksums of entries small enough for a marker.
     order: Option<(i64, i64)>,
     /// True if offsets are missing before an entry of the file.
     has_gap: bool,
 }
 
-/// The largest entry that may be a transaction marker. Its checksum must be right even if it seems to be something
-/// else.
+/// The largest entry that may be a transaction marker. The checksum of an entry up to this size must be right, even if
+/// its header does not describe a marker.
 const MAX_MARKER: usize = 128;
 
 impl HeaderWalk {
@@ -55,12 +55,12 @@ impl HeaderWalk {
         }
     }
 
-    /// Scans the headers in `bytes`, which lie at `position` of a file of `end` bytes. Returns the position wanted
-    /// next.
+    /// Scans the headers in `bytes`, which start at `position` of a file of `end` bytes. Returns the position to
+    /// continue at.
     ///
     /// That position may lie after `bytes`, because bodies are not needed. It may lie inside them if a header or a
-    /// marker is cut there: then pass a window that starts with it. At the end of the file, or at an incomplete last
-    /// entry, `done` is set.
+    /// marker is cut there. In that case, pass a window that starts at this position. At the end of the file, or at an
+    /// incomplete last entry, `done` is set.
     pub fn feed(&mut self, bytes: &[u8], position: u64, end: u64) -> Result<u64> {
         let mut at = position;
         while !self.done {
@@ -140,7 +140,7 @@ impl HeaderWalk {
         Ok(())
     }
 
-    /// Returns true if an entry may overlap the one before, provided that the log continues after it.
+    /// Returns true if an entry may overlap the previous one, provided that the log continues after it.
     fn may_overlap(&self, header: &Header) -> bool {
         let is_first = self.end_position == 0;
         let Some((next_offset, limit)) = self.order else {

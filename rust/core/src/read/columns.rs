@@ -1,7 +1,7 @@
 //! Rows as columns, in the memory layout of Arrow but without Arrow.
 //!
-//! Records are appended one by one here, in every form that a record can have. Runs of plain records take the fast path
-//! of `fast_decode.rs`, with the same result.
+//! This module appends records one by one, in every form that a record can have. Runs of plain records take the fast
+//! path of `fast_decode.rs`, with the same result.
 
 use std::borrow::Cow;
 
@@ -16,7 +16,7 @@ pub(crate) const NULL: i32 = i32::MIN;
 /// Bytes by which a copy of `fast_decode` may overrun its source and its column.
 pub(crate) const SLACK: usize = 128;
 
-/// The most bytes of a column: below Arrow's 32-bit offsets, with room for an overrunning copy.
+/// The maximum number of bytes of a column: below Arrow's 32-bit offsets, with room for an overrunning copy.
 const MAX_BYTES: usize = i32::MAX as usize - SLACK;
 
 /// A nullable column of byte strings.
@@ -34,7 +34,7 @@ pub struct BinaryParts {
     pub offsets: Vec<i32>,
     /// The bytes of all rows.
     pub data: Vec<u8>,
-    /// For each row, whether it is null; None if none is.
+    /// For each row, whether it is null; None if no row is null.
     pub nulls: Option<Vec<bool>>,
 }
 
@@ -195,11 +195,11 @@ pub struct BatchRows {
     pub header: Header,
     /// Offset of the batch's first record as produced.
     pub first_offset: i64,
-    /// Rows that were taken from the batch.
+    /// The number of rows from the batch.
     pub rows: usize,
 }
 
-/// The wanted columns. A column that is None costs nothing.
+/// The wanted columns. Columns that are None cost nothing.
 #[derive(Debug, Default)]
 pub struct Columns {
     /// Keys.
@@ -227,8 +227,8 @@ impl Columns {
         self.rows
     }
 
-    /// Bytes of keys, values and headers. A header also counts for its two offsets: hostile input has headers of two
-    /// bytes without data, and their number must fit 32 bits.
+    /// Bytes of keys, values and headers. Each header adds the size of its two offsets: hostile input may have headers
+    /// of two bytes without data, and their number must fit 32 bits.
     pub fn bytes(&self) -> usize {
         let headers = self
             .headers
@@ -269,8 +269,8 @@ impl Columns {
         self.clear();
     }
 
-    /// Prepares for up to `rows` rows of a batch with at most `payload` bytes of keys, values and headers. False: the
-    /// columns are too full for them and must be taken first.
+    /// Prepares for up to `rows` rows of a batch with at most `payload` bytes of keys, values and headers. Returns
+    /// false if the columns are too full: their rows must be taken first.
     pub(crate) fn begin(&mut self, rows: usize, payload: usize) -> bool {
         if self.rows > 0 && self.bytes() + payload > MAX_BYTES / 2 {
             return false;
@@ -320,7 +320,7 @@ impl Columns {
         Ok(())
     }
 
-    /// Returns true if no column but the offsets comes from records.
+    /// Returns true if only the offsets column comes from records.
     pub(crate) fn has_offsets_alone(&self) -> bool {
         self.keys.is_none()
             && self.values.is_none()

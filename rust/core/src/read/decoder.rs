@@ -8,7 +8,7 @@ use crate::format::walk::{
 use crate::read::columns::Columns;
 use crate::read::fetch::{Fetch, Progress};
 
-/// A decoder for one stretch of a log. It keeps its place between calls.
+/// A decoder for one range of a log. It keeps its position between calls.
 pub struct Decoder {
     fetch: Fetch,
     /// The rows of the last call. Take them before the next one.
@@ -16,7 +16,7 @@ pub struct Decoder {
     /// A call returns after the batch that reaches this many rows, or bytes.
     max_rows: usize,
     max_bytes: usize,
-    /// Bytes that the batch after the consumed ones needs; 0 if unknown.
+    /// The size in bytes of the batch after the consumed bytes; 0 if unknown.
     pub needed: usize,
     /// The offset after the last consumed batch; -1 before any.
     pub next_offset: i64,
@@ -25,15 +25,16 @@ pub struct Decoder {
     pub order: Option<(i64, i64)>,
     /// True if offsets are missing before a batch: a cleaner removed them, or the batch was moved here.
     pub has_gap: bool,
-    /// A skipped batch that may have held the first wanted offset, since no later batch holds it: verify its checksum.
-    /// A call ends before the batch after it.
+    /// A skipped batch that may contain the first wanted offset, because no later batch contains it. Its checksum is
+    /// verified. A call ends before the batch after it.
     pub doubted: Option<u64>,
     /// The last batch that was skipped because it ends below the wanted offsets, as its header says.
     below: Option<u64>,
-    /// Rows below it are left out. They are in a batch that a survey keeps although it begins below the end of the
-    /// batch before.
+    /// Rows below this offset are left out. They are in a batch that a survey keeps although it begins below the end of
+    /// the previous batch.
     pub floor: i64,
-    /// The position of a batch that overlaps the one before: its rows are wanted from the end of that one on.
+    /// The position of a batch that overlaps the previous batch. Its rows are wanted from the end of the previous batch
+    /// on.
     pub(crate) overlapping: Option<u64>,
     check_crcs: bool,
 }
@@ -64,7 +65,7 @@ impl Decoder {
         }
     }
 
-    /// Forgets the batches before. Rows that have been returned are still left out.
+    /// Forgets the previous batches. Rows that have been returned are still left out.
     pub(crate) fn restart(&mut self, order: (i64, i64)) {
         self.fetch.leave_out_below(self.next_offset);
         self.order = Some(order);
@@ -148,8 +149,8 @@ impl Decoder {
         }
     }
 
-    /// Checks a batch's offsets before it may be skipped by them: no checksum covers them. Returns the offset below
-    /// which its rows are left out: it has them a second time.
+    /// Checks a batch's offsets before the batch may be skipped by its offsets, which no checksum covers. Returns the
+    /// offset below which its rows are left out, because they were in the previous batch already.
     fn is_in_order(&self, header: &Header, entry: &[u8]) -> Result<i64> {
         let Some((next_offset, limit)) = self.order else {
             return Ok(i64::MIN);

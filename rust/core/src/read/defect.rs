@@ -7,7 +7,7 @@ use crate::base::error::{Error, ErrorKind, Fault};
 /// A defect at one place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Defect {
-    /// The file; None for the one that is read.
+    /// The file; None for the file that is read.
     pub path: Option<String>,
     /// Byte position of the defect.
     pub position: u64,
@@ -26,8 +26,9 @@ pub struct Defect {
 }
 
 impl Defect {
-    /// The records that only the index knows, whose last entry is an offset and a position: those after a `.log` of
-    /// `size` bytes whose last batch ends at `next_offset`. None if the entry lies in the file, or in the segment after.
+    /// The missing records after the end of a `.log` that its index still lists. The `.log` has `size` bytes, and its
+    /// last batch ends at `next_offset`. The last entry of the index is an offset and a position. None if the entry
+    /// lies in the file, or in the next segment.
     pub fn cut_short(
         path: &str,
         size: u64,

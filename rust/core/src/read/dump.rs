@@ -1,7 +1,7 @@
 //! Dumps of a log: as the text of Kafka's own dump tool, or as JSON.
 //!
-//! Checksums are shown and not enforced, because a dump should show damage. Only what cannot be parsed is an error. The
-//! readable part of such a batch is shown before the error is returned.
+//! Checksums are shown and not enforced, because a dump should show damage. Only a batch that cannot be parsed is an
+//! error. Its readable part is shown before the error is returned.
 
 mod json;
 mod text;
@@ -38,7 +38,7 @@ impl BatchDump {
         }
     }
 
-    /// Writes the whole batches of `bytes` to `out`; returns how many bytes they took.
+    /// Writes the whole batches of `bytes` to `out`; returns the size of these batches in bytes.
     ///
     /// Text without progress is the readable part of a damaged first batch. The next call returns its error.
     fn feed(
@@ -97,7 +97,7 @@ fn check_size(size: usize, max_text: usize) -> Result<()> {
     Ok(())
 }
 
-/// Kafka's name of the codec. Unknown ids have none: Kafka's tool fails there.
+/// Kafka's name of the codec; None for unknown ids, for which Kafka's tool fails.
 fn compression_name(header: &Header) -> String {
     match header.compression() {
         Ok(codec) => codec.name().to_owned(),

@@ -5,7 +5,7 @@ use crate::format::walk::{NextBatch, next_batch};
 
 /// The search for the log end offset at ascending times.
 ///
-/// A batch was in the log at a time if neither its largest timestamp nor that of any batch before it is later.
+/// A batch was in the log at a time if its largest timestamp and those of all earlier batches are not later.
 #[derive(Debug)]
 pub struct EndOffsets {
     times: Vec<i64>,
@@ -15,7 +15,7 @@ pub struct EndOffsets {
 }
 
 impl EndOffsets {
-    /// Starts the search for these times, each of which is at least the one before.
+    /// Starts the search for these times, which must ascend.
     pub fn new(times: Vec<i64>) -> Self {
         Self {
             ends: Vec::with_capacity(times.len()),

@@ -1,11 +1,11 @@
-//! Two copies of a log in lockstep, as long as they have the same batches.
+//! Reads two copies of a log in lockstep, as long as they have the same batches.
 
 use crate::base::error::ErrorKind;
 use crate::format::batch::Header;
 use crate::format::walk::{NextBatch, next_batch};
 use crate::read::file::{FileResult, ReadAt, ReadError, Window};
 
-/// A place between the batches of a segment.
+/// A position between the batches of a segment.
 pub struct BatchCursor<F> {
     window: Window<F>,
     end: u64,
@@ -13,8 +13,8 @@ pub struct BatchCursor<F> {
 }
 
 impl<F: ReadAt> BatchCursor<F> {
-    /// Creates a cursor for the batches from `position` to `end`, which reads `read_length` bytes at once. Batches that end
-    /// below `start_offset` are skipped.
+    /// Creates a cursor for the batches from `position` to `end`, which reads `read_length` bytes at a time. Batches
+    /// that end below `start_offset` are skipped.
     pub fn new(
         file: F,
         (position, end): (u64, u64),
@@ -39,7 +39,7 @@ impl<F: ReadAt> BatchCursor<F> {
     }
 
     /// Reads until the next batch that is not skipped is in the window, and returns its header; None at the end, or if
-    /// the batch is incomplete or no plain batch of magic 2.
+    /// the batch is incomplete or not a plain batch of magic 2.
     fn next(&mut self) -> FileResult<Option<Header>, F> {
         while !self.is_at_end() {
             let needed = match next_batch(self.window.data(), self.window.position) {

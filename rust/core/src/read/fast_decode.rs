@@ -3,14 +3,15 @@
 //! # Why
 //!
 //! Reading uncompressed batches is limited by the instructions spent on each record. The same loop in safe code takes 1.2
-//! to 1.4 times as long, in the best of five forms tried. `make bench` measures the whole decoder.
+//! to 1.4 times as long, in the fastest of five variants. `make bench` measures the whole decoder.
 //!
 //! # Method
 //!
 //! [`append`] appends records as long as they are plain. A plain record has varints of at most three bytes (eight for the
-//! timestamp) and header keys in ASCII, and ends at least [`SLACK`] bytes before the end of the payload's memory. It stops
-//! before the first other record and keeps nothing of it. The caller appends that one in safe code, which also raises every
-//! error. So this file decides nothing about the format, and tests and a fuzz target compare it with the safe path.
+//! timestamp) and header keys in ASCII, and ends at least [`SLACK`] bytes before the end of the payload's memory. The
+//! function stops before the first record that is not plain, and keeps nothing of it. The caller appends that record in
+//! safe code, which also raises every error. So this file defines nothing about the format. Tests and a fuzz target
+//! compare it with the safe path.
 //!
 //! # Why it is sound
 //!
@@ -21,27 +22,27 @@
 //!
 //! *Writes.* On entry, each byte column has room for the payload up to `limit` and `SLACK` bytes more, and each fixed column
 //! for `count` elements. [`Bytes::new`] and [`room`] check this; otherwise nothing is done. Fields of a record lie inside it
-//! and do not overlap. So the bytes appended to one column are at most those of the records, whatever a copy overruns. The
-//! offsets of header columns are checked against their capacity at each record with headers.
+//! and do not overlap. So the bytes appended to one column are at most the bytes of the records, even if a copy
+//! overruns its field. The offsets of header columns are checked against their capacity at each record with headers.
 //!
 //! *Lengths.* They are set once, at the end, from the offsets written for the last record. These fit 32 bits:
 //! `Columns::begin` lets no chunk continue above 1 GiB, counting eight bytes for each header. The payload that still follows
 //! has less than 2 GiB of bytes, and at most half as many headers.
 //!
-//! The file is long because this argument covers all of it.
+//! This file is long because the argument above covers all of its code.
 
 #![expect(unsafe_code, reason = "argued for above")]
 
 use crate::format::batch::Header;
 use crate::read::columns::{BinaryColumn, Columns, HeadersColumn, NULL, SLACK};
 
-/// Two cache lines.
+/// The number of bytes that are prefetched together: two cache lines.
 pub(crate) const PREFETCHED: usize = 128;
 
 /// The distance by which memory is prefetched ahead of the written bytes. Columns fill more memory than a cache holds.
 const WRITTEN_AHEAD: usize = 1 << 10;
 
-/// A larger batch does not stay in the cache together with the next one.
+/// A batch above this size does not stay in the cache together with the next one.
 const LARGE_BATCH: usize = 256 << 10;
 
 /// The values that deltas are added to.
@@ -75,7 +76,8 @@ pub(crate) struct Payload<'a> {
     pub(crate) length: usize,
 }
 
-/// Appends up to `count` records that start at `at`. Returns where it stopped, and how many records it appended.
+/// Appends up to `count` records that start at `at`. Returns the position where it stopped, and the number of records
+/// that it appended.
 ///
 /// `columns` must have room as made by `Columns::begin`, and no sequences.
 pub(crate) fn append(
@@ -197,7 +199,7 @@ fn room<T>(column: &mut Vec<T>, rows: usize) -> Option<*mut T> {
     (room.len() >= rows).then(|| room.as_mut_ptr().cast())
 }
 
-/// The same for a column that may be unwanted: then null.
+/// The same for a column that may be unwanted; null if it is.
 fn optional_room<T>(column: &mut Option<Vec<T>>, rows: usize) -> Option<*mut T> {
     match column {
         Some(column) => room(column, rows),
@@ -233,7 +235,7 @@ unsafe fn extend_bytes(column: &mut BinaryColumn, rows: usize) {
 struct HeaderBytes {
     keys: Bytes,
     values: Bytes,
-    /// Headers appended here, and the most that fit.
+    /// The number of headers appended here, and the maximum that fits.
     count: usize,
     room: usize,
     /// Headers of earlier rows.
@@ -487,7 +489,8 @@ fn run<const KEYS: bool, const VALUES: bool, const HEADERS: bool, const PLACES: 
     (record, taken)
 }
 
-/// Returns true if `count` headers fill `at..end`. A record is sound or not whether its headers are wanted or not.
+/// Returns true if `count` headers fill `at..end`. The check of a record does not depend on whether its headers are
+/// wanted.
 ///
 /// # Safety
 /// `at <= end`, and `SLACK` bytes after `end` are readable from `start`.
@@ -517,7 +520,7 @@ unsafe fn headers_fill(start: *const u8, mut at: usize, end: usize, count: usize
     at == end
 }
 
-/// Reads an unsigned varint of at most three bytes; returns it and where it ends.
+/// Reads an unsigned varint of at most three bytes; returns the varint and its end.
 ///
 /// # Safety
 /// Three bytes are readable.
@@ -540,8 +543,8 @@ unsafe fn varint(start: *const u8, at: usize) -> Option<(u32, usize)> {
     }
 }
 
-/// Reads an unsigned varlong of at most eight bytes; returns it and where it ends. Only timestamps far apart take more
-/// than three.
+/// Reads an unsigned varlong of at most eight bytes; returns the varlong and its end. Only timestamps with a large
+/// distance take more than three bytes.
 ///
 /// # Safety
 /// Eight bytes are readable.

@@ -1,4 +1,4 @@
-//! Batches to rows, as a consumer reads fetched data (`CompletedFetch`): check, skip, decompress, append.
+//! Turns batches into rows, as a consumer reads fetched data (`CompletedFetch`): check, skip, decompress, append.
 //!
 //! A batch is skipped by its header alone, before its checksum and decompression. Control records never become rows;
 //! their offsets are consumed.
@@ -29,7 +29,7 @@ pub struct AbortedTransaction {
 }
 
 impl From<(i64, i64, i64)> for AbortedTransaction {
-    /// From its fields in their order.
+    /// Creates it from its fields, in order.
     fn from((producer_id, first_offset, last_offset): (i64, i64, i64)) -> Self {
         Self {
             producer_id,
@@ -39,7 +39,7 @@ impl From<(i64, i64, i64)> for AbortedTransaction {
     }
 }
 
-/// Which rows a consumer wants.
+/// The rows that a consumer wants.
 #[derive(Debug)]
 pub struct Selection {
     /// First offset wanted.
@@ -47,7 +47,7 @@ pub struct Selection {
     /// First offset not wanted.
     pub end_offset: i64,
     /// Batches whose header has a largest timestamp below this one, in ms, may be left out as a whole. A broker
-    /// computes that timestamp from the records, and searches by it, too.
+    /// computes that timestamp from the records, and also uses it to search by time.
     pub min_timestamp: i64,
     /// By producer id: the offset ranges [first, last) of its aborted transactions. They ascend and do not overlap.
     aborted: HashMap<i64, Vec<(i64, i64)>>,
@@ -82,8 +82,8 @@ impl Selection {
         }
     }
 
-    /// Returns true if the batch lies outside the wanted offsets. Called before the checksum is verified, so that a
-    /// seek need not read all bytes before its target.
+    /// Returns true if the batch lies outside the wanted offsets. This is called before the checksum is verified, so
+    /// that a seek does not have to read all bytes before its target.
     fn is_outside(&self, header: &Header) -> bool {
         self.is_below(header)
             || header.magic == 2 && !is_before(header.base_offset, self.end_offset)
@@ -105,8 +105,8 @@ impl Selection {
     }
 
     /// Returns true if the batch belongs to an aborted transaction: it lies between the transaction's first offset and
-    /// its marker. The batch's *last* offset counts, because compaction keeps base offsets: the first batch may start
-    /// below.
+    /// its marker. The batch's *last* offset is compared. Compaction keeps base offsets, so the first batch may start
+    /// below the transaction.
     pub(crate) fn is_aborted(&self, header: &Header) -> bool {
         header.is_transactional()
             && self.aborted.get(&header.producer_id).is_some_and(|ranges| {
@@ -143,21 +143,21 @@ pub enum Progress {
     ColumnsFull,
 }
 
-/// A consumer: the rows it wants, and its scratch memory.
+/// A consumer, with the rows that it wants and its scratch memory.
 pub struct Fetch {
     selection: Selection,
     check_crcs: bool,
     decompressor: Decompressor,
     /// The batch that is partly read.
     partial: Option<PartialBatch>,
-    /// The lowest offset that a wrapper may begin at. Its header does not hold its first offset.
+    /// The lowest offset at which a wrapper may begin. A wrapper's header does not contain its first offset.
     pub next_offset: i64,
     /// True if rows are made without records where all columns follow from a batch's header. The records are then not
     /// validated, but the checksum is. If checksums are not checked, the records are read.
     pub by_headers: bool,
 }
 
-/// A larger batch is read record by record, in parts, because its count may be false.
+/// A batch with more records is read record by record, in parts, because its count may be false.
 const MAX_BY_HEADER: i32 = 1 << 18;
 
 impl Fetch {
@@ -179,7 +179,7 @@ impl Fetch {
         self.selection.is_below(header)
     }
 
-    /// Returns true if wanted offsets begin before the batch. A wrapper has its first offset inside.
+    /// Returns true if wanted offsets begin before the batch. The first offset of a wrapper is inside it.
     pub(crate) fn begins_before(&self, header: &Header) -> bool {
         header.magic == 2 && self.selection.start_offset < header.base_offset
     }
@@ -205,9 +205,9 @@ impl Fetch {
         taken
     }
 
-    /// Appends the wanted rows of the entry that `bytes` start with: all of them, or none and an error.
+    /// Appends the wanted rows of the entry at the start of `bytes`: all of them, or none and an error.
     ///
-    /// A batch with very many records, headers or bytes comes in several calls. Its error comes with the first.
+    /// A batch with very many records, headers or bytes needs several calls. The first call returns its error.
     pub fn batch(
         &mut self,
         header: &Header,
@@ -305,7 +305,7 @@ impl Fetch {
         PartialBatch::of_messages(header, &set, self.check_crcs).map(Some)
     }
 
-    /// The memory that an opened batch's payload starts. [`fast_decode`] reads a little beyond the payload.
+    /// The memory that begins with an opened batch's payload. [`fast_decode`] reads a little beyond the payload.
     fn payload_and_beyond<'a>(&'a self, header: &Header, bytes: &'a [u8]) -> &'a [u8] {
         match header.compression() {
             Ok(Compression::None) => bytes.get(BATCH_OVERHEAD..).unwrap_or_default(),
@@ -313,7 +313,7 @@ impl Fetch {
         }
     }
 
-    /// Appends the records of this part; returns where the next part starts.
+    /// Appends the records of this part; returns the start of the next part.
     fn append_records(
         &self,
         batch: &PartialBatch,
@@ -354,7 +354,7 @@ impl Fetch {
         Ok(position)
     }
 
-    /// Appends the messages of this part; returns where the next part starts.
+    /// Appends the messages of this part; returns the start of the next part.
     fn append_messages(
         &mut self,
         batch: &PartialBatch,

@@ -1,4 +1,4 @@
-//! A file as the core sees it: something that reads bytes at a position. The caller opens files.
+//! The core's interface to a file: an object that reads bytes at a position. The caller opens files.
 
 use crate::base::error::Error;
 use crate::format::batch::Header;
@@ -102,22 +102,24 @@ pub(crate) type FileResult<T, F> = Result<T, ReadError<<F as ReadAt>::Error>>;
 
 /// The length of the reads of a whole file.
 pub(crate) const CHUNK: usize = 2 << 20;
-/// A larger batch is refused: its length is more likely damage, and reading it would allocate as much memory.
+/// The maximum size of a batch. A larger length is probably damage, and reading the batch would allocate as much
+/// memory.
 pub(crate) const MAX_BATCH: usize = 1 << 30;
-/// The limit for a probe. A damaged index may point at bytes that claim to be a batch of 2 GiB.
+/// The limit for a probe. A damaged index may point at bytes that look like a batch of 2 GiB.
 const MAX_PROBE: usize = 16 << 20;
-/// Fewer bytes than any batch has, so that reading this many more never completes a second batch.
+/// A number of bytes below the size of any batch, so that reading this many more bytes never completes a second batch.
 const STEP: usize = 16;
-/// The lengths of the reads of a sweep, and the least distance of a leap.
+/// The lengths of the reads of a sweep, and the minimum distance of a leap over batch bodies.
 ///
-/// Headers are read one by one if batch bodies are larger than the leap. Otherwise reading all is faster than seeking.
+/// Headers are read one by one if batch bodies are larger than the leap. Otherwise reading all bytes is faster than
+/// seeking.
 const MIN_SWEEP: usize = 1 << 12;
 const MAX_SWEEP: usize = 1 << 20;
 const LEAP: u64 = 1 << 16;
 /// The length of the first read of a probe, and of the reads that look for a byte that is not zero.
 const PROBE: usize = 1 << 16;
 
-/// The bytes of a file from `position` on, in one buffer that is used again: memory does not grow with the log.
+/// The bytes of a file from `position` on, in one reused buffer, so that memory does not grow with the log.
 ///
 /// It reads up to `end`. If a batch starts before `end` and reaches beyond, it reads exactly to the end of that batch.
 pub(crate) struct Window<F> {
@@ -278,7 +280,7 @@ pub(crate) fn is_zero_from<F: ReadAt>(file: &F, mut position: u64) -> FileResult
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FoundBatch {
     pub(crate) header: Header,
-    /// None if it is inside a wrapper that cannot be read.
+    /// None if the offset is inside a wrapper that cannot be read.
     pub(crate) first_offset: Option<i64>,
     /// True if its checksum is right.
     pub(crate) is_valid: bool,

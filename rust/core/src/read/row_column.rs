@@ -55,7 +55,7 @@ impl RowColumn {
             .map(|&(_, column)| column)
     }
 
-    /// The decoded columns, empty, that the `wanted` ones are made of.
+    /// Empty decoded columns, from which the `wanted` columns are made.
     pub fn decoded(wanted: &[Self]) -> Columns {
         let wants = |column| wanted.contains(&column);
         let mut columns = Columns::default();

@@ -1,7 +1,7 @@
-//! The check of a segment in one pass, as long as it is plain: sound batches of magic 2 in the order of their offsets,
-//! with indexes that lead to them. The survey and the checks in Python, which define the defects, handle all other
-//! segments. This pass only reports that a segment is sound, and sums up the facts with which a log's other files are
-//! compared.
+//! The check of a segment in one pass, as long as the segment is plain. A plain segment has sound batches of magic 2 in
+//! the order of their offsets, and indexes that lead to them. The survey and the checks in Python, which define the
+//! defects, handle all other segments. This pass only reports that a segment is sound, and sums up the facts with which
+//! a log's other files are compared.
 
 use std::collections::HashMap;
 
@@ -16,14 +16,14 @@ use crate::read::fetch::{Fetch, Progress, Selection};
 use crate::read::file::{FileResult, ReadAt, ReadError, Window};
 use crate::read::row_column::RowColumn;
 
-/// Index entries hold 31 bits, so no batch is further from the one before it.
+/// The maximum distance of a batch from the previous one, because index entries hold 31 bits.
 const REACH: i64 = 1 << 31;
 /// The leader epoch of a batch that no leader has written (RecordBatch.NO_PARTITION_LEADER_EPOCH).
 const NO_LEADER_EPOCH: i32 = -1;
-/// The most gaps of one kind, and changes of the leader epoch, that a check reports in a segment.
+/// The maximum number of gaps of one kind, and of changes of the leader epoch, that a check reports in a segment.
 const MOST_GAPS: usize = 100;
 const MOST_EPOCHS: usize = 100_000;
-/// The most producers of one generation: see [`ProducerSequences`].
+/// The maximum number of producers of one generation: see [`ProducerSequences`].
 const MOST_PRODUCERS: usize = 1 << 17;
 /// Bytes between two entries of an offset index, unless a topic says otherwise (index.interval.bytes).
 const INDEX_INTERVAL: u64 = 4096;
@@ -38,7 +38,7 @@ pub struct ProducerSequences {
 }
 
 impl ProducerSequences {
-    /// Returns the sequence that the producer's next batch begins with; None if the producer is not known.
+    /// Returns the sequence with which the producer's next batch begins; None if the producer is not known.
     pub fn expected(&self, producer_id: i64, producer_epoch: i16) -> Option<i32> {
         let key = (producer_id, producer_epoch);
         let last = *self.recent.get(&key).or_else(|| self.older.get(&key))?;
@@ -60,7 +60,7 @@ impl ProducerSequences {
 pub struct UncheckedSegment<'a> {
     /// The lowest offset that a batch may have.
     pub base_offset: i64,
-    /// All batches end below it; None for no limit but that of indexes.
+    /// All batches end below this offset. None: only the reach of the indexes limits the offsets.
     pub limit_offset: Option<i64>,
     /// The length of the file.
     pub size: u64,
@@ -74,9 +74,9 @@ pub struct UncheckedSegment<'a> {
     pub is_closed: bool,
     /// True to decode records.
     pub decodes: bool,
-    /// The offset after the segment before it; None for the first one.
+    /// The offset after the previous segment; None for the first segment.
     pub log_offset: Option<i64>,
-    /// The greatest leader epoch in the segments before it; -1 for none.
+    /// The highest leader epoch in the previous segments; -1 for none.
     pub leader_epoch: i32,
 }
 
@@ -96,11 +96,11 @@ pub struct EpochRange {
 /// Offsets [start, end) that no batch has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OffsetGap {
-    /// The position of the batch after them.
+    /// The position of the batch after the gap.
     pub position: u64,
-    /// The first one.
+    /// The first missing offset.
     pub start_offset: i64,
-    /// The offset after the last one.
+    /// The offset after the last missing one.
     pub end_offset: i64,
 }
 
@@ -140,7 +140,7 @@ pub struct SegmentSummary {
     pub has_transactions: bool,
 }
 
-/// Checks a segment and returns its summary; None if it is not plain: then `sequences` is unchanged.
+/// Checks a segment and returns its summary; None if the segment is not plain. In that case, `sequences` is unchanged.
 ///
 /// `take` gets the bytes of whole batches that are plain so far, in order, with their position.
 pub fn check_segment<F: ReadAt>(
@@ -189,10 +189,10 @@ struct Pass<'a> {
     summary: SegmentSummary,
     log_offset: Option<i64>,
     limit: i64,
-    /// Bytes that the next batch takes; 0 if unknown.
+    /// The size of the next batch in bytes; 0 if unknown.
     needed: usize,
     sequences: &'a ProducerSequences,
-    /// A copy of `sequences` with those of this segment added.
+    /// A copy of `sequences`, with the sequences of this segment added.
     changed: Option<ProducerSequences>,
     /// Entries that lead to batches not reached yet.
     positions: Vec<OffsetPosition>,
@@ -261,7 +261,7 @@ impl<'a> Pass<'a> {
         })
     }
 
-    /// Checks the whole batches that `bytes` start with, and returns how many bytes they take; None if one is not plain.
+    /// Checks the whole batches at the start of `bytes`, and returns their size in bytes; None if a batch is not plain.
     fn batches(&mut self, bytes: &[u8], position: u64) -> Option<usize> {
         let mut taken = 0;
         loop {
@@ -312,7 +312,7 @@ impl<'a> Pass<'a> {
         Some(())
     }
 
-    /// Verifies the checksum, and with decoding the records, their offsets, and the largest of their timestamps.
+    /// Verifies the checksum. With decoding, also checks the records, their offsets and their largest timestamp.
     fn records(&mut self, header: &Header, entry: &[u8], rest: &[u8]) -> Option<()> {
         let Some((fetch, columns)) = &mut self.decoding else {
             return header.check_crc(entry).ok();
@@ -338,7 +338,7 @@ impl<'a> Pass<'a> {
         is_right.then_some(())
     }
 
-    /// Checks the entries that lead to this batch, and that none leads inside it.
+    /// Checks the entries that lead to this batch, and that no entry leads inside it.
     fn indexes(&mut self, header: &Header) -> Option<()> {
         let last = header.last_offset();
         while let Some(entry) = self.positions.get(self.next_position)

@@ -24,7 +24,7 @@ pub struct TimestampQuery {
     pub timestamp: i64,
     /// The least offset.
     pub start_offset: i64,
-    /// The timestamp must be equal, in the first batch that has it as its greatest timestamp.
+    /// True if the timestamp must be equal. The record must be in the first batch whose largest timestamp it is.
     pub exact: bool,
 }
 
@@ -48,10 +48,10 @@ impl TimestampQuery {
     }
 }
 
-/// Searches the entries in `bytes`, which lie at `position` of a file of `end` bytes. Control records count.
+/// Searches the entries in `bytes`, which start at `position` of a file of `end` bytes. Control records can match.
 ///
-/// Returns the match, and the position wanted next as from [`crate::HeaderWalk::feed`]: bodies that cannot hold a match
-/// are not needed. At `end`, the search is complete.
+/// Returns the match, and the position to continue at, as from [`crate::HeaderWalk::feed`]. Bodies that cannot hold a
+/// match are not needed. At `end`, the search is complete.
 pub fn find_timestamp(
     bytes: &[u8],
     position: u64,

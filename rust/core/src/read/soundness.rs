@@ -1,8 +1,8 @@
 //! Finds the sound batches of a segment: those with correct framing and checksum, in the order of their offsets.
 //! Records are not read.
 //!
-//! No checksum covers a base offset, so one flipped bit moves a batch. The order of the batches reveals it: where
-//! batches contradict each other, as few as possible are dropped.
+//! No checksum covers a base offset, so one flipped bit moves a batch. The order of the batches reveals such a move.
+//! Where batches contradict each other, as few as possible are dropped.
 
 use crate::base::error::{Error, Result};
 use crate::format::batch::Header;
@@ -17,13 +17,13 @@ struct SoundBatch {
     end_position: u64,
     /// The first offset according to its header.
     first_offset: i64,
-    /// The offset after its last one.
+    /// The offset after its last offset.
     next_offset: i64,
     /// True if it may be a wrapper, whose first offset is inside.
     is_wrapper: bool,
 }
 
-/// One batch, or neighbouring ones.
+/// One batch, or several neighbouring batches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BatchRange {
     /// Byte position in the file.
@@ -41,12 +41,12 @@ pub struct BatchRange {
 pub struct Rising {
     /// The batches that stay; neighbours are one range.
     pub kept: Vec<BatchRange>,
-    /// The other batches, and whether some of their offsets are missing from those that stay.
+    /// The other batches, each with whether some of its offsets are missing from the batches that stay.
     pub dropped: Vec<(BatchRange, bool)>,
     /// The offset ranges [first, next) of the batches that stay.
     pub covered: Vec<(i64, i64)>,
-    /// The batches that stay although they overlap the one before. The range starts at the end of that one; the number
-    /// is the offset at which the batch itself begins.
+    /// The batches that stay although they overlap the previous batch. The range starts at the end of the previous
+    /// batch. The number is the offset at which the batch itself begins.
     pub overlapping: Vec<(BatchRange, i64)>,
 }
 
@@ -60,7 +60,7 @@ pub struct Soundness {
     pub first_offset: Option<i64>,
     /// The offset after the last sound batch.
     pub next_offset: i64,
-    /// The bytes that the batch after the last one takes; 0 if unknown.
+    /// The size in bytes of the batch after the last one; 0 if unknown.
     pub needed: usize,
     /// True if no batch so far contradicts another one or leaves the segment's range of offsets.
     pub is_rising: bool,
@@ -79,8 +79,8 @@ pub enum SegmentEnd {
 }
 
 impl Soundness {
-    /// Creates a check for a segment with offsets from `base_offset` to below `limit`. With `collects`, every batch is
-    /// remembered, in 40 bytes.
+    /// Creates a check for a segment with offsets from `base_offset` to below `limit`. With `collects`, it remembers
+    /// every batch, in 40 bytes.
     pub fn new(base_offset: i64, limit: i64, check_crcs: bool, collects: bool) -> Self {
         Self {
             first_possible: base_offset,
@@ -99,10 +99,11 @@ impl Soundness {
         self.first_offset = None;
     }
 
-    /// Checks the sound batches that `bytes`, at `position` of the file, start with. Returns how many bytes they take.
+    /// Checks the sound batches at the start of `bytes`, which start at `position` of the file. Returns their size in
+    /// bytes.
     ///
-    /// If the first batch is not sound, its error is returned. Its `next_position` is where its header says that it
-    /// ends.
+    /// If the first batch is not sound, its error is returned. The `next_position` of the error is the end of the batch
+    /// according to its header.
     pub fn check(&mut self, bytes: &[u8], position: u64) -> Result<usize> {
         let mut taken = 0;
         self.needed = 0;
@@ -209,8 +210,8 @@ impl Soundness {
         rising
     }
 
-    /// Returns which batches begin at the end of the one before, if all other batches overlap the one before, so that
-    /// none is dropped. The longest chain could keep the later of two overlapping batches instead.
+    /// Returns the batches that begin at the end of the previous batch, if all other batches overlap the previous one,
+    /// so that no batch is dropped. The longest chain could keep the later of two overlapping batches instead.
     fn first_of_overlapping(
         &self,
         batches: &[SoundBatch],
@@ -233,8 +234,8 @@ impl Soundness {
         Some(stays)
     }
 
-    /// Returns true if a batch begins below `low`, the end of the one before, and ends above it (KAFKA-3919): the batch
-    /// after it begins where it ends, and no single flipped bit explains it.
+    /// Returns true if a batch begins below `low`, the end of the previous batch, and ends above it (KAFKA-3919). The
+    /// next batch must begin at its end, and no single flipped bit may explain the overlap.
     fn overlaps(
         &self,
         batches: &[SoundBatch],
@@ -256,7 +257,7 @@ impl Soundness {
         is_followed && reaches_over && !is_moved && !batch.is_wrapper
     }
 
-    /// Keeps the batches that overlap the one before, where no offset is missing before them.
+    /// Keeps the batches that overlap the previous batch, if no offset is missing before them.
     fn keep_overlapping(
         &self,
         batches: &[SoundBatch],
@@ -344,9 +345,10 @@ impl Soundness {
         reached.max(self.first_possible.saturating_add(MAX_GAP))
     }
 
-    /// Improves the choice between two neighbours that contradict each other: the one that leaves fewer gaps stays. A
-    /// batch that a flipped bit has moved a little leaves gaps on both sides. If both leave as many, the dropped batch
-    /// should explain the gap: neither explains a gap before the first of the two, or after the second.
+    /// Improves the choice between two neighbours that contradict each other: the batch that leaves fewer gaps stays. A
+    /// batch that a flipped bit has moved a little leaves gaps on both sides. If both leave the same number of gaps,
+    /// the dropped batch should explain the gap. Neither batch explains a gap before the first or after the second
+    /// batch.
     fn prefer_fewer_gaps(&self, batches: &[SoundBatch], stays: &mut [bool], is_limited: bool) {
         let limit = self.reach(batches);
         let mut kept: Vec<usize> = (0..batches.len()).filter(|&i| is_set(stays, i)).collect();
@@ -391,9 +393,9 @@ impl Soundness {
     }
 }
 
-/// Returns true if some offsets of a dropped batch are in no batch that stays. Counts offsets below `certain_end`, up
-/// to which the segment reaches for certain, and those of a batch that continues the log at `end` or overlaps one that
-/// stays.
+/// Returns true if some offsets of a dropped batch are in no batch that stays. Considers offsets below `certain_end`,
+/// the known minimum of the segment's end, and the offsets of a batch that continues the log at `end` or overlaps a
+/// batch that stays.
 fn is_missing(batch: &BatchRange, kept: &[BatchRange], end: i64, certain_end: i64) -> bool {
     let (first, next) = (batch.first_offset, batch.next_offset);
     let after = kept.partition_point(|kept| kept.next_offset <= first);

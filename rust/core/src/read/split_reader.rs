@@ -1,7 +1,8 @@
 //! Reads a split: the batches that start in one range of a `.log` file, checked against the plan.
 //!
 //! A range that begins inside the file comes from an entry of the offset index, which may be wrong. So the reader looks
-//! for the batch of that entry first. A broker may have replaced the file since: then the reader takes all of it.
+//! for the batch of that entry first. If a broker has replaced the file since the planning, the reader reads the whole
+//! file.
 
 use crate::base::error::{Error, Fault};
 use crate::format::batch::{BATCH_OVERHEAD, Header};
@@ -51,7 +52,7 @@ pub struct Split {
     pub ends_segment: bool,
     /// Records that are missing after the split.
     pub missing: Vec<Defect>,
-    /// True if records after the end of the file, known only from the segment's index, count as missing.
+    /// True if records that the segment's index lists after the end of the file are reported as missing.
     pub trusts_index: bool,
 }
 
@@ -105,10 +106,10 @@ pub enum Step {
 
 /// The other files of the split's segment, as a reader needs them.
 pub trait SegmentFiles {
-    /// The error of reading them.
+    /// The error when these files are read.
     type Error;
 
-    /// Returns the records that the segment's index knows after the end of the `.log`, whose last batch ends at
+    /// Returns the records that the segment's index lists after the end of the `.log`, whose last batch ends at
     /// `next_offset`. Called only if neither file is growing.
     fn cut_short(&self, next_offset: i64) -> Result<Option<Defect>, Self::Error>;
 }
@@ -164,7 +165,7 @@ where
     F: ReadAt + Clone,
     S: SegmentFiles<Error = F::Error>,
 {
-    /// Opens a reader of `split` in `file`; None for an absent one. `is_planned`: the file is the planned one.
+    /// Opens a reader of `split` in `file`; None for an absent file. `is_planned`: the file is the planned one.
     pub fn new(
         split: Split,
         file: Option<F>,
@@ -245,7 +246,7 @@ where
         }
     }
 
-    /// Returns true if an error is about a batch that overlaps the one before it. The decoder then accepts the batch.
+    /// Returns true if an error is about a batch that overlaps the previous batch. The decoder then accepts the batch.
     fn is_overlap(&mut self, error: &Error) -> FileResult<bool, F> {
         let (State::Decoding { window, .. }, Some((next_offset, limit))) =
             (&self.state, self.decoder.order)
@@ -451,7 +452,7 @@ fn skipping<F: ReadAt + Clone>(
     })
 }
 
-/// Returns where the first batch of a split starts, and the lowest offset that it can have.
+/// Returns the position of the first batch of a split, and the lowest offset that it can have.
 fn start<F: ReadAt>(split: &Split, file: &F) -> FileResult<(u64, i64), F> {
     let Some((before, offset)) = split.entry else {
         return Ok((split.position, split.base_offset));
@@ -493,14 +494,15 @@ fn verify<F: ReadAt>(file: &F, position: u64) -> FileResult<(), F> {
     Ok(())
 }
 
-/// The bytes that a read searches for moved batches where it ends at missing offsets. A compacted log has gaps
-/// everywhere, and a search at each of them would take time.
+/// The number of bytes in which a read that ends at missing offsets searches for moved batches. The number is small
+/// because a compacted log has many gaps, and a search at each of them would take time.
 const LOOK_AHEAD: u64 = 1 << 20;
 
-/// Returns the position of a batch that starts below `reached`: then a flipped bit, or a moved batch, lies before it.
+/// Returns the position of a batch that starts below `reached`. Such a batch shows that a flipped bit, or a moved
+/// batch, is before it.
 ///
-/// Checks the next batch; with `looks_on`, those of the next [`LOOK_AHEAD`] bytes, up to the first bytes that are no
-/// batch.
+/// Checks the next batch. With `looks_on`, checks all batches in the next [`LOOK_AHEAD`] bytes, up to the first bytes
+/// that are not a batch.
 fn below<F: ReadAt>(
     reached: i64,
     window: &Window<F>,
@@ -541,7 +543,7 @@ fn below<F: ReadAt>(
     Ok(found)
 }
 
-/// Returns the records that the segment's index knows after the end of the file, unless a live broker changes both.
+/// Returns the records that the segment's index lists after the end of the file, unless a live broker changes both.
 fn cut_short<F: ReadAt, S: SegmentFiles<Error = F::Error>>(
     split: &Split,
     files: &S,
@@ -574,7 +576,7 @@ fn miss(split: &Split, next_offset: i64, cut_short: Option<Defect>) -> Vec<Step>
     steps
 }
 
-/// Clips a lost range to the offsets of the split. Returns None if nothing is left of it.
+/// Limits a lost range to the offsets of the split. Returns None if nothing is left of it.
 fn lose(split: &Split, lost: Defect) -> Option<Step> {
     let is_nothing = lost.end_offset == Some(lost.start_offset);
     let (start_offset, end_offset) = split.clipped(lost.start_offset, lost.end_offset);

@@ -1,10 +1,10 @@
-//! Sound and damaged ranges of a segment, and the offsets lost between them: one rule for checks and for reads.
+//! Sound and damaged ranges of a segment, and the offsets lost between them: checks and reads share these rules.
 //!
 //! A batch is sound if its checksum is right and its offsets follow those before it. After a damaged batch, scanning
-//! continues at its claimed end if a sound batch starts there. Otherwise the file is searched for one byte by byte. The
-//! search has a budget, so that crafted bytes cannot prolong it.
+//! continues at its claimed end if a sound batch starts there. Otherwise the file is searched byte by byte for a sound
+//! batch. The search has a budget, so that crafted bytes cannot prolong it.
 //!
-//! No checksum covers base offsets. If batches contradict each other, as few as possible are dropped.
+//! No checksum covers base offsets. If batches contradict each other, as few batches as possible are dropped.
 
 use std::borrow::Cow;
 
@@ -28,7 +28,7 @@ const SEARCHED: i64 = 64 << 20;
 const SEARCHED_PER_BYTE: i64 = 8;
 /// The minimum cost of checking a candidate.
 const TRY: i64 = 1 << 12;
-/// Index entries hold 31 bits, so no segment reaches further from its base offset.
+/// The maximum distance of a segment's offsets from its base offset, because index entries hold 31 bits.
 const REACH: i64 = 1 << 31;
 
 /// A part of a segment.
@@ -56,7 +56,7 @@ pub struct SurveyedSegment {
     pub base_offset: i64,
     /// The base offset of the next segment; None for the last segment.
     pub following_offset: Option<i64>,
-    /// All batches of the last segment end below it; None if only the batches show the end.
+    /// All batches of the last segment end below this offset; None if only the batches show the end.
     pub limit_offset: Option<i64>,
     /// The byte position at which the file ends.
     pub end: u64,
@@ -405,7 +405,8 @@ impl<'f, F: ReadAt> Walk<'f, F> {
         }
     }
 
-    /// Adds defects for the offsets of a dropped batch: those missing where it lies, and those that it claims.
+    /// Adds defects for the offsets of a dropped batch: the offsets missing at its place, and the offsets in its
+    /// header.
     fn report_dropped(
         &mut self,
         dropped: &Dropped,
@@ -446,7 +447,7 @@ impl<'f, F: ReadAt> Walk<'f, F> {
         }
     }
 
-    /// Returns the start of sound batches before `end` that a wrong length has covered; `end` without any.
+    /// Returns the start of sound batches before `end` that a wrong length has hidden; `end` if there are none.
     fn swallowed(&mut self, position: u64, end: u64) -> FileResult<u64, F> {
         let Some(found) = self.find(position, end)? else {
             return Ok(end);
@@ -470,7 +471,7 @@ impl<'f, F: ReadAt> Walk<'f, F> {
     /// Finds the first sound batch that starts at `position` or later. Reuses the result of the last search if it still
     /// applies.
     ///
-    /// If many batches in a row are damaged, each of them searches for the same batch.
+    /// If many successive batches are damaged, each of these searches looks for the same batch.
     fn search(&mut self, position: u64) -> FileResult<Option<u64>, F> {
         if let Some((start, found)) = self.last_search {
             // The last search would have found a sound batch in between.

@@ -32,7 +32,7 @@ struct Run<F> {
     window: Window<F>,
     /// The offset after the last decoded batch.
     next_offset: i64,
-    /// Rows below it are left out: the first batch has them a second time.
+    /// Rows below this offset are left out, because the previous batch had them, too.
     floor: i64,
 }
 

@@ -1,7 +1,7 @@
 //! Open and aborted transactions, found from batch headers and markers in log order.
 //!
-//! This is what `ProducerStateManager` tracks, without sequences. A producer's first transactional batch opens one, and
-//! its marker ends it. The last stable offset is the first offset of the earliest open one.
+//! `ProducerStateManager` tracks the same state, and sequences. A producer's first transactional batch opens a
+//! transaction, and a marker ends it. The last stable offset is the first offset of the earliest open transaction.
 
 use std::collections::HashMap;
 
@@ -79,13 +79,13 @@ impl Transactions {
 /// The end of a transaction, by its marker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EndOfTransaction {
-    /// COMMIT, not ABORT.
+    /// True for COMMIT, false for ABORT.
     pub is_commit: bool,
     /// The epoch of the coordinator that decided.
     pub coordinator_epoch: i32,
 }
 
-/// Returns the contents of a marker; None for a batch that is no marker, or that the cleaner emptied.
+/// Returns the contents of a marker; None for a batch that is not a marker, or that the cleaner emptied.
 pub fn end_of_transaction(entry: &[u8]) -> Result<Option<EndOfTransaction>> {
     let Some(header) = Header::parse(entry, 0)? else {
         return Err(Error::corrupt(format!(

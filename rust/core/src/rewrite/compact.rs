@@ -10,7 +10,7 @@
 //! batches stay even if all their records are dropped: the last batch of an active producer, which keeps its sequence,
 //! and the last batch of the range, which keeps its end.
 //!
-//! Unlike Kafka's cleaner, this one verifies checksums: a damaged key would drop the wrong records.
+//! Unlike Kafka's cleaner, this compaction verifies checksums, because a damaged key would drop the wrong records.
 
 mod key_map;
 mod keys;

@@ -1,6 +1,6 @@
 //! Converts batches of one magic and codec to batches of another. Offsets never change.
 //!
-//! A batch that already has the requested form stays byte for byte. For another codec alone (magic 2), the unchanged
+//! A batch that already has the requested form stays byte for byte. If only the codec changes (magic 2), the unchanged
 //! records are compressed anew. For another magic, new batches of the same records are built, as Kafka's own
 //! conversions build them:
 //!
@@ -9,8 +9,9 @@
 //! - Down, as for old consumers (`RecordsUtil.downConvert`): uncompressed records become one message each, compressed ones
 //!   one wrapper at the offset of the last record.
 //!
-//! Kafka's down-conversion silently loses headers, producers and transactions, and so makes aborted records visible. Here
-//! such a loss is refused unless asked for. Then aborted and undecided records are dropped with their markers.
+//! Kafka's down-conversion silently loses headers, producers and transactions, and so makes aborted records visible.
+//! Here such a loss is refused unless it is requested. If it is, aborted and undecided records are dropped with their
+//! markers.
 
 mod config;
 mod group;
@@ -47,7 +48,7 @@ pub struct Converter {
     next_offset: i64,
     converted: Converted,
     group: Option<BatchGroup>,
-    /// The first entry of the group, unchanged, until a second one joins.
+    /// The first entry of the group, unchanged, until a second entry joins.
     group_first_entry: Vec<u8>,
     codecs: Codecs,
 }
@@ -66,15 +67,15 @@ enum Change {
     None,
     /// Another leader epoch in its header.
     LeaderEpoch,
-    /// The same batch in another compressed block, or with other header fields only.
+    /// The same batch with other compression, or with other header fields only.
     Recompress { keeps_records: bool },
     /// A new batch, or new messages, of the same records.
     Rebuild,
 }
 
 impl Converter {
-    /// `aborted` and `last_stable_offset` are the log's; they are used where producers are dropped. All entries lie below
-    /// `log_end_offset`. `max_batch_bytes` caps the decompressed size of one batch.
+    /// `aborted` and `last_stable_offset` are those of the log. They are used if producers are dropped. All entries lie
+    /// below `log_end_offset`. `max_batch_bytes` caps the decompressed size of one batch.
     pub fn new(
         conversion: Conversion,
         aborted: &[AbortedTransaction],
@@ -110,8 +111,8 @@ impl Converter {
         std::mem::take(&mut self.converted)
     }
 
-    /// Returns true if the result depends on this entry alone. Then any converter of the same kind can do
-    /// [`Self::convert_independent`], while this one calls [`Self::advance`].
+    /// Returns true if the result depends on this entry alone. In that case, any converter with the same options can
+    /// call [`Self::convert_independent`], while this one calls [`Self::advance`].
     fn is_independent(&self, header: &Header) -> bool {
         let becomes_batch = self.conversion.magic.unwrap_or(header.magic) == 2;
         let is_single_message =
@@ -139,7 +140,7 @@ impl Converter {
         self.convert_single(header, entry, out)
     }
 
-    /// The header with a valid leader epoch, if messages become a batch or magic 2 is asked for.
+    /// The header with a valid leader epoch, if messages become a batch or magic 2 is requested.
     fn with_required_epoch(&self, header: &Header) -> Header {
         match header.magic < 2 || self.conversion.magic == Some(2) {
             true => header.with_valid_leader_epoch(),
@@ -155,7 +156,8 @@ impl Converter {
 
     /// Returns the offset after an entry; refuses one that begins below `next_offset` or reaches the log's end.
     ///
-    /// No checksum covers the base offset, and it decides which entries are dropped: a damaged one must not cost records.
+    /// No checksum covers the base offset, which decides which entries are dropped. Because of this check, a damaged
+    /// base offset drops no records.
     fn offset_after(&self, header: &Header, next_offset: i64) -> Result<i64> {
         walk::check_offset(header, next_offset).map_err(|error| header.locate(error))?;
         let last = header.last_offset().max(header.base_offset);
@@ -216,7 +218,7 @@ impl Converter {
         Ok(!is_changed)
     }
 
-    /// Appends the changed entry to `out`; false if it stays as it is.
+    /// Appends the changed entry to `out`; false if the entry stays unchanged.
     fn change_single(&mut self, header: &Header, entry: &[u8], out: &mut Vec<u8>) -> Result<bool> {
         let options = self.options(header)?;
         match self.change(header, entry, &options)? {
@@ -366,7 +368,7 @@ impl Rewrite for Converter {
         self.convert_single(header, entry, out)
     }
 
-    /// Closes the group: no batch crosses the end of a segment.
+    /// Closes the group, because no batch crosses the end of a segment.
     fn finish(&mut self, out: &mut Vec<u8>) -> Result<()> {
         let Some(group) = self.group.take() else {
             return Ok(());
@@ -401,8 +403,8 @@ impl Codecs {
         })
     }
 
-    /// Appends the builder's batch to `out`. A batch of magic 2 ends where its sources' headers say: the cleaner may have
-    /// dropped the last record. A wrapper with offset 0 is no evidence.
+    /// Appends the builder's batch to `out`. The headers of its sources determine the last offset of a batch of magic
+    /// 2, because the cleaner may have dropped the last record. A wrapper with offset 0 is ignored for this.
     fn close(&mut self, magic: i8, last_offset: i64, out: &mut Vec<u8>) -> Result<()> {
         if magic == 2 && last_offset > self.builder.last_offset() {
             self.builder.override_last_offset(last_offset)?;

@@ -1,9 +1,9 @@
 //! Erasure of matching records, in two steps.
 //!
-//! [`ErasureScan`] reads a segment and marks the matching records: a bit for each, by its number. [`Eraser`] builds the
-//! new segment from the old one and these bits, without comparing keys again. Offsets, markers and producers stay. A
-//! batch of magic 2 that loses all its records stays as a header, as in the cleaner, which thus keeps a producer's last
-//! sequence.
+//! [`ErasureScan`] reads a segment and marks the matching records: one bit for each record, by its number. [`Eraser`]
+//! builds the new segment from the old one and these bits, without comparing keys again. Offsets, markers and producers
+//! stay. A batch of magic 2 that loses all its records stays as a header. The cleaner does this too, to keep a
+//! producer's last sequence.
 
 use std::collections::HashSet;
 
@@ -17,7 +17,7 @@ use crate::rewrite::rewriter::Rewrite;
 use crate::write::batch_builder::NewRecord;
 use crate::write::transcode;
 
-/// The records to erase: those that match any of these. Null keys and values match nothing.
+/// The criteria for the records to erase: a record must match one of them. Null keys and values match nothing.
 #[derive(Debug, Clone, Default)]
 pub struct RecordMatcher {
     /// Whole keys. They are hashed with a random key, so crafted keys cannot slow the search down.
@@ -53,7 +53,7 @@ impl RecordMatcher {
     }
 }
 
-/// The most listed ranges of offsets. Further ones extend the last range.
+/// The maximum number of listed ranges of offsets. Further ranges extend the last one.
 const MAX_RANGES: usize = 1 << 16;
 
 /// The records to erase in a segment.
@@ -87,7 +87,7 @@ pub struct ErasureScan {
     limit: i64,
     /// True if the last record was erased, so that the next one continues its range.
     is_run: bool,
-    /// Bytes that the entry after the consumed ones needs; 0 if unknown.
+    /// The size in bytes of the entry after the consumed bytes; 0 if unknown.
     pub needed: usize,
 }
 
@@ -109,12 +109,14 @@ impl ErasureScan {
         }
     }
 
-    /// Starts a segment with offsets from `base_offset` to below `limit`. The result of the one before has been taken.
+    /// Starts a segment with offsets from `base_offset` to below `limit`. The result of the previous segment must have
+    /// been taken.
     pub fn begin(&mut self, base_offset: i64, limit: i64) {
         (self.next_offset, self.limit) = (base_offset, limit);
     }
 
-    /// Scans the whole entries that `bytes`, at `position` of the segment, start with; returns how many bytes they are.
+    /// Scans the whole entries at the start of `bytes`, which start at `position` of the segment; returns their size in
+    /// bytes.
     pub fn feed(&mut self, bytes: &[u8], position: u64) -> Result<usize> {
         let (consumed, needed) = walk::for_each(bytes, position, |header, entry| {
             header.check_crc(entry)?;
@@ -128,7 +130,7 @@ impl ErasureScan {
         Ok(consumed)
     }
 
-    /// Takes the result for the segment. The next one begins.
+    /// Takes the result for the segment. The next segment begins.
     pub fn take(&mut self) -> ErasedRecords {
         self.number = 0;
         self.is_run = false;

@@ -1,9 +1,9 @@
-//! Estimates the size of records in each message format, codec and batch size, from some of them.
+//! Estimates the size of records in each message format, codec and batch size, from a sample of them.
 //!
-//! Every batch is built in every form. The records of all batches also fill batches of other sizes, as a producer with
-//! that `batch.size` would that has enough to send. A form's metadata is its size minus that of keys, values and (in
-//! magic 2) headers, which are also compressed by themselves. So it shows what the format adds, even if a codec
-//! compresses most of it.
+//! Every batch is built in every form. The records of all batches also fill batches of other sizes, as a busy producer
+//! with that `batch.size` would fill them. The metadata of a form is its size minus the size of the content: keys,
+//! values and (in magic 2) headers, compressed without the rest. So the metadata shows the bytes that the format adds,
+//! even if a codec compresses most of them.
 
 use crate::base::error::Result;
 use crate::format::batch::{Header, TimestampType};
@@ -14,11 +14,12 @@ use crate::rewrite::convert::DEFAULT_BATCH_SIZE;
 use crate::write::batch_builder::{BatchBuilder, BatchOptions, NewRecord};
 use crate::write::transcode;
 
-/// The bytes of a large batch that are measured at once, counted as in formats 0 and 1. A record with more bytes is
+/// The bytes of a large batch that are measured together, with sizes as in formats 0 and 1. A record with more bytes is
 /// measured in one form after the other.
 const MAX_PIECE: usize = 1 << 20;
 const MEMORY_OF_RECORD: usize = 34;
-/// A delta of offsets has 32 bits. Behind a larger distance, those of a piece still fit.
+/// A larger distance of offsets is reduced to this one. A delta of offsets has 32 bits, and the deltas of one piece
+/// still fit after this distance.
 const MOST_DISTANCE: i64 = 1 << 30;
 
 /// The number of message formats, and of codecs.
@@ -29,7 +30,7 @@ const FORMS: (usize, usize) = (3, 5);
 pub struct Space {
     /// Bytes of the batches.
     pub bytes: u64,
-    /// Bytes of keys, values and headers, compressed by themselves.
+    /// Bytes of keys, values and headers, compressed without the rest.
     pub content: u64,
 }
 
@@ -95,7 +96,7 @@ pub struct SpaceEstimate {
     /// The offset of the first record of the open batches, and the distance from it to the last one.
     first_offset: i64,
     last_offset: i64,
-    /// Bytes that the entry after the consumed ones needs; 0 if unknown.
+    /// The size in bytes of the entry after the consumed bytes; 0 if unknown.
     pub needed: usize,
 }
 
@@ -168,8 +169,8 @@ impl SpaceEstimate {
         Ok(Some(found.bytes))
     }
 
-    /// Measures the whole entries that `bytes`, at `position` of a segment, start with; returns how many bytes they
-    /// are.
+    /// Measures the whole entries at the start of `bytes`, which start at `position` of a segment; returns their size
+    /// in bytes.
     pub fn feed(&mut self, bytes: &[u8], position: u64) -> Result<usize> {
         let (consumed, needed) =
             walk::for_each(bytes, position, |header, entry| self.entry(header, entry))?;
@@ -321,7 +322,7 @@ fn size_of(record: &NewRecord<'_>) -> usize {
     MEMORY_OF_RECORD + content.map(<[u8]>::len).sum::<usize>() + record.headers.size()
 }
 
-/// Appends a record to the batch of each form, which begins with it unless it `is_open`.
+/// Appends a record to the batch of each form. Unless `is_open` is set, the batches begin with this record.
 fn append_in_all_forms(
     record: &NewRecord<'_>,
     builders: &mut [(i8, Codec, BatchBuilder)],
@@ -350,7 +351,7 @@ fn append_in_all_forms(
     Ok(())
 }
 
-/// Appends key and value to both contents, and the headers to the one with headers.
+/// Appends key and value to both contents, and the headers to the content with headers.
 fn append_content(record: &NewRecord<'_>, contents: &mut [Vec<u8>; 2]) -> Result<()> {
     for content in contents.iter_mut() {
         content.extend_from_slice(record.key.unwrap_or_default());

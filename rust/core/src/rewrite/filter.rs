@@ -1,9 +1,9 @@
 //! Removes records from one batch (`MemoryRecords.filterTo`).
 //!
-//! Offsets, sequences and the producer's fields are kept without the records: a rebuilt batch of magic 2 has the same
-//! span of offsets as before. A batch that lost all records may stay as a header. Rebuilt batches are of magic 2, as on
-//! brokers since 4.0, and have the same codec at its default level. Headers are copied byte for byte. Kafka converts
-//! header keys to strings, which changes those that are not UTF-8.
+//! Offsets, sequences and the producer's fields do not depend on the remaining records: a rebuilt batch of magic 2
+//! covers the same offsets as before. A batch that lost all records may stay as a header. Rebuilt batches are of magic
+//! 2, as on brokers since 4.0, and have the same codec at its default level. Headers are copied byte for byte. Kafka
+//! converts header keys to strings, which changes those that are not UTF-8.
 
 use crate::base::error::{Error, Result};
 use crate::format::batch::{BATCH_OVERHEAD, Header, TimestampType, attributes};
@@ -15,11 +15,11 @@ use crate::write::batch_builder::{BatchBuilder, BatchOptions, NewRecord};
 /// The verdict on a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// It stays.
+    /// The record stays.
     Keep,
-    /// It stays with an empty value. A tombstone's null value stays null.
+    /// The record stays with an empty value. A tombstone's null value stays null.
     Blank,
-    /// It is dropped.
+    /// The record is dropped.
     Drop,
 }
 
@@ -37,7 +37,7 @@ pub struct Retention {
 pub struct Filtered<'a> {
     /// The batch; nothing if it is dropped. An uncompressed message of magic 0 or 1 becomes a batch of one record.
     pub batch: &'a [u8],
-    /// Records in it.
+    /// The number of records in it.
     pub kept: usize,
 }
 
@@ -89,7 +89,7 @@ impl BatchFilter {
         })
     }
 
-    /// Returns the header that stays of a batch of magic 2 without its records (`DefaultRecordBatch.writeEmptyHeader`).
+    /// Returns the remaining header of a batch of magic 2 without records (`DefaultRecordBatch.writeEmptyHeader`).
     pub fn emptied(header: &Header) -> [u8; BATCH_OVERHEAD] {
         let left = Header {
             attributes: attributes(
@@ -205,11 +205,11 @@ impl BatchFilter {
     }
 }
 
-/// The number of records that stay, and their place.
+/// The records that stay.
 enum Kept {
-    /// All, in the batch as it was.
+    /// All records, in the unchanged batch.
     All(usize),
-    /// Some, in a new batch; or none.
+    /// Some records, in a new batch; or no record.
     Rebuilt(usize),
 }
 

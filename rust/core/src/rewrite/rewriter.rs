@@ -1,8 +1,8 @@
 //! Rewrites old segments to new ones, batch by batch: the part that conversion and erasure share.
 //!
 //! A [`Rewrite`] decides the result for each entry. The [`Rewriter`] walks the old segment, and puts the results into a
-//! new segment, or into the next one when that is full. Offsets do not change, so transaction index entries move along
-//! with their markers.
+//! new segment, or into the next one when that is full. Offsets do not change, so each transaction index entry moves to
+//! the new segment of its marker.
 
 use std::collections::VecDeque;
 
@@ -15,14 +15,14 @@ use crate::rewrite::segment_output::SegmentOutput;
 /// Decides the result for each entry.
 pub trait Rewrite {
     /// Rewrites the next entry and appends the result to `out`, after the results of earlier entries that waited.
-    /// Returns true if the entry is unchanged and follows these.
+    /// Returns true if the entry is unchanged: it then follows these results.
     fn entry(&mut self, header: &Header, entry: &[u8], out: &mut Vec<u8>) -> Result<bool>;
 
     /// Appends the result of the entries that wait, at the end of a segment.
     fn finish(&mut self, out: &mut Vec<u8>) -> Result<()>;
 }
 
-/// A call returns when this many bytes wait to be written, because small entries may become large ones.
+/// A call returns when this number of bytes waits to be written, because small entries may become large.
 const MAX_PENDING: usize = 8 << 20;
 
 /// A walk over old segments into new ones.
@@ -33,14 +33,14 @@ pub struct Rewriter {
     /// Entries to be pushed, from `done` on.
     ready: Vec<u8>,
     done: usize,
-    /// Position of the last entry. An error that shows only in the result lies there, or in an entry that waited with
-    /// it.
+    /// Position of the last entry. An error that is found only in the result has this position, although an entry that
+    /// waited with this one may be the cause.
     position: u64,
-    /// Transactions of the old segment whose marker is still to come.
+    /// Transactions of the old segment whose marker has not been reached yet.
     aborted: VecDeque<AbortedTxn>,
-    /// Bytes that the entry after the consumed ones needs; 0 if unknown.
+    /// The size in bytes of the entry after the consumed bytes; 0 if unknown.
     pub needed: usize,
-    /// True if the new segment is full. Continue with another segment, which is based where this one ends.
+    /// True if the new segment is full. Continue with another segment, whose base offset is the end of this one.
     pub is_full: bool,
 }
 
@@ -64,11 +64,11 @@ impl Rewriter {
         Ok(())
     }
 
-    /// Rewrites the whole entries that `bytes`, at `position` of the old segment, start with. Returns how many bytes
-    /// they are.
+    /// Rewrites the whole entries at the start of `bytes`, which start at `position` of the old segment. Returns their
+    /// size in bytes.
     ///
-    /// It may leave some. It consumes nothing only if the new segment is full; otherwise it stops when there is enough
-    /// to write.
+    /// A call may leave some entries. It consumes nothing only if the new segment is full; otherwise it stops when
+    /// enough bytes wait to be written.
     pub fn feed<R: Rewrite>(
         &mut self,
         rewrite: &mut R,
@@ -103,7 +103,7 @@ impl Rewriter {
     }
 
     /// Pushes the waiting batches at the end of an old segment. Returns false if the new segment is full: call again
-    /// with another one.
+    /// with another new segment.
     pub fn finish<R: Rewrite>(
         &mut self,
         rewrite: &mut R,
@@ -117,7 +117,7 @@ impl Rewriter {
         Ok(true)
     }
 
-    /// Pushes batches that were made of the old segment's entry at `position`. Those that do not fit wait.
+    /// Pushes batches that were made of the old segment's entry at `position`. Batches that do not fit wait.
     pub fn put(&mut self, batches: &[u8], position: u64, output: &mut SegmentOutput) -> Result<()> {
         self.position = position;
         let mut rest = batches;
@@ -140,7 +140,7 @@ impl Rewriter {
             .try_for_each(|entry| output.abort(&entry))
     }
 
-    /// Pushes the waiting entries; false if they do not all fit.
+    /// Pushes the waiting entries; false if some do not fit.
     pub fn drain(&mut self, output: &mut SegmentOutput) -> Result<bool> {
         let ready = std::mem::take(&mut self.ready);
         self.is_full = false;

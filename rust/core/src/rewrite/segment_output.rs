@@ -1,7 +1,7 @@
 //! A new segment that replaces old ones: its batches and its index entries.
 //!
-//! Index entries are those of a segment that grew by appends (`LogSegment.append`), so they equal those of a recovery.
-//! Only the transaction index cannot be derived from the batches; its entries are given.
+//! Its index entries are the same as in a segment that grew by appends (`LogSegment.append`), and so as after a
+//! recovery. Only the entries of the transaction index cannot be derived from the batches. The caller provides them.
 
 use crate::base::error::{Error, Result};
 use crate::broker::index_builder::{
@@ -11,7 +11,7 @@ use crate::format::batch::Header;
 use crate::format::index::AbortedTxn;
 use crate::format::walk;
 
-/// Bytes for the ends of a segment's files.
+/// Bytes to append to a segment's files.
 #[derive(Debug, Default)]
 pub struct PendingBytes {
     /// Batches.
@@ -52,7 +52,7 @@ impl SegmentOutput {
 
     /// Appends one whole batch, whose offset is above the last one's.
     ///
-    /// An error leaves the segment as it was. It is [`crate::ErrorKind::Invalid`] if the batch is sound but does not
+    /// After an error, the segment is unchanged. It is [`crate::ErrorKind::Invalid`] if the batch is sound but does not
     /// fit here: because of its offset, or because an index is full.
     pub fn push(&mut self, batch: &[u8]) -> Result<()> {
         let header = match Header::parse(batch, self.size())? {
@@ -106,7 +106,7 @@ impl SegmentOutput {
         self.taken_bytes + self.pending.log.len() as u64
     }
 
-    /// The number of batches; a message of magic 0 or 1 counts as one.
+    /// The number of batches. A message of magic 0 or 1 is counted as a batch.
     pub fn batches(&self) -> u64 {
         self.batches
     }

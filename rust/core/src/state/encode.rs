@@ -8,7 +8,7 @@ use crate::base::error::{Error, Result};
 use crate::base::primitives::push_unsigned_varint;
 use crate::state::schema::{Field, Kind, Schema};
 
-/// Appends a message, given as JSON in the form that it is decoded to.
+/// Appends a message, given as JSON in the form to which messages are decoded.
 ///
 /// Untagged fields are required, and fields that the version does not have are refused. After an error, `out` may have
 /// a part of the message.

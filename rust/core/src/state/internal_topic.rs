@@ -36,16 +36,16 @@ pub enum InternalTopic {
 /// The content of a record of an internal topic. The texts are reused for the next record.
 #[derive(Debug, Default)]
 pub struct StateRecord {
-    /// The number of its type, if it has one.
+    /// The number of its type; None if the record has no type.
     pub kind: Option<i16>,
-    /// The name of its type: that of its value's definition, or that of its key's without `Key`. Unknown types have no
-    /// name.
+    /// The name of its type: the name of its value's definition, or the name of its key's definition without `Key`.
+    /// Unknown types have no name.
     pub name: Option<&'static str>,
     /// The version of its value.
     pub version: Option<i16>,
-    /// The key as JSON, empty for none. Unknown bytes are a string of base64.
+    /// The key as JSON; empty without a key. Unknown bytes are a string of base64.
     pub key: Vec<u8>,
-    /// The value as JSON, empty for none: the key is removed, or the type has no value.
+    /// The value as JSON. It is empty if the record removes its key, or if the type has no value.
     pub value: Vec<u8>,
     /// The reason why key or value are shown as bytes.
     pub unknown: Option<String>,
@@ -129,8 +129,8 @@ impl InternalTopic {
     }
 }
 
-/// Decodes a record whose type is in front of its key (`CoordinatorRecordSerde`). As in Kafka, bytes after the key do
-/// not matter.
+/// Decodes a record whose type is in front of its key (`CoordinatorRecordSerde`). As in Kafka, bytes after the key are
+/// ignored.
 fn keyed(
     types: &'static [Keyed],
     key: Option<&[u8]>,
@@ -229,7 +229,7 @@ pub(crate) fn of_version(
 
 /// Returns a record of `__cluster_metadata`: type and version, and then the message, given as JSON.
 ///
-/// Args: `name` is that of the message's definition. The JSON has the form of [`InternalTopic::decode`].
+/// Args: `name` is the name of the message's definition. The JSON has the form of [`InternalTopic::decode`].
 pub fn metadata_record(name: &str, version: i16, json: &[u8]) -> Result<Vec<u8>> {
     let (kind, schemas) = messages::CLUSTER_METADATA
         .iter()

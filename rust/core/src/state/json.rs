@@ -12,12 +12,12 @@ use crate::state::messages;
 use crate::state::schema::{Field, Schema};
 use crate::state::walk::{Value, Visitor, walk};
 
-/// The default for the most memory of one message.
+/// The default for the maximum memory of one message.
 pub(crate) const MAX_MESSAGE_MEMORY: u64 = 250_000_000;
 
 /// Writes a message as JSON, and leaves the bytes after it in `reader`.
 ///
-/// After an error, `json` is as before. Tagged fields with their default value are left out; other tagged fields come
+/// After an error, `json` is unchanged. Tagged fields with their default value are left out; other tagged fields come
 /// after the untagged ones.
 pub(crate) fn message_json(
     schema: &'static Schema,
@@ -59,7 +59,7 @@ pub(crate) fn bounded_json(
 }
 
 /// Estimates the memory that a message takes once it is decoded: as JSON, as Python's objects, and as rows of a table.
-/// A few hostile bytes could become very many.
+/// A few hostile bytes may need very much memory.
 #[derive(Debug, Default)]
 struct DecodedMemory {
     bytes: u64,
@@ -69,9 +69,10 @@ struct DecodedMemory {
 }
 
 impl DecodedMemory {
-    /// An object, its place in a list or a dict, and its part in a row.
+    /// The memory of an object, of its slot in a list or a dict, and of its part in a row.
     const VALUE: u64 = 300;
-    /// A character that JSON escapes takes six bytes, and one beyond Latin-1 makes each of a text take two or four.
+    /// A character that JSON escapes takes six bytes. A character outside Latin-1 makes each character of a text take
+    /// two or four bytes.
     const BYTE_OF_TEXT: u64 = 24;
     /// Bytes from a client may hold another message, with values of two bytes and more.
     const BYTE: u64 = 40;
@@ -96,7 +97,7 @@ impl DecodedMemory {
 
 /// Returns as JSON a message that records hold as bytes.
 ///
-/// Args: `name` is that of its definition; `version` None if it is in front of the message.
+/// Args: `name` is the name of its definition; `version` is None if the version is in front of the message.
 pub fn embedded_json(name: &str, version: Option<i16>, bytes: &[u8]) -> Result<Vec<u8>> {
     let schema = messages::EMBEDDED
         .iter()
@@ -119,10 +120,10 @@ pub(crate) fn uuid_text(id: &[u8]) -> String {
 
 struct JsonMessage<'a, 'out> {
     json: &'a mut Json<'out>,
-    /// The places before the open fields, and those before their values.
+    /// The positions before the open fields, and before their values.
     fields: Vec<(Mark, Mark)>,
     memory: DecodedMemory,
-    /// Beyond this, nothing more is written; only the memory is added up.
+    /// Above this limit nothing more is written, and only the memory is added up.
     most: u64,
 }
 

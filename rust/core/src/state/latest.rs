@@ -8,7 +8,7 @@ use crate::base::primitives::Reader;
 use crate::base::units::in_bytes;
 use crate::state::offset_commit::OffsetCommit;
 
-/// A record: its value, its place and its time.
+/// A record: its value, its offset and its time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LatestRecord {
     /// The value.
@@ -19,9 +19,11 @@ pub struct LatestRecord {
     pub timestamp: i64,
 }
 
-/// The memory of a record beside its key and its value: their allocations, and the places of a map that is half full.
+/// The memory of a record in addition to its key and its value: their allocations, and the slots of a map that is half
+/// full.
 const MEMORY_OF_RECORD: usize = 160;
-/// The most memory of one record, as a share of all memory. A larger one would, once decoded, take more than all of it.
+/// The maximum memory of one record, as a fraction of all memory. A larger record would take more than all memory once
+/// it is decoded.
 const SHARE_OF_RECORD: usize = 8;
 
 /// The latest record of each key that is not removed. It uses memory for each such key, up to a limit.
@@ -48,7 +50,7 @@ impl LatestRecords {
         }
     }
 
-    /// Keeps only the keys of share `number` of `count` equal ones. All maps divide keys in the same way.
+    /// Keeps only the keys of share `number` of `count` equal shares. All maps divide keys in the same way.
     pub fn of_share(self, number: u64, count: u64) -> Self {
         Self {
             share: (number, count.max(1)),
@@ -153,7 +155,7 @@ impl LatestRecords {
         found
     }
 
-    /// Removes the offset commits of `__consumer_offsets`, and returns their groups: the newest timestamp of each.
+    /// Removes the offset commits of `__consumer_offsets`, and returns their groups with the newest timestamp of each.
     ///
     /// Commits that cannot be decoded stay.
     pub fn take_commit_groups(&mut self) -> HashMap<String, i64> {
@@ -178,7 +180,7 @@ impl LatestRecords {
         records
     }
 
-    /// Returns the records of `__consumer_offsets`, those of a group one after the other.
+    /// Returns the records of `__consumer_offsets`, group by group.
     pub fn into_groups(self) -> Vec<(Box<[u8]>, LatestRecord)> {
         let mut records: Vec<_> = self.by_key.into_iter().collect();
         records.sort_unstable_by(|(one, before), (next, after)| {
@@ -188,7 +190,7 @@ impl LatestRecords {
     }
 }
 
-/// The group in the key of a record of `__consumer_offsets`: text is the first field of each.
+/// The group in the key of a record of `__consumer_offsets`: the text in the first field of each key.
 fn group_in(key: &[u8]) -> &[u8] {
     let mut reader = Reader::new(key);
     let length = reader.i16().and_then(|_| reader.i16()).unwrap_or(0);

@@ -1,4 +1,4 @@
-//! Offset commits: the records of `__consumer_offsets` that come by the million.
+//! Offset commits: the most frequent records of `__consumer_offsets`.
 
 use std::borrow::Cow;
 
@@ -20,7 +20,7 @@ pub struct OffsetCommit<'a> {
     pub topic: Cow<'a, str>,
     /// The partition.
     pub partition: i32,
-    /// The committed offset. None: the offset expired, or was deleted.
+    /// The committed offset; None if the offset expired or was deleted.
     pub committed: Option<Committed<'a>>,
 }
 
@@ -42,9 +42,9 @@ pub struct Committed<'a> {
 }
 
 impl<'a> OffsetCommit<'a> {
-    /// Decodes a record of `__consumer_offsets`; None if it is no offset commit.
+    /// Decodes a record of `__consumer_offsets`; None if it is not an offset commit.
     ///
-    /// Fails if it is a damaged offset commit, or one of an unknown version.
+    /// Fails if it is a damaged offset commit, or has an unknown version.
     pub fn decode(key: Option<&'a [u8]>, value: Option<&'a [u8]>) -> Result<Option<Self>> {
         let mut reader = Reader::new(key.unwrap_or_default());
         let kind = reader.i16().ok();
@@ -92,7 +92,7 @@ impl<'a> OffsetCommit<'a> {
     }
 }
 
-/// The fields on the way.
+/// The fields that have been decoded so far.
 #[derive(Default)]
 struct Fields<'a> {
     name: &'static str,

@@ -6,10 +6,11 @@ use crate::state::requests::REQUESTS;
 use crate::state::schema::{Field, Schema};
 use crate::state::walk::{Visitor, walk};
 
-/// Checks the body of a request, before anything allocates the announced sizes: all lengths and counts fit into it.
+/// Checks that all lengths and counts in the body of a request fit into the body. Call this before any code allocates
+/// memory of the announced sizes.
 ///
-/// Returns the number of array elements and unknown tagged fields: each takes memory when it is decoded, even if it has
-/// few bytes.
+/// Returns the number of array elements and unknown tagged fields: each of them takes memory when it is decoded, even
+/// if it has few bytes.
 ///
 /// # Errors
 ///
@@ -26,10 +27,11 @@ pub fn check_request(api_key: i16, version: i16, body: &[u8]) -> Result<usize> {
     Ok(elements.0)
 }
 
-/// Returns the body of a request with other bytes for some fields: those that `replace` returns for the name and the
-/// bytes of a field. Bytes after the body are left out.
+/// Returns the body of a request with other bytes for some fields. `replace` returns these bytes, given the name and
+/// the bytes of a field. Bytes after the body are left out.
 ///
-/// The names must not be those of tagged fields, or of fields in these: a tag has the size of its field in front.
+/// `replace` must not change tagged fields or fields inside these, because the size of a tagged field is stored before
+/// it.
 ///
 /// # Errors
 ///
@@ -63,7 +65,7 @@ fn schema(api_key: i16) -> Result<&'static Schema> {
 struct Replacer<'a, F> {
     body: &'a [u8],
     replace: F,
-    /// The bytes that were left where the open fields begin.
+    /// For each open field, the bytes that remained at its start.
     open: Vec<&'a [u8]>,
     /// The bytes of the body that have been copied or replaced.
     copied: usize,

@@ -128,7 +128,7 @@ pub(crate) struct Schema {
     pub(crate) fields: &'static [Field],
 }
 
-/// A schema. The definition of the same name has it, and says in which versions the message is flexible.
+/// A schema. The definition of the same name contains it, and the versions in which the message is flexible.
 pub(crate) const fn schema(
     name: &'static str,
     versions: Versions,
@@ -143,12 +143,12 @@ pub(crate) const fn schema(
     }
 }
 
-/// A record whose key is a message, and whose value is another one.
+/// A record whose key and value are messages.
 #[derive(Debug)]
 pub(crate) struct Keyed {
     /// The number in front of the key.
     pub(crate) kind: i16,
-    /// The key. It has one version, which was this number up to Kafka 4.0, and is 0 since.
+    /// The key. It has one version: up to Kafka 4.0 this number, later 0.
     pub(crate) key: &'static Schema,
     /// The value. The first schema with the value's version describes it.
     pub(crate) values: &'static [&'static Schema],

@@ -4,7 +4,7 @@ use crate::base::error::{Error, Result};
 use crate::base::primitives::Reader;
 use crate::state::schema::{Field, Kind, Schema};
 
-/// A value that holds no others.
+/// A value without inner values.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Value<'a> {
     Null,
@@ -43,7 +43,7 @@ pub(crate) trait Visitor<'a> {
 /// Walks through a message, and leaves the bytes after it in `reader`.
 ///
 /// Fields that the version does not have are not visited. Tagged fields are visited only if they are present: after the
-/// others, in the order of the bytes. Unknown tagged fields are skipped.
+/// other fields, in the order of the bytes. Unknown tagged fields are skipped.
 pub(crate) fn walk<'a>(
     schema: &'static Schema,
     version: i16,

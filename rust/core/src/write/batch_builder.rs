@@ -1,8 +1,8 @@
 //! Builds one batch of records (Kafka's `MemoryRecordsBuilder`): a batch of magic 2, or messages of magic 0 and 1,
 //! single or in a wrapper.
 //!
-//! Uncompressed, the bytes are those of Kafka's builder. A refused append leaves the batch as it was; Kafka's builder
-//! has already written the bytes.
+//! Uncompressed batches are byte for byte the same as from Kafka's builder. A refused append leaves the batch
+//! unchanged, but Kafka's builder has already written some bytes.
 //!
 //! The file is long because a batch is one state: appends change it and closing reads it.
 
@@ -15,7 +15,7 @@ use crate::format::record::{self, Headers, Record};
 pub use crate::write::batch_options::BatchOptions;
 use crate::write::fast_encode::{self, OpenBatch, PlainRow, PlainRows};
 
-/// The largest batch. Its length and its position in a segment are stored in 32 bits.
+/// The maximum size of a batch. The length of a batch and its position in a segment are stored in 32 bits.
 const MAX_BYTES: usize = i32::MAX as usize;
 
 /// The factor by which Kafka's estimate of a compressed size exceeds the observed ratio.
@@ -43,9 +43,9 @@ pub struct BuiltBatch {
     pub last_offset: i64,
     /// The effective maximum, ms; -1 if no record has a timestamp.
     pub max_timestamp: i64,
-    /// The offset that Kafka reports with the max timestamp. It is the last offset, except in uncompressed magic 0 and
-    /// 1: there it is the offset of the first record with that timestamp (under LogAppendTime, the base offset). -1 if
-    /// there is no timestamp.
+    /// The offset that Kafka reports with the max timestamp. It is the last offset, except in uncompressed batches of
+    /// magic 0 and 1. For these, it is the offset of the first record with that timestamp (under LogAppendTime, the
+    /// base offset). -1 if there is no timestamp.
     pub shallow_offset_of_max_timestamp: i64,
     /// Size in bytes; 0 without records.
     pub size: usize,
@@ -117,8 +117,8 @@ impl BatchBuilder {
         self.options.header_size() + records
     }
 
-    /// Returns true if Kafka would add the record to this batch. The first record always fits. Another one fits if the
-    /// batch with it, itself uncompressed, takes at most `limit` bytes. `record` must follow the last one.
+    /// Returns true if Kafka would add the record to this batch. The first record always fits. A further record fits if
+    /// the batch, with this record uncompressed, takes at most `limit` bytes. `record` must follow the last one.
     pub fn has_room_for(&self, record: &NewRecord<'_>, limit: usize) -> bool {
         // An invalid record is refused by the append, with a reason.
         self.record_size(record)
@@ -210,7 +210,7 @@ impl BatchBuilder {
         })
     }
 
-    /// Counts the rows that were appended to `batch`.
+    /// Adds the rows that were appended to `batch` to its record count.
     #[inline]
     fn take_over(&mut self, batch: &OpenBatch, taken: i32) {
         self.buffer.fill(batch.records - self.uncompressed_size());
@@ -226,7 +226,8 @@ impl BatchBuilder {
         Ok(())
     }
 
-    /// Closes the batch and appends it to `out`; nothing if it has no records. Then the next batch must begin.
+    /// Closes the batch and appends it to `out`; appends nothing if it has no records. After this, begin the next
+    /// batch.
     pub fn finish(&mut self, out: &mut Vec<u8>) -> Result<BuiltBatch> {
         let start = self.start;
         let built = self.close()?;
@@ -244,8 +245,8 @@ impl BatchBuilder {
         self.buffer.truncate(0);
     }
 
-    /// Takes the closed batches: memory, and how many of its bytes they fill. The builder continues in the memory
-    /// `spare`.
+    /// Takes the closed batches: the memory, and the number of bytes that they fill. The builder continues in the
+    /// memory `spare`.
     pub(crate) fn take(&mut self, spare: Vec<u8>) -> (Vec<u8>, usize) {
         self.buffer.truncate(self.start);
         self.start = 0;
@@ -488,7 +489,8 @@ impl BatchBuilder {
         }
     }
 
-    /// The estimate rises at once and falls slowly, as in Kafka: a batch above the limit costs more than one below.
+    /// As in Kafka, the estimate rises immediately and falls slowly, because a batch above the limit costs more than a
+    /// batch below it.
     fn observe(&mut self, compressed: usize, uncompressed: usize) {
         let observed = compressed as f32 / uncompressed.max(1) as f32;
         if observed > self.ratio {

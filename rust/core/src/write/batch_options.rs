@@ -12,11 +12,11 @@ pub struct BatchOptions {
     pub magic: i8,
     /// Zstd is only for magic 2.
     pub codec: Codec,
-    /// Ignored for magic 0, which stores none.
+    /// Ignored for magic 0, which stores no timestamps.
     pub timestamp_type: TimestampType,
     /// The timestamp of all records if the type is LogAppendTime, ms.
     pub log_append_time: i64,
-    /// The offset that deltas count from.
+    /// The offset to which deltas are relative.
     pub base_offset: i64,
     /// -1 if unknown.
     pub partition_leader_epoch: i32,
@@ -30,7 +30,7 @@ pub struct BatchOptions {
     pub is_transactional: bool,
     /// True if the records are control records.
     pub is_control: bool,
-    /// When the cleaner may drop the batch's tombstones or its marker, ms (KIP-534); -1 for no horizon.
+    /// The time from which the cleaner may drop the batch's tombstones or its marker, ms (KIP-534); -1 for no horizon.
     pub delete_horizon_ms: i64,
 }
 
@@ -54,7 +54,7 @@ impl Default for BatchOptions {
 }
 
 impl BatchOptions {
-    /// Refuses what Kafka refuses when a builder is created.
+    /// Refuses the options that Kafka refuses when a builder is created.
     pub(crate) fn check(&self) -> Result<()> {
         let magic = self.magic;
         let refused = match self {
@@ -72,7 +72,7 @@ impl BatchOptions {
         Err(Error::invalid(format!("magic {magic} {refused}")))
     }
 
-    /// Refuses what Kafka refuses when a builder is closed.
+    /// Refuses the options that Kafka refuses when a builder is closed.
     pub(crate) fn check_producer(&self) -> Result<()> {
         let (id, epoch, sequence) = (self.producer_id, self.producer_epoch, self.base_sequence);
         if id == -1 {

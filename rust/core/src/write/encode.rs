@@ -1,30 +1,31 @@
-//! Encodes records as batches. Batches end where a producer ends them, or where the records' own fields require it.
+//! Encodes records as batches. A batch ends at the limits that a producer has, or where the fields of the records
+//! require it.
 
 use crate::base::error::{Error, Result};
 use crate::format::batch::{TimestampType, increment_sequence};
 use crate::write::batch_builder::{BatchBuilder, BatchOptions, NewRecord};
 use crate::write::fast_encode::{PlainRow, PlainRows};
 
-/// When a batch ends.
+/// The limits at which a batch ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BatchLimits {
     /// The size in bytes. A batch ends before the record that would exceed it, by the builder's estimate. The first
     /// record always fits.
     pub batch_size: usize,
-    /// The most records of a batch.
+    /// The maximum number of records in a batch.
     pub max_records: i32,
 }
 
 /// Fields that a record had in the log it was read from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SourceFields {
-    /// None or negative for that of the options.
+    /// None or a negative number: use the leader epoch of the options.
     pub leader_epoch: Option<i32>,
-    /// Who set the timestamp; None for that of the options.
+    /// The timestamp type; None: use the type of the options.
     pub timestamp_type: Option<TimestampType>,
 }
 
-/// Writes successive batches into one memory.
+/// Writes successive batches into one buffer.
 #[derive(Debug)]
 pub struct BatchWriter {
     builder: BatchBuilder,
@@ -39,8 +40,8 @@ pub struct BatchWriter {
 }
 
 impl BatchWriter {
-    /// `options` are those of every batch, apart from the fields of the records. Sequences continue from batch to
-    /// batch.
+    /// `options` are the options of every batch, except for the fields that records have. Sequences continue from batch
+    /// to batch.
     pub fn new(options: BatchOptions, limits: BatchLimits) -> Result<Self> {
         options.check()?;
         options.check_producer()?;
@@ -66,8 +67,8 @@ impl BatchWriter {
         self.next_sequence
     }
 
-    /// Writes a record whose offset is assigned later: each batch starts at the base offset of the options, whatever
-    /// `record` says.
+    /// Writes a record whose offset is assigned later: each batch starts at the base offset of the options, and the
+    /// offset in `record` is ignored.
     #[inline]
     pub fn push(&mut self, mut record: NewRecord<'_>) -> Result<()> {
         if self.open.is_some() {
@@ -82,8 +83,8 @@ impl BatchWriter {
         Ok(())
     }
 
-    /// Writes plain rows from `first` on, as many as fit into the open batch. Returns the number of rows. The next one
-    /// is for [`Self::push`].
+    /// Writes plain rows from `first` on, as many as fit into the open batch. Returns the number of rows. Pass the next
+    /// row to [`Self::push`].
     pub fn push_plain(&mut self, rows: &PlainRows<'_>, first: usize) -> usize {
         if self.open.is_none() {
             return 0;
@@ -99,7 +100,8 @@ impl BatchWriter {
         taken
     }
 
-    /// Writes a plain row if it fits into the open batch, and returns whether it does. Otherwise it is for [`Self::push`].
+    /// Writes a plain row if it fits into the open batch, and returns whether it does. Otherwise, pass the row to
+    /// [`Self::push`].
     #[inline]
     pub fn push_plain_row(&mut self, row: &PlainRow<'_>) -> bool {
         let limits = self.limits;
@@ -141,8 +143,8 @@ impl BatchWriter {
         Ok(())
     }
 
-    /// Closes the last batch and takes all batches: memory, and how many of its bytes they fill. Continues in the
-    /// memory `spare`.
+    /// Closes the last batch and takes all batches: the memory, and the number of bytes that they fill. Continues in
+    /// the memory `spare`.
     pub fn finish(&mut self, spare: Vec<u8>) -> Result<(Vec<u8>, usize)> {
         self.close()?;
         self.first_sequence = self.next_sequence;

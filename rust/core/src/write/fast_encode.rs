@@ -2,9 +2,10 @@
 //! `fast_decode`, in safe code.
 //!
 //! A row is plain if its key and value are not null (or all keys are null). Its lengths and its offset delta fit
-//! varints of two bytes, and its timestamp delta fits one of four. The key, the number of headers, and each header key
-//! and value are below 64. [`append`] stops before the first other row, and where the batch or the memory is full. The
-//! caller appends that row in the checked way, which also raises every error. Tests compare the bytes of both ways.
+//! varints of two bytes, and its timestamp delta fits a varint of four bytes. The length of the key, the number of
+//! headers, and the length of each header key and value are below 64. [`append`] stops before the first row that is not
+//! plain, and when the batch or the memory is full. The caller appends that row with the checked code, which also
+//! raises every error. Tests compare the bytes of both paths.
 
 mod headers;
 
@@ -26,7 +27,7 @@ const LONG_DELTA: u64 = 1 << 28;
 /// encoding values that are not in a cache takes 1.3 times as long.
 const AHEAD: usize = 2 << 10;
 
-/// A column of byte strings: those of row `i` lie between `offsets[i]` and `offsets[i + 1]`.
+/// A column of byte strings: the bytes of row `i` lie between `offsets[i]` and `offsets[i + 1]`.
 #[derive(Debug, Clone, Copy)]
 pub struct PlainColumn<'a> {
     /// One more than there are rows.
@@ -35,7 +36,7 @@ pub struct PlainColumn<'a> {
     pub data: &'a [u8],
 }
 
-/// The headers of rows: those of row `i` are the entries `offsets[i]` to `offsets[i + 1]`.
+/// The headers of rows: the headers of row `i` are the entries `offsets[i]` to `offsets[i + 1]`.
 #[derive(Debug, Clone, Copy)]
 pub struct PlainHeaders<'a> {
     /// One more than there are rows.
@@ -59,8 +60,8 @@ pub struct PlainRows<'a> {
     pub timestamps: &'a [i64],
 }
 
-/// A row whose value is not null, without headers. Each field is given with the bytes after it, and its length: copies
-/// of a constant size may read beyond the field.
+/// A row whose value is not null, without headers. Each field comes with its length and with the bytes after it,
+/// because copies of a constant size may read beyond the field.
 #[derive(Debug, Clone, Copy)]
 pub struct PlainRow<'a> {
     /// None: null.
@@ -146,7 +147,7 @@ pub(crate) fn append_row(
 }
 
 impl OpenBatch {
-    /// Returns how many more rows have a plain offset delta, and a valid timestamp for any plain delta.
+    /// Returns the number of further rows that have a plain offset delta, and a valid timestamp for any plain delta.
     #[inline(always)]
     fn plain_rows(&self) -> usize {
         match usize::try_from(self.offset_delta) {
@@ -385,7 +386,7 @@ fn copy_long(to: &mut [u8], from: &[u8], length: usize) -> Option<()> {
     Some(())
 }
 
-/// Copies `N` times 16 bytes, if there are as many, through integers: the compiler would merge plain copies into one
+/// Copies `N` times 16 bytes, if there are as many, through integers. The compiler would merge plain copies into one
 /// call.
 #[inline(always)]
 fn blocks<const N: usize>(to: &mut [u8], from: &[u8]) -> bool {

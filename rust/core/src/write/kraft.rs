@@ -1,14 +1,14 @@
 //! A KRaft snapshot (`RecordsSnapshotWriter`): metadata records between a header and a footer, as batches of magic 2.
 //!
-//! The first batch holds the control record SnapshotHeader, and those of the voters, if they are in the snapshot; the
-//! last one SnapshotFooter. Offsets count through all of them from 0.
+//! The first batch holds the control record SnapshotHeader, and the control records of the voters if the snapshot has
+//! them. The last batch holds SnapshotFooter. Offsets of all records are consecutive, from 0.
 
 use crate::base::error::Result;
 use crate::format::control::ControlType;
 use crate::format::record::Headers;
 use crate::write::batch_builder::{BatchBuilder, BatchOptions, NewRecord};
 
-/// The time of the last record before the snapshot: there is none.
+/// The time of the last record before the snapshot. This value means that there is no such record.
 const HEADER: &[u8] = br#"{"version": 0, "lastContainedLogTimestamp": 0}"#;
 const FOOTER: &[u8] = br#"{"version": 0}"#;
 /// The largest batch that the Raft layer reads (`KafkaRaftClient.MAX_BATCH_SIZE_BYTES`).
@@ -16,8 +16,8 @@ const MAX_BATCH_BYTES: usize = 8 << 20;
 
 /// Appends to `out` a snapshot that covers only these records, as `bootstrap.checkpoint` contains it.
 ///
-/// `controls` are further control records after the header: types, and values as JSON. `timestamp` is that of every
-/// record, ms. The leader epoch is 0.
+/// `controls` are further control records after the header: types, and values as JSON. `timestamp` is the timestamp of
+/// every record, ms. The leader epoch is 0.
 pub fn kraft_snapshot<'a>(
     records: impl IntoIterator<Item = &'a [u8]>,
     controls: impl IntoIterator<Item = (ControlType, &'a [u8])>,

@@ -40,15 +40,15 @@ pub struct Partitioner {
     /// Ascending, at least one.
     partitions: Vec<i32>,
     batch_size: u64,
-    /// The place in `partitions` of the partition that gets the rows without a partition and a key.
+    /// The index in `partitions` of the partition that gets the rows without a partition and a key.
     sticky: usize,
     sticky_bytes: u64,
     random: u64,
 }
 
 impl Partitioner {
-    /// `partitions` are those of the topic in this directory, ascending; `batch_size` is that of a batch in bytes. `seed`
-    /// decides the order of the sticky partitions.
+    /// `partitions` are the topic's partitions in this directory, ascending; `batch_size` is the size of a batch in
+    /// bytes. `seed` determines the order of the sticky partitions.
     pub fn new(topic: &str, partitions: Vec<i32>, batch_size: u64, seed: u64) -> Result<Self> {
         if partitions.is_empty() {
             return Err(Error::invalid(format!(
@@ -67,8 +67,8 @@ impl Partitioner {
         Ok(partitioner)
     }
 
-    /// Chooses the partition of a record of about this many bytes: the one that the record names; or that of its key;
-    /// or that of the batch being filled.
+    /// Chooses the partition of a record of about this many bytes: the partition that the record names, or the
+    /// partition of its key, or the partition whose batch is being filled.
     #[inline]
     pub fn choose(&mut self, given: Option<i32>, key: Option<&[u8]>, bytes: usize) -> Result<i32> {
         match (given, key) {

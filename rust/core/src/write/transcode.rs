@@ -1,4 +1,4 @@
-//! The records of an entry of any magic, in the form that a builder takes.
+//! The records of an entry of any magic, in the form that a builder accepts.
 
 use crate::base::error::Result;
 use crate::format::batch::Header;
@@ -34,7 +34,7 @@ pub(crate) fn count_from(
 }
 
 /// Calls `visit` with each record of the entry, in the order of its bytes. The caller verifies the entry's own
-/// checksum. With `check_crcs`, those of messages in a wrapper are verified here.
+/// checksum. With `check_crcs`, this function verifies the checksums of messages in a wrapper.
 pub(crate) fn for_each(
     header: &Header,
     entry: &[u8],

@@ -1,4 +1,4 @@
-//! The bytes are those that Kafka's builder wrote for the same records.
+//! The bytes equal those that Kafka's builder wrote for the same records.
 
 use brokerless_core::{
     BatchOptions, Compression, EndOfTransaction, TimestampType, end_of_transaction,

@@ -1,5 +1,4 @@
-//! Batches equal those of Kafka's own builder byte for byte, and everything that it refuses is
-//! refused.
+//! Batches equal those of Kafka's own builder byte for byte, and everything that Kafka's builder refuses is refused.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 mod batches;

@@ -1,5 +1,5 @@
-//! Each codec accepts and refuses what Kafka's own reader does, including damaged payloads: one that Kafka refuses must
-//! not become rows, and one that it reads must not be refused.
+//! Each codec accepts and refuses the same payloads as Kafka's own reader, including damaged ones. A payload that Kafka
+//! refuses must not become rows, and a payload that Kafka reads must not be refused.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 mod compressor;

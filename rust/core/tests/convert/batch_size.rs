@@ -1,4 +1,4 @@
-//! Conversions to another batch size join batches only if no reader can notice it.
+//! Conversions to another batch size join batches only if readers see no difference.
 
 use brokerless_core::{Conversion, Header};
 

@@ -1,4 +1,5 @@
-//! Conversions to another magic give what Kafka's own conversions give, and name what would be lost.
+//! Conversions to another magic give the same result as Kafka's own conversions, and errors name the data that would be
+//! lost.
 
 use brokerless_core::{
     AbortedTransaction, Compression, Conversion, Converted, Converter, Header, TimestampType,

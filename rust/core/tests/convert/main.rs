@@ -1,5 +1,5 @@
-//! Conversions lose nothing unless asked, and equal Kafka's own: in the bytes of record-format.md's worked examples if
-//! the codec leaves no choice, else in the rows.
+//! Conversions lose data only on request, and equal Kafka's own conversions. If the codec leaves no choice, the bytes
+//! equal the worked examples in record-format.md; otherwise the rows are equal.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 mod batch_size;

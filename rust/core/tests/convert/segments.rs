@@ -1,4 +1,4 @@
-//! Rewrites keep to the size of new segments.
+//! Rewrites respect the maximum size of new segments.
 
 use brokerless_core::{
     AbortedTxn, Compression, Conversion, Converter, Rewriter, SegmentOutput, TransactionIndex,

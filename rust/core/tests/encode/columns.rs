@@ -27,7 +27,7 @@ impl Column {
         }
     }
 
-    /// The bytes from the field of a row on, and its length.
+    /// The bytes from the start of a row's field on, and the length of the field.
     fn from(&self, row: usize) -> (&[u8], usize) {
         let start = self.0[row] as usize;
         (&self.1[start..], self.0[row + 1] as usize - start)
@@ -114,7 +114,7 @@ impl Table {
         self.headers.is_some()
     }
 
-    /// The row as the fast path takes it alone; None if it has headers.
+    /// The row in the form of the fast path for single rows; None if it has headers.
     fn plain_row(&self, row: usize) -> Option<PlainRow<'_>> {
         let has_headers = |ends: &Vec<i32>| ends[row] < ends[row + 1];
         if self
@@ -131,7 +131,7 @@ impl Table {
         })
     }
 
-    /// Returns the batches of all rows, and how many took the fast path alone.
+    /// Returns the batches of all rows, and the number of rows that the fast path took one by one.
     pub(crate) fn batches_by_row(&self, writer: &mut BatchWriter) -> (Vec<u8>, usize) {
         let mut taken = 0;
         let mut headers = HeadersBuffer::default();
@@ -148,7 +148,7 @@ impl Table {
         (bytes, taken)
     }
 
-    /// Returns the batches of all rows, and how many rows took the fast path.
+    /// Returns the batches of all rows, and the number of rows that the fast path took in runs.
     pub(crate) fn batches(&self, writer: &mut BatchWriter, short: bool) -> (Vec<u8>, usize) {
         let plain = self.plain();
         let (mut row, mut taken) = (0, 0);

@@ -1,4 +1,4 @@
-//! The fast path accepts plain rows, and writes what the checked path writes.
+//! The fast path accepts plain rows, and writes the same bytes as the checked path.
 
 use brokerless_core::{
     Compression, Headers, HeadersBuffer, NewRecord, PlainColumn, PlainHeaders, PlainRows,
@@ -8,7 +8,8 @@ use crate::columns::Table;
 use crate::support::rows;
 use crate::{T, writer};
 
-/// Encodes the rows by the checked path, and by the fast one in runs and row by row; returns how many took it in runs.
+/// Encodes the rows by the checked path, and by the fast one in runs and row by row; returns the number of rows that
+/// the fast path took in runs.
 fn compare(table: &Table, codec: Compression, batch_size: usize, max_records: i32) -> usize {
     let mut short = writer(codec, batch_size, max_records);
     let mut by_row = writer(codec, batch_size, max_records);

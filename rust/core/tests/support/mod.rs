@@ -32,7 +32,7 @@ pub(crate) fn row(offset: i64, timestamp: i64, key: Option<&str>, value: Option<
     }
 }
 
-/// All columns. Sequences are asked for only to avoid the fast path, which does not support them.
+/// All columns. Sequences are requested only to avoid the fast path, which does not support them.
 pub(crate) fn all_columns(plain: bool) -> Columns {
     let mut columns = Columns::default();
     columns.keys = Some(Default::default());

@@ -1,5 +1,6 @@
-//! Fuzzing as an ordinary test: the seeds of `rust/fuzz`, and a minute of mutations of them. The same seed gives the
-//! same mutations. `FUZZ_SECONDS` and `FUZZ_SEED` change both. It is a test of this crate because some targets are its own.
+//! Fuzzing as an ordinary test: the seeds of `rust/fuzz`, and mutations of them for a minute. The same seed gives the
+//! same mutations. `FUZZ_SECONDS` and `FUZZ_SEED` change the duration and the seed. The test is in this crate because
+//! some targets test this crate.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
 mod mutate;
@@ -13,7 +14,8 @@ use mutate::{Random, mutated};
 use peak_alloc::PeakAlloc;
 use targets::{MAX_INPUT, MAX_MEMORY, TARGETS, Target};
 
-/// Counts the memory that Rust allocates. The codecs' C contexts have a constant size: no window is ever allocated.
+/// Measures the memory that Rust allocates. The C contexts of the codecs are not measured, because they have a constant
+/// size and never allocate a window.
 #[global_allocator]
 static MEMORY: PeakAlloc = PeakAlloc;
 

@@ -14,11 +14,11 @@ type Result<T> = std::result::Result<T, ArrowError>;
 
 /// Memory for byte columns. It returns here when the last Arrow array over it is dropped.
 ///
-/// Fresh memory costs a page fault for every 4 KiB, which is more than decoding into it.
+/// Fresh memory causes a page fault for every 4 KiB, which takes longer than decoding into it.
 static BLOCKS: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
 
-/// The most blocks that are kept. A reader that passes each batch on needs two for each of keys, values, header keys
-/// and header values.
+/// The maximum number of blocks that are kept. A reader that passes each batch on needs two for each of keys, values,
+/// header keys and header values.
 const KEPT_BLOCKS: usize = 16;
 /// A larger block is freed, so that one outsized batch does not keep its memory forever.
 const KEPT_BLOCK_BYTES: usize = 8 << 20;
@@ -30,7 +30,7 @@ fn is_much_larger(block: &Vec<u8>, bytes: usize) -> bool {
     bytes < block.capacity() / 4
 }
 
-/// Takes the smallest kept block that holds `bytes`, or else the largest.
+/// Takes the smallest kept block that can hold `bytes`; if there is none, the largest.
 pub(crate) fn lend(bytes: usize) -> Vec<u8> {
     let mut blocks = BLOCKS.lock().unwrap_or_else(PoisonError::into_inner);
     let best = blocks.iter().enumerate().min_by_key(|(_, block)| {

@@ -21,18 +21,18 @@ pub(crate) const DICTIONARY: &str = "dictionary";
 pub(crate) struct Array {
     /// The type as pyarrow prints it: `binary`, `timestamp[ms, tz=UTC]`.
     pub(crate) type_name: String,
-    /// The rows of the buffers that belong to the array.
+    /// The range of rows in the buffers that belong to the array.
     pub(crate) rows: Range<usize>,
     /// True if the first buffer is the bitmap of nulls.
     has_bitmap: bool,
-    /// Its own buffers. A buffer that pyarrow does not have is empty.
+    /// The array's own buffers. A buffer that pyarrow does not have is empty.
     buffers: Vec<Buffer>,
     /// The values of a list, without a name; the fields of a struct; or the two parts of a dictionary array.
     children: Vec<(String, Array)>,
 }
 
 impl Array {
-    /// Borrows several arrays at once, in order.
+    /// Borrows several arrays together, in order.
     pub(crate) fn import<'py>(
         py: Python<'py>,
         arrays: impl IntoIterator<Item = Bound<'py, PyAny>>,
@@ -132,7 +132,7 @@ impl Array {
         named.next().map(|(_, child)| child)
     }
 
-    /// The nulls of the array. They are counted, because a file's null count is not trusted.
+    /// The nulls of the array. This function counts them, because the null count of a file is not trusted.
     pub(crate) fn nulls(&self) -> PyResult<Nulls> {
         if !self.has_bitmap {
             return Ok(Nulls::default());
@@ -154,7 +154,7 @@ impl Array {
         self.buffers.get(index).cloned().unwrap_or_default()
     }
 
-    /// The bytes of all buffers after this one.
+    /// The bytes of all buffers after the one at `index`.
     pub(crate) fn bytes_behind(&self, index: usize) -> Vec<Buffer> {
         self.buffers.iter().skip(index + 1).cloned().collect()
     }

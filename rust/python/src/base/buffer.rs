@@ -2,8 +2,8 @@
 //!
 //! pyarrow holds the buffer and lends it through the Arrow C data interface. So no pointer is handled here, and the
 //! interpreter lock can be released. The caller must not write to the buffer during the call. pyarrow takes longer to
-//! load than all other modules together. So `bytes` are held without it, and other small buffers are copied until
-//! another part has loaded pyarrow.
+//! load than all other modules together. So `bytes` objects are borrowed without pyarrow, and other small buffers are
+//! copied until other code has loaded pyarrow.
 
 use arrow_buffer::Buffer;
 use arrow_data::ArrayData;
@@ -23,7 +23,7 @@ pub(crate) enum Bytes {
     Copied(Vec<u8>),
 }
 
-/// The most bytes that are copied before pyarrow is loaded.
+/// The maximum number of bytes that are copied before pyarrow is loaded.
 const MOST_COPIED: usize = 1 << 20;
 
 impl Bytes {
@@ -58,7 +58,7 @@ impl<'py> FromPyObject<'_, 'py> for Bytes {
     }
 }
 
-/// Borrows pyarrow buffers, all at once, each with the size that pyarrow has for it.
+/// Borrows several pyarrow buffers together, each with the size that pyarrow has for it.
 ///
 /// They are imported as the buffers of a view array without rows. No other type can have any number of buffers and
 /// passes their sizes through the interface.

@@ -90,7 +90,7 @@ enum Places {
     /// Between one offset and the next.
     Small(ScalarBuffer<i32>, Buffer),
     Large(ScalarBuffer<i64>, Buffer),
-    /// In the view itself, or where it points to.
+    /// In the view itself, or at the place to which it points.
     Views(ScalarBuffer<u128>, Vec<Buffer>),
     /// Consecutive, with the same size each.
     Fixed(usize, Buffer),
@@ -403,7 +403,7 @@ impl Integers {
         })
     }
 
-    /// Returns an integer; None for null. An integer beyond 64 bits becomes the largest one within, which no field
+    /// Returns an integer; None for null. An integer beyond 64 bits becomes the largest 64-bit integer, which no field
     /// accepts.
     #[inline]
     pub(crate) fn get(&self, row: usize) -> Option<i64> {

@@ -1,4 +1,4 @@
-//! Converts errors to the exceptions of `brokerless.errors`. The caller who knows the file adds its path.
+//! Converts errors to the exceptions of `brokerless.errors`. The caller knows the file, and adds its path.
 
 use brokerless_core::{Error, ErrorKind, ReadError, Refused};
 use pyo3::exceptions::PyValueError;

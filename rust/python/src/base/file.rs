@@ -49,7 +49,7 @@ impl LocalFile {
         }
     }
 
-    /// The descriptor, closed with the last user of the file.
+    /// The file descriptor. It is closed when the last object that uses the file is dropped.
     fn fileno(&self) -> i32 {
         self.0.as_raw_fd()
     }
@@ -64,7 +64,7 @@ pub(crate) enum AnyFile {
 
 /// The length of a local read. These bytes are still in the cache of a core when their checksum is computed.
 const LOCAL_LENGTH: usize = 1 << 18;
-/// The length of a remote read: each is a request.
+/// The length of a remote read. It is large because each read is a request.
 const REMOTE_LENGTH: usize = 2 << 20;
 
 impl AnyFile {

@@ -7,10 +7,10 @@ use pyo3::types::PyBytes;
 use crate::base::arrays::buffer;
 use crate::base::error::append_error;
 
-/// Up to this size, a copy costs less than lending memory.
+/// Up to this size, a copy is cheaper than lending memory.
 const COPIED_BYTES: usize = 64 << 10;
 
-/// Converts bytes for Python: many of them without a copy, as a `pyarrow.Buffer`.
+/// Converts bytes for Python. A large number of bytes becomes a `pyarrow.Buffer` without a copy.
 fn bytes(py: Python<'_>, bytes: Vec<u8>) -> PyResult<Py<PyAny>> {
     if bytes.len() <= COPIED_BYTES {
         return Ok(PyBytes::new(py, &bytes).into_any().unbind());

@@ -322,8 +322,8 @@ fn active_segment(settings: &LogConfig, state: &SegmentState) -> ActiveSegment {
     }
 }
 
-/// Refuses an incomplete last batch. A broker leaves it out, because a fetch may end anywhere. Other callers would lose
-/// it.
+/// Refuses an incomplete last batch. A broker ignores an incomplete batch, because a fetch may end anywhere. Other
+/// callers would lose the batch.
 fn check_whole(data: &[u8]) -> Result<(), Error> {
     let mut position = 0;
     loop {

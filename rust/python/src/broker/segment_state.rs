@@ -1,4 +1,4 @@
-//! `SegmentState`: the active segment as the load of a log left it.
+//! `SegmentState`: the active segment after the load of a log.
 
 use brokerless_core::{OffsetIndex, TimeIndex, TimestampOffset, TransactionIndex};
 use pyo3::prelude::*;

@@ -1,12 +1,12 @@
-//! `segment_files`: sorts the names in a partition directory, of up to hundreds of thousands of files, without an
-//! object for each.
+//! `segment_files`: sorts the names in a partition directory. It creates no object for each name, because there may be
+//! hundreds of thousands of files.
 
 use std::collections::HashMap;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
 
-/// Returns the kinds of files by offset, and all other names: those with another suffix, or not in Kafka's form.
+/// Returns the kinds of files by offset, and all other names, which have another suffix or do not have Kafka's form.
 ///
 /// `kinds` maps each extension to its bit.
 #[pyfunction]

@@ -6,7 +6,7 @@ use pyo3::types::PyBytes;
 use crate::base::buffer::Bytes;
 use crate::base::error::OrRaise as _;
 
-/// Positions and first bytes, and where the last batch ends.
+/// Positions and first bytes, and the end of the last batch.
 type PlacedHeaders = (Vec<(u64, Py<PyBytes>)>, u64);
 
 #[pyfunction]

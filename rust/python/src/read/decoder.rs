@@ -10,8 +10,8 @@ use crate::base::error::OrRaise as _;
 use crate::read::hand_over::HandOver;
 use crate::read::rows::{Projection, RowBuilder};
 
-/// The most rows of an Arrow batch. Larger batches have no use, and a topic's name repeated in each row must fit 32-bit
-/// offsets.
+/// The maximum number of rows of an Arrow batch. Larger batches have no advantage, and a topic's name that is repeated
+/// in each row must fit 32-bit offsets.
 pub(crate) const MAX_ROWS: usize = 1 << 20;
 
 #[pyclass(module = "brokerless._native")]
@@ -69,7 +69,7 @@ impl Decoder {
         self.rows.schema().to_pyarrow(py)
     }
 
-    /// Bytes that the batch after the consumed ones needs; 0 if unknown.
+    /// The size in bytes of the batch after the consumed bytes; 0 if unknown.
     #[getter]
     fn needed(&self) -> usize {
         self.decoder.needed
@@ -110,7 +110,7 @@ impl Decoder {
         Ok((self.take()?, consumed))
     }
 
-    /// Takes the rows of the last call; None without any.
+    /// Takes the rows of the last call; None if there are none.
     pub(crate) fn take(&mut self) -> Result<Option<RecordBatch>, Error> {
         self.rows.take(&mut self.decoder.columns)
     }

@@ -7,7 +7,7 @@ use pyo3::types::PyBytes;
 use crate::base::buffer::Bytes;
 use crate::base::error::OrRaise as _;
 
-/// The text of a dump. Each call reuses it, because fresh pages cost as much as writing the text.
+/// The text of a dump. Each call reuses it, because fresh pages take as long as writing the text.
 #[derive(Debug, Default)]
 struct Text(Vec<u8>);
 

@@ -15,7 +15,7 @@ use pyo3::prelude::*;
 use crate::base::arrays::{binary_array, headers_array, headers_type};
 use crate::base::error::OrRaise as _;
 
-/// Its integers are Kafka's ids. JSON lines have the names.
+/// The integers are Kafka's ids. JSON lines have the names instead.
 pub(crate) const TIMESTAMP_TYPE: &str = "timestampType";
 
 pub(crate) fn column_names() -> Vec<&'static str> {
@@ -97,7 +97,7 @@ impl Projection {
         })
     }
 
-    /// The decoded columns, empty, from which these columns are built.
+    /// The empty decoded columns from which these columns are built.
     pub(crate) fn empty_columns(&self) -> Columns {
         Column::decoded(&self.columns)
     }
@@ -138,7 +138,7 @@ impl RowBuilder {
         self.projection.schema.clone()
     }
 
-    /// Takes the rows out of `columns` as an Arrow batch; None without any.
+    /// Takes the rows out of `columns` as an Arrow batch; None if there are none.
     pub(crate) fn take(&mut self, columns: &mut Columns) -> Result<Option<RecordBatch>> {
         let rows = columns.rows();
         if rows == 0 {
@@ -265,7 +265,7 @@ fn expand<T: Clone>(batches: &[BatchRows], value: impl Fn(&BatchRows) -> T) -> V
     values
 }
 
-/// A value that is the same in all rows: built once, and sliced for each batch.
+/// A value that is the same in all rows. Its array is built once, and sliced for each batch.
 #[derive(Debug, Default)]
 struct Repeated(Option<ArrayRef>);
 

@@ -62,7 +62,7 @@ impl From<PlannedSplit> for Split {
     }
 }
 
-/// A function of Python that looks into the segment's index.
+/// A Python function that reads the segment's index.
 #[derive(Debug)]
 struct Index(Py<PyAny>);
 

@@ -102,7 +102,7 @@ impl LatestRecords {
     }
 }
 
-/// The records that `take` returns, a batch at a time. Those of a batch are no longer kept.
+/// The records that `take` returns, one batch at a time. The records of a returned batch are no longer kept.
 #[pyclass(module = "brokerless._native")]
 #[derive(Debug)]
 pub(crate) struct LatestBatches {

@@ -17,7 +17,7 @@ use crate::base::borrowed_array::Array;
 use crate::base::columns::BytesColumn;
 use crate::base::error::{OrRaise as _, exception};
 
-/// The most bytes of text in a column: Arrow's offsets have 32 bits.
+/// The maximum size of the text in a column, because Arrow's offsets have 32 bits.
 const MOST_TEXT: usize = 1 << 30;
 
 #[pyfunction]
@@ -37,11 +37,11 @@ pub(crate) fn state_records<'py>(
         .to_pyarrow(py)
 }
 
-/// The default for the most memory of one decoded record.
+/// The default for the maximum memory of one decoded record.
 const MOST_MEMORY: u64 = 250_000_000;
 /// Several decoded records together take at most the memory divided by this.
 const SHARE_OF_PART: u64 = 4;
-/// The memory of a key in a map that is half full, besides its bytes.
+/// The memory of a key in a map that is half full, in addition to its bytes.
 const MEMORY_OF_KEY: usize = 112;
 /// The memory of an empty record.
 const MEMORY_OF_ROW: u64 = 200;
@@ -53,7 +53,7 @@ pub(crate) struct OffsetCommits {
     last: HashMap<Box<[u8]>, Last>,
     /// The number of commits that could not be decoded, and the row index and the reason of the first one.
     failed: Option<(u64, usize, String)>,
-    /// The memory that `last` uses, and the most it may use.
+    /// The memory that `last` uses, and the maximum that it may use.
     memory: usize,
     most: usize,
 }

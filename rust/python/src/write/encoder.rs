@@ -15,17 +15,17 @@ use pyo3::prelude::*;
 use crate::base::columns::{BytesColumn, Columns, HeadersColumn, NumbersColumn, TimeColumn};
 use crate::base::error::{OrRaise as _, exception};
 
-/// Memory of earlier batches, for reuse: fresh memory costs a page fault for every 4 KiB.
+/// Memory of earlier batches, for reuse: fresh memory causes a page fault for every 4 KiB.
 type Spares = Arc<Mutex<Vec<Vec<u8>>>>;
 
-/// The most kept blocks. A caller that passes each buffer on before it asks for the next needs two.
+/// The maximum number of kept blocks. A caller that passes each buffer on before it requests the next needs two.
 const KEPT_SPARES: usize = 2;
 /// A larger block is freed, so that one outsized call does not hold memory forever.
 const KEPT_SPARE_BYTES: usize = 16 << 20;
 
 /// The columns of a record's content.
 const CONTENT: [&str; 4] = ["key", "value", "headers", "timestamp"];
-/// The same, with the columns of a record's place in its old log.
+/// The content columns, and the columns of a record's place in its old log.
 const WITH_SOURCE: [&str; 7] = [
     "key",
     "value",
@@ -237,7 +237,7 @@ fn numbered(mut error: Error, row: usize) -> Error {
     error
 }
 
-/// The columns that records are made of.
+/// The columns from which records are made.
 struct Records {
     rows: usize,
     keys: BytesColumn,

@@ -19,7 +19,7 @@ use crate::base::buffer::Bytes;
 use crate::base::error::OrRaise as _;
 use crate::read::rows::TIMESTAMP_TYPE;
 
-/// A line of `brokerless read`. Missing fields are null. The value is required, because a null one is a tombstone.
+/// A line of `brokerless read`. Missing fields are null. The value is required, because a null value is a tombstone.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 struct Line<'a> {
@@ -39,7 +39,7 @@ struct Line<'a> {
     headers: Option<Vec<(Cow<'a, str>, Option<Value<'a>>)>>,
 }
 
-/// Bytes in the wanted format, or in base64 if they are no text.
+/// Bytes in the wanted format, or in base64 if they are not text.
 #[derive(Deserialize)]
 #[serde(untagged, expecting = "text, null or {\"base64\": text} expected")]
 enum Value<'a> {

@@ -96,7 +96,7 @@ impl Columns {
         })
     }
 
-    /// The partition that a row names, or else the row's key.
+    /// The partition that a row names; without one, the row's key.
     #[inline]
     fn get(&self, row: usize) -> Result<(Option<i32>, Option<&[u8]>)> {
         let numbers = self.partitions.as_ref();

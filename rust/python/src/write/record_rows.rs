@@ -1,8 +1,8 @@
 //! `RecordRows`: converts rows of many Arrow types to batches of one schema, from which records are encoded.
 //!
-//! A file's arrays are checked here, before other code trusts them, and values that no record can have are refused. Columns
-//! of the right type are shared. Others are copied in pieces, because a dictionary or views may stand for far more bytes
-//! than they take.
+//! A file's arrays are checked here, before other code trusts them, and values that no record can have are refused.
+//! Columns of the right type are not copied. Other columns are converted in pieces, because a dictionary or views may
+//! represent far more bytes than they take.
 
 use std::sync::Arc;
 
@@ -44,7 +44,7 @@ pub(crate) struct RecordRows {
     is_cut: bool,
 }
 
-/// A column, and the Arrow array of it that can be passed on without a copy.
+/// A column, and its Arrow array if that can be passed on without a copy.
 enum Column {
     Bytes(BytesColumn, Option<BinaryArray>),
     Headers(Box<HeadersColumn>, Option<ListArray>),
@@ -126,7 +126,7 @@ impl RecordRows {
 }
 
 impl RecordRows {
-    /// Returns where the next piece ends.
+    /// Returns the end of the next piece.
     fn end(&self) -> Result<usize> {
         if !self.is_cut {
             return Ok(self.rows);
@@ -289,7 +289,7 @@ impl Column {
     }
 }
 
-/// Copied bytes, whose number fits 32 bits: those of a piece, or of one record.
+/// Copied bytes of a piece, or of one record. Their number fits 32 bits.
 struct Copied {
     ends: Vec<i32>,
     data: Vec<u8>,

@@ -29,9 +29,9 @@ pub(crate) struct Api {
 
 /// The function that answers a request.
 enum Handler {
-    /// Answers at once, without reading files.
+    /// Answers immediately, without reading files.
     Now(fn(&Call) -> Answered),
-    /// Refuses a request that would change something. A long one closes the connection.
+    /// Refuses a request that would change data. A long request closes the connection.
     Refuses(fn(&Call) -> Answered),
     /// Reads files.
     Reads(fn(&Call) -> Answered),
@@ -93,7 +93,7 @@ pub(crate) const APIS: &[Api] = &[
     api(DescribeTopicPartitions, 0, 0, Reads(|call| call.answer(metadata::topic_partitions))),
 ];
 
-/// The most elements of a request that is answered in less than a millisecond.
+/// The maximum number of elements of a request that is answered in less than a millisecond.
 const SHORT: usize = 500;
 
 fn api_of(key: ApiKey, version: i16) -> Option<&'static Api> {
@@ -194,7 +194,8 @@ fn api_versions(call: Arc<Call>) -> Answered<Step> {
     }))
 }
 
-/// Answers ApiVersions. An error comes without a list; that for an unknown version lists ApiVersions alone.
+/// Answers ApiVersions. An error comes without a list, except that the error for an unknown version lists ApiVersions
+/// alone.
 ///
 /// `have_ids`: whether every topic has an id. If not, clients are only offered the versions of commit requests that
 /// name topics.

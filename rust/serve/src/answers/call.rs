@@ -26,20 +26,20 @@ pub(crate) type Answered<T = Reply> = Result<T, ProtocolError>;
 
 /// The next step of an answer.
 pub(crate) enum Step {
-    /// Send this; None if the client wants no reply.
+    /// Send this reply; None if the client wants no reply.
     Reply(Option<Reply>),
-    /// Do this on a thread that may block.
+    /// Do this work on a thread that may block.
     Block(Threads, Work),
-    /// Do this after a time.
+    /// Take this step after a time.
     Sleep(Duration, Work),
-    /// Wait for this: other clients decide when.
+    /// Wait for this step, whose time depends on other clients.
     Wait(Pin<Box<dyn Future<Output = Answered> + Send>>),
 }
 
 /// The work that leads to the next step.
 pub(crate) type Work = Box<dyn FnOnce() -> Answered<Step> + Send>;
 
-/// The threads that may block; the number at work at once is limited.
+/// The threads that may block. The number that work at the same time is limited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Threads {
     /// For fetches.

@@ -115,7 +115,7 @@ pub(super) fn configs(
 /// Configs by name.
 type Set = Vec<(String, String)>;
 
-/// The configs of a topic: for each, the first layer that has it decides.
+/// The configs of a topic. The first layer that has a config determines its value.
 fn of_topic(layers: &[(i8, Set)], with_synonyms: bool) -> Vec<DescribeConfigsResourceResult> {
     let mut found = Vec::with_capacity(SETTINGS.len());
     for setting in SETTINGS {

@@ -34,20 +34,21 @@ const WITH_IDS: i16 = 13;
 /// The first version whose response names the leader's endpoint (KIP-951).
 const WITH_ENDPOINTS: i16 = 16;
 
-/// The most files in a response, which stay open until it is sent. Beyond that, small ranges are read into memory.
+/// The maximum number of files in a response, which stay open until it is sent. Above this number, small ranges are
+/// read into memory.
 const MOST_FILES: usize = 256;
-/// The most bytes read into memory for one range, and for a whole response.
+/// The maximum number of bytes read into memory for one range, and for a whole response.
 const SMALL: u64 = 64 << 10;
 const MOST_COPIED: u64 = 8 << 20;
-/// The shortest pause before a waiting fetch looks again.
+/// The shortest pause before a waiting fetch checks again for records.
 const LOOK: Duration = Duration::from_millis(100);
-/// The pause before a waiting fetch looks again, as a multiple of the duration of its last look.
+/// The pause before a waiting fetch checks again, as a multiple of the duration of its last check.
 const REST: u32 = 20;
 /// The memory of a requested partition while a fetch waits, and the memory of the answer for it.
 const OF_WANTED: usize = 128;
 const OF_ANSWER: usize = 1024;
 const OF_ABORTED: usize = 64;
-/// The most letters of a client's name that the log of reads gets: a name may have 32 KB.
+/// The maximum number of characters of a client's name in the log of reads. A name may have 32 KB.
 const MOST_CLIENT_ID: usize = 256;
 
 /// Answers a fetch as soon as there is enough to read, or its time is over.
@@ -120,7 +121,7 @@ impl Fetch {
         })
     }
 
-    /// Logs the read, then responds. No read goes without its log entry.
+    /// Logs the read, then responds. Without the log entry, no records are sent.
     fn finish(self, found: Found) -> Answered<Step> {
         let call = Arc::clone(&self.call);
         if call.shared.read_log.is_none() || found.reads.is_empty() {
@@ -176,7 +177,7 @@ struct Answer {
     leader_epoch: Option<i32>,
 }
 
-/// Reads the records that exist. This blocks.
+/// Reads the records that are available. This blocks.
 fn read(partitions: &Partitions, fetching: &Fetching, bounds: Bounds, share: Share) -> Found {
     let mut found = Found {
         answers: Vec::with_capacity(fetching.wanted.len()),
@@ -591,7 +592,7 @@ fn put_topic(buffer: &mut BytesMut, name: &str, id: Uuid, version: i16) {
     }
 }
 
-/// Writes a partition with empty records. The records stay in their file, and are sent in that place.
+/// Writes a partition with empty records. The records stay in their file, and are sent from there at this place.
 fn put_partition(reply: &mut Reply, answer: Answer, version: i16) -> Answered<()> {
     let buffer = reply.buffer();
     encode(

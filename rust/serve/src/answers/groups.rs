@@ -86,7 +86,7 @@ pub(super) fn sync(call: Arc<Call>) -> Answered<Step> {
     Ok(wait(&call, synced))
 }
 
-/// Waits for other clients. The request is freed first, since the wait may be long.
+/// Waits for other clients. The request is freed first, because the wait may be long.
 fn wait<R: Encodable + HeaderVersion + Message + Send>(
     call: &Call,
     response: impl Future<Output = R> + Send + 'static,

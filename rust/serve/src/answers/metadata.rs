@@ -20,7 +20,7 @@ use crate::answers::call::{Answered, Call};
 use crate::base::directory::{MOST_OF_NAME, Refusal, Topic};
 use crate::protocol::operations::{ON_CLUSTER, ON_TOPICS};
 
-/// The most partitions in a response that is continued (`max.request.partition.size.limit`).
+/// The maximum number of partitions in a response that is continued (`max.request.partition.size.limit`).
 const MOST_PARTITIONS: usize = 2000;
 /// The memory of a partition in a response.
 const OF_PARTITION: usize = 256;
@@ -101,7 +101,7 @@ pub(super) fn metadata(
     })
 }
 
-/// The error for a name that no topic has; illegal names get another one.
+/// The error for a name that no topic has. Illegal names get another error.
 pub(super) fn not_there(name: &str) -> ResponseError {
     match illegal(name) {
         None => ResponseError::UnknownTopicOrPartition,

@@ -1,4 +1,4 @@
-//! Requests that would change something. They are refused, because a directory is only read.
+//! Requests that would change data. They are refused, because a directory is only read.
 
 use kafka_protocol::ResponseError;
 use kafka_protocol::messages::add_partitions_to_txn_request::AddPartitionsToTxnTopic;
@@ -46,7 +46,7 @@ const NO_TRANSACTIONS: ResponseError = ResponseError::TransactionalIdAuthorizati
 pub(super) const READ_ONLY: StrBytes = StrBytes::from_static_str(
     "read-only: brokerless serves a directory, and changes nothing in it",
 );
-/// The message of `InvalidRequest`, as a broker has it.
+/// The message of a broker for `InvalidRequest`.
 pub(super) const INVALID: &str = "This most likely occurs because of a request being malformed by the client \
     library or the message was sent to an incompatible broker. See the broker logs for more details.";
 
@@ -127,8 +127,8 @@ pub(super) fn delete_topics(
     Ok(DeleteTopicsResponse::default().with_responses(responses))
 }
 
-/// The most bytes of a request that is refused with a message for each resource that it names, because an empty name of
-/// one byte would get an answer of 75 bytes.
+/// The maximum size of a request that is refused with a message for each resource in it. The limit exists because an
+/// empty name of one byte would get an answer of 75 bytes.
 const MOST_BYTES: usize = 1 << 17;
 
 /// Closes the connection of a client whose request for changes is too long.

@@ -14,7 +14,7 @@ use crate::base::directory::MOST_OF_NAME;
 use crate::base::memory::{Memory, Share};
 use crate::base::sync::lock;
 
-/// The memory of a partition in a session, with its topic's name: no longer name is kept.
+/// The memory of a partition in a session, with its topic's name. Longer names are not kept.
 const OF_PARTITION: usize = 512;
 /// The epoch of a request that starts a session.
 const INITIAL: i32 = 0;
@@ -68,7 +68,7 @@ struct State {
     partitions: Partitions,
 }
 
-/// The partitions that a request asks for, with its session if it has one.
+/// The partitions that a request wants, with its session if it has one.
 #[derive(Debug)]
 pub(crate) struct Fetching {
     pub(crate) wanted: Vec<(Key, Wanted)>,
@@ -82,8 +82,8 @@ impl Fetching {
         self.session.as_ref().map_or(0, |session| session.id)
     }
 
-    /// Records the high watermark and log start offset that the response states for partitions. Those in `with_records`
-    /// come last in the next response, so that each partition gets its turn.
+    /// Records the high watermark and log start offset that the response states for partitions. The partitions in
+    /// `with_records` come last in the next response, so that each partition gets its turn.
     pub(crate) fn tell(&self, told: &[(&Key, (i64, i64))], with_records: &[&Key]) {
         let Some(session) = self.session.as_ref().filter(|_| !told.is_empty()) else {
             return;
@@ -126,7 +126,7 @@ impl Sessions {
         }
     }
 
-    /// Returns the partitions that a request asks for.
+    /// Returns the partitions that a request wants.
     pub(crate) fn fetching(
         &self,
         request: &FetchRequest,
@@ -231,8 +231,8 @@ impl Sessions {
 /// The partitions that a request names.
 struct Asked {
     known: Vec<(Key, Wanted)>,
-    /// Partitions whose topic name is longer than any topic's. Each of thousands may have a name of 32 KB, so they are
-    /// neither kept nor compared.
+    /// Partitions whose topic name is longer than the name of any topic. A request may have thousands of them, each
+    /// with a name of 32 KB, so they are neither kept nor compared.
     unknown: Vec<(Key, Wanted)>,
 }
 

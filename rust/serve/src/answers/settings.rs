@@ -12,7 +12,7 @@ pub(super) struct Setting {
     pub(super) default: &'static str,
     /// The broker config that is the default for topics; empty without one.
     pub(super) of_broker: &'static str,
-    /// The broker config that Kafka's default comes from, and its value; empty without one.
+    /// The broker config from which Kafka's default comes, and its value; empty without one.
     pub(super) synonym: (&'static str, &'static str),
 }
 
@@ -23,7 +23,7 @@ const LONG: i8 = 5;
 const DOUBLE: i8 = 6;
 const LIST: i8 = 7;
 
-/// A topic config whose default is that of the broker config.
+/// A topic config whose default comes from a broker config.
 const fn setting(
     name: &'static str,
     kind: i8,
@@ -46,7 +46,7 @@ impl Setting {
     }
 }
 
-/// All of them, by name.
+/// All topic configs, by name.
 // One row each: rustfmt would make six lines of it.
 #[rustfmt::skip]
 pub(super) const SETTINGS: &[Setting] = &[

@@ -60,8 +60,8 @@ impl Shared {
         self.have_ids.get().copied()
     }
 
-    /// Returns true if every topic has an id. Clients cause this before they have logged in, so it is looked up only
-    /// once. Blocks.
+    /// Returns true if every topic has an id. Clients can cause this lookup before they have logged in, so it is done
+    /// only once. Blocks.
     pub(crate) fn have_ids(&self) -> Result<bool, Refusal> {
         let topics = self.partitions.directory().topics()?;
         let have_ids = topics.all().iter().all(|topic| !topic.id.is_nil());
@@ -79,7 +79,7 @@ pub(crate) struct Peer {
 
 /// The login state of a client.
 pub(crate) enum Login {
-    /// The user; None if the server asks for no login.
+    /// The user; None if the server requires no login.
     Done(Option<String>),
     Asked,
     /// The login is under way, by requests or by bare bytes (version 0 of SaslHandshake).

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use kafka_protocol::messages::ApiKey;
 
-/// The number of API keys that are counted: those of Kafka 4.4 end at 92.
+/// The number of API keys with a counter. The highest API key of Kafka 4.4 is 92.
 const API_KEYS: usize = 128;
 
 /// A counter that only grows, or a gauge.
@@ -66,7 +66,7 @@ impl Counters {
         }
     }
 
-    /// Returns all counters, with those of the requests in `apis`.
+    /// Returns all counters, including the counters of the requests in `apis`.
     pub(crate) fn all(&self, memory: usize, apis: impl Iterator<Item = ApiKey>) -> Vec<Count> {
         let count = |name, help, counter: &AtomicU64| Count {
             name,

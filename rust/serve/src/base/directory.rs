@@ -27,7 +27,7 @@ pub trait Directory: Send + Sync + 'static {
 
     /// The first record at or after a timestamp in ms; None if no record below `end` matches.
     ///
-    /// Negative timestamps ask for special offsets (`ListOffsetsRequest`).
+    /// Negative timestamps request special offsets (`ListOffsetsRequest`).
     fn offset_for_time(
         &self,
         topic: &str,
@@ -58,7 +58,7 @@ pub trait Directory: Send + Sync + 'static {
     fn read(&self, path: &str, position: u64, length: usize) -> Result<Bytes, Refusal>;
 }
 
-/// The most bytes of a topic's name (`Topic.MAX_NAME_LENGTH`).
+/// The maximum size of a topic's name in bytes (`Topic.MAX_NAME_LENGTH`).
 pub(crate) const MOST_OF_NAME: usize = 249;
 
 /// The topics of a directory.
@@ -132,13 +132,14 @@ pub struct Topic {
 pub struct PartitionLookup {
     /// The partition; None if its state is unchanged.
     pub partition: Option<Partition>,
-    /// The partition's files that change with it. Without these and shared files, it never changes.
+    /// The partition's files that change with it. If there are neither these nor shared files, the partition never
+    /// changes.
     pub own: Vec<FileStamp>,
-    /// Files that change with it and with others.
+    /// Files that change with this partition and with other partitions.
     pub shared: Vec<FileStamp>,
 }
 
-/// The state of a file or directory when something was read from it.
+/// The state of a file or directory at the time when it was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileStamp {
     /// The path.
@@ -233,8 +234,8 @@ impl Default for Commit {
 pub struct Refusal {
     /// The protocol's error.
     pub error: ResponseError,
-    /// The reason, for the log of the server. It repeats no text from a client, which may be long and come with each
-    /// partition.
+    /// The reason, for the log of the server. It contains no text from a client, because such a text may be long and
+    /// repeated for each partition.
     pub message: Cow<'static, str>,
 }
 

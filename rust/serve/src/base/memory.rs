@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The memory of each element of a decoded request and of its answer. An empty key is one byte of FindCoordinator, and
-/// takes 250 bytes with its answer.
+/// The memory of each element of a decoded request and of its answer. For example, an empty key in FindCoordinator has
+/// one byte, and takes 250 bytes with its answer.
 const OF_ELEMENT: usize = 512;
 /// Parts above this size share half of the budget, so that clients with large requests do not lock out the others.
 const LARGE: usize = 256 << 10;
-/// Parts up to this size have a quarter of the budget for themselves. All connections of one address together take less
-/// than that with such parts.
+/// Parts up to this size have a quarter of the budget for themselves. With parts of this size, all connections of one
+/// address together take less than this quarter.
 const SMALL: usize = 16 << 10;
 
 /// A budget. A part that does not fit is refused, and its connection is closed, because waiting would let one client
@@ -17,12 +17,12 @@ const SMALL: usize = 16 << 10;
 #[derive(Debug)]
 pub(crate) struct Memory {
     most: usize,
-    /// The most bytes that all large parts together may take.
+    /// The maximum number of bytes for all large parts together.
     most_of_large: usize,
     used: AtomicUsize,
 }
 
-/// A part of the budget, which is given back when this is dropped.
+/// A part of the budget. It is released when this object is dropped.
 #[derive(Debug)]
 pub(crate) struct Share {
     memory: Arc<Memory>,
@@ -60,8 +60,7 @@ impl Memory {
         self.used.load(Ordering::Relaxed)
     }
 
-    /// Returns true if more than half of the memory is in use. Clients that only wait should then give their memory
-    /// back.
+    /// Returns true if more than half of the memory is in use. Clients that only wait should then release their memory.
     pub(crate) fn is_short(&self) -> bool {
         self.used() > self.most / 2
     }
@@ -98,7 +97,7 @@ impl Share {
         self.grow(elements.saturating_mul(OF_ELEMENT))
     }
 
-    /// Gives back the memory for decoding a request with this number of elements.
+    /// Releases the memory for decoding a request with this number of elements.
     pub(crate) fn give_back_decoded(&self, elements: usize) {
         self.give_back(elements.saturating_mul(OF_ELEMENT));
     }
@@ -109,7 +108,7 @@ impl Share {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Gives a part of the memory back.
+    /// Releases a part of the memory.
     pub(crate) fn give_back(&self, bytes: usize) {
         let held = self
             .bytes

@@ -6,16 +6,17 @@ use std::time::Duration;
 /// Limits that protect clients from each other.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// The most connections at a time. A further one replaces one that has sent no request yet, or else is closed.
+    /// The maximum number of connections at a time. A further connection replaces a connection that has sent no request
+    /// yet; without such a connection, it is closed.
     pub connections: usize,
-    /// The most connections of one address at a time.
+    /// The maximum number of connections of one address at a time.
     pub connections_of_address: usize,
-    /// The most bytes of a request.
+    /// The maximum size of a request in bytes.
     pub request_bytes: usize,
-    /// The most record bytes in one response, even if the client asks for more.
+    /// The maximum number of record bytes in one response, even if the client requests more.
     pub response_bytes: u64,
-    /// The most memory for all requests and replies. Sessions get a quarter as much again, members an eighth, and
-    /// commits an eighth. Records that are sent from their files need none.
+    /// The maximum memory for all requests and replies. In addition, sessions get a quarter of this amount, members an
+    /// eighth, and commits an eighth. Records that are sent from their files need no memory.
     pub memory_bytes: usize,
     /// The time limit for a client to log in, or to send its first request if there is no login.
     pub login: Duration,
@@ -23,7 +24,8 @@ pub struct Limits {
     pub idle: Duration,
     /// The time limit for a client to receive the part of a reply that is in memory.
     pub transfer: Duration,
-    /// The most clients with incremental fetch sessions at a time; further ones fetch without a session.
+    /// The maximum number of clients with incremental fetch sessions at a time. Further clients fetch without a
+    /// session.
     pub sessions: usize,
 }
 
@@ -76,7 +78,7 @@ pub struct Options {
     pub tls: Option<Tls>,
     /// Users with their passwords; None for no login.
     pub users: Option<Vec<(String, String)>>,
-    /// A file for lines about who read what.
+    /// A file for lines that record each read and its user.
     pub read_log: Option<PathBuf>,
     /// The form in which records are shown.
     pub view: RecordView,

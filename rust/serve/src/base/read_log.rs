@@ -1,4 +1,4 @@
-//! Who read what: a line of JSON for each partition of a response.
+//! The log of reads: a line of JSON for each partition of a response.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -11,12 +11,12 @@ use crate::base::sync::lock;
 /// A file to which lines are added.
 pub(crate) struct ReadLog(Mutex<File>);
 
-/// Who reads.
+/// The client that reads.
 #[derive(Debug, Clone)]
 pub(crate) struct Client {
     /// Host and port.
     pub(crate) address: String,
-    /// The name that it gives itself.
+    /// The client's id, which the client chooses.
     pub(crate) client_id: String,
     /// The user, if the server requires a login.
     pub(crate) user: Option<String>,

@@ -54,7 +54,8 @@ impl Assignor {
     }
 }
 
-/// The members that want each topic. Checking each member for each topic would take minutes for some thousands of both.
+/// The members that want each topic. This map is needed because a check of each member for each topic would take
+/// minutes for some thousands of both.
 fn by_topic(wanted: &Wanted) -> BTreeMap<Uuid, Vec<&StrBytes>> {
     let mut found: BTreeMap<Uuid, Vec<&StrBytes>> = BTreeMap::new();
     for (member, topics) in wanted {

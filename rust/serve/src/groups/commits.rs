@@ -1,4 +1,4 @@
-//! The commits of groups: those in the directory, and those made to this server.
+//! The commits of groups: the commits in the directory, and the commits made to this server.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
@@ -29,19 +29,19 @@ pub(super) type OfTopic = (StrBytes, Vec<(i32, Commit, i16)>);
 struct Kept {
     protocol_type: StrBytes,
     topics: BTreeMap<StrBytes, BTreeMap<i32, Entry>>,
-    /// Partitions with offsets in an open transaction, which never ends here.
+    /// Partitions with offsets in an open transaction, which never ends on this server.
     pending: BTreeSet<(String, i32)>,
 }
 
 #[derive(Debug, Default)]
 struct Entry {
     commit: Commit,
-    /// True if it was committed to this server, or to an earlier one with the same file.
+    /// True if it was committed to this server, or to an earlier server with the same file.
     is_own: bool,
 }
 
 impl Entry {
-    /// The memory that it takes from the clients' share. Commits from the directory take none.
+    /// The memory that it takes from the clients' share. Commits from the directory take nothing from that share.
     fn size(&self) -> usize {
         match self.is_own {
             true => size(&self.commit),
@@ -64,7 +64,7 @@ pub(crate) struct Commits {
 #[derive(Default)]
 struct Known {
     groups: BTreeMap<StrBytes, Kept>,
-    /// True if the directory's groups are among them.
+    /// True if the groups of the directory have been read.
     is_loaded: bool,
 }
 
@@ -75,7 +75,7 @@ impl Known {
         of_topic.entry(partition).or_default()
     }
 
-    /// The memory that a topic of a group takes, and the group, if they are new.
+    /// The memory that a topic of a group and the group itself take, if they are new.
     fn size_of_new(&self, group: &StrBytes, topic: &StrBytes) -> usize {
         match self.groups.get(group) {
             None => OF_GROUP + group.len() + OF_TOPIC,
@@ -115,7 +115,7 @@ impl Commits {
         })
     }
 
-    /// Calls `work` with the commits of all groups. The first call reads the directory's.
+    /// Calls `work` with the commits of all groups. The first call reads the commits in the directory.
     fn with<T>(
         &self,
         directory: &dyn Directory,
@@ -220,8 +220,9 @@ impl Commits {
         })
     }
 
-    /// Keeps commits of a group, durably if there is a file. `protocol_type` is that of the group's members, if it has
-    /// any. A group without commits is not kept. `share` takes the memory of the lines for the file.
+    /// Keeps commits of a group, durably if there is a file. `protocol_type` is the protocol type of the group's
+    /// members, if it has members. A group without commits is not kept. `share` takes the memory of the lines for the
+    /// file.
     pub(super) fn commit(
         &self,
         directory: &dyn Directory,
@@ -277,7 +278,7 @@ impl Commits {
         })
     }
 
-    /// Reserves the memory of commits, and gives back that of the commits which they replace.
+    /// Reserves the memory of commits, and releases the memory of the commits that they replace.
     fn charge(
         &self,
         known: &Known,

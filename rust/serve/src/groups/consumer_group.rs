@@ -1,7 +1,8 @@
 //! A group of the newer protocol (KIP-848): the server assigns partitions, and each member moves to its assignment on
 //! its own.
 //!
-//! As `ConsumerGroup` and `CurrentAssignmentBuilder` of Kafka. A state machine without a clock: callers pass the time.
+//! It works like `ConsumerGroup` and `CurrentAssignmentBuilder` of Kafka. It is a state machine without a clock:
+//! callers pass the time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,9 +17,9 @@ use crate::base::directory::Topics;
 use crate::base::memory::{Memory, Share};
 use crate::groups::assignors::{Assignment, Assignor, TopicPartition, Wanted};
 
-/// The most members of a group.
+/// The maximum number of members of a group.
 const MOST_MEMBERS: usize = 1000;
-/// The most bytes of a pattern, and of its compiled form.
+/// The maximum size in bytes of a pattern, and of its compiled form.
 const MOST_OF_TEXT: usize = 1024;
 const MOST_PATTERN: usize = 32 << 10;
 /// The memory of a partition that is assigned.
@@ -68,9 +69,9 @@ pub(crate) struct Beaten {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Stable,
-    /// It must first revoke partitions.
+    /// The member must first revoke partitions.
     Unrevoked,
-    /// It waits for partitions that other members must revoke first.
+    /// The member waits for partitions that other members must revoke first.
     Unreleased,
 }
 
@@ -94,7 +95,7 @@ pub(crate) struct Member {
     deadline: Instant,
     /// The time limit to revoke partitions.
     revocation_deadline: Option<Instant>,
-    /// It left temporarily.
+    /// The member left temporarily.
     is_away: bool,
 }
 
@@ -393,7 +394,7 @@ impl ConsumerGroup {
         }
     }
 
-    /// Refuses commits of clients that are not members of the group, or not in its epoch.
+    /// Refuses commits of clients that are not members of the group, or that have another epoch.
     pub(crate) fn check(&self, id: &StrBytes, epoch: i32) -> Result<(), ResponseError> {
         if self.members.is_empty() && epoch < 0 {
             return Ok(());
@@ -416,7 +417,7 @@ impl Member {
         }
     }
 
-    /// Checks the epoch of a heartbeat. A client that missed an answer may lag one epoch behind if it owns only its
+    /// Checks the epoch of a heartbeat. A client that missed an answer may be one epoch behind if it owns only its
     /// assigned partitions.
     fn check_epoch(&self, beat: &Heartbeat) -> Result<(), ResponseError> {
         let has_own = || {
@@ -472,8 +473,8 @@ impl Member {
     }
 }
 
-/// A pattern of a member, and the topics that match it. They are matched before any lock is taken, because a pattern of
-/// a hundred letters may take a millisecond per name.
+/// A pattern of a member, and the topics that match it. The topics are matched before any lock is acquired, because a
+/// pattern of a hundred characters may take a millisecond per name.
 #[derive(Debug, Clone)]
 pub(crate) struct Pattern {
     pub(crate) text: StrBytes,
@@ -487,7 +488,7 @@ impl Pattern {
     ///
     /// # Errors
     ///
-    /// It is not a pattern, or too large.
+    /// The text is not a pattern, or is too large.
     pub(crate) fn new(
         text: &StrBytes,
         topics: &Arc<Topics>,

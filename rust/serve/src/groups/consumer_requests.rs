@@ -29,13 +29,13 @@ use crate::groups::coordinator::{
     Coordinator, MOST_GROUPS, MOST_OF_ID, OF_MEMBER, OF_RESPONSE, ms,
 };
 
-/// The memory of the name of a topic that a member wants, besides its letters.
+/// The memory of the name of a topic that a member wants, in addition to its characters.
 const OF_NAME: usize = 64;
 /// The memory of the id of a topic that matches a pattern.
 const OF_MATCHED: usize = 48;
 /// The memory of a partition in a response.
 const OF_PARTITION: usize = 32;
-/// The member uses the newer protocol, not the classic one during an upgrade.
+/// The type of a member that uses the newer protocol. During an upgrade, a member may use the classic protocol.
 const NEWER: i8 = 1;
 
 impl Coordinator {

@@ -35,22 +35,22 @@ use crate::groups::group::{Answer, Group, NotJoined, State};
 use crate::groups::members::{Assigned, Joined, Joining};
 use crate::protocol::operations::ON_GROUPS;
 
-/// The most groups with members.
+/// The maximum number of groups with members.
 pub(super) const MOST_GROUPS: usize = 10_000;
-/// A broker's defaults of `group.min.session.timeout.ms` and `group.max.session.timeout.ms`.
+/// The defaults of `group.min.session.timeout.ms` and `group.max.session.timeout.ms` on a broker.
 const SESSION_MS: std::ops::RangeInclusive<i32> = 6_000..=1_800_000;
-/// The most protocols of a member. Clients have two or three.
+/// The maximum number of protocols of a member. Clients have two or three.
 const MOST_PROTOCOLS: usize = 64;
 /// The memory of a member, and of each of its protocols, besides the bytes that the member sent.
 pub(super) const OF_MEMBER: usize = 1024;
 const OF_PROTOCOL: usize = 256;
 /// The memory of a group, or of a member, in a response, besides its texts.
 pub(super) const OF_RESPONSE: usize = 512;
-/// The most bytes of a group's id, which is in each line of the file of commits. A broker accepts 32 KB.
+/// The maximum size of a group's id in bytes. The id is in each line of the file of commits. A broker accepts 32 KB.
 pub(super) const MOST_OF_ID: usize = 1024;
 /// The type of the protocol of consumers.
 const CONSUMER: StrBytes = StrBytes::from_static_str("consumer");
-/// As `offset.metadata.max.bytes` of a broker.
+/// The maximum size of the metadata of a commit, as a broker's `offset.metadata.max.bytes`.
 const MOST_METADATA: usize = 4096;
 /// All groups.
 pub(crate) struct Coordinator {
@@ -72,7 +72,7 @@ impl Coordinator {
         }
     }
 
-    /// Ends rebalances and memberships that are overdue, and forgets groups without members.
+    /// Ends overdue rebalances, removes overdue members, and forgets groups without members.
     pub(crate) fn expire(&self, now: Instant) {
         lock(&self.groups).retain(|_, group| {
             group.expire(now);
@@ -394,7 +394,7 @@ impl Coordinator {
     /// Checks that the client may commit for the group. Returns the type of the members' protocol, if the group has
     /// members.
     ///
-    /// As `OffsetMetadataManager.validateOffsetCommit`.
+    /// The rules are those of `OffsetMetadataManager.validateOffsetCommit`.
     fn check_commit(
         &self,
         request: &OffsetCommitRequest,

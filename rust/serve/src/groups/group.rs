@@ -12,7 +12,7 @@ use kafka_protocol::protocol::StrBytes;
 use crate::base::memory::Share;
 use crate::groups::members::{Assigned, Joined, Joining, Member, Members};
 
-/// The most members of a group.
+/// The maximum number of members of a group.
 const MOST_MEMBERS: usize = 1000;
 
 /// The state of a group (`ClassicGroupState`).
@@ -36,14 +36,14 @@ impl State {
     }
 }
 
-/// An answer that may come later.
+/// An answer that may be sent later.
 #[derive(Debug)]
 pub(crate) enum Answer<T> {
     Now(Result<T, ResponseError>),
     Later(oneshot::Receiver<Result<T, ResponseError>>),
 }
 
-/// The reason why a member cannot join. The id is the one that the member was given.
+/// The reason why a member cannot join. The id is the id that the server gave the member.
 #[derive(Debug)]
 pub(crate) struct NotJoined {
     pub(crate) error: ResponseError,
@@ -431,7 +431,7 @@ impl Group {
         }
     }
 
-    /// Refuses a member that is not in the group, or not in its generation.
+    /// Refuses a member that is not in the group, or has another generation.
     pub(crate) fn check(
         &self,
         id: &StrBytes,
@@ -454,7 +454,7 @@ impl Group {
         }
     }
 
-    /// Removes a member, by its id or as a static one by its instance id.
+    /// Removes a member by its id, or a static member by its instance id.
     pub(crate) fn leave(
         &mut self,
         id: &StrBytes,
@@ -562,7 +562,7 @@ mod tests {
         }
     }
 
-    /// A group of "a" and "b" that has an assignment.
+    /// A group with the members "a" and "b" that has an assignment.
     fn stable(at: Instant) -> Group {
         let mut group = Group::new();
         let mut first = later(group.join(joining("", None), text("a"), at));

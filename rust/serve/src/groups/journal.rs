@@ -1,7 +1,8 @@
-//! The file of commits: a line for each, with tab-separated fields. The last line of a partition counts.
+//! The file of commits: one line per commit, with tab-separated fields. The last line of a partition is its current
+//! commit.
 //!
 //! Lines are appended. One write and one sync serve all waiting clients. A file with many outdated lines is replaced by
-//! one without them.
+//! a file without these lines.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, BufWriter, Write};
@@ -39,7 +40,7 @@ struct Added {
 struct Written {
     /// None if the whole file must be written, because it does not exist yet or a write to it failed.
     file: Option<File>,
-    /// The number of additions that the file has.
+    /// The number of additions that are in the file.
     number: u64,
     length: u64,
     /// The file's length when it was last written as a whole.
@@ -51,7 +52,7 @@ impl Journal {
     ///
     /// # Errors
     ///
-    /// It cannot be read, it is a link, it holds something else, or another server keeps its commits there.
+    /// The file cannot be read, is a link, has other content, or is the file of another server's commits.
     pub(super) fn open(
         path: &Path,
         visit: impl FnMut(String, String, i32, Commit),
@@ -202,7 +203,7 @@ fn parsed_line(line: &str) -> Option<(String, String, i32, Commit)> {
         .then_some((group, topic, partition, commit))
 }
 
-/// Replaces the file as a whole: a reader finds the old lines or the new ones. Returns it with its length.
+/// Replaces the file as a whole: a reader finds the old lines or the new ones. Returns the new file with its length.
 fn replaced(
     path: &Path,
     write_all: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
@@ -226,7 +227,8 @@ fn replaced(
     Ok((file, length))
 }
 
-/// The lock of the file: another file beside it, because the file itself gets replaced. It is removed at the end.
+/// The lock of the file: another file beside it, because the file itself gets replaced. The lock file is removed at the
+/// end.
 struct Lock {
     file: File,
     path: PathBuf,
@@ -293,7 +295,7 @@ fn named(path: &Path, error: io::Error) -> io::Error {
     io::Error::new(error.kind(), text)
 }
 
-/// Opens no file through a link, which may lead anywhere, and never waits for a named pipe.
+/// Refuses to open a file through a link, which may lead anywhere, and never waits for a named pipe.
 fn options() -> fs::OpenOptions {
     let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
     let mut options = File::options();

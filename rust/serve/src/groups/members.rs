@@ -22,7 +22,7 @@ pub(crate) struct Joined {
     pub(crate) member_id: StrBytes,
     /// For the leader: all members with their metadata.
     pub(crate) members: Vec<(StrBytes, Option<StrBytes>, Bytes)>,
-    /// True if the leader need not assign, as a static member that rejoins (KIP-814).
+    /// True if the leader does not have to assign partitions, because it is a static member that rejoins (KIP-814).
     pub(crate) skip_assignment: bool,
 }
 
@@ -44,9 +44,9 @@ pub(crate) struct Joining {
     pub(crate) session_timeout: Duration,
     pub(crate) rebalance_timeout: Duration,
     pub(crate) protocol_type: StrBytes,
-    /// Each has a name of its own.
+    /// The names are unique.
     pub(crate) protocols: Vec<(StrBytes, Bytes)>,
-    /// The memory of all that.
+    /// The memory of all fields above.
     pub(crate) share: Share,
     /// True if the client supports getting an id first (KIP-394).
     pub(crate) takes_id_first: bool,
@@ -120,8 +120,8 @@ impl Member {
     }
 }
 
-/// The members by id, in the order in which they joined. Maps hold how many members support each protocol, and which
-/// member has an instance id, because comparing all members would delay other clients.
+/// The members by id, in the order in which they joined. Maps hold the number of members that support each protocol,
+/// and the member of each instance id. Without them, comparing all members would delay other clients.
 #[derive(Debug, Default)]
 pub(crate) struct Members {
     all: IndexMap<StrBytes, Member>,

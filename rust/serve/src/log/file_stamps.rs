@@ -1,5 +1,5 @@
-//! Stamps of files, which show whether a cached partition is still current. Asking the directory would take a hundred
-//! times longer.
+//! Stamps of files, which show whether a cached partition is still current. A query to the directory would take a
+//! hundred times longer.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -23,11 +23,11 @@ impl FileStamp {
     }
 }
 
-/// Files that many partitions share. They are checked for all these partitions at once.
+/// Files that many partitions share. They are checked together for all these partitions.
 #[derive(Debug)]
 pub(crate) struct SharedFiles {
     files: Vec<FileStamp>,
-    /// When they were last checked, and whether they were unchanged.
+    /// The time of the last check, and whether the files were unchanged then.
     looked: Mutex<(Instant, bool)>,
 }
 
@@ -59,9 +59,10 @@ pub(crate) struct Dependencies {
     pub(crate) shared: Option<Arc<SharedFiles>>,
 }
 
-/// A broker's lock disappears with its process, without any change to a file.
+/// The time for which unchanged files are trusted. It is short because a broker's lock disappears with its process,
+/// without any change to a file.
 const TRUSTED: Duration = Duration::from_secs(5);
-/// Stamps do not show changes in an object store.
+/// The time for which a partition in an object store is trusted, where stamps do not show changes.
 const TRUSTED_REMOTE: Duration = Duration::from_secs(60);
 
 impl Dependencies {

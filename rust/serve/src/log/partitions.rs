@@ -1,4 +1,4 @@
-//! The partitions that clients have asked for, and their open segments.
+//! The partitions that clients have requested, and their open segments.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -15,7 +15,7 @@ use crate::log::segment::Segment;
 
 /// A partition is checked again after this time, because a broker may write to it.
 const FRESH: Duration = Duration::from_millis(100);
-/// The most segments that stay open. Each needs two file descriptors.
+/// The maximum number of segments that stay open. Each segment needs two file descriptors.
 const MOST_OPEN: usize = 256;
 
 /// A cache of a directory's partitions. All calls may block.
@@ -33,7 +33,7 @@ pub(crate) struct Partitions {
 
 #[derive(Clone)]
 struct CachedPartition {
-    /// When the directory was last asked.
+    /// The time of the last query to the directory.
     asked: Instant,
     partition: Arc<Partition>,
     dependencies: Arc<Dependencies>,
@@ -84,7 +84,7 @@ impl Partitions {
         }
     }
 
-    /// Returns a partition of a topic that exists, as it was at most [`FRESH`] ago.
+    /// Returns a partition of an existing topic. Its state is at most [`FRESH`] old.
     pub(crate) fn get(&self, topic: &str, number: i32) -> Result<Arc<Partition>, Refusal> {
         let key = (topic.to_owned(), number);
         let known = lock(&self.known).get(&key).cloned();
@@ -173,7 +173,7 @@ impl Partition {
         self.epochs.last().map_or(-1, |(epoch, _)| *epoch)
     }
 
-    /// Returns the base offset of the segment after one.
+    /// Returns the base offset of the segment after the given one.
     pub(crate) fn next_base(&self, base_offset: i64) -> Option<i64> {
         let place = self
             .base_offsets
@@ -191,8 +191,8 @@ impl Partition {
 
     /// Refuses a client whose leader epoch differs (KIP-320); -1 if the client sends none.
     ///
-    /// Metadata contain the epoch, at the latest when a client has been fenced: librdkafka sends 0 if they contain
-    /// none.
+    /// Metadata responses contain the epoch, at the latest after a client has been fenced, because librdkafka sends 0
+    /// if they contain no epoch.
     pub(crate) fn check_epoch(&self, of_client: i32) -> Result<(), Refusal> {
         let epoch = self.leader_epoch();
         if of_client < 0 || epoch < 0 || of_client == epoch {
@@ -208,7 +208,7 @@ impl Partition {
     /// Returns the largest epoch that is not above the given one, and the offset where it ends; (-1, -1) if there is
     /// none.
     ///
-    /// As `LeaderEpochFileCache.endOffsetFor`.
+    /// The result is the same as from `LeaderEpochFileCache.endOffsetFor`.
     pub(crate) fn end_of_epoch(&self, epoch: i32) -> (i32, i64) {
         if epoch < 0 || self.epochs.is_empty() {
             return (-1, -1);

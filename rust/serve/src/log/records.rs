@@ -1,4 +1,4 @@
-//! The records of a range of a segment: as stored, or in the form that the options ask for.
+//! The records of a range of a segment: as stored, or in the form that the options require.
 
 use std::io;
 use std::sync::Arc;
@@ -13,11 +13,11 @@ use crate::log::segment::Segment;
 use crate::log::segment_file::{SegmentFile, invalid};
 use crate::protocol::wire::{FileRange, Part};
 
-/// The most bytes of records that pass through this process at once, unless the first batch is larger.
+/// The maximum number of bytes of records that are read into memory together, unless the first batch is larger.
 const IN_MEMORY: u64 = 1 << 20;
-/// Larger batches do not pass through this process. A broker's `message.max.bytes` is far lower.
+/// Batches above this size are not read into memory. A broker's `message.max.bytes` is far lower.
 const MOST: u64 = 64 << 20;
-/// The largest batch after decompression that is converted.
+/// The maximum decompressed size of a batch that is converted.
 const MOST_DECOMPRESSED: usize = 64 << 20;
 
 /// A range of records that starts with a whole batch.
@@ -39,9 +39,9 @@ pub(crate) struct Sent {
 
 impl RecordView {
     /// Returns the parts to send for a range; None if there is no memory for them now. If aborted records are dropped,
-    /// nothing of a segment may be left.
+    /// a segment may have no records left.
     ///
-    /// `drops_aborted`: drop records of aborted transactions, which the client itself would show.
+    /// `drops_aborted`: drop records of aborted transactions, because the client itself would not drop them.
     pub(crate) fn records(
         self,
         memory: &Arc<Memory>,
@@ -139,7 +139,8 @@ fn same_magic(segment: &Segment, range: Range) -> io::Result<(bool, u64)> {
 /// Returns the parts of a range without the batches of aborted transactions, and the position at which the last batch
 /// ends.
 ///
-/// Continues after the range until there is a batch, because a client that got none would send the same fetch again.
+/// Continues after the range until there is a batch, because a client that gets no batch would send the same fetch
+/// again.
 fn without_aborted(
     partition: &Partition,
     segment: &Segment,

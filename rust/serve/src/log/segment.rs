@@ -8,11 +8,11 @@ use brokerless_core::{Header, IndexEntry as _, OffsetPosition, ReadAt};
 use crate::base::directory::{Directory, Partition};
 use crate::log::segment_file::{SegmentFile, invalid};
 
-/// The maximum bytes per read when scanning batch headers, and the bytes of the first read, since an index leads close
-/// to the batch.
+/// The maximum bytes per read when scanning batch headers, and the bytes of the first read, because an index leads
+/// close to the batch.
 const CHUNK: usize = 1 << 16;
 const FIRST_CHUNK: usize = 1 << 9;
-/// The number of index entries that are read at once, for the last steps of a search.
+/// The number of index entries that are read together, for the last steps of a search.
 const PAGE: u64 = 512;
 /// The bytes of an entry of an offset index.
 const ENTRY: u64 = 8;
@@ -35,7 +35,7 @@ pub(crate) struct Place {
 }
 
 impl Segment {
-    /// Opens a segment of a partition. `end` is where its last sound batch ends, if that is known.
+    /// Opens a segment of a partition. `end` is the end of its last sound batch, if that is known.
     pub(crate) fn open(
         directory: &Arc<dyn Directory>,
         partition: &Partition,
@@ -65,8 +65,8 @@ impl Segment {
         })
     }
 
-    /// Refuses bytes that have disappeared, because a file was truncated while it was served. A client that was
-    /// promised them would be disconnected, and ask for them again.
+    /// Refuses bytes that have disappeared, because the file was truncated while it was served. If a response announced
+    /// these bytes, the connection would be closed, and the client would request them again.
     pub(crate) fn check_is_there(&self, end: u64) -> io::Result<()> {
         match &self.file {
             SegmentFile::Local(file) if file.metadata()?.len() < end => Err(invalid(format!(
@@ -113,7 +113,7 @@ impl Segment {
         Ok((self::position(entry) >= position).then_some(entry.offset))
     }
 
-    /// Returns the number of entries before the first one that is not below.
+    /// Returns the number of index entries before the first one for which `is_below` is false.
     fn entries_below(&self, is_below: impl Fn(OffsetPosition) -> bool) -> io::Result<u64> {
         let Some((index, entries)) = &self.index else {
             return Ok(0);
@@ -205,7 +205,7 @@ impl Segment {
     }
 }
 
-/// Returns the position of an entry. A negative one lies after the end of every log.
+/// Returns the position of an entry. A negative position is treated as a position after the end of every log.
 fn position(entry: OffsetPosition) -> u64 {
     u64::try_from(entry.position).unwrap_or(u64::MAX)
 }

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use crate::base::directory::{Directory, Refusal};
 use crate::base::sync::lock;
 
-/// The bytes that are read at once from a file that is not local. A search in an index reads few places.
+/// The number of bytes of a read from a file that is not local. A search in an index reads few positions.
 const BLOCK: u64 = 64 << 10;
 
 /// A file.
@@ -119,7 +119,7 @@ impl RemoteFile {
     }
 }
 
-/// The error for a file whose bytes are no log.
+/// The error for a file whose bytes are not a log.
 pub(crate) fn invalid(error: impl ToString) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, error.to_string())
 }

@@ -21,12 +21,12 @@ use crate::net::socket::Socket;
 use crate::net::steps::Steps;
 use crate::protocol::wire::{Part, ProtocolError};
 
-/// The first growth of a frame's buffer while the frame arrives. Nothing is allocated for a length that a client only
+/// The first growth of a frame's buffer while the frame arrives. No memory is allocated for a length that a client only
 /// announces.
 const STEP: usize = 1 << 12;
-/// The most bytes of a request before a client has logged in.
+/// The maximum size of a request before a client has logged in, in bytes.
 const BEFORE_LOGIN: usize = 64 << 10;
-/// The time limit for a request to arrive, since the received part takes memory.
+/// The time limit for a request to arrive, because the received part takes memory.
 const ARRIVAL: Duration = Duration::from_secs(10);
 
 /// Serves a connection until it is closed, breaks the protocol, or is silent for too long.
@@ -93,7 +93,7 @@ fn no_memory() -> io::Error {
     io::Error::new(io::ErrorKind::OutOfMemory, Refusal::no_memory().message)
 }
 
-/// Reads a frame without its length; None if the client is done, or silent for too long.
+/// Reads a frame without its length; None if the client has closed the connection, or was silent for too long.
 async fn read_frame(
     socket: &mut Socket,
     shared: &Shared,

@@ -13,7 +13,7 @@ use crate::base::options::Options;
 use crate::net::steps::Steps;
 use crate::protocol::wire::Part;
 
-/// The longest wait of a member, because no others ever join.
+/// The longest wait of a member. It is short because no other members ever join.
 const PATIENCE: Duration = Duration::from_millis(5);
 
 /// A connection without a socket.

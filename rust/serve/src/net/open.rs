@@ -1,7 +1,7 @@
 //! The open connections, whose number is limited in total and per address.
 //!
-//! When no place is free, a connection that has sent no request yet, or has not logged in, gives up its place to a new
-//! one. So thousands of silent connections lock nobody out.
+//! When no place is free, a new connection gets the place of a connection that has sent no request yet, or has not
+//! logged in. So thousands of silent connections do not lock out other clients.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
@@ -22,10 +22,10 @@ pub(super) struct OpenConnections {
 
 #[derive(Default)]
 struct All {
-    /// The connections that have a place, each with the signal to give it up.
+    /// The connections that have a place, each with the signal to release it.
     places: HashMap<u64, Arc<Notify>>,
     of_address: HashMap<IpAddr, usize>,
-    /// Connections that have neither logged in nor had an answer, the oldest first.
+    /// Connections that have neither logged in nor received an answer, the oldest first.
     silent: BTreeMap<u64, IpAddr>,
     next: u64,
 }
@@ -47,7 +47,7 @@ impl OpenConnections {
         }
     }
 
-    /// Returns a place for a new connection; None if no place is free, and no silent connection can give one up.
+    /// Returns a place for a new connection; None if no place is free, and no silent connection can release one.
     pub(super) fn open(&self, address: IpAddr) -> Option<OpenConnection> {
         let mut all = lock(&self.all);
         let of_address = all.of_address.get(&address).copied().unwrap_or(0);
@@ -102,7 +102,7 @@ impl OpenConnection {
         lock(&self.connections.all).silent.remove(&self.number);
     }
 
-    /// Returns when the connection has given its place up.
+    /// Returns when the connection has released its place.
     pub(super) async fn replaced(&self) {
         self.is_replaced.notified().await;
     }

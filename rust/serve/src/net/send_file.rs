@@ -13,12 +13,13 @@ use tokio::time::timeout;
 use crate::net::socket::Socket;
 use crate::protocol::wire::FileRange;
 
-/// The most bytes that one call sends, so that a fast client does not occupy a thread.
+/// The maximum number of bytes that one call sends, so that a fast client does not occupy a thread.
 const AT_ONCE: u64 = 1 << 20;
 
 /// The bytes of memory that a copy needs for each connection.
 const COPIED: usize = 16 << 10;
-/// The most threads that wait for a disk at once. They are not the threads that serve all clients.
+/// The maximum number of threads that wait for a disk at the same time. They are not the threads that serve all
+/// clients.
 static COLD: Semaphore = Semaphore::const_new(8);
 /// The time limit for a client that accepts no bytes.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -51,9 +52,9 @@ pub(super) async fn send_file(socket: &mut Socket, range: &FileRange) -> io::Res
 /// Reads the next part of a file on a thread that may wait for a disk, if it is not in the page cache. Returns the end
 /// of that part.
 ///
-/// This has no time limit, since a slow disk is not the client's fault. The sender notices bytes that cannot be read.
-/// Only both ends are checked, where the bytes read last and the bytes read ahead are. A gap between them is rare, and
-/// only makes other clients wait.
+/// This has no time limit, because a slow disk is not the client's fault. The sender detects bytes that cannot be read.
+/// Only both ends of the part are checked: the bytes read last, and the bytes read ahead. A gap between them is rare,
+/// and only makes other clients wait.
 async fn fill_page_cache(range: &FileRange, position: u64) -> u64 {
     let end = (range.position + range.length).min(position + AT_ONCE);
     if is_cached(&range.file, position) && is_cached(&range.file, end - 1) {

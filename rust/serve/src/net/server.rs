@@ -25,8 +25,9 @@ use crate::net::steps::Steps;
 
 /// The interval between two searches for silent members of groups.
 const TICK: Duration = Duration::from_millis(100);
-/// The most connections that wait to be accepted. The system drops further ones, and their clients retry after a
-/// second. With the standard library's 128, some hundred simultaneous connections made all clients wait.
+/// The maximum number of connections that wait to be accepted. The system drops further connections, and their clients
+/// retry after a second. The standard library's limit is 128. With it, about a hundred simultaneous connections made
+/// all clients wait.
 const BACKLOG: i32 = 4096;
 
 /// A running server. Dropping it stops it.
@@ -39,11 +40,11 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts a server on threads of its own.
+    /// Starts a server on its own threads.
     ///
     /// # Errors
     ///
-    /// It cannot listen there, or a file of the options cannot be used.
+    /// The server cannot listen at the address, or a file of the options cannot be used.
     pub fn start(directory: Arc<dyn Directory>, options: Options) -> io::Result<Self> {
         let listen = options.listen.clone();
         let tls = options.tls.as_ref().map(socket::acceptor).transpose()?;
@@ -75,12 +76,12 @@ impl Server {
         })
     }
 
-    /// The address at which it listens.
+    /// The address at which the server listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Returns the server's counters; none after it was stopped.
+    /// Returns the server's counters; an empty list after the server was stopped.
     pub fn counts(&self) -> Vec<Count> {
         let Some(steps) = &self.steps else {
             return Vec::new();
@@ -107,8 +108,8 @@ impl Drop for Server {
     }
 }
 
-/// Accepts connections. It never waits for a lock that an answer holds, so each new connection is accepted or closed at
-/// once.
+/// Accepts connections. It never waits for a lock that an answer holds, so each new connection is accepted or closed
+/// immediately.
 async fn accept(
     listener: StdListener,
     tls: Option<TlsAcceptor>,

@@ -13,7 +13,8 @@ use crate::answers::shared::{Peer, Shared};
 use crate::base::memory::Share;
 use crate::protocol::wire::{ProtocolError, Reply};
 
-/// The most threads that work on fetches at once; as many again work on groups, and on other requests.
+/// The maximum number of threads that work on fetches at the same time. The same number works on groups, and again on
+/// other requests.
 const READERS: usize = 8;
 
 /// The executor of the steps of all answers.
@@ -34,7 +35,7 @@ impl Steps {
         }
     }
 
-    /// Returns the reply to a frame without its length; None if the client wants none.
+    /// Returns the reply to a frame without its length; None if the client wants no reply.
     ///
     /// `share` holds the memory of the frame, and grows as the frame is decoded and answered.
     pub(super) async fn answer(

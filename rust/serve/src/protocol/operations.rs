@@ -1,4 +1,4 @@
-//! The operations that a client may perform, as bits (`AclOperation`): only those that read.
+//! The operations that a client may perform, as bits (`AclOperation`): only read operations.
 
 const READ: i32 = 1 << 3;
 const DESCRIBE: i32 = 1 << 8;

@@ -1,8 +1,8 @@
 //! Request versions of Kafka 4.4 that the `kafka-protocol` crate does not support yet.
 //!
 //! Commits name topics by their ids since OffsetCommit 10, OffsetFetch 10 and TxnOffsetCommit 6 (KIP-848, KIP-1319).
-//! Apart from that, and from what each function says, a version equals the one before. So a request is converted to the
-//! version before: Kafka's own definition says where the changed fields are.
+//! Except for this, and for the changes that each function describes, a version equals the previous one. So a request
+//! is converted to the previous version. Kafka's own definition gives the position of the changed fields.
 
 use brokerless_core::{Reader, replace_in_request};
 use bytes::{BufMut, Bytes};
@@ -26,7 +26,7 @@ pub(crate) const WHY_NOT_DELETED: i16 = 3;
 /// The prefix of an id that stands for the name of an unknown topic. No topic name has it.
 const UNKNOWN: char = '?';
 
-/// Decodes the body of a request. A newer one is decoded as the last version that the crate supports.
+/// Decodes the body of a request. A newer version is decoded as the last version that the crate supports.
 ///
 /// `replace` returns the bytes that replace a field, given its name and value.
 fn body<T: Decodable + Message>(
@@ -41,7 +41,7 @@ fn body<T: Decodable + Message>(
     T::decode(&mut Bytes::from(older), T::VERSIONS.max).map_err(|error| request.error(&error))
 }
 
-/// Decodes a request about commits, with the names of topics in place of their ids.
+/// Decodes a request about commits. The ids of topics are replaced by their names.
 pub(crate) fn body_with_names<T: Decodable + Message>(
     request: &Request,
     topics: &Topics,
@@ -175,7 +175,7 @@ mod tests {
         }])
     }
 
-    /// A frame: a header, and a body whose topics have an id where the version before has a name of 15 letters.
+    /// A frame: a header, and a body whose topics have an id where the previous version has a name of 15 letters.
     fn frame(api_key: i16, version: i16, body: &impl Encodable, ids: &[(&str, Uuid)]) -> Bytes {
         let mut frame = BytesMut::new();
         let header = RequestHeader::default()

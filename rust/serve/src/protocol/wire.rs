@@ -28,7 +28,7 @@ pub(crate) struct Request {
 /// The reason why a request gets no answer, and its connection is closed.
 #[derive(Debug)]
 pub(crate) enum ProtocolError {
-    /// The bytes are no request, or no answer to it can be sent.
+    /// The bytes are not a request, or no answer to the request can be sent.
     Bytes(String),
     /// The API, or its version, is unknown.
     Unknown {
@@ -103,7 +103,8 @@ impl Request {
         T::decode(&mut self.body.clone(), version).map_err(|error| self.error(&error))
     }
 
-    /// Returns the parts of the request that its reply needs. Its body is dropped, because the reply may come late.
+    /// Returns the parts of the request that its reply needs. The body is dropped, because the reply may be sent much
+    /// later.
     pub(crate) fn without_body(&self) -> Self {
         Self {
             client_id: StrBytes::new(),
@@ -117,7 +118,8 @@ impl Request {
         ProtocolError::Bytes(format!("{:?} version {}: {error}", self.api, self.version))
     }
 
-    /// Returns the reply with a body. If the request is newer, it is in the last version that the crate supports.
+    /// Returns the reply with a body. If the request is newer, the reply is in the last version that the crate
+    /// supports.
     pub(crate) fn reply<T: Encodable + HeaderVersion + Message>(
         &self,
         body: &T,

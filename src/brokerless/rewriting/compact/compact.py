@@ -41,7 +41,8 @@ class Compaction:
 
     Args:
         roll: roll the active segment first, as a broker does after some time. The active segment is never cleaned.
-        drop_null_keys: drop records that have no key. Without this option, a log that would lose any is refused.
+        drop_null_keys: drop records that have no key. Without this option, the compaction refuses a log that would lose
+            such records.
         ignore_checkpoint: ignore the cleaner's checkpoint and treat the whole log as dirty. This also removes expired
             tombstones of keys without newer records.
         only_due: skip logs that a broker's cleaner would skip, such as those of topics whose cleanup.policy does not
@@ -50,8 +51,8 @@ class Compaction:
         delete_retention_ms: overrides the topic's setting.
         release: the Kafka release whose cleaner to follow. A batch that ends at the high watermark stays, even without
             records; before 4.4, the batch that ends the compacted part stays.
-        memory: the approximate number of bytes that the process may take; at least half of them are for keys. With less
-            memory the log is read more often.
+        memory: the approximate number of bytes that the process may use; at least half of them are for keys. The less
+            memory, the more often the log is read.
 
     >>> import brokerless as bl
     >>> with bl.Producer(NEW, "users") as producer:
@@ -145,8 +146,8 @@ class Compaction:
         Raises:
             ValueError: records without a key would be dropped.
             CorruptRecordError: a segment is damaged.
-            UnsupportedFormatError: a batch would have to stay without records, but it is a message of magic 0 or 1.
-                Kafka's cleaner fails on it, too.
+            UnsupportedFormatError: an empty batch would have to stay, but it is a message of magic 0 or 1. Kafka's
+                cleaner fails here, too.
         """
         if plan.skip_reason:
             return Outcome(report=_report(plan, [], ()))

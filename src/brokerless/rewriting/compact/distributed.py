@@ -40,7 +40,7 @@ class GroupResult(NamedTuple):
 
 
 def divided(remaining: tuple[int, int]) -> list[tuple[int, int]]:
-    """Divide the hashes that a first pass left undecided into ranges as large as the one it decided."""
+    """Divide the hashes that a first pass left undecided into ranges as large as the range that it decided."""
     first, many = remaining
     count = -(-many // max(1, _HASHES - many))
     size = -(-many // count)

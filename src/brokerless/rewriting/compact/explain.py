@@ -45,11 +45,11 @@ class ExplainedRecord:
     Attributes:
         offset: the record's offset.
         timestamp: the record's timestamp, ms since the epoch.
-        is_tombstone: the value is null.
+        is_tombstone: whether the value is null.
         base_offset: the base offset of its segment.
-        goes: the next compaction removes the record.
-        reason: what decides that; see `Reason`.
-        newer_offset: the last offset of the key; None if it is this record's.
+        goes: whether the next compaction removes the record.
+        reason: the rule that decides this; see `Reason`.
+        newer_offset: the last offset of the key; None if this record is the last.
         delete_horizon_ms: for a tombstone that has one, the time from which it is removed.
         why: the reason in words.
     """
@@ -67,7 +67,7 @@ class ExplainedRecord:
 
 @dataclass(frozen=True)
 class Explanation:
-    """The records of a key, oldest first, and what decides their compaction.
+    """The records of a key, oldest first, and the facts that decide their compaction.
 
     Attributes:
         key: the key.
@@ -75,7 +75,7 @@ class Explanation:
         skip_reason: why the log would not be compacted, see `SkipReason`; None if it would.
         first_dirty_offset: the first offset of the part that was not compacted before.
         first_uncleanable_offset: the first offset of the part that does not change.
-        limit: why it begins there, see `Limit`.
+        limit: why this part begins there, see `Limit`.
         settings: the settings that decide, each with its source.
     """
 

@@ -61,7 +61,7 @@ class Plan:
         aborted: the aborted transactions, as one transaction index for all segments.
         log_start_offset: the log start offset.
         producers: the producer state at the log end, as the content of a `.snapshot`.
-        kept_end_offset: the batch that ends here stays, even without records.
+        kept_end_offset: the batch that ends at this offset stays, even without records.
         hash_key: the key of the hash of keys. Each plan has its own, so that nobody can make keys that collide.
         now: the time of the run, ms since the epoch.
         delete_retention_ms: the time in ms for which tombstones and markers stay once they have a delete horizon.
@@ -69,7 +69,7 @@ class Plan:
         skip_reason: why the log is skipped; None if it is not.
         bytes: the size of all segments.
         active: the base offset and size of the active segment, which does not change.
-        is_rolled: True if the plan treats the active segment as rolled. In a dry run it is not.
+        is_rolled: True if the plan treats the active segment as rolled. A dry run does not roll it.
     """
 
     directory: str
@@ -146,7 +146,7 @@ def decide(
 
 
 def _divide_at_first_dirty_offset(found: Cleanable) -> tuple[list[Segment], list[Segment], list[Segment]]:
-    """Return the clean segments, those with a clean and a dirty part (one at most), and the dirty ones."""
+    """Return the clean segments, the segment with a clean and a dirty part (if any), and the dirty segments."""
     clean, straddling, dirty = [], [], []
     for segment in found.segments:
         if segment.end_offset(found.first_uncleanable_offset) <= found.first_dirty_offset:
@@ -183,7 +183,7 @@ class _Pass:
             _feed(self._scan, segment, self._scan.feed, self._progress)
 
     def decide_dirty_records(self, segments: Iterable[Segment]) -> None:
-        """Decide the dirty records: the newest record of each key stays. It is known once all were read."""
+        """Decide the dirty records: the newest record of each key stays. Call this after all were read."""
         scanned = [(segment, self._scan_records(segment, "dirty")) for segment in segments]
         for neighbours in _looked_up_together(scanned):
             first, last = neighbours[0][1], neighbours[-1][1]
@@ -247,7 +247,7 @@ class Decided(NamedTuple):
 
 
 def merged(decided: Iterable[Decided]) -> Decided:
-    """Merge the results of passes. Keys and expired tombstones add up; the other counts are the same in each pass."""
+    """Merge the results of passes. Sum the keys and the expired tombstones; the other counts are equal."""
     counts: dict[int, Counts] = {}
     keys = passes = 0
     for result in decided:
@@ -332,7 +332,7 @@ def rewrite(
 
 
 def legacy_horizon(plan: Plan) -> int:
-    """Return the file time up to which tombstones of magic 0 and 1 are removed: they have no delete horizon."""
+    """Return the file time up to which tombstones of magic 0 and 1 are removed. They have no delete horizon."""
     clean = [segment for segment in plan.found.segments if segment.base_offset < plan.found.first_dirty_offset]
     return clean[-1].modified - plan.delete_retention_ms if clean else 0
 

@@ -3,11 +3,11 @@
 A log has three parts:
 
 - The clean part is below the first dirty offset, which is the cleaner's checkpoint.
-- The dirty part is between the other two.
+- The dirty part is between the clean and the uncleanable part.
 - The uncleanable part begins at the first open transaction, at the first record within the compaction lag, or at the
   active segment.
 
-Compacting the dirty part also rewrites the clean part, to drop records that newer ones supersede.
+Compacting the dirty part also rewrites the clean part, to drop records that newer records supersede.
 """
 
 from __future__ import annotations
@@ -59,10 +59,11 @@ class Cleanable(NamedTuple):
         segments: the segments from the oldest up to the first uncleanable one.
         first_dirty_offset: the first offset of the dirty part.
         first_uncleanable_offset: the end of the dirty part: the base offset of the first segment that does not change.
-        limit: why it ends there.
+        limit: why the dirty part ends there.
         clean_bytes: the size of the segments that begin in the clean part.
-        cleanable_bytes: the size of the segments with dirty records. A segment with both parts counts in both.
-        is_overdue: records have waited for max_compaction_lag_ms.
+        cleanable_bytes: the size of the segments with dirty records. A segment with both parts is included in both
+            sizes.
+        is_overdue: whether records have waited for max_compaction_lag_ms.
     """
 
     segments: tuple[Segment, ...]
@@ -91,8 +92,8 @@ def cleanable(
     Args:
         state: the state of the log.
         active_base_offset: the base offset of the active segment; the log end offset to treat it as rolled.
-        min_compaction_lag_ms: the minimum age of a record, in ms. The first segment with a younger record is
-            uncleanable, and so are all following segments.
+        min_compaction_lag_ms: the minimum age of a record, in ms. The first segment with a younger record and all
+            following segments are uncleanable.
         ignore_checkpoint: ignore the cleaner's checkpoint and treat the whole log as dirty.
     """
     inactive = [segment for segment in state.segments if segment.base_offset < active_base_offset]

@@ -49,7 +49,7 @@ class Verdicts:
             base_offset: the segment's base offset.
             keep: the bits of the records that stay.
             stamp: the bits of the records that stay and give their batch a delete horizon.
-            txnindex: the entries of the new transaction index; they replace earlier ones, unless they are empty.
+            txnindex: the entries of the new transaction index; they replace earlier entries, unless they are empty.
         """
         if base_offset in self._places:
             known_keep, known_stamp, known_txnindex = self.of(base_offset)

@@ -31,7 +31,7 @@ class Counts:
     """The counts of a segment's records before it is rewritten.
 
     Attributes:
-        records_in_file: all records, whichever part of the segment was decided.
+        records_in_file: all records, even if only a part of the segment was decided.
         aborted: records of aborted transactions, which are removed.
         control: control records that stay.
         discarded: control records that are removed.
@@ -89,7 +89,7 @@ class SegmentReport:
 
     Attributes:
         base_offset: the segment's base offset.
-        cleaned_base_offset: the base offset of the new segment that replaces this one, and perhaps others.
+        cleaned_base_offset: the base offset of the new segment that replaces this segment, and perhaps others.
         bytes: the size of its `.log`.
         cleaned_bytes: the bytes of the new segment that come from it.
         records: all records, including control records.
@@ -148,14 +148,14 @@ class CompactionReport:
         bytes_after: the size of all segments after, including the active one.
         first_dirty_offset: the first offset of the part that was not compacted before.
         first_uncleanable_offset: the first offset of the part that does not change.
-        limit: why it begins there, see `Limit`.
+        limit: why this part begins there, see `Limit`.
         clean_bytes: the size of the segments that begin below the first dirty offset.
         cleanable_bytes: the size of the segments with dirty records.
         dirty_ratio: `cleanable_bytes` / (`clean_bytes` + `cleanable_bytes`).
-        is_due: a broker's cleaner would clean the log.
+        is_due: whether a broker's cleaner would clean the log.
         active_base_offset: the base offset of the active segment, which is never cleaned.
         active_bytes: the size of the active segment.
-        is_rolled: the report treats the active segment as rolled, which a dry run does not do.
+        is_rolled: whether the report treats the active segment as rolled. A dry run does not roll it.
         passes: the number of passes over the log, each for a part of the keys; 0 if there was nothing to do.
         keys: the number of different keys in the dirty part.
         segments: the reports of the old segments.
@@ -189,7 +189,7 @@ class CompactionReport:
         return {**asdict(self), "segments": [asdict(segment) for segment in self.segments]}
 
     def lines(self, *, dry_run: bool = False) -> list[str]:
-        """Return the report in words, the most important line first; for a dry run, what would be done."""
+        """Return the report in words, the most important line first. For a dry run, the words describe the plan."""
         if self.skip_reason:
             lines = [self._skipped]
         else:

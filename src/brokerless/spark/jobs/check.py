@@ -25,26 +25,26 @@ def check(
 ) -> DataFrame:
     """Check log directories with Spark tasks. The findings are those of `brokerless.check`. Nothing is changed.
 
-    The result is that of the source's view `findings`. Each log is checked by one task, and the log directories' other
-    files by one more. Tasks send only findings to Spark.
+    The result is the same as the source's view `findings`. One task checks each log, and one more task checks the other
+    files of the log directories. Tasks send only findings to Spark.
 
     Args:
         spark: a session.
         paths: log directories of one broker or several, partition directories, or `.log` files. Every replica in them
             is checked.
-        topics: only these topics, and nothing about directories; None: all, and Kafka's internal ones too.
-        level: "quick": names, small files and the headers of batches; "default": also checksums, indexes and
-            snapshots against batches; "deep": also every record.
+        topics: only these topics, and no findings about directories; None: all topics, including Kafka's internal ones.
+        level: "quick": check names, small files and batch headers; "default": also verify checksums, and compare
+            indexes and snapshots with the batches; "deep": also decode every record.
 
     Returns:
         One row per finding, in no order. The columns are:
 
-        - `code`: its kind, which never changes its meaning: see `brokerless finding CODE`
+        - `code`: the kind of finding. The meaning of a code never changes: see `brokerless finding CODE`
         - `severity`: "error", "warning" or "note"
-        - `topic`, `partition`, `path`: the place; topic and partition are null outside of partitions
+        - `topic`, `partition`, `path`: the place of the fault; topic and partition are null outside of partitions
         - `position`: the byte position in the file
         - `start_offset`, `end_offset`: the offsets that may be lost or wrong; a null end means no upper limit
-        - `next_position`: where the log is sound again; null if nowhere in this file
+        - `next_position`: the position where the log is sound again; null if the rest of the file is not sound
         - `message`: the defect, with stored and computed values
         - `broker`, `reader`, `cure`: the effect on a broker and on readers, and the remedy
 

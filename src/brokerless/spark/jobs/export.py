@@ -67,7 +67,7 @@ class ExportReport:
         skipped: the number of tasks that an earlier run had finished.
         lost: the ranges that `onCorrupt=skip` left out.
         replaced_keys: the number of header keys with a U+FFFD, which replaces bytes of the log that are not UTF-8.
-        notes: information for the caller, a sentence each.
+        notes: information for the caller, one sentence per note.
     """
 
     partitions: tuple[PartitionReport, ...]
@@ -91,7 +91,7 @@ def export(
     """Export records to a directory of Parquet or JSON files. The tasks write the files themselves.
 
     The files are named `topic=<topic>/partition=<number>/<offset>-<task>.parquet`. A file appears when it is complete,
-    and `_SUCCESS` appears when all files are. After a failure, run the same call again: it resumes the export.
+    and `_SUCCESS` appears when all files are complete. After a failure, run the same call again: it resumes the export.
 
     Args:
         spark: a session, not one of Spark Connect.
@@ -102,7 +102,8 @@ def export(
             packages, and use Spark's own writers.
         compression: the codec of the files. For parquet "zstd" (default), "none", "snappy", "gzip" or "lz4"; for json
             "none" (default) or "gzip".
-        topics: the topics to export, by name or glob; None: by the options, or all but Kafka's internal ones.
+        topics: the topics to export, by name or glob; None: the topics that the options select, by default all topics
+            except Kafka's internal ones.
         options: options of `spark.read.format("brokerless")`: ranges, isolation, columns, task sizes.
 
     Raises:
@@ -211,7 +212,7 @@ def _found(directory: ExportDirectory) -> Manifest | None:
     """Return the manifest of an unfinished or finished export; None if the directory is new or empty.
 
     Raises:
-        ValueError: the directory holds other files, or is in a place where it would stop a broker.
+        ValueError: the directory holds other files, or is in a place where it would keep a broker from starting.
     """
     if directory.holds(MANIFEST):
         return Manifest.read(directory)

@@ -1,4 +1,4 @@
-"""A directory that many tasks write files into: local, or in an object store. Every file appears whole or not at all.
+"""A directory into which many tasks write files: local, or in an object store. Each file appears whole or not at all.
 
 A local file is written in `_temporary`, made durable, and renamed. For an object store it is written on the task's
 machine, and stored as one object. Readers that treat the directory as a table skip names that begin with `_`.
@@ -81,14 +81,15 @@ class ExportDirectory:
             return file.read(0, file.size())
 
     def write(self, name: str, content: Buffer) -> None:
-        """Write a small file, and replace an existing one."""
+        """Write a small file, and replace an existing file."""
         with self.create(name) as file:
             file.write(content)
 
     def write_new(self, name: str, content: Buffer) -> None:
         """Write a small file that does not exist yet.
 
-        Only one of several concurrent writers succeeds; an object store only checks beforehand.
+        Only one of several concurrent writers succeeds. In an object store, this is not certain: it is only checked
+        before the write.
 
         Raises:
             FileExistsError: the file exists.
@@ -129,7 +130,7 @@ class ExportDirectory:
 
     @contextlib.contextmanager
     def create(self, name: str) -> Iterator[IO[bytes]]:
-        """Open a file for writing. It takes its name at the end of the block, unless an exception is raised."""
+        """Open a file for writing. It gets its name at the end of the block, unless an exception is raised."""
         if self.is_remote:
             with disk.stored(f"{self.path}/{name}") as file:
                 yield file

@@ -1,7 +1,7 @@
 """One task of an export: it reads its splits, and writes one file for each of their partitions.
 
-Rows go from the decoder's Arrow batches into the files; only counts leave the task. The plan determines the file names,
-so a retry or a speculative attempt writes the same files again.
+Rows go from the decoder's Arrow batches into the files. The task returns only counts. The plan determines the file
+names, so a retry or a speculative attempt writes the same files again.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class FileWriter:
         return receipt
 
     def _write(self, number: int, splits: Sequence[Split]) -> Receipt:
-        """Write the rows of one partition. No rows make no file."""
+        """Write the rows of one partition. Without rows, write no file."""
         begun = time.monotonic()
         name = self._name(number, splits[0])
         first = last = -1
@@ -130,7 +130,7 @@ def _low(split: Split) -> int:
 
 
 def _rising(rows: pa.RecordBatch, last: int, split: Split) -> tuple[pa.RecordBatch, list[Defect]]:
-    """Return the rows whose offsets rise from `last` on and stay below the segment's end: others cannot be restored.
+    """Return the rows whose offsets rise from `last` on and stay below the segment's end. Others cannot be restored.
 
     A batch's checksum does not cover its offset, so one flipped bit moves it. As few rows as possible are dropped.
 

@@ -37,7 +37,7 @@ def plan(options: Options, writer: FileWriter, target: int | None) -> tuple[list
     Args:
         options: the options of the read.
         writer: the writer of the files.
-        target: bytes that a task reads; None to derive it from the options and this machine.
+        target: the number of bytes that a task reads; None to derive it from the options and this machine.
 
     Raises:
         OffsetOutOfRangeError: an offset does not exist, unless failOnDataLoss is false.

@@ -2,7 +2,7 @@
 
 Parquet holds rows as Spark's Kafka source returns them, with null for no headers. Spark's timestamps end in the year
 294247: a later time is null in `timestamp`, and `timestampMillis` holds it. Topic and partition are in the directory
-names, as in Spark's partitioned tables. JSON lines are those of `brokerless read`.
+names, as in Spark's partitioned tables. JSON lines are the same as from `brokerless read`.
 """
 
 from __future__ import annotations
@@ -227,7 +227,7 @@ def _json_rows(content: io.RawIOBase, path: str) -> Iterator[pa.RecordBatch]:
 
 
 def _kept(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """Return rows as format 2 can hold them. Rows of format 0 have no time: they get CreateTime, as from a broker.
+    """Return rows as format 2 can hold them. Rows of format 0 have no time; as on a broker, they get CreateTime.
 
     Raises:
         ValueError: a column has a null that an export never writes.

@@ -3,8 +3,8 @@
 `_manifest.json` is written before the first task, and again when all files exist. `_SUCCESS` comes last, and holds the
 manifest's digest. In between, each finished task leaves a receipt, so that a run after a failure skips it.
 
-An export can come from anywhere. Names in it become paths, and numbers become sizes and offsets. So a manifest is
-refused if it has a value that no export writes.
+An export can come from an untrusted source. Its names become paths, and its numbers become sizes and offsets. So a
+manifest is refused if it has a value that no export writes.
 """
 
 from __future__ import annotations
@@ -71,7 +71,8 @@ class Receipt:
     Attributes:
         files: the files that it wrote.
         lost: the ranges that `onCorrupt=skip` left out.
-        replaced_keys: the number of header keys with a U+FFFD, which consumers see for bytes that are not UTF-8.
+        replaced_keys: the number of header keys with a U+FFFD, which consumers see in place of bytes that are not
+            UTF-8.
     """
 
     files: tuple[ExportedFile, ...]
@@ -100,7 +101,7 @@ class Receipt:
             raise ValueError(f"{path} is not the receipt of a task: {error}; delete it to do the task again") from error
 
     def is_there(self, directory: ExportDirectory) -> bool:
-        """Return whether all its files exist with their recorded size."""
+        """Return whether all files of the receipt exist with their recorded size."""
         return all(directory.size(file.name) == file.bytes for file in self.files)
 
 

@@ -1,4 +1,4 @@
-"""The `profile` job: counts and sizes of the records in logs. Tasks count, and Spark adds up."""
+"""The `profile` job: counts and sizes of the records in logs. Tasks count, and Spark adds up the counts."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ def profile(
     topics: Iterable[str] | None = None,
     by: Collection[str] = ("topic",),
 ) -> DataFrame:
-    """Count the records and batches of logs, and their sizes. Every record on disk counts, including aborted ones.
+    """Count the records and batches of logs, and their sizes. All records on disk are counted, even aborted ones.
 
     Args:
         spark: a session.
-        paths: one or more paths, as for `LogDirs`. Only one replica of each partition counts, the one that reads use.
-        topics: the topics to count; None: all but Kafka's internal ones.
-        by: the columns to group by: "topic", "partition", "hour", "magic", "compression". A record counts in the hour
-            of its timestamp, a batch in the hour of its largest timestamp; without a timestamp the hour is null. Magic
-            and codec are those of the batch.
+        paths: one or more paths, as for `LogDirs`. Of each partition, only the replica that reads use is counted.
+        topics: the topics to count; None: all except Kafka's internal topics.
+        by: the columns to group by: "topic", "partition", "hour", "magic", "compression". A record is counted in the
+            hour of its timestamp, a batch in the hour of its largest timestamp. Without a timestamp the hour is null.
+            Magic and codec are taken from the batch.
 
     Returns:
         One row per group. The columns, after those of `by`, are:
@@ -45,7 +45,7 @@ def profile(
         - `records`, `key_bytes`, `value_bytes`, `null_keys`, `tombstones` (null values), `headers`
         - `first_offset`, `last_offset`, `first_timestamp`, `last_timestamp`
         - `magics`, `compressions`
-        - `skew`: the bytes of the largest partition divided by the bytes of the average one
+        - `skew`: the bytes of the largest partition divided by the average bytes of a partition
 
     Raises:
         ValueError: a group does not exist.

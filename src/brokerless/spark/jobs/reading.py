@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def read(spark: SparkSession, paths: Collection[Path], topics: Iterable[str] | None, **options: str) -> DataFrame:
-    """Return a view of logs as a DataFrame; `options` are those of the source."""
+    """Return a view of logs as a DataFrame; `options` are the options of the source."""
     given = _options(paths, topics)
     return spark.read.format("brokerless").options(**given, **options).load()
 
@@ -32,7 +32,7 @@ def _options(paths: Collection[Path], topics: Iterable[str] | None) -> dict[str,
 
 
 def subscription(topics: Iterable[str] | None, paths: Iterable[Path]) -> dict[str, str]:
-    """Return the option of the source for the topics that names or globs choose; None: all."""
+    """Return the option of the source that selects topics by names or globs; None: all topics."""
     names = some_or_all("topics", topics) or []
     if any(map(is_glob, names)):
         names = chosen_topics(names, LogDirs(*paths).topics())

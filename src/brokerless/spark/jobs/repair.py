@@ -28,17 +28,18 @@ def repair(
     indexes_only: bool = False,
     dry_run: bool = False,
 ) -> list[RepairReport]:
-    """Repair log directories with Spark tasks, one for each, as `brokerless.repair` does.
+    """Repair log directories with Spark tasks, one task per directory, as `brokerless.repair` does.
 
-    Each directory takes lost records from the others, where these have the same history.
+    Lost records of a directory are taken from the other directories, if these have the same history.
 
     Args:
         spark: a session, not one of Spark Connect.
         paths: the log directories of a cluster, which all executors see.
-        suffix: the suffix of the result's name. The result of a directory lies beside it, under its name and suffix.
+        suffix: the suffix of the result's name. The result for a directory is written beside it, under its name with
+            this suffix.
         in_place: replace the damaged partitions with the results.
         topics: only these topics; None: all.
-        keep_suspect: keep a batch with a wrong checksum if all its records can be decoded, with a new checksum.
+        keep_suspect: keep a batch with a wrong checksum, and give it a new one, if all its records can be decoded.
         indexes_only: leave logs with damaged batches unchanged.
         dry_run: change nothing, and return the planned repair.
 

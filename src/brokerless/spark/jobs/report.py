@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 def report(spark: SparkSession, *paths: str | os.PathLike[str], topics: Iterable[str] | None = None) -> ClusterReport:
     """Read whole log directories with Spark tasks, and return a report of them as one page and as tables.
 
-    The numbers are those of `brokerless.report`. Executors read the segments. The driver lists the directories, and
-    makes the page. It needs Jinja and Matplotlib for that: `pip install 'brokerless[report]'`.
+    The numbers are the same as from `brokerless.report`. Executors read the segments. The driver lists the directories
+    and makes the page, which requires Jinja and Matplotlib: `pip install 'brokerless[report]'`.
 
     Args:
         spark: a session, not one of Spark Connect.

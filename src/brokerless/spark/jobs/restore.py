@@ -1,7 +1,7 @@
-"""The `restore` job: an export back to a log directory, with the original offsets of its rows.
+"""The `restore` job: it writes an export back to a log directory, with the original offsets of its rows.
 
 Tasks read the files of the export and write parts, as the sink's tasks do. One commit makes all topics visible at once.
-The name of the staging directory is a digest of the restored data, so a second run finds the parts of the first.
+The name of the staging directory is a digest of the restored data, so a second run finds the parts of the first run.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class RestoreReport:
         tasks: the number of tasks that ran.
         skipped: the number of tasks that an earlier run had finished.
         lost: the ranges that the export left out (`onCorrupt=skip`), of all its topics.
-        notes: information for the caller, a sentence each.
+        notes: information for the caller, one sentence per note.
     """
 
     partitions: tuple[PartitionReport, ...]
@@ -97,8 +97,8 @@ def restore(
         output: a log directory that the driver and the executors share and no broker uses; created if it does not
             exist.
         topics: the topics to restore; None: all. An existing topic must be empty, or restored from this export.
-        topic_ids: the ids of topics in the cluster that was started on the output directory; other topics keep the
-            exported ids.
+        topic_ids: the ids of topics, if a cluster was started on the output directory and gave them ids. Other topics
+            keep the exported ids.
         compression: the codec of the batches: "none", "gzip", "snappy", "lz4" or "zstd".
         batch_size: a batch is closed at this many bytes.
         sole_replica: see `LogDirWriter`.
@@ -155,8 +155,8 @@ class _Plan:
         path: the log directory.
         manifest: the manifest of the export.
         topics: the requested topics.
-        missing: the topics among them that are not restored from this export yet.
-        present: the log end offsets of existing topics among them, by partition.
+        missing: the requested topics that are not restored from this export yet.
+        present: the log end offsets of the requested topics that exist, by partition.
         digests: the digest that identifies each topic's records among all exports.
         topic_ids: the ids that the caller gave for topics.
     """
@@ -171,7 +171,7 @@ class _Plan:
 
     @property
     def new_topics(self) -> dict[str, NewTopic]:
-        """The topics to write; those that do not exist get the exported settings."""
+        """The topics to write. Topics that do not exist yet get the exported settings."""
         return {
             name: NewTopic(partitions=max(topic.partitions) + 1)
             if name in self.present
@@ -181,7 +181,7 @@ class _Plan:
 
     @property
     def restoration(self) -> Restoration:
-        """The restore as the commit records it: the export in each topic, and the start of each log."""
+        """The restore as the commit records it: the digest of each topic's export, and the start of each log."""
         starts = {
             (name, number): partition.start_offset
             for name, topic in self.missing.items()
@@ -293,7 +293,7 @@ def _read(directory: ExportDirectory) -> Manifest:
 
 
 def _check_there(directory: ExportDirectory, files: Iterable[ExportedFile]) -> None:
-    """Refuse topics with missing files. List directories instead of asking for each of many files, which is slow."""
+    """Refuse topics with missing files. List directories, because a query for each of many files is slow."""
     names = cache(lambda place: set(directory.names(place)))
     gone = [file for file in files if os.path.basename(file.name) not in names(os.path.dirname(file.name))]
     if gone:
@@ -317,7 +317,7 @@ def _present(path: str, restoration: Restoration) -> tuple[dict[str, dict[int, i
 
 
 def _roll_forward(path: str, *, sole_replica: bool) -> None:
-    """Complete an interrupted commit. If another writer has the directory open, it has done so."""
+    """Complete an interrupted commit. If another writer has the directory open, that writer has completed it."""
     if LogDirFiles(path).journal is not None:
         with contextlib.suppress(LogInUseError):
             LogDirWriter(path, sole_replica=sole_replica).close()
@@ -375,15 +375,15 @@ def _as_it_was(topic: ExportedTopic, topic_id: str | None) -> NewTopic:
 
 
 def _digest(*what: object) -> str:
-    """Return 32 hex digits that only runs with the same arguments share. Our names do not count."""
+    """Return 32 hex digits that only runs with the same arguments share."""
     return hashlib.sha256(json.dumps(what, default=astuple, sort_keys=True).encode()).hexdigest()[:32]
 
 
 def _ends(staging: Staging, topics: Mapping[str, ExportedTopic], parts: Iterable[Part]) -> Iterator[Part]:
     """Yield a part for each log that ends after its last row, because it ended in markers or removed records.
 
-    The part holds an empty batch, like those of compaction, that ends where the log did. So consumers' positions at the
-    end of the log stay valid.
+    The part holds an empty batch, as compaction leaves it, which ends at the old log end offset. So consumers'
+    positions at the end of the log stay valid.
     """
     last: dict[tuple[str, int], int] = {}
     epochs: dict[tuple[str, int], int] = {}

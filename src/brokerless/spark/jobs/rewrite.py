@@ -1,9 +1,9 @@
 """The `rewrite` job: an operation that rewrites the logs of a whole cluster in place.
 
-The driver owns the log directories: it locks them, plans the tasks, and swaps the new segments of each finished
-partition in. Tasks read the old segments and write the new ones. Each attempt writes to its own directory beside the
-partition's, so the driver and all executors must see the log directories under the same path. Until its swap, a
-partition is unchanged, whatever fails.
+The driver owns the log directories: it locks them, plans the tasks, and swaps in the new segments of each finished
+partition. Tasks read the old segments and write the new ones. Each attempt writes to its own directory beside the
+partition's, so the driver and all executors must see the log directories under the same path. Whatever fails before its
+swap, a partition stays unchanged.
 """
 
 from __future__ import annotations
@@ -58,14 +58,15 @@ def rewrite(
             `Compaction` and `Conversion`.
         resume_file: a local file of the driver that records finished partitions. After a failure, the same call
             resumes and skips them.
-        progress: called on the driver with a partition's name and the bytes that a task has read, when it has finished.
+        progress: called on the driver when a task has finished, with a partition's name and the number of bytes that
+            the task read.
         broker_config: the broker's configuration file; see `brokerless.rewrite`.
         metadata: the directory of the cluster's metadata log, if none of the paths has it.
 
     Raises:
         LogInUseError: a broker, or another writer, has a directory open.
-        ValueError: no topic is named, or an unknown one; the operation refuses a log; or a directory is not visible on
-            an executor.
+        ValueError: no topic is named, or a named topic is unknown; the operation refuses a log; or a directory is not
+            visible on an executor.
         CorruptRecordError: a log is damaged. Some partitions may be finished, the others are unchanged.
 
         rewrite(spark, Compaction(roll=True), "/data1", "/data2", topics=["users"], resume_file="done.jsonl")

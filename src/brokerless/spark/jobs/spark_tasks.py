@@ -31,7 +31,7 @@ class SparkTasks(Runner):
     Args:
         spark: a session, not one of Spark Connect.
         jobs: the number of submitted calls at a time; None: as many as Spark has cores.
-        progress: see `Runner`; a call's bytes are reported when it has finished.
+        progress: see `Runner`; the bytes of a call are reported when the call has finished.
     """
 
     may_retry = True

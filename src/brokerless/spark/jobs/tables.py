@@ -19,7 +19,7 @@ PACKAGES = {
     "delta": "io.delta:delta-spark_{spark}_2.13",
     "iceberg": "org.apache.iceberg:iceberg-spark-runtime-{spark}_2.13",
 }
-"""The Maven coordinates of each format's package, without the version. Not every Spark release has one yet."""
+"""The Maven coordinates of each format's package, without the version. Some Spark releases have no package yet."""
 
 
 def write_table(spark: SparkSession, options: Mapping[str, str], form: str, to: str) -> DataFrame:

@@ -1,4 +1,4 @@
-"""Spark writes: a DataFrame, or a stream, becomes topics of a log directory.
+"""Spark writes: a DataFrame or a stream is written to topics of a log directory.
 
 Modules:
     batch_sink.py              writes of batch jobs

@@ -79,7 +79,7 @@ class Writer(DataSourceArrowWriter):
 def write_parts(
     staging: Staging, batches: Iterable[pa.RecordBatch], columns: Sequence[str], query: str = ""
 ) -> tuple[Part, ...]:
-    """Write the parts of one task: rows with these columns, of the streaming query `query` if given."""
+    """Write the parts of one task from rows with these columns. `query` is the id of the streaming query, if any."""
     keep_modules()
     task = staging.writer(query)
     try:
@@ -93,7 +93,7 @@ def write_parts(
 
 
 def written_columns(schema: StructType, write: AtomicWrite) -> list[str]:
-    """Check the columns, and return those to write.
+    """Check the columns, and return the columns to write.
 
     Raises:
         ValueError: a column is unknown, has the wrong type, or is required and missing.

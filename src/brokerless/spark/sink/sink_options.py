@@ -1,4 +1,4 @@
-"""The options of `df.write` and `writeStream`: those of Spark's Kafka sink, and our own for topics at rest."""
+"""The options of `df.write` and `writeStream`: those of Spark's Kafka sink, and further ones for topics at rest."""
 
 from __future__ import annotations
 
@@ -120,6 +120,6 @@ def _config(options: Mapping[str, str], *, segment_bytes: int | None) -> dict[st
 
 
 def is_of_sink(options: Mapping[str, str]) -> bool:
-    """Return whether options are those of a write: Spark creates the source before it decides to read or write."""
+    """Return whether the options are for a write. Spark creates the source before it decides to read or write."""
     of_sinks = {name.lower() for name in (*OF_SINKS, *_ASYNCHRONOUS)}
     return any(option.lower() in of_sinks or _is_setting(option) for option in options)

@@ -57,7 +57,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
     @cached_property
     def _begun(self) -> Staging | Exception:
-        """The staging area of the tasks, or the error to raise in each task: PySpark hides errors of pickling."""
+        """The staging area of the tasks, or the error to raise in each task. PySpark hides errors of pickling."""
         try:
             return self._write.begin(query=_query_id(self._checkpoint), patience=PATIENCE)
         except Exception as error:  # noqa: BLE001 - every task raises it
@@ -90,13 +90,13 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
     @concise_errors
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803
-        """Remove the parts that tasks have written. If no task reported any, the query's next epoch removes them."""
+        """Remove the parts that tasks have written. If no task reported parts, the query's next epoch removes them."""
         for attempt in {message.attempt for message in messages if isinstance(message, Written)}:
             replace(self._write, attempt=attempt).abort()
 
 
 def _query_id(checkpoint: str) -> str:
-    """Return the id of the query with this checkpoint; "" if it is not visible here, for example in an object store."""
+    """Return the id of the query with this checkpoint; "" if the checkpoint is not visible here."""
     if not checkpoint or is_remote(checkpoint):
         return ""
     try:

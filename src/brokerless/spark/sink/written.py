@@ -32,7 +32,7 @@ class Written(WriterCommitMessage):
     Attributes:
         parts: the parts.
         query: the id of the streaming query; "" for a batch job.
-        attempt: the attempt of the write; the commit of an epoch has no other source for it.
+        attempt: the attempt of the write. The commit of an epoch learns it only from here.
     """
 
     parts: tuple[Part, ...]
@@ -63,12 +63,12 @@ def task_of(staging: Staging | Exception, columns: Sequence[str], attempt: str) 
 
 
 def reduced(sink: object, task: bytes | str, state: dict[str, object]) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-    """Return how a writer is pickled, given its state: for its `__reduce__`."""
+    """Return the value of a writer's `__reduce__`, given the writer's state."""
     return writer, (task, pickle.dumps((type(sink), state)))
 
 
 def writer(_task: bytes | str, pickled: bytes) -> object:
-    """Return the pickled writer. The JVM takes the other argument."""
+    """Return the pickled writer. The JVM uses the other argument."""
     kind, state = pickle.loads(pickled)  # noqa: S301 - Spark's own processes pickled it
     sink = kind.__new__(kind)
     sink.__dict__.update(state)

@@ -4,7 +4,9 @@ Modules:
     options.py                 the options of reads
     option_values.py           option syntax that reads and writes share
     records.py                 the view of rows, the default
-    batches.py, findings.py the views of batch headers and of findings sums.py the view of counts that the profile job
-    adds up state.py the views of a cluster's own state concise_errors.py errors of workers without their traceback
-    tasks.py, cuts.py logs packed into tasks; splits cut by offset
+    batches.py, findings.py    the views of batch headers and of findings
+    sums.py                    the view of counts that the profile job adds up
+    state.py                   the views of a cluster's own state
+    concise_errors.py          errors of workers without their traceback
+    tasks.py, cuts.py          logs packed into tasks; splits cut by offset
 """

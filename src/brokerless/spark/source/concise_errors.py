@@ -56,8 +56,8 @@ def _report_as_spark(error: Exception) -> None:
 def hide_traceback(error: Exception) -> None:
     """Configure PySpark to report the error without its traceback, except in a user's own process.
 
-    Messages of subclasses of ValueError (of Arrow, of decoders) do not help a user: their traceback stays. It also
-    stays if the user has set the environment variable.
+    Subclasses of ValueError (from Arrow or decoders) keep their traceback, because their messages do not help a user.
+    It also stays if the user has set the environment variable.
     """
     if isinstance(error, ValueError) and type(error) is not ValueError:
         return

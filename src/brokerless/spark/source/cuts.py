@@ -3,8 +3,9 @@
 All pieces of a split read the same bytes, and skip batches of other pieces by their headers. The cuts are estimates and
 may be wrong, but no offset is left out: the outer pieces reach as far as the split.
 
-Offsets are not records: after compaction, or in a damaged log, a few batches may spread over most of 2^63. If a split
-has more offsets than its bytes can hold records, the cuts come from the headers of its batches.
+The number of offsets may differ from the number of records: after compaction or in a damaged log, a few batches may
+spread over most of 2^63 offsets. If a split has more offsets than its bytes can hold records, the cuts are taken from
+its batch headers.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ def cut(
 
 
 def _cuts_by_headers(segment: Segment, most: int) -> Iterator[int]:
-    """Yield ascending offsets with at most `most` records between two of them; stop at damage."""
+    """Yield ascending offsets with at most `most` records between two neighbors; stop at damage."""
     held = 0
     following = segment.base_offset
     try:
@@ -82,7 +83,7 @@ def _cuts_by_headers(segment: Segment, most: int) -> Iterator[int]:
 
 
 def _first_and_count(batch: dict[str, Any], following: int) -> tuple[int, int]:
-    """Return the lowest offset and the most records that a batch can hold."""
+    """Return the lowest offset and the maximum number of records that a batch can hold."""
     last = batch["last_offset"]
     if batch["records_count"] is not None:
         first = min(max(following, batch["base_offset"]), last)

@@ -1,7 +1,7 @@
 """View `findings`: one row per finding of `brokerless.check`; no rows if nothing is wrong.
 
-All replicas in the paths are checked, not only the one that a read uses. Each log is checked by one task, in the order
-of its segments. One more task checks the log directories' other files.
+All replicas in the paths are checked, not only the replica that a read uses. One task checks each log, in the order of
+its segments. One more task checks the log directories' other files.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def default_columns(options: Options) -> Sequence[str]:  # noqa: ARG001 - those 
 
 
 def plan(options: Options) -> list[Task[Work]]:
-    """Plan the tasks: one for directories, unless topics are chosen; then whole logs, the largest first."""
+    """Plan the tasks: one for directories, unless topics are selected, and others for whole logs, the largest first."""
 
     def choose(directories: LogDirs) -> Sequence[Log]:
         return select_from(directories, options, all_replicas=True)

@@ -20,7 +20,7 @@ _SLIP = 0.85
 def canonical(
     options: Mapping[str, str], known: Sequence[str], ignored: Sequence[str], honoured_kafka: Sequence[str] = ()
 ) -> dict[str, str]:
-    """Return the options under their canonical names, and warn once about those without effect.
+    """Return the options under their canonical names, and warn once about options without effect.
 
     Args:
         options: the options, as Spark passes them; case does not matter.

@@ -1,4 +1,4 @@
-"""The options of `format("brokerless")`: the names and rules of Spark's Kafka source, and a few of our own.
+"""The options of `format("brokerless")`: the names and rules of Spark's Kafka source, and a few more.
 
 Source of the rules: Spark's Kafka integration guide and KafkaSourceProvider. Names ignore case.
 """
@@ -86,7 +86,7 @@ _WORDS: dict[int, Offset] = {-1: "latest", -2: "earliest"}
 
 @dataclass(frozen=True)
 class Bound:
-    """The start or end of a read. At most one of the four is given; without any, the default applies.
+    """The start or end of a read. At most one of the four attributes is given; without one, the default applies.
 
     Attributes:
         offset: one offset for every partition.
@@ -214,7 +214,7 @@ class Options:
             is_admission_controlled: whether this version of PySpark lets a source limit a batch.
 
         Raises:
-            ValueError: a stream cannot have an option, or not with this version of PySpark.
+            ValueError: a stream cannot have an option, at least not with this version of PySpark.
         """
         if self.view != "records":
             raise ValueError(f"option view cannot be {self.view} in a stream: only records are followed")
@@ -234,7 +234,7 @@ class Options:
 
 
 def _without_effect(view: str) -> set[str]:
-    """Return the options that a view does not have, beyond those that only `records` have."""
+    """Return the options that a view lacks, in addition to the options that only view `records` has."""
     if view not in _STATE_VIEWS:
         return {*_OF_STATE} | ({"level"} if view != "findings" else set())
     idle = {"level", "onCorrupt", "failOnDataLoss", "kafka.check.crcs", *_SELECTION}
@@ -295,7 +295,7 @@ def _is_partitions(value: object) -> bool:
 def _bound(given: dict[str, str], side: str) -> Bound:
     """Parse the options of one bound; `side` is "starting" or "ending".
 
-    As in Spark, one time precedes times by partition, and these precede offsets.
+    As in Spark, one time for all partitions takes precedence over times by partition, and these over offsets.
     """
     every, by_time, by_offset = f"{side}Timestamp", f"{side}OffsetsByTimestamp", f"{side}Offsets"
     if every in given:
@@ -333,7 +333,7 @@ def _time(given: dict[str, str], option: str) -> int | None:
 
 
 def _check_times(option: str, timestamps: Iterable[int]) -> None:
-    """Refuse negative times. To a broker -1 means latest and -2 earliest; in Spark these are offsets."""
+    """Refuse negative times. For a broker, the times -1 and -2 mean latest and earliest; in Spark these are offsets."""
     earliest = min(timestamps, default=0)
     if earliest < 0:
         raise ValueError(f"option {option} has a negative time: {earliest}; give ms since 1970")

@@ -69,7 +69,7 @@ def plan(options: Options) -> list[RecordsTask]:
 
 
 def pieces_of_all(logs: Sequence[Log], options: Options, target: int) -> list[WorkItem[Split]]:
-    """Cut logs into pieces, in order; see `pieces_of`. In an object store, cut several logs at once."""
+    """Cut logs into pieces, in order; see `pieces_of`. In an object store, cut several logs at the same time."""
     pieces = partial(pieces_of, options=options, target=target)
     if any(is_remote(path) for path in options.paths):
         with Threads(_REQUESTS) as threads:
@@ -236,5 +236,5 @@ def _offset(bound: Bound, log: Log) -> Offset | None:
 
 
 def name_of(log: Log | Split) -> Partition:
-    """Return a partition's name. A single file outside a topic directory has no name that an option could give."""
+    """Return a partition's name. A file outside a partition directory has no name that an option could give."""
     return log.topic or "", log.partition or 0

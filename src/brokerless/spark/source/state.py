@@ -1,8 +1,8 @@
 """Views of internal topics: `groups`, `commits`, `transactions`, `producers`, `remote_segments`, `cluster.*`.
 
 The records of a group, or of a partition's remote segments, are all in one partition of the internal topic. So each
-task reads such a partition, or for `producers` a data partition. The rows are those of `brokerless.groups` and the
-like.
+task reads such a partition, or for `producers` a data partition. The rows are the same as from `brokerless.groups` and
+similar functions.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ class StateView:
     """A view of the data source; see `_View` there.
 
     Attributes:
-        name: its name.
-        SCHEMA: its columns.
+        name: the name of the view.
+        SCHEMA: the columns of the view.
     """
 
     name: str
@@ -127,7 +127,7 @@ class StateView:
 
 
 def _cast(column: pa.Array[Any], kind: pa.DataType) -> pa.Array[Any]:
-    """Return a column in Spark's type; a time beyond its range is null."""
+    """Return a column in Spark's type; a time beyond the range of that type becomes null."""
     cast: pa.Array[Any]
     if isinstance(kind, pa.TimestampType):
         ms = column.cast(pa.int64())

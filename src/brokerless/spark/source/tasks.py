@@ -1,4 +1,4 @@
-"""Spark tasks: the logs to read, and their pieces packed into tasks that are neither huge nor too many.
+"""Spark tasks: the logs to read, and their pieces, packed into tasks of a suitable size.
 
 A large partition is cut into several splits, and many small ones share a task. Spark's file sources do the same.
 """
@@ -57,7 +57,8 @@ class Task(InputPartition, Generic[T]):
 class RecordsTask(Task["Split"]):
     """A task that reads records.
 
-    It is pickled as a call of `records_task` with JSON. The reader in the JVM reads that, too (`rust/jvm/src/task.rs`).
+    It is pickled as a call of `records_task` with JSON. The reader in the JVM parses the same JSON
+    (`rust/jvm/src/task.rs`).
     """
 
     check_crcs: bool
@@ -69,7 +70,7 @@ class RecordsTask(Task["Split"]):
 
 
 def records_task(text: bytes) -> RecordsTask:
-    """Return the task of its JSON."""
+    """Return the task that the JSON describes."""
     task = json.loads(text)
     if task["version"] != _VERSION:
         raise ValueError(
@@ -97,7 +98,7 @@ def _split(
 
 
 class WorkItem(NamedTuple, Generic[T]):
-    """A part of a log, its bytes, and the most records that it can have (0 unless they are limited)."""
+    """A part of a log, its bytes, and the maximum number of its records (0 unless they are limited)."""
 
     work: T
     size: int
@@ -113,7 +114,7 @@ class SegmentOf(NamedTuple):
 
 
 def plan_consistently(options: Options, plan: Callable[[], T]) -> T:
-    """Plan, and plan again if a commit took effect during the planning, so that the plan has it in all partitions.
+    """Plan, and repeat that if a commit took effect meanwhile, so that the plan has the commit in all partitions.
 
     If commits keep coming, return the third plan.
     """
@@ -131,14 +132,14 @@ def select_logs(options: Options, *, needs_all: bool = True) -> list[Log]:
 
 
 def select_from(log_dir: LogDirs, options: Options, *, all_replicas: bool = False, needs_all: bool = True) -> list[Log]:
-    """Return the logs that subscribe, subscribePattern or assign select; without them, all but internal topics.
+    """Return the logs that subscribe, subscribePattern or assign select; by default, all but internal topics.
 
     A partition directory or file given as a path is read even if its topic is internal.
 
     Args:
         log_dir: the log directories.
         options: the options of the read.
-        all_replicas: return every replica, not only the one that a read uses.
+        all_replicas: return every replica, not only the replica that a read uses.
         needs_all: require that every named topic and partition exists.
 
     Raises:
@@ -173,7 +174,7 @@ def target_bytes(sizes: Iterable[int], options: Options) -> int:
 
 
 def pack(pieces: Sequence[WorkItem[T]], target: int, options: Options) -> list[Task[T]]:
-    """Fill tasks with pieces in order. Return at least one task, or Spark would make one without pieces."""
+    """Fill tasks with pieces in order. Return at least one task; otherwise Spark would make one without pieces."""
     if options.min_partitions:
         target = sum(piece.size + _OPEN_COST for piece in pieces) // options.min_partitions
     most = options.max_records_per_partition

@@ -8,12 +8,12 @@ its checkpoint:
 - Missing records are data loss, unless `failOnDataLoss` is false. A gap left by compaction is no data loss, because
 offsets are not records.
 
-Two rules are stricter. Kafka's source forgets a partition that disappears, and reads it from its start if it returns;
-here its offset is kept. A missing or shorter log is reported before Spark records the batch's end, so that records
-which only seemed lost are not read again.
+Two rules are stricter. First, Kafka's source forgets a partition that disappears, and reads it from its start if it
+returns. Here, the offset of the partition is kept. Second, a missing or shorter log is reported before Spark records
+the batch's end. So records that only seemed lost are not read again.
 
-A query that fails in its first batch repeats that batch. Spark then knows only the batch's end, and asks again for the
-start of a new query.
+A query that fails in its first batch repeats that batch. Spark then knows only the batch's end, and requests the start
+of a new query again.
 
 Nothing here needs Spark.
 """
@@ -151,7 +151,7 @@ class Follower:
         return tasks
 
     def has(self, partition: Partition) -> bool:
-        """Return whether a partition exists. A brief absence does not count.
+        """Return whether a partition exists. A brief absence is ignored.
 
         Raises:
             FileNotFoundError: the path does not exist.
@@ -236,7 +236,7 @@ class Follower:
     def _frozen(self, target: dict[Partition, _End], begins: dict[Partition, int]) -> dict[Partition, _End]:
         """Return the target, updated for logs that were missing or shorter when it was set.
 
-        The absence may have been brief, and Spark asks for the start of a new query only after setting the target.
+        The absence may have been brief, and Spark requests the start of a new query only after setting the target.
         """
         doubtful = [key for key, begin in begins.items() if key not in target or target[key].log_end < begin]
         if doubtful:
@@ -290,7 +290,7 @@ class Follower:
         return {key: begins.get(key, starts.get(key, 0)) for key in ends}
 
     def _waits(self, begins: dict[Partition, int], ends: dict[Partition, int]) -> bool:
-        """Return whether to wait: a batch would have too few offsets, and the longest delay has not passed."""
+        """Return whether to wait, because a batch would have too few offsets and the maximum delay has not passed."""
         least, now = self._options.min_offsets_per_trigger, time.monotonic()
         if least is None:
             return False
@@ -356,7 +356,7 @@ def _name(partition: Partition) -> str:
 
 
 def _shared_out(begins: dict[Partition, int], ends: dict[Partition, int], most: int) -> dict[Partition, int]:
-    """Divide about `most` offsets among partitions in proportion to their size; each with unread offsets gets one."""
+    """Divide about `most` offsets among partitions by their unread offsets; each partition that has some gets one."""
     sizes = {key: max(0, end - begins[key]) for key, end in ends.items()}
     total = sum(sizes.values())
     if total <= most:
@@ -377,7 +377,7 @@ def _from_json(offsets: Offsets) -> dict[Partition, int]:
     """Parse the offsets of a checkpoint.
 
     Raises:
-        ValueError: they are malformed.
+        ValueError: the offsets are malformed.
     """
     try:
         return {

@@ -1,7 +1,7 @@
 """`readStream`: the stream readers around a `Follower`.
 
-Since 4.2, PySpark asks a source to limit each batch, and announces `Trigger.AvailableNow`. Before, it only asks for the
-latest offsets.
+Since 4.2, PySpark asks a source to limit each batch, and announces `Trigger.AvailableNow`. Earlier versions only
+request the latest offsets.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def stream_reader(check: Callable[[], tuple[Options, pa.Schema]]) -> DataSourceS
     """Return a stream reader, which starts at the end of the logs unless the options give another start.
 
     Args:
-        check: returns the options and the columns. The reader's methods raise its errors, and a ValueError for an
-            option that a stream cannot have, or not with this version of PySpark.
+        check: returns the options and the columns. The reader's methods raise the errors of `check`, and a ValueError
+            for an option that a stream cannot have, at least not with this version of PySpark.
     """
     return (_LimitedReader if IS_ADMISSION_CONTROLLED else _UnlimitedReader)(check)

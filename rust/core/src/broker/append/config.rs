@@ -16,7 +16,7 @@ pub struct LogConfig {
     pub segment_ms: i64,
     /// `segment.jitter.ms`.
     pub segment_jitter_ms: i64,
-    /// A seed. Together with a segment's base offset, it determines that segment's jitter.
+    /// A seed. The seed and a segment's base offset determine that segment's jitter.
     pub jitter_seed: u64,
     /// `segment.index.bytes`.
     pub segment_index_bytes: usize,
@@ -28,14 +28,14 @@ pub struct LogConfig {
     pub max_batch_bytes: usize,
 }
 
-/// The segment that is appended to.
+/// The segment to which batches are appended.
 #[derive(Debug, Clone, Copy)]
 pub struct ActiveSegment {
     /// The base offset in its name.
     pub base_offset: i64,
     /// Size of the `.log`.
     pub size: u64,
-    /// When it was created or opened, ms.
+    /// The time at which it was created or opened, ms.
     pub created_ms: i64,
     /// Max timestamp of its first batch.
     pub first_timestamp: Option<i64>,
@@ -45,7 +45,7 @@ pub struct ActiveSegment {
     pub transactions: TransactionIndexEnd,
 }
 
-/// Bytes for the ends of one segment's files.
+/// Bytes to append to the files of one segment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SegmentWrite {
     /// Base offset of the segment.
@@ -67,14 +67,14 @@ pub struct SegmentWrite {
     pub txnindex: Vec<u8>,
 }
 
-/// The changes that appends ask for, in their order.
+/// The changes that appends require, in order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Effects {
     /// The writes to segments.
     pub writes: Vec<SegmentWrite>,
     /// True if the leader epochs have changed.
     pub has_new_epochs: bool,
-    /// The number of bytes still to come. Memory for them is reserved at once.
+    /// The number of bytes that will follow. Memory for all of them is reserved in one step.
     pub(super) expected: usize,
 }
 
@@ -94,7 +94,7 @@ impl Effects {
     }
 }
 
-/// The highest possible leader epoch. With it, a batch without an epoch gets that of the batch before.
+/// The highest possible leader epoch. With it, a batch without an epoch gets the epoch of the previous batch.
 pub(super) const ANY_EPOCH: i32 = i32::MAX;
 
 /// Who appends, and when.
@@ -107,7 +107,7 @@ pub struct AppendRequest {
     pub leader_epoch: i32,
     /// The broker's clock, ms.
     pub now: i64,
-    /// True if our own encoder made the batches: their headers describe their records correctly.
+    /// True if brokerless's encoder made the batches, so that their headers describe their records correctly.
     pub is_encoded_here: bool,
     /// The version of a coordinator's markers (`transaction.version`), which no batch stores.
     pub transaction_version: i8,
@@ -125,7 +125,7 @@ pub struct AppendInfo {
     pub log_append_time: i64,
     /// The largest timestamp of its records.
     pub max_timestamp: i64,
-    /// True if it was stored before. Then these are the stored offsets, and nothing changed.
+    /// True if the request was stored before. In this case, the offsets are the stored ones, and nothing changed.
     pub is_duplicate: bool,
 }
 
@@ -155,9 +155,9 @@ impl AppendInfo {
 pub struct AppendInfos {
     /// Accepted requests, including duplicates.
     pub count: u64,
-    /// Duplicates among them.
+    /// The number of duplicates among the accepted requests.
     pub duplicates: u64,
-    /// First offset of the first request, all other fields of the last one.
+    /// First offset of the first request, and all other fields of the last request.
     pub last: AppendInfo,
     /// Bytes of the accepted requests.
     pub consumed: usize,

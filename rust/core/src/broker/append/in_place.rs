@@ -5,11 +5,11 @@ use crate::base::error::Error;
 use crate::broker::validate::not_in_place;
 use crate::format::walk::{self, NextBatch};
 
-/// The part of its batches that a request holds.
+/// The part of the batches that a request contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BatchForm {
     Whole,
-    /// Headers only; their records stay where they are.
+    /// Only the headers. The records stay in the file.
     HeaderOnly,
 }
 
@@ -27,10 +27,11 @@ impl BatchForm {
 }
 
 impl LogAppender {
-    /// Appends all batches of a file that becomes the next segment's, or the empty active one's: all of them, or none.
+    /// Appends all batches of a file, or none. The file becomes the `.log` of the next segment, or of the active
+    /// segment if that is empty.
     ///
-    /// `headers` are the batches' headers, and so are the bytes in `effects`. Refused if anything but headers would
-    /// change, or if a segment would begin among the batches.
+    /// `headers` holds only the headers of the batches. `effects` also gets only headers. The append is refused if it
+    /// would change more than headers, or if a segment would begin between the batches.
     pub fn append_in_place(
         &mut self,
         headers: &[u8],

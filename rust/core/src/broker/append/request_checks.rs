@@ -29,8 +29,8 @@ impl LogAppender {
     }
 
     /// Fills in missing leader epochs: batches that were converted from older formats have none. Kafka's load accepts
-    /// such a log, but its follower does not (`LeaderEpochFileCache.assign`). In a copy, they get the epoch of the
-    /// batch before, so that the copy can be replicated.
+    /// such a log, but its follower does not (`LeaderEpochFileCache.assign`). In a copy, such batches get the epoch of
+    /// the previous batch, so that the copy can be replicated.
     pub(super) fn fill_epochs(&mut self, request: AppendRequest) {
         if request.origin != AppendOrigin::Replication || request.leader_epoch != ANY_EPOCH {
             return;

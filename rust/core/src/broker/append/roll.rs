@@ -6,7 +6,7 @@ use crate::broker::index_builder::{
 };
 
 impl LogAppender {
-    /// Returns the base offset of a new segment, if one must begin before these bytes.
+    /// Returns the base offset of a new segment, if a new segment must begin before these bytes.
     pub(super) fn roll_offset(&self, size: usize, analysis: &Analysis, now: i64) -> Option<i64> {
         let segment = &self.segment;
         let waited = match segment.first_timestamp {
@@ -28,7 +28,7 @@ impl LogAppender {
         is_due.then(|| first.max(self.log_end_offset))
     }
 
-    /// Returns the jitter of a segment. Kafka draws a random number; this one is reproducible.
+    /// Returns the jitter of a segment. Kafka's jitter is random. This jitter is reproducible.
     fn jitter(&self, base_offset: i64) -> i64 {
         let most = self.config.segment_jitter_ms.min(self.config.segment_ms);
         let mut mixed = self.config.jitter_seed ^ base_offset as u64;

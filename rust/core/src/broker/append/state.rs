@@ -16,8 +16,8 @@ impl LogAppender {
         Ok(())
     }
 
-    /// Returns the bytes of a clean close: the last ones of the active segment's time index, and a producer snapshot
-    /// named by the log end offset, unless that exists.
+    /// Returns the bytes to write at a clean close: the last bytes of the active segment's time index, and a producer
+    /// snapshot named by the log end offset, unless that snapshot exists.
     pub fn close(&mut self) -> Result<(Vec<u8>, Option<Vec<u8>>)> {
         let mut final_time_entry = Vec::new();
         self.segment
@@ -29,7 +29,7 @@ impl LogAppender {
     }
 
     /// Raises the log start offset, as DeleteRecords and retention do. True if the leader epochs changed. `batch` is
-    /// the base offset of the batch that contains it, `snapshot` the offset of the newest snapshot file.
+    /// the base offset of the batch that contains `offset`, `snapshot` the offset of the newest snapshot file.
     pub fn set_log_start_offset(
         &mut self,
         offset: i64,
@@ -112,7 +112,7 @@ impl LogAppender {
         &self.producers
     }
 
-    /// The leader epochs. A new leader assigns its own at the log end offset.
+    /// The leader epochs. A new leader assigns its own epoch at the log end offset.
     pub fn epochs(&mut self) -> &mut LeaderEpochs {
         &mut self.epochs
     }

@@ -9,7 +9,7 @@ use crate::format::control::{self, ControlType};
 use crate::format::record;
 use crate::format::snapshot::ProducerState;
 
-/// The metadata that are kept of a batch.
+/// The metadata of a batch that are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct BatchMetadata {
     pub(super) last_sequence: i32,
@@ -158,8 +158,9 @@ impl Producer {
     }
 
     /// Refuses a marker whose epoch is not above the transaction's. Since transaction version 2, each transaction ends
-    /// with a raised epoch, so that a late marker of an earlier one does not end it (KIP-890, KIP-1228). The same epoch
-    /// is accepted from the retry of a marker that has ended its transaction, and if no higher epoch is left.
+    /// with a raised epoch, so that a late marker of an earlier transaction does not end it (KIP-890, KIP-1228). The
+    /// same epoch is accepted in two cases: if the marker is a retry of one that has ended its transaction, and if no
+    /// higher epoch exists.
     fn check_raised_epoch(
         &self,
         header: &Header,
@@ -226,7 +227,8 @@ pub(super) struct EndTxnMarker {
     timestamp: i64,
 }
 
-/// Returns the marker in a control batch; None if the cleaner emptied it, because its transaction is gone from the log.
+/// Returns the marker in a control batch; None if the cleaner emptied the batch, because its transaction is no longer
+/// in the log.
 pub(super) fn marker(
     header: &Header,
     entry: &[u8],

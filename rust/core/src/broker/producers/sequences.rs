@@ -1,4 +1,4 @@
-//! The sequences of a producer's batches: which batch is next, and which was stored before.
+//! The sequences of a producer's batches. They show which batch is next, and which was stored before.
 
 use super::producer::{BatchMetadata, Producer};
 use super::{DuplicateBatch, Producers};

@@ -10,7 +10,7 @@ use crate::format::compression::{Compression, Decompressor};
 use crate::format::message::{self, Message, MessageSet};
 use crate::format::record;
 
-/// The most listed record errors. Further ones are only counted.
+/// The maximum number of listed record errors. Further errors are only counted.
 const MAX_LISTED: usize = 1 << 16;
 
 /// The results of the checks.
@@ -45,7 +45,7 @@ impl<'r> RecordChecks<'r> {
         }
     }
 
-    /// Accepts a batch of our own encoder by its header. Returns false if the rules need more than the header holds, or
+    /// Accepts a batch of brokerless's encoder by its header. Returns false if the rules need more than the header, or
     /// may refuse a record.
     pub(super) fn accepts_header(&mut self, header: &Header) -> bool {
         let rules = self.rules;

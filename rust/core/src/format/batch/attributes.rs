@@ -27,7 +27,7 @@ impl Header {
         })
     }
 
-    /// Who set the timestamps.
+    /// The timestamp type: who set the timestamps.
     pub fn timestamp_type(&self) -> TimestampType {
         match (self.magic, self.attributes & LOG_APPEND_TIME != 0) {
             (0, _) => TimestampType::NoTimestampType,
@@ -57,7 +57,7 @@ impl Header {
         self.magic == 2 && self.attributes & CONTROL != 0
     }
 
-    /// When the cleaner may drop the batch's tombstones or its marker, ms (KIP-534).
+    /// The time from which the cleaner may drop the batch's tombstones or its marker, ms (KIP-534).
     pub fn delete_horizon_ms(&self) -> Option<i64> {
         (self.magic == 2 && self.attributes & DELETE_HORIZON != 0).then_some(self.base_timestamp)
     }

@@ -1,5 +1,5 @@
-//! gzip as `java.util.zip.GZIPInputStream` reads it: successive members form one stream. Bytes after a member that are
-//! no member header are ignored.
+//! gzip as `java.util.zip.GZIPInputStream` reads it: successive members form one stream. If the bytes after a member
+//! are not a member header, they are ignored.
 
 use flate2::{Decompress, FlushDecompress, Status};
 use libdeflater::DecompressionError;
@@ -36,8 +36,8 @@ impl Gzip {
         self.members(data, out)
     }
 
-    /// Decodes a payload of one plain member, as Kafka writes it. Returns false if it has another form, or damage that
-    /// the other decoder must report.
+    /// Decodes a payload of one plain member, as Kafka writes it. Returns false if the payload has another form, or
+    /// damage that the other decoder must report.
     fn single_member(&mut self, data: &[u8], out: &mut OutputBuffer) -> Result<bool> {
         let (Some([0x1f, 0x8b, 8, 0]), Some(&isize)) = (data.first_chunk(), data.last_chunk())
         else {

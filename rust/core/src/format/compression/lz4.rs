@@ -27,7 +27,7 @@ const RESERVED_OR_DICTIONARY: u8 = 0x03;
 /// In a block's size: the block is stored uncompressed.
 const UNCOMPRESSED: u32 = 1 << 31;
 
-/// The most bytes that one compressed byte can stand for: a length byte of 255.
+/// The maximum number of bytes that one compressed byte can represent: a length byte of 255.
 const MAX_RATIO: usize = 255;
 
 /// The flags that Kafka writes: version 1, independent blocks of 64 KiB, nothing else.

@@ -1,4 +1,4 @@
-//! The buffer that all codecs decode into, with the cap on its size.
+//! The buffer into which all codecs decode, with the cap on its size.
 
 use crate::base::error::{Error, Result};
 
@@ -58,7 +58,7 @@ impl OutputBuffer {
         self.bytes.get_mut(self.filled..).unwrap_or_default()
     }
 
-    /// Counts the next `n` bytes as filled.
+    /// Treats the next `n` bytes as filled.
     pub(super) fn fill(&mut self, n: usize) {
         self.filled = (self.filled + n).min(self.bytes.len());
     }

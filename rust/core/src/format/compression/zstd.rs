@@ -38,8 +38,8 @@ pub(super) struct Zstd {
 }
 
 impl Zstd {
-    /// Decodes successive frames. The last one must be complete, and nothing may follow it. No frame at all is an empty
-    /// stream.
+    /// Decodes successive frames. The last frame must be complete, and nothing may follow it. An input without frames
+    /// is an empty stream.
     pub(super) fn decode(&mut self, data: &[u8], out: &mut OutputBuffer) -> Result<()> {
         let mut rest = data;
         while !rest.is_empty() {

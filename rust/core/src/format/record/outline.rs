@@ -1,4 +1,5 @@
-//! The fields of a record that appends, compaction and the division of large batches need, read without parsing the rest.
+//! Some fields of a record, read without parsing the rest. Appends, compaction and the division of large batches need
+//! only these.
 
 use super::{at_record, check_count, check_end, parse};
 use crate::base::error::Result;
@@ -15,7 +16,7 @@ pub(crate) struct Outline<'a> {
     pub(crate) headers: usize,
 }
 
-/// Returns the outline of the record at `at`, and moves `at` past it. All of the record is checked, as by [`parse`].
+/// Returns the outline of the record at `at`, and moves `at` past it. The whole record is checked, as in [`parse`].
 #[inline]
 pub(crate) fn outline<'a>(payload: &'a [u8], at: &mut usize) -> Result<Outline<'a>> {
     if let Some((outline, end)) = plain_outline(payload, *at) {
@@ -46,8 +47,8 @@ pub(crate) fn for_each_outline(
     check_end(payload, at, count)
 }
 
-/// Returns the outline of a plain record and where it ends: a sound record with short varints that is not at the very
-/// end of the payload. None for any other.
+/// Returns the outline and the end of a plain record: a sound record with short varints that is not at the very end of
+/// the payload. Returns None for any other record.
 #[inline]
 fn plain_outline(payload: &[u8], at: usize) -> Option<(Outline<'_>, usize)> {
     let (length, body) = short_varint(payload, at)?;
@@ -97,7 +98,7 @@ fn plain_outline(payload: &[u8], at: usize) -> Option<(Outline<'_>, usize)> {
     (at == end).then_some((outline, end))
 }
 
-/// Reads an unsigned varint of at most three bytes; returns it and where it ends. None if it is longer, or if fewer
+/// Reads an unsigned varint of at most three bytes; returns the varint and its end. None if it is longer, or if fewer
 /// than three bytes are left.
 #[inline(always)]
 fn short_varint(bytes: &[u8], at: usize) -> Option<(u32, usize)> {
@@ -114,7 +115,7 @@ fn short_varint(bytes: &[u8], at: usize) -> Option<(u32, usize)> {
     }
 }
 
-/// Reads a zigzag varlong; returns it and where it ends.
+/// Reads a zigzag varlong; returns the varlong and its end.
 #[inline(always)]
 fn varlong(bytes: &[u8], at: usize) -> Option<(i64, usize)> {
     if let Some((value, next)) = short_varint(bytes, at) {

@@ -29,8 +29,9 @@ impl JsonDump {
         }
     }
 
-    /// Writes a line for each whole batch in `bytes`, which lie at `position` of the file, to `out`. Returns how many
-    /// bytes they took. A batch whose records are damaged has null for them. The next call, from its position, fails.
+    /// Writes a line for each whole batch in `bytes`, which start at `position` of the file, to `out`. Returns the size
+    /// of these batches in bytes. A batch whose records are damaged has null for them. The next call, from that batch's
+    /// position, fails.
     pub fn feed(&mut self, bytes: &[u8], position: u64, out: &mut Vec<u8>) -> Result<usize> {
         let Self {
             batches,

@@ -10,7 +10,7 @@ use crate::format::record::{self, Record};
 
 use super::{BatchDump, DumpScratch, check_size, compression_name};
 
-/// Dumps a `.log` file as the tool does.
+/// Dumps a `.log` file as `kafka-dump-log` does.
 #[derive(Debug)]
 pub struct LogDump {
     batches: BatchDump,
@@ -19,7 +19,7 @@ pub struct LogDump {
 
 impl LogDump {
     /// `deep_iteration`: also dump records. `print_data_log`: with their keys and values. `skip_record_metadata`: only
-    /// these. A batch may decompress to `max_batch_bytes`, and its lines may take four times as much.
+    /// keys and values. A batch may decompress to `max_batch_bytes`, and its lines may take four times as much.
     pub fn new(
         deep_iteration: bool,
         print_data_log: bool,
@@ -46,9 +46,9 @@ impl LogDump {
         self
     }
 
-    /// Writes the lines of the whole batches in `bytes`, which lie at `position` of the file, to `out`. Returns how
-    /// many bytes they took. Lines without progress are the readable part of a damaged batch. The next call, from the
-    /// same position, fails.
+    /// Writes the lines of the whole batches in `bytes`, which start at `position` of the file, to `out`. Returns the
+    /// size of these batches in bytes. Lines without progress are the readable part of a damaged batch. The next call,
+    /// from the same position, fails.
     pub fn feed(&mut self, bytes: &[u8], position: u64, out: &mut Vec<u8>) -> Result<usize> {
         let Self { batches, lines } = self;
         batches.feed(bytes, position, out, |header, entry, scratch, out| {

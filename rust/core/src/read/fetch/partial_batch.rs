@@ -1,33 +1,36 @@
 //! A batch that a [`Fetch`](super::Fetch) appends part by part, because it has very many records, headers or bytes.
 //!
-//! All of such a batch is checked before its first part is appended, so later parts cannot fail.
+//! The whole batch is checked before its first part is appended, so later parts cannot fail.
 
 use crate::base::error::{Error, Result};
 use crate::format::batch::Header;
 use crate::format::message::{self, MessageSet};
 use crate::format::record;
 
-/// The most records of one part. No producer's batch has as many. A hostile batch takes 300 bytes of memory per record.
+/// The maximum number of records of one part. No batch of a producer has as many. A hostile batch takes 300 bytes of
+/// memory per record.
 const PART_RECORDS: usize = 1 << 18;
 
-/// Messages between two checks of the size of a part.
+/// The number of messages between two checks of the size of a part.
 const STEP: usize = 64;
 
-/// The most headers of one part, unless one record has more. A hostile batch takes forty bytes of memory per header.
+/// The maximum number of headers of one part, unless one record has more. A hostile batch takes forty bytes of memory
+/// per header.
 const PART_HEADERS: usize = 1 << 20;
 
-/// The most bytes of one part, unless one record has more.
+/// The maximum number of bytes of one part, unless one record has more.
 const PART_BYTES: usize = 16 << 20;
 
-/// The most headers of one record, which is never divided. A million fit into a batch of Kafka's default size.
+/// The maximum number of headers of one record. A record is never divided. A million fit into a batch of Kafka's
+/// default size.
 const MAX_HEADERS: usize = 1 << 24;
 
-/// A place between two records of a payload.
+/// A position between two records of a payload.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Cursor {
-    /// Records before it.
+    /// The number of records before it.
     pub(super) record: usize,
-    /// Bytes before it.
+    /// The number of bytes before it.
     pub(super) position: usize,
 }
 
@@ -117,7 +120,7 @@ impl PartialBatch {
         }
     }
 
-    /// Records in this part; for magic 0 and 1, which do not count them, the most it can have.
+    /// The number of records in this part. Batches of magic 0 and 1 have no records count: for them, the maximum.
     pub(super) fn records(&self) -> usize {
         self.end.record - self.start.record
     }
@@ -149,7 +152,7 @@ impl PartialBatch {
     }
 }
 
-/// Parses every record of a payload, and returns where its parts end.
+/// Parses every record of a payload, and returns the ends of its parts.
 fn part_ends(payload: &[u8], records_count: i32) -> Result<Vec<Cursor>> {
     let mut ends = Vec::new();
     let (mut position, mut records, mut headers) = (0, 0, 0);

@@ -1,23 +1,24 @@
 //! A map from hashed keys to the last record of each, in bounded memory.
 //!
-//! The hash is SipHash-1-3-128 with a key of the run, so nobody who does not know it can make two keys collide. By
-//! chance, two of 10^10 keys collide with a probability of 10^-19. Kafka also compares keys by a hash alone, by MD5.
+//! The hash is SipHash-1-3-128 with a secret key for each run, so that nobody can construct two record keys that
+//! collide. By chance, two of 10^10 keys collide with a probability of 10^-19. Kafka also compares keys by a hash
+//! alone, by MD5.
 //!
 //! A map holds the keys of a range of hashes. If the map needs more memory than it may use, it shrinks the range and
-//! forgets the keys outside. Another map covers them, starting where this range ends. So a map is always complete for
-//! its range.
+//! forgets the keys outside. Another map then covers these keys, starting at the end of this range. So a map is always
+//! complete for its range.
 
 use std::hint::black_box;
 
 use super::packed_record::PackedRecord;
 
-/// The most tables of a map, each for a part of the range. They grow or are dropped one at a time.
+/// The maximum number of tables of a map, each for a part of the range. Tables grow or are dropped one at a time.
 const MAX_TABLES: u64 = 64;
 
-/// The slots of a new table.
+/// The number of slots of a new table.
 const MIN_SLOTS: usize = 4;
 
-/// Keys whose slots are fetched together: waiting for one overlaps with fetching the others.
+/// The number of keys whose slots are fetched together, so that the waiting times overlap.
 const TOGETHER: usize = 64;
 
 /// The two halves of a hash, and a packed record. A record of 0 marks an empty slot; zeroed memory costs nothing until
@@ -53,8 +54,8 @@ impl HashRange {
         }
     }
 
-    /// Returns the next range, an eighth wider: if this one shrank, its keys may have been unusually dense. None after
-    /// the last hash.
+    /// Returns the next range, an eighth wider, because the keys of a range that shrank may have been unusually dense.
+    /// Returns None after the last hash.
     pub fn next(&self) -> Option<Self> {
         let start = self.start.checked_add(self.last())?.checked_add(1)?;
         let width = self.width.checked_add(self.width.div_ceil(8)).unwrap_or(0);
@@ -278,8 +279,8 @@ impl KeyMap {
         }
     }
 
-    /// Shrinks the range by an eighth. The forgotten keys were read in vain, and shrinking more than needed may cost
-    /// another pass.
+    /// Shrinks the range by an eighth. The step is small: forgotten keys must be read again, and shrinking too much may
+    /// cost another pass.
     fn shrink(&mut self) {
         let last = self.range.last();
         let last = last - (last / 8).max(1).min(last);

@@ -10,7 +10,7 @@ use crate::format::compression::Decompressor;
 use crate::format::message::MessageSet;
 use crate::format::record;
 
-/// Keys that are passed on at once. A hostile batch may hold far more.
+/// The number of keys that are passed on together. A hostile batch may hold far more.
 const MAX_KEYS: usize = 1 << 16;
 
 /// A batch whose records must be hashed.
@@ -24,7 +24,7 @@ pub(super) struct BatchTask {
 }
 
 impl BatchTask {
-    /// Its records, by its header; None for magic 0 and 1, which do not count them.
+    /// The records count of its header; None for magic 0 and 1, which have none.
     pub(super) fn records_count(&self) -> Option<u64> {
         self.header.records_count.map(|count| count.max(0) as u64)
     }
@@ -38,11 +38,12 @@ impl BatchTask {
 /// The treatment of a batch's records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BatchFate {
-    /// They belong to an aborted transaction and are dropped.
+    /// The records belong to an aborted transaction and are dropped.
     Aborted,
-    /// They are control records. The flags say whether they stay, and whether the batch then gets a delete horizon.
+    /// The records are control records. The flags say whether they stay, and whether the batch then gets a delete
+    /// horizon.
     Control { is_kept: bool, is_stamped: bool },
-    /// Their keys decide.
+    /// The keys decide which records stay.
     Keyed,
 }
 
@@ -65,10 +66,10 @@ pub struct RecordCounts {
     pub tombstones: u64,
 }
 
-/// Which records are hashed, and how tombstones count.
+/// The selection of the records to hash, and the treatment of tombstones.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct HashingOptions {
-    /// If `is_dirty`, records from here on; else records below.
+    /// If `is_dirty`, records from this offset on are hashed; else records below it.
     pub(super) first_dirty_offset: i64,
     pub(super) is_dirty: bool,
     /// True if tombstones of magic 0 and 1, which have no delete horizon, are kept.

@@ -16,7 +16,7 @@ use crate::rewrite::rewriter::Rewriter;
 use crate::rewrite::segment_output::SegmentOutput;
 use crate::write::transcode;
 
-/// Batches that a thread takes at a time.
+/// The number of batches that a thread filters at a time.
 const PART_BATCHES: usize = 16;
 
 /// An active producer's last record, as the log's producer state has it.
@@ -31,7 +31,7 @@ pub struct LastRecord {
 /// The options of a rewrite, besides the verdicts.
 #[derive(Debug, Clone, Default)]
 pub struct RewriteOptions {
-    /// The batch that ends here stays, even without records.
+    /// The batch that ends at this offset stays, even without records.
     pub end_offset: i64,
     /// The delete horizon for batches that get one, ms: the clock plus `delete.retention.ms`.
     pub delete_horizon_ms: i64,
@@ -81,11 +81,11 @@ struct FilteredPart {
 pub struct CompactionRewrite {
     verdicts: RewriteVerdicts,
     filter: BatchFilter,
-    /// One for each thread; none for a single thread.
+    /// One worker for each thread; none for a single thread.
     workers: Vec<BatchFilter>,
     decompressor: Decompressor,
     rewriter: Rewriter,
-    /// After the last batch of the old segments.
+    /// The offset after the last batch of the old segments.
     next_offset: i64,
     /// Records of the current segment so far.
     pub records: u64,
@@ -122,18 +122,18 @@ impl CompactionRewrite {
         self.rewriter.begin(aborted)
     }
 
-    /// Bytes that the batch after the consumed ones takes; 0 if unknown.
+    /// The size in bytes of the batch after the consumed bytes; 0 if unknown.
     pub fn needed(&self) -> usize {
         self.rewriter.needed
     }
 
-    /// Returns true if the new segment is full while batches wait. Continue with another segment, which is based where
-    /// this one ends.
+    /// Returns true if the new segment is full while batches wait. Continue with another segment, whose base offset is
+    /// the end of this one.
     pub fn is_full(&self) -> bool {
         self.rewriter.is_full
     }
 
-    /// Ends an old segment. Returns false if the new segment is full: call again with another one.
+    /// Ends an old segment. Returns false if the new segment is full: call again with another new segment.
     pub fn finish(&mut self, output: &mut SegmentOutput) -> Result<bool> {
         if !self.rewriter.drain(output)? {
             return Ok(false);
@@ -142,8 +142,8 @@ impl CompactionRewrite {
         Ok(true)
     }
 
-    /// Rewrites the whole batches that `data`, at `position` of the segment's file, starts with; returns how many bytes
-    /// they are. If the new segment was full before and so is this one, nothing is consumed.
+    /// Rewrites the whole batches at the start of `data`, which starts at `position` of the segment's file; returns
+    /// their size in bytes. If the previous new segment was full and this one is full too, nothing is consumed.
     pub fn feed(
         &mut self,
         data: &[u8],
@@ -291,7 +291,7 @@ impl RewriteVerdicts {
 }
 
 impl RewriteOptions {
-    /// Returns true if the batch stays even if none of its records does.
+    /// Returns true if the batch stays even without records.
     fn is_retained(&self, header: &Header) -> bool {
         let is_last_of_producer = header.producer_id >= 0
             && self.producers.get(&header.producer_id).is_some_and(|last| {

@@ -1,8 +1,9 @@
 //! The first half of compaction: a scan over a log that decides which records stay.
 //!
-//! The dirty part of a log came after the last compaction: the last record of each of its keys stays. A record of the
-//! clean part stays unless its key occurs in the dirty part. So the dirty segments are scanned before the clean ones. A
-//! transaction may reach from the clean into the dirty part, so the transactions of the clean segments are read first.
+//! The dirty part of a log was appended after the last compaction. The last record of each of its keys stays. A record
+//! of the clean part stays unless its key occurs in the dirty part. So the dirty segments are scanned before the clean
+//! ones. A transaction may reach from the clean into the dirty part, so the transactions of the clean segments are read
+//! first.
 //!
 //! Decompressing and hashing concern one batch at a time, so several threads do that. Their results enter the key map
 //! in the order of the batches: this thread inserts them while the other threads hash the next bytes.
@@ -24,20 +25,20 @@ use crate::format::index::TransactionIndex;
 use crate::format::record;
 use crate::format::walk;
 
-/// Keys that are sorted at a time: a few hundred for each table of the map.
+/// The number of keys that are sorted together: a few hundred for each table of the map.
 const SORTED_KEYS: usize = 1 << 16;
 
-/// Batches that a thread takes at a time.
+/// The number of batches that a thread hashes at a time.
 const PART_BATCHES: usize = 16;
 
-/// Beyond this many records, keys enter the map while they are hashed, by this thread alone: a hostile batch may hold far
-/// more than memory should.
+/// Above this number of records, this thread alone hashes keys and puts them into the map immediately, because a
+/// hostile batch may have more keys than memory allows.
 const MAX_WAITING_RECORDS: u64 = 1 << 20;
 
 /// The options of a scan.
 #[derive(Debug, Clone, Copy)]
 pub struct ScanOptions {
-    /// Transactions that were aborted below it are not followed (`UnifiedLog.collectAbortedTransactions`).
+    /// Transactions that were aborted below this offset are ignored (`UnifiedLog.collectAbortedTransactions`).
     pub log_start_offset: i64,
     /// The start of the dirty part.
     pub first_dirty_offset: i64,
@@ -47,7 +48,7 @@ pub struct ScanOptions {
     pub hash_key: [u64; 2],
     /// The hashes of the keys to decide about. The range shrinks if they need more than `max_bytes`.
     pub range: HashRange,
-    /// The most memory for keys.
+    /// The maximum memory for keys.
     pub max_bytes: usize,
     /// The cap on the decompressed size of one batch.
     pub max_batch_bytes: usize,
@@ -62,7 +63,8 @@ pub enum Phase {
     Follow,
     /// For its dirty records: their keys enter the map.
     Dirty,
-    /// For its clean records, after all dirty ones are in the map. The first one restarts the transactions.
+    /// For its clean records, after all dirty records are in the map. The first segment of this phase restarts the
+    /// transactions.
     Clean,
 }
 
@@ -71,7 +73,7 @@ pub enum Phase {
 pub struct SegmentVerdicts {
     /// Records in the segment, including those that the phase ignores.
     pub records: u64,
-    /// Number of its first record among those of all dirty segments: a multiple of 8.
+    /// Number of its first record among the records of all dirty segments: a multiple of 8.
     pub first_number: u64,
     /// A bit for each record that stays.
     pub keep: Vec<u8>,
@@ -88,15 +90,15 @@ pub struct SegmentVerdicts {
 /// The dirty records that are the last ones with their key, as bits.
 #[derive(Debug)]
 pub struct NewestRecords {
-    /// They stay.
+    /// Records that stay.
     pub keep: Vec<u8>,
-    /// They stay and need a delete horizon.
+    /// Records that stay and need a delete horizon.
     pub stamp: Vec<u8>,
-    /// They are tombstones and are dropped.
+    /// Tombstones that are dropped.
     pub expired: Vec<u8>,
 }
 
-/// Scans a log. After all dirty segments, its map answers for them ([`CompactionScan::newest`]).
+/// Scans a log. After all dirty segments, [`CompactionScan::newest`] returns the verdicts on their records.
 #[derive(Debug)]
 pub struct CompactionScan {
     options: ScanOptions,
@@ -105,13 +107,13 @@ pub struct CompactionScan {
     aborted: Vec<TransactionIndex>,
     decompressor: Decompressor,
     hasher: KeyHasher,
-    /// One for each thread; none for a single thread.
+    /// One worker for each thread; none for a single thread.
     workers: Vec<KeyHasher>,
     /// The batches that the workers hashed in the last call: not in the map yet.
     waiting: Vec<HashedBatches>,
     decided: ScanState,
     txnindex: (TransactionIndexEnd, Vec<u8>),
-    /// Bytes that the batch after the consumed ones takes; 0 if unknown.
+    /// The size in bytes of the batch after the consumed bytes; 0 if unknown.
     pub needed: usize,
 }
 
@@ -171,8 +173,8 @@ impl CompactionScan {
         self.decided.map.len()
     }
 
-    /// Starts the next segment; the one before is finished. `keeps_legacy_tombstones`: those of magic 0 and 1, which have
-    /// no delete horizon, stay.
+    /// Starts the next segment, after the previous one is finished. `keeps_legacy_tombstones`: tombstones of magic 0
+    /// and 1, which have no delete horizon, stay.
     pub fn begin(&mut self, phase: Phase, keeps_legacy_tombstones: bool) -> Result<()> {
         self.take_waiting();
         if phase == Phase::Clean && self.decided.phase != Phase::Clean {
@@ -184,8 +186,8 @@ impl CompactionScan {
         Ok(())
     }
 
-    /// Scans the whole batches that `data`, at `position` of the segment's file, starts with; returns how many bytes they
-    /// are.
+    /// Scans the whole batches at the start of `data`, which starts at `position` of the segment's file; returns their
+    /// size in bytes.
     pub fn feed(&mut self, data: &[u8], position: u64) -> Result<usize> {
         let (tasks, consumed) = self.walk(data, position);
         let records = tasks
@@ -229,7 +231,7 @@ impl CompactionScan {
         self.waiting.clear();
     }
 
-    /// Hashes the batches in this thread, and puts their keys into the map at once.
+    /// Hashes the batches in this thread, and puts their keys into the map immediately.
     fn hash_here(&mut self, data: &[u8], tasks: &[BatchTask]) -> Result<()> {
         let options = self.hashing_options();
         self.take_waiting();
@@ -283,7 +285,7 @@ impl CompactionScan {
         verdicts
     }
 
-    /// Returns which of the dirty records numbered from `first` to below `end` are the last ones with their key.
+    /// Returns the dirty records numbered from `first` to below `end` that are the last ones with their key.
     pub fn newest(&self, first: u64, end: u64) -> NewestRecords {
         let (mut keep, mut stamp, mut expired) = <(Bits, Bits, Bits)>::default();
         for record in self.decided.map.records() {

@@ -1,7 +1,7 @@
 //! The transactions of a log as the cleaner follows them (`CleanedTransactionMetadata`).
 //!
-//! The records of an aborted transaction may be dropped at once, its marker only after all its records are gone. So a
-//! marker may be dropped in the first pass that finds no batch of the transaction, not even an empty one.
+//! The records of an aborted transaction may be dropped immediately, but its marker only after all its records are
+//! dropped. So a marker may be dropped in the first pass that finds no batch of the transaction, not even an empty one.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet};
@@ -81,8 +81,8 @@ impl CleanedTransactions {
         }
     }
 
-    /// Begins the aborted transactions that start up to this batch. Of one producer's, the first stays until its
-    /// marker.
+    /// Begins the aborted transactions that start up to this batch. If a producer has several, the first stays until
+    /// its marker.
     fn begin(&mut self, header: &Header) {
         while let Some(&Reverse((first_offset, last_offset, producer_id, last_stable_offset))) =
             self.upcoming.peek()

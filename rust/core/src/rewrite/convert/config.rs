@@ -9,21 +9,21 @@ use crate::format::compression::{Codec, Compression};
 /// The target form of batches.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Conversion {
-    /// 0, 1 or 2; None keeps each batch's.
+    /// 0, 1 or 2; None keeps the magic of each batch.
     pub magic: Option<i8>,
     /// None keeps each batch's codec, at Kafka's default level if it is built anew.
     pub codec: Option<Codec>,
     /// Also recompress batches that already have the codec, because their level is unknown.
     pub recompress: bool,
-    /// Join neighbouring batches up to this many uncompressed bytes, if no reader can notice it. None joins single
+    /// Join neighbouring batches up to this many uncompressed bytes, if readers see no difference. None joins single
     /// messages only.
     pub batch_size: Option<usize>,
     /// Join only below this offset, because the log of another replica may end between batches above it.
     pub join_below: Option<i64>,
     /// Drop headers that the magic cannot store.
     pub drop_headers: bool,
-    /// Drop producers and transactions. With them go all control batches, the records of aborted transactions, and all
-    /// records from the last stable offset on.
+    /// Drop producers and transactions. This also drops all control batches, the records of aborted transactions, and
+    /// all records from the last stable offset on.
     pub drop_producers: bool,
 }
 
@@ -82,7 +82,7 @@ counts! {
     Converted {
         /// Entries of the old segments.
         batches,
-        /// Entries among them that changed.
+        /// Entries of the old segments that changed.
         changed,
         /// Entries that were not joined, because another replica may end after them.
         apart,
@@ -96,7 +96,7 @@ counts! {
         control_batches,
         /// Dropped records of aborted transactions.
         aborted,
-        /// Dropped records of undecided transactions, and those after the first such transaction.
+        /// Dropped records of undecided transactions, and all records after the first such transaction.
         undecided,
     }
 }

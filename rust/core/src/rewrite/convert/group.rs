@@ -1,8 +1,8 @@
 //! Joins neighbouring entries into one batch.
 //!
 //! A join must be invisible: offsets, timestamps, sequences, transactions and delete horizons are the same afterwards.
-//! Sequences follow offset deltas, so a producer's batches join only if both continue. Batches are no neighbours if a
-//! marker or another producer's batch lies between them.
+//! Sequences follow offset deltas, so a producer's batches are joined only if both offsets and sequences continue. A
+//! marker or another producer's batch between two batches separates them.
 
 use super::{Converter, DEFAULT_BATCH_SIZE, FieldLosses};
 use crate::base::error::{Error, Result};
@@ -65,8 +65,8 @@ impl BatchGroup {
 }
 
 impl Converter {
-    /// Adds an entry that may share a batch with others; returns false if it may not. Entries that it does not join are
-    /// appended to `out`.
+    /// Adds an entry that may share a batch with others; returns false if it must stay alone. If the entry does not fit
+    /// into the current batch, that batch is appended to `out`.
     pub(super) fn join(
         &mut self,
         header: &Header,
@@ -184,7 +184,7 @@ fn batch_extent(
     Ok((rises && last <= header.last_offset_delta).then_some(extent))
 }
 
-/// Returns the same for a message or a wrapper.
+/// Returns these facts for a message or a wrapper.
 fn set_extent(
     header: &Header,
     entry: &[u8],

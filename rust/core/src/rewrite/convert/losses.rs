@@ -1,4 +1,4 @@
-//! Fields that another magic cannot store: refused, or dropped and counted.
+//! Fields that another magic cannot store. They are refused, or dropped and counted.
 
 use super::{Conversion, Converted};
 use crate::base::error::{Error, Result};

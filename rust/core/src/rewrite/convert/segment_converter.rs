@@ -22,17 +22,17 @@ const PART_BYTES: usize = 128 << 10;
 /// Threads stop once they have written this many bytes together, because a small batch may decompress to a large one.
 const MAX_CONVERTED_BYTES: usize = 16 << 20;
 
-/// A whole batch, and where it lies in the bytes that were fed.
+/// A whole batch, and its position in the bytes that were fed.
 struct PlacedBatch {
     header: Header,
     at: Range<usize>,
 }
 
-/// The first batches of a part, converted: up to a batch that failed, or until there was enough.
+/// The converted batches of a part, up to a batch that failed or until enough bytes were written.
 #[derive(Default)]
 struct ConvertedPart {
     bytes: Vec<u8>,
-    /// For each batch, where it ends in `bytes`; None for one that stays as it is.
+    /// For each batch, its end in `bytes`; None for a batch that stays unchanged.
     ends: Vec<Option<usize>>,
     failed: Option<Error>,
     converted: Converted,
@@ -42,14 +42,14 @@ struct ConvertedPart {
 #[derive(Debug)]
 pub struct SegmentConverter {
     converter: Converter,
-    /// One for each thread; none for a single thread.
+    /// One worker for each thread; none for a single thread.
     workers: Vec<Converter>,
     converted_by_workers: Converted,
     rewriter: Rewriter,
 }
 
 impl SegmentConverter {
-    /// The arguments are those of [`Converter::new`]; `threads` is how many share the work.
+    /// The arguments are those of [`Converter::new`]; `threads` is the number of threads that share the work.
     pub fn new(
         conversion: Conversion,
         aborted: &[AbortedTransaction],
@@ -81,8 +81,8 @@ impl SegmentConverter {
         self.rewriter.begin(aborted)
     }
 
-    /// Converts whole batches from the start of `data`, which lies at `position` of the old segment. Returns how many
-    /// bytes they are: 0 only if the new segment is full, or more bytes are needed.
+    /// Converts whole batches from the start of `data`, which starts at `position` of the old segment. Returns the size
+    /// of these batches in bytes. It is 0 only if the new segment is full, or more bytes are needed.
     pub fn feed(
         &mut self,
         data: &[u8],
@@ -120,7 +120,7 @@ impl SegmentConverter {
         Ok(consumed)
     }
 
-    /// Pushes the converted batches of a part; returns where the last one ends in `data`.
+    /// Pushes the converted batches of a part; returns the end of the last one in `data`.
     fn push_part(
         &mut self,
         part: &[PlacedBatch],
@@ -144,17 +144,18 @@ impl SegmentConverter {
     }
 
     /// Pushes the waiting batches at the end of an old segment. Returns false if the new segment is full: call again
-    /// with another one.
+    /// with another new segment.
     pub fn finish(&mut self, output: &mut SegmentOutput) -> Result<bool> {
         self.rewriter.finish(&mut self.converter, output)
     }
 
-    /// Bytes that the batch after the consumed ones takes; 0 if unknown.
+    /// The size in bytes of the batch after the consumed bytes; 0 if unknown.
     pub fn needed(&self) -> usize {
         self.rewriter.needed
     }
 
-    /// Returns true if the new segment is full. Continue with another segment, which is based where this one ends.
+    /// Returns true if the new segment is full. Continue with another segment, whose base offset is the end of this
+    /// one.
     pub fn is_full(&self) -> bool {
         self.rewriter.is_full
     }
@@ -166,7 +167,7 @@ impl SegmentConverter {
         converted
     }
 
-    /// Divides the whole batches that `data` starts with into parts, up to the first batch that is out of place or has
+    /// Divides the whole batches at the start of `data` into parts, up to the first batch that is out of place or has
     /// broken framing. That batch is converted alone, which reports its error. Returns nothing if a batch depends on
     /// others.
     fn independent_parts(&self, data: &[u8], position: u64) -> Vec<Vec<PlacedBatch>> {
@@ -203,7 +204,7 @@ impl SegmentConverter {
     }
 }
 
-/// Converts the batches of a part until all threads together have made enough.
+/// Converts the batches of a part until all threads together have written enough bytes.
 fn convert_part(
     converter: &mut Converter,
     part: &[PlacedBatch],

@@ -43,7 +43,7 @@ impl<'a> RowHeaders<'a> {
         })
     }
 
-    /// Writes the headers to the start of `room`. None: they are not plain after all, and `size` is invalid.
+    /// Writes the headers to the start of `room`. Returns None if they are not plain, so that `size` is invalid.
     #[inline(always)]
     pub(super) fn write(&self, room: &mut [u8]) -> Option<()> {
         *room.first_mut()? = (self.keys.len() as u8).wrapping_sub(1) << 1;
