@@ -9,6 +9,8 @@ import zipfile
 from importlib.metadata import distribution
 from pathlib import Path
 
+import pytest
+
 import brokerless
 
 PACKAGE = Path(brokerless.__file__).parent
@@ -40,6 +42,8 @@ def test_typing_and_metadata():
 
 
 def test_the_bill_of_materials_names_every_crate():
+    if "manylinux" not in (distribution("brokerless").read_text("WHEEL") or ""):
+        pytest.skip("only a wheel that is published has one")
     (bill,) = (file for file in distribution("brokerless").files if file.match("sboms/*.cyclonedx.json"))
     components = json.loads(Path(str(bill.locate())).read_text())["components"]
     assert {"brokerless-core", "pyo3", "arrow-array", "tokio", "zstd-sys"} <= {one["name"] for one in components}
