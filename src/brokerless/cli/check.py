@@ -40,20 +40,20 @@ def check(
 ) -> None:
     """Find every fault of log directories: in batches, indexes, snapshots, checkpoints, ids, names and metadata.
 
-    Nothing is changed. Every replica in the PATHs is checked, against its own files and the cluster's metadata. Each
+    Nothing is changed. Every replica in the PATHs is checked against its own files and the cluster's metadata. Each
     finding is a line with a code; `brokerless finding CODE` explains its effect on a broker and on readers, and its
-    cure. A running broker changes its files: check a copy or a snapshot. `brokerless recover --dry-run` says whether a
-    broker would start.
+    cure. If a broker is running, check a copy or a snapshot, because the broker changes its files. `brokerless recover
+    --dry-run` says whether a broker would start.
 
     --quick checks names, ids, checkpoints and batch headers. The default also checks checksums, the order of offsets,
     epochs and sequences, and indexes, epochs and snapshots against the batches.
 
-    --against compares each partition with that of another directory: it is equal, behind, ahead, or diverged from an
-    offset on. Batches are compared by their checksums, which are verified. Compacted copies have different batches:
-    --records compares the latest record of each key instead.
+    --against compares each partition in PATH with its copy in another directory: the partition is equal, behind, ahead,
+    or diverged from an offset on. Batches are compared by their checksums, which are verified. The batches of compacted
+    copies differ, so compare such copies with --records: it compares the latest record of each key.
 
-    With --against, a partition that diverged, is damaged, or is in only one of the directories is an error; one that is
-    ahead or is behind is a warning.
+    With --against, a partition that diverged, is damaged, or is in only one of the directories is an error. A partition
+    that is ahead or behind is a warning.
 
     \b
     brokerless check /var/lib/kafka/data

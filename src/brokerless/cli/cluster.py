@@ -45,7 +45,7 @@ as_of = click.option(
     "point",
     type=point_of,
     metavar="POINT",
-    help="The state at a time, or at an offset of the metadata log: offset:N.",
+    help="Show the state at a time, or at an offset of the metadata log: offset:N.",
 )
 
 
@@ -53,8 +53,8 @@ as_of = click.option(
 def cluster() -> None:
     """Show the metadata of a cluster, from the snapshots and the log of its controllers (__cluster_metadata).
 
-    PATH is the log directory of a controller or broker that holds the metadata log: metadata.log.dir, or else the first
-    of log.dirs. Secrets are not shown unless --secrets asks for them.
+    PATH is the log directory of a controller or broker that holds the metadata log: metadata.log.dir, or the first of
+    log.dirs if that is not set. Secrets are not shown unless --secrets asks for them.
 
     \b
     brokerless cluster topics data

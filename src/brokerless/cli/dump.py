@@ -46,9 +46,9 @@ def dump(
     """Show the content of .log, .index, .timeindex, .txnindex, .snapshot and .checkpoint files.
 
     For a directory, every file of these kinds in it is shown. The text has the fields and the wording of
-    kafka-dump-log. An index is checked against the files of the same name beside it. Stderr reports entries that do not
-    fit, batches with a wrong checksum, and missing records after the end of a .log that other files name. A damaged
-    file is shown up to the damage, and the next file follows.
+    kafka-dump-log. An index is checked against the files of the same name beside it. Stderr reports index entries that
+    do not fit, and batches with a wrong checksum. It also reports that a .log ends too early, if other files show this.
+    A damaged file is shown up to the damage, and the next file follows.
 
     JSON has one object per batch or entry. It also covers the text files of a log directory: checkpoints,
     partition.metadata, meta.properties. Files of other kinds are named on stderr and skipped.

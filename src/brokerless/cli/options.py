@@ -261,8 +261,8 @@ as_json = click.option(
 new_directory = click.option(
     "--output",
     type=LocalPath(),
-    help="Write the chosen partitions to this new directory, of the same kind as PATH, and leave PATH unchanged. A "
-    "broker that starts there finds all other partitions empty.",
+    help="Write the chosen partitions to this new directory, and leave PATH unchanged. If PATH is a log directory, so "
+    "is the new one, and a broker that starts there finds all other partitions empty.",
 )
 
 metadata = click.option(

@@ -45,7 +45,7 @@ def of_state(function: _Command) -> _Command:
     return function
 
 
-at_time = click.option("--as-of", type=moment(), help="Show the state at this time, as far as the logs still have it.")
+at_time = click.option("--as-of", type=moment(), help="Show the state at this time, as far as compaction has kept it.")
 
 
 state_memory = click.option(
@@ -53,7 +53,7 @@ state_memory = click.option(
     type=size,
     default="500MB",
     show_default=True,
-    help="Memory for records, besides those of one batch. Records that need more are left out, and named.",
+    help="Memory for records, in addition to one batch. Records that do not fit are left out, and a note names them.",
 )
 
 

@@ -34,7 +34,8 @@ _OPTIONS = {
 @click.option(
     "--output",
     required=True,
-    help="Directory or URL to write to; with iceberg, a table. New, empty, or with the same export, unfinished.",
+    help="Directory or URL to write to; with iceberg, a table. It must be new or empty, or have the same export, "
+    "unfinished.",
 )
 @chosen_topics
 @click.option(

@@ -119,17 +119,19 @@ def _on_spark(
         command = option(command)
     does, _, _ = str(verb.help).partition("\n")
     run = f"brokerless spark {verb.name} /kafka/data1 /kafka/data2 {example}"
-    text = _HELP.format(does=does, verb=verb.name, more=", a large one several" if is_divisible else "", run=run)
+    text = _HELP.format(
+        does=does, verb=verb.name, more=", and a large partition several tasks" if is_divisible else "", run=run
+    )
     params = shared(verb, "output", "jobs", *left_out)
     return click.command(verb.name, params=params, short_help=verb.short_help, help=text, epilog=verb.epilog)(command)
 
 
 _HELP = """{does}
 
-This is `brokerless {verb}` for whole log directories at once: each partition is a task{more}. The PATHs are log
-directories, with --topic, or partitions' directories, that this machine and all executors see. They stay locked during
-the run. A partition stays unchanged until all its new segments are on disk, whatever fails. With --resume-file, the
-same command resumes after a failure.
+This is `brokerless {verb}` for whole log directories: each partition is a task{more}. The PATHs are log directories,
+with --topic, or partitions' directories. This machine and all executors must see them under the same paths. They stay
+locked during the run. Until all new segments of a partition are on disk, a failure leaves the partition unchanged. With
+--resume-file, the same command resumes after a failure.
 
 \b
 {run} --dry-run
