@@ -592,7 +592,7 @@ CODES: dict[str, Code] = {
         "a directory's name is not that of a partition",
         "It does not start.",
         "Reads skip it.",
-        "move this directory out of the log directory",
+        "move the directory out of the log directory",
         stops_broker=True,
         level="quick",
     ),

@@ -69,7 +69,7 @@ def check(
         _compare(paths, against, topics, level, form, records=records, shows_all=shows_notes)
         return
     if records:
-        raise click.UsageError("--records says how to compare: give --against")
+        raise click.UsageError("--records is for a comparison: give --against")
     from brokerless.checking.check import check as of_logs
 
     printer = Printer(form, shows_notes=shows_notes)
@@ -95,7 +95,7 @@ def _compare(
     from brokerless.checking.compare import compare
 
     if len(paths) != 1 or level:
-        raise click.UsageError("--against compares one PATH with another one, and has no levels")
+        raise click.UsageError("--against compares one PATH with another, without --quick or --deep")
     counts: Counter[str] = Counter()
     with Progress(prints=True) as show:
         for found in compare(paths[0], against, topics=topics or None, records=records):

@@ -117,7 +117,7 @@ def diff(paths: tuple[str, ...], since: Point | None, point: Point | None, *, is
     if len(paths) > 2:
         raise click.UsageError("name one PATH, or two to compare")
     if (len(paths) == 1) != (since is not None):
-        raise click.UsageError("with one PATH, --since says what it is compared with; with two, leave it out")
+        raise click.UsageError("with one PATH, give the earlier point with --since; with two PATHs, leave --since out")
     with telling():
         before = _state(paths[:1], since if len(paths) == 1 else point, secrets=False)
         changes = before.diff(_state(paths[-1:], point, secrets=False))

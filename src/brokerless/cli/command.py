@@ -220,7 +220,7 @@ def _in_words(error: Exception) -> str:
         return str(error)
     frames = [frame for frame in extract_tb(error.__traceback__) if "brokerless" in frame.filename]
     at = f" at {os.path.basename(frames[-1].filename)}:{frames[-1].lineno}" if frames else ""
-    return f"unexpected {type(error).__name__}{at}: {error}; please report this, with what was run"
+    return f"unexpected {type(error).__name__}{at}: {error}; please report this, with the command that you ran"
 
 
 def _interrupt_behind(error: BaseException | None) -> KeyboardInterrupt | None:

@@ -89,5 +89,5 @@ def compact(
         target.run(compaction)
         return
     if target.output or target.in_place:
-        raise click.UsageError("--explain changes nothing: it goes with neither --output nor --in-place")
+        raise click.UsageError("--explain changes nothing: leave out --output and --in-place")
     replace(target, dry_run=True).run(Explain(parse_bytes(os.fsencode(explain), bytes_as, "--explain"), compaction))

@@ -81,7 +81,7 @@ def _estimate(target: RewriteTarget) -> None:
     from brokerless.rewriting.estimate import estimate
 
     if target.output or target.in_place or target.dry_run:
-        raise click.UsageError("--estimate only looks: it goes with none of --output, --in-place and --dry-run")
+        raise click.UsageError("--estimate changes nothing: leave out --output, --in-place and --dry-run")
     logs = named_logs(target.paths, target.topics, target.partitions)
     for log in logs:
         for said in log.files.contradictions():

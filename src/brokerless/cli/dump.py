@@ -65,7 +65,7 @@ def dump(
     files = _files(paths, listed, form)
     is_damaged = is_unread = is_short = False
     if records and form == "text":
-        raise click.UsageError("--records goes with --json; without it, it is --deep-iteration")
+        raise click.UsageError("--records needs --json; without --json, use --deep-iteration")
     of_text = {
         "--deep-iteration": deep_iteration,
         "--print-data-log": print_data_log,
@@ -75,7 +75,9 @@ def dump(
     }
     if form == "json" and any(of_text.values()):
         named = next(option for option, is_given in of_text.items() if is_given)
-        raise click.UsageError(f"{named} does not go with --json, which checks no index, and has --records")
+        raise click.UsageError(
+            f"{named} cannot be combined with --json, which checks no index; to show records, use --records"
+        )
     write = sys.stdout.buffer.write
     dump = Dump(
         deep_iteration=deep_iteration,

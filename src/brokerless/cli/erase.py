@@ -76,8 +76,8 @@ def erase(
     reports = target.run(verb)
     if target.in_place and not sole_replica and any(report.may_have_replicas for report in reports):
         terminal.say(
-            "warning: replicas of other brokers may still hold these records, and one that becomes leader gives them "
-            "out: erase there too, or give --sole-replica if no other broker has a replica",
+            "warning: replicas of other brokers may still have these records, and serve them after becoming leader: "
+            "erase the records there too, or give --sole-replica if no other broker has a replica",
             err=True,
         )
 
@@ -97,5 +97,5 @@ def _lines(file: IO[bytes], bytes_as: str) -> list[bytes]:
 def _header(text: str, bytes_as: str) -> tuple[bytes, bytes]:
     name, is_there, value = text.partition("=")
     if not is_there:
-        raise click.BadParameter(f"{text!r} is no header: give NAME=VALUE")
+        raise click.BadParameter(f"{text!r} is not a header: give NAME=VALUE")
     return os.fsencode(name), parse_bytes(os.fsencode(value), bytes_as, "--header")

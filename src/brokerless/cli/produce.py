@@ -156,9 +156,9 @@ def produce(
     except BaseException:
         if producer.records:
             terminal.say(
-                f"{producer.records:,} records were written to {topic} in {path} before what follows, and stay: the "
-                "same input again would write them twice; with --transactional-id, readers of read_committed see all "
-                "or nothing",
+                f"{producer.records:,} records were written to {topic} in {path} before the error below, and stay: the "
+                "same input would write them a second time; with --transactional-id, readers with read_committed "
+                "see all records or none",
                 err=True,
             )
         raise
@@ -182,9 +182,7 @@ def _settings(configs: tuple[str, ...], path: str, topic: str) -> dict[str, Any]
             raise click.UsageError(f"--config {config}: NAME=VALUE is expected, such as retention.ms=-1")
         given[name.strip()] = value
     if given and os.path.isdir(path) and os.listdir(path) and topic in LogDirs(path).topics():
-        raise click.UsageError(
-            f"--config is for new topics, and {topic} is there: its settings are those of its cluster"
-        )
+        raise click.UsageError(f"--config is for new topics, and {topic} exists: its cluster has its settings")
     return TopicConfig.named(given)
 
 

@@ -139,7 +139,7 @@ def _end(found: Forecast, paths: tuple[str, ...], *, force: bool, dry_run: bool,
     """Print the next command. Exit with 1 if a broker would not serve every log."""
     is_refused = bool(found.missing) and not force
     if dry_run and is_refused:
-        terminal.say("recovery would be refused: put back what was removed or cut, or use --force", err=True)
+        terminal.say("recovery would be refused: put back the removed or truncated files, or use --force", err=True)
     if not found.is_good or is_refused:
         terminal.say_next("check", paths)
         raise SystemExit(DAMAGE)

@@ -136,7 +136,8 @@ def serve(
         terminal.say(f"serving {', '.join(paths)} at {address}", err=True)
         if not _is_loopback(host) and users is None:
             terminal.say(
-                f"warning: who reaches {address} can read all of it: nobody is asked for a password (--users)", err=True
+                f"warning: anyone who reaches {address} can read everything, because no password is needed (--users)",
+                err=True,
             )
         if not _is_loopback(host) and not tls:
             terminal.say(f"warning: what {address} sends is not encrypted (--tls)", err=True)

@@ -69,7 +69,7 @@ def point_of(text: str) -> Point:
     word, _, number = text.partition(":")
     if word == "offset":
         if not number.isdecimal():
-            raise click.BadParameter(f"{text!r} is no offset: give offset:N")
+            raise click.BadParameter(f"{text!r} is not an offset: give offset:N")
         return Point(as_of_offset=int(number))
     return Point(as_of=moment()(text))
 

@@ -63,7 +63,7 @@ def transactions(
 
     printed = form_of(form, file_form, output)
     if history and chosen == "hanging":
-        raise click.UsageError("--history cannot show what hangs: leave out --hanging")
+        raise click.UsageError("--history does not read the data, which shows what hangs: leave out --hanging")
     with telling():
         batches = (
             of_transactions.transaction_states(*paths, as_of=as_of, memory=memory)

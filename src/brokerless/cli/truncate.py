@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from brokerless.cli.rewriting import RewriteTarget
 
 
-@click.command(short_help="Cut logs, or copies of them, at a moment or an offset.", epilog=REWRITE_EXITS)
+@click.command(short_help="Cut logs, or copies of them, at a time or an offset.", epilog=REWRITE_EXITS)
 @rewriting
 @click.option("--timestamp", type=moment(), help="Cut before the first batch with a record of this time or later.")
 @click.option("--offset", type=offset_or(), help="Cut before this offset.")

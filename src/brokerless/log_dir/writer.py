@@ -467,7 +467,7 @@ class LogDirWriter:
             if is_committed or storage.exists(self._file(commit_journal.NAME)):
                 # Leave the directory without the marker, because the state in memory may no longer match the logs.
                 self._unlock()
-                rest = "what was written is in force; the next writer, or `brokerless recover`, finishes the rest"
+                rest = "the rows are committed; the next writer, or `brokerless recover`, finishes the rest"
                 if isinstance(error, Exception):
                     self._note(f"{self.path}: {error}: {rest}")
                     return

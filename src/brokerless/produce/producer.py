@@ -557,7 +557,9 @@ def _check_arguments(
     if producer_id is not None and not has_producer:
         raise ValueError("a producer_id is for idempotent or transactional producers")
     if "message_format" in config:
-        raise ValueError(f"{option('message_format')} of a producer's topic is its magic: give that")
+        raise ValueError(
+            f"{option('message_format')} of a producer's topic is the producer's magic: give magic instead"
+        )
 
 
 def _check_numbers(producer_id: int | None, batch_size: int) -> None:

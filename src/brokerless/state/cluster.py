@@ -249,8 +249,8 @@ def _replay_directories(directories: LogDirs, image: MetadataImage, until: int |
             _tell_left_out(file, image)
             return file
     raise ValueError(
-        f"no {METADATA_TOPIC}-0 in {directories.in_words()}: the directory that metadata.log.dir of a broker or a "
-        "controller names, or else the first of its log.dirs, has it. A cluster with ZooKeeper has none"
+        f"no {METADATA_TOPIC}-0 in {directories.in_words()}: a broker or a controller has it in "
+        "metadata.log.dir, or without that setting in the first of its log.dirs. A cluster with ZooKeeper has none"
     )
 
 

@@ -229,9 +229,9 @@ def committed_rows(
             kept = rows.filter(pc.invert(pc.or_(is_open, _is_in(rows, unsettled.left_out))))
         yield _plain(kept)
     for doubt in () if unsettled is None else unsettled.doubts:
-        note(f"{log.name}: what these records say is not known: {doubt}")
+        note(f"{log.name}: the content of these records is not known: {doubt}")
     for lost in reader.lost:
-        note(f"{log.name}: what these records say is not known: {lost}")
+        note(f"{log.name}: the content of these records is not known: {lost}")
 
 
 class _Unsettled(NamedTuple):

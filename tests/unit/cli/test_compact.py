@@ -68,7 +68,7 @@ def test_records_without_a_key_are_a_matter_of_asking(tmp_path, run):
         log_dir.log("t", 0).append(batch(0, [b"1"]))
     refused = run("compact", tmp_path / "data", "--topic", "t", "--in-place", "--roll")
     assert refused.code == 2
-    assert "1 records without a key would go, the first at offset 0" in refused.err
+    assert "1 records without a key would be dropped, the first at offset 0" in refused.err
     assert offsets(tmp_path / "data") == {"t-0": [0]}
     assert run("compact", tmp_path / "data", "--topic", "t", "--in-place", "--drop-null-keys").code == 0
     assert offsets(tmp_path / "data") == {"t-0": []}

@@ -254,7 +254,7 @@ def test_damage_in_the_coordinators_records_leaves_no_verdict(tmp_path):
     with collected() as notes:
         (row,) = bl.transactions(tmp_path).to_pylist()
     assert [
-        "what these records say is not known" in " ".join(notes),
+        "the content of these records is not known" in " ".join(notes),
         "which transactions hang is not known" in " ".join(notes),
     ] == [True, True], notes
     assert (row["state"], row["is_hanging"]) == ("CompleteCommit", None)

@@ -140,7 +140,7 @@ pub(crate) fn check_offset(header: &Header, next_offset: i64) -> Result<()> {
     let first = first_known_offset(header);
     check_first_offset(first, next_offset).map_err(|mut error| {
         if first < next_offset && next_offset <= header.last_offset() {
-            error.message += ". If a check calls the batch offset-overlap, `repair` makes it anew";
+            error.message += ". If a check calls the batch offset-overlap, `repair` rebuilds it";
         }
         error
     })

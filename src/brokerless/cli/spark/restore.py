@@ -39,9 +39,8 @@ if TYPE_CHECKING:
     multiple=True,
     type=pair,
     metavar="TOPIC=ID",
-    help=
-        "The id of a topic in the cluster that was started on the output directory. Repeatable.  [default: as "
-        "exported]",
+    help="The id of a topic in the cluster that was started on the output directory. Repeatable.  [default: as "
+    "exported]",
 )
 @compression_option
 @batch_size_option

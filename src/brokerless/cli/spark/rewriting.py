@@ -56,9 +56,7 @@ class SparkRewriteTarget(RewriteTarget):
         if self.in_place == self.dry_run:
             raise click.UsageError("one of --in-place and --dry-run is needed: nothing is changed unasked")
         if self.dry_run and self.resume_file is not None:
-            raise click.UsageError(
-                "--resume-file goes with --in-place: a dry run does nothing that could be done already"
-            )
+            raise click.UsageError("--resume-file needs --in-place: a dry run leaves no finished partitions to skip")
         from brokerless.spark.jobs.rewrite import progress_file_of
         from brokerless.spark.jobs.spark_tasks import SparkTasks
 
@@ -73,7 +71,7 @@ class SparkRewriteTarget(RewriteTarget):
             )
             self._print_table(results, read, time.monotonic() - started)
         if done is not None and done.skipped:
-            terminal.say(f"{counted(done.skipped, 'partition')} done before: left alone", err=True)
+            terminal.say(f"{counted(done.skipped, 'partition')} skipped: an earlier run finished them", err=True)
         return [result.report for result in results]
 
     def _print_table(self, results: list[RewriteResult[ReportT]], read: dict[str, int], seconds: float) -> None:

@@ -255,7 +255,10 @@ def _tombstone(row: _Row, plan: Plan, behind: str) -> _Verdict:
                     horizon, until = batch["delete_horizon_ms"], legacy_horizon(plan)
                     if batch["magic"] < 2 and segment.modified <= until:
                         what = f"a tombstone of format {batch['magic']}, which has no delete horizon"
-                        why = f"{what}: its segment was last modified at {segment.modified}, up to {until} they go"
+                        why = (
+                            f"{what}: its segment was last modified at {segment.modified}, and a compaction drops "
+                            f"such tombstones up to {until}"
+                        )
                         return _Verdict(True, "tombstone_expired", why)
                     if horizon is None:
                         until = plan.delete_horizon_ms
