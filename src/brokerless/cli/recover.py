@@ -102,7 +102,7 @@ def recover(
             if changes and dry_run and found.is_good and path in clean:
                 done += "; it was shut down cleanly: a broker starts without this recovery"
             if not changes and found.is_good:
-                done += f": a broker takes {'those of these topics' if topics else 'its logs'} as they are"
+                done += f": a broker accepts {'the logs of these topics' if topics else 'its logs'} unchanged"
             terminal.say(done, err=True)
     _end(found, paths, force=force, dry_run=dry_run, are_clean=len(clean) == len(paths))
 

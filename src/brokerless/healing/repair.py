@@ -90,7 +90,7 @@ def repair(
         raise ValueError(f"{given} is one partition's directory: repair the log directory around it in place")
     if indexes_only and (others or keep_suspect):
         raise ValueError(
-            f"{option('indexes_only')} leaves damaged batches alone: it goes with neither {option('sources')} nor "
+            f"{option('indexes_only')} leaves damaged batches alone: leave out {option('sources')} and "
             f"{option('keep_suspect')}"
         )
     target = os.path.abspath(given if output is None else os.fspath(output))

@@ -88,7 +88,7 @@ def rescue(
             metadata records that are not understood are left out.
         topics: only these topics; None: all. Groups and open transactions continue only if `__consumer_offsets` and
             `__transaction_state` are among them.
-        rename: new names of topics. They get new ids, and groups start anew on them.
+        rename: new names of topics. They get new ids, and groups have no offsets on them.
         as_of: cut the logs at this time, and leave out later records. Each transaction is kept as a whole or not at
             all.
         convert: convert messages of formats 0 and 1 (of brokers before 0.11) to format 2.

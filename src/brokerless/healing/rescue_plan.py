@@ -136,7 +136,9 @@ def _hidden(log: Log, kept: Log | None, end: int) -> str:
     """
     expected = log.files.expected_end
     if expected is not None and expected.offset > end:
-        return f"{log.path} went on to offset {expected.offset} ({', '.join(expected.sources)}), and not all is there"
+        return (
+            f"{log.path} went on to offset {expected.offset} ({', '.join(expected.sources)}), and records are missing"
+        )
     damaged = log.files.damage_at_end
     if kept is None or damaged is None:
         return ""
@@ -150,7 +152,7 @@ def _hidden(log: Log, kept: Log | None, end: int) -> str:
     is_torn = not log.root.is_clean and other is not None and mine.base_offset <= other.base_offset
     if is_torn and other is not None and (mine.base_offset < other.base_offset or mine.size <= other.size):
         return ""
-    return f"{log.path} is damaged from offset {damaged.start_offset} on, and where it ended is not known"
+    return f"{log.path} is damaged from offset {damaged.start_offset} on, and its former end is not known"
 
 
 def _lost_before(repair: LogRepair) -> list[DamagedRange]:
@@ -417,7 +419,9 @@ class RescuePlan:
             renamed = tuple(self.rename.values())
             notes.append(
                 Remark(
-                    "groups-anew", f"groups start anew on {', '.join(renamed)}: they know the old names", names=renamed
+                    "groups-anew",
+                    f"groups have no offsets on {', '.join(renamed)}, because they committed under the old names",
+                    names=renamed,
                 )
             )
         if self.until is None and (TRANSACTIONS_TOPIC in others or self.rename):
@@ -517,7 +521,7 @@ class RescuePlan:
         if kept.replica.topic_id is None and one.topic.has_id:
             said = (
                 f"{one.name} comes from {kept.replica.log.path}, which does not name its topic's id: it may be of an "
-                "older topic of that name"
+                "older topic with that name"
             )
             one.doubts.append(one.remark("topic-id-missing", said, kept.replica.log.path))
         for replica in replicas:

@@ -399,7 +399,7 @@ def _doubts(best: _Copy, read: Sequence[_Copy]) -> list[Remark]:
     if not best.is_whole:
         said = f"{best.path} does not have all metadata: {best.damage}; earlier metadata are lost"
     elif best.epoch < 0 and not best.is_end_known:
-        said = f"the metadata are what {best.path} starts a cluster with, without later changes: {best.damage}"
+        said = f"the metadata are only those that {best.path} was formatted with, without later changes: {best.damage}"
     elif not best.is_end_known:
         said = f"the metadata in {best.path} are known up to offset {best.offset}: {best.damage}"
     if said:

@@ -522,7 +522,7 @@ def _checked(
     chosen_topics(topics, known)
     for name in storage.list_subdirectories(path):
         if not file_names.is_utf8(name):
-            note(f"passed over: {path}/{name}: the name is not UTF-8, and a broker does not see it")
+            note(f"ignored: {path}/{name}: the name is not UTF-8, and a broker does not see it")
     _check_partitions(root)
     return root
 

@@ -198,7 +198,7 @@ def cluster_image(path: str) -> MetadataImage | None:
         image.is_whole = False
         note(
             f"the cluster's metadata are known up to damage at {damage.path}:{damage.position} ({damage.args[0]}): "
-            "their settings, replicas and producer ids may be outdated; a broker cuts them there"
+            "their settings, replicas and producer ids may be outdated; a broker truncates them there"
         )
     elif not image.is_whole:
         count, why = sum(image.unknown.values()), ", ".join(image.unknown)

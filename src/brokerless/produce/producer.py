@@ -280,7 +280,7 @@ class Producer:
                     part, size = [], 0
         except Exception as error:
             if accepted:
-                error.add_note(f"{accepted} rows of this call, before those at fault, were accepted")
+                error.add_note(f"{accepted} rows of this call, before the invalid rows, were accepted")
             raise
         self._has_times, self._last_offsets = has_times, last_offsets
         yield part, size
@@ -364,7 +364,7 @@ class Producer:
         if self._is_closed:
             raise ValueError("the producer is closed")
         if self._failure is not None:
-            raise ValueError(f"the producer failed before: {self._failure}; make a new one")
+            raise ValueError(f"the producer failed earlier: {self._failure}; make a new one")
 
     def _check_epoch(self) -> None:
         if self.transactional_id is not None:

@@ -295,7 +295,7 @@ def latest_records(
         for rows in committed_rows(log, as_of=as_of, pending=pending):
             _push(latest, rows)
     except UnsupportedFormatError as error:
-        note(f"what {log.name} says is left out: {error.args[0]}: {more_memory(2 * memory)}")
+        note(f"the content of {log.name} is left out: {error.args[0]}: {more_memory(2 * memory)}")
         return _native.LatestRecords()
     for offset, size in latest.too_large():
         note(

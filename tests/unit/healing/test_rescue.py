@@ -967,7 +967,7 @@ def test_a_flipped_bit_in_an_epoch_does_not_raise_that_of_the_cluster(disks, tmp
 
 
 def test_a_replica_without_a_topic_id_gives_way(disks, tmp_path):
-    """It may be of an older topic of that name."""
+    """It may be of an older topic with that name."""
     (disks[1] / "orders-0/partition.metadata").unlink()
     shutil.rmtree(disks[1] / "orders-0")
     write_segment(disks[1] / "orders-0", 0, [batch(at, [b"older"], leader_epoch=5) for at in range(30)])

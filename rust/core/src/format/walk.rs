@@ -60,7 +60,7 @@ pub fn headers_alone(bytes: &[u8]) -> Result<(Vec<u8>, usize)> {
             Some(alone) if header.magic == 2 => headers.extend_from_slice(alone),
             _ => {
                 return Err(Error::invalid(
-                    "only headers of magic 2 can stand without their records",
+                    "only headers of magic 2 can be read without their records",
                 ));
             }
         }
@@ -92,7 +92,7 @@ pub(crate) fn next_alone(bytes: &[u8], position: u64) -> Result<NextBatch<'_>> {
     match Header::parse(alone, position)? {
         Some(header) if header.magic == 2 => Ok(NextBatch::Batch(header, alone)),
         _ => Err(
-            Error::invalid("only headers of magic 2 can stand without their records")
+            Error::invalid("only headers of magic 2 can be read without their records")
                 .at(position, None),
         ),
     }
