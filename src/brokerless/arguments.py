@@ -63,10 +63,10 @@ def check_several(name: str, values: object) -> None:
 
     >>> check_several("topics", "orders")
     Traceback (most recent call last):
-    TypeError: topics: several are expected, not the string 'orders'; give ['orders']
+    TypeError: topics: a list is expected, not the string 'orders'; give ['orders']
     """
     if isinstance(values, str | bytes):
-        raise TypeError(f"{option(name)}: several are expected, not the string {values!r}; give [{values!r}]")
+        raise TypeError(f"{option(name)}: a list is expected, not the string {values!r}; give [{values!r}]")
 
 
 def some_or_all(name: str, values: Iterable[_T] | None) -> list[_T] | None:

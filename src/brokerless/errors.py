@@ -142,7 +142,8 @@ class CorruptRecordError(_PlacedError):
     """
 
     _of_logs = Remedy(
-        "a read can skip it and report lost offsets ({}); a dump shows the batches up to it", [("on_corrupt", "skip")]
+        "a read can skip the damage and report the lost offsets ({}); a dump shows the batches before the damage",
+        [("on_corrupt", "skip")],
     )
 
 
@@ -153,7 +154,7 @@ class UnsupportedFormatError(_PlacedError):
     """
 
     _of_logs = Remedy(
-        'a read can skip it and report lost offsets ({}); see "What is supported" in the documentation',
+        'a read can skip the batch and report the lost offsets ({}); see "What is supported" in the documentation',
         [("on_corrupt", "skip")],
     )
 

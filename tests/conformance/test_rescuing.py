@@ -129,7 +129,7 @@ def test_two_of_three_controllers_are_lost(client, lost, tmp_path):
         assert ids(client, broker) == lost.ids
         # What one node cannot keep is announced.
         announced = {
-            "min.insync.replicas of topic __transaction_state is 1, not 2: it has no more replicas",
+            "min.insync.replicas of topic __transaction_state is 1, not 2: the topic has no more replicas",
             "min.insync.replicas of the cluster is 1, not 2: there are no more nodes",
         }
         assert announced <= set(map(str, rescued.notes))

@@ -57,11 +57,11 @@ def test_what_retention_took_is_loss_and_a_gap_is_not(path):
     assert len(values(following, options, {"t": {"0": 50}}, end)) == 52
     checkpoint = path / "log-start-offset-checkpoint"
     checkpoint.write_text("0\n1\nt 0 60\n")
-    with pytest.raises(DataLossError, match=r"t-0 starts at offset 60: retention took those from 50 on"):
+    with pytest.raises(DataLossError, match=r"t-0 starts at offset 60: retention deleted records from 50 on"):
         following.plan({"t": {"0": 50}}, end)
     assert len(values(following, options, {"t": {"0": 60}}, end)) == 42
     following, options = follower(path, startingOffsets="earliest", failOnDataLoss="false")
-    with pytest.warns(UserWarning, match="retention took"):
+    with pytest.warns(UserWarning, match="retention deleted"):
         assert len(values(following, options, {"t": {"0": 50}}, end)) == 42
 
 

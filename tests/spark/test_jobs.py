@@ -160,7 +160,7 @@ def test_the_commands(run, data, tmp_path):
     assert {json.loads(line)["partition"] for line in out.splitlines()} == {0, 1}
     code, out, err = run(*arguments, "--in-place", "--resume-file", tmp_path / "state")
     assert (code, out) == (0, "")
-    assert "2 partitions done before: left alone" in err
+    assert "2 partitions skipped: an earlier run finished them" in err
     code, out, err = run("convert", data, "--topic", "users", "--compression", "gzip", "--in-place")
     assert code == 0
     assert "batches converted" in out
@@ -174,7 +174,7 @@ def test_the_commands(run, data, tmp_path):
     assert (code, "records erased" in out, "warning: replicas" in err) == (0, True, False)
     assert b"k1" not in (tmp_path / "erased").read_bytes()
     code, out, err = run(*erasing)
-    assert (code, out, "2 partitions done before" in err) == (0, "", True)
+    assert (code, out, "2 partitions skipped: an earlier run finished them" in err) == (0, "", True)
     damage.flip_bit(next((data / "u-0").glob("*.log")), 70)
     assert run("profile", data)[0] == 1
     code, _, err = run("profile", data, "--topic", "user")

@@ -24,4 +24,4 @@ def test_notes_and_findings_come_from_tasks(tmp_path, spark):
     assert there.tables["kinds"].equals(here.tables["kinds"])
     assert there.tables["kinds"]["code"].to_pylist() == ["batch-crc", "batch-crc", "epochs-differ", "epochs-differ"]
     assert sorted(there.notes) == sorted(here.notes)
-    assert any("what these records say is not known" in note for note in there.notes)
+    assert any("the content of these records is not known" in note for note in there.notes)

@@ -90,7 +90,7 @@ def test_a_schema_prunes_and_reaches_the_lineage(data, load):
 
 @pytest.mark.parametrize(("view", "column"), [("records", "offset"), ("batches", "magic")])
 def test_a_column_that_is_asked_for_twice_shows_at_load(data, load, view, column):
-    with pytest.raises(AnalysisException, match=f"column {column} is asked for twice"):
+    with pytest.raises(AnalysisException, match=f"column {column} is named twice"):
         load(data, view=view, columns=f"{column},{column}")
 
 

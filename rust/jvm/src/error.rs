@@ -33,7 +33,7 @@ impl TaskError {
                 Self::corrupt(&error.message, path, error.position, error.base_offset)
             }
             ErrorKind::Unsupported => Self(format!(
-                "brokerless.errors.UnsupportedFormatError: {}\nhint: a read can skip it and report lost offsets \
+                "brokerless.errors.UnsupportedFormatError: {}\nhint: a read can skip the batch and report the lost offsets \
                      (.option(\"onCorrupt\", \"skip\")); see \"What is supported\" in the documentation",
                 placed(&error.message, path, error.position, error.base_offset)
             )),
@@ -49,7 +49,7 @@ impl TaskError {
         base_offset: Option<i64>,
     ) -> Self {
         let hint = if path.ends_with(".log") {
-            "\nhint: a read can skip it and report lost offsets (.option(\"onCorrupt\", \"skip\")); a dump shows the batches up to it"
+            "\nhint: a read can skip the damage and report the lost offsets (.option(\"onCorrupt\", \"skip\")); a dump shows the batches before the damage"
         } else {
             ""
         };

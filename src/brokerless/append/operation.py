@@ -84,7 +84,7 @@ class LogState:
         if self.remote_offsets is None:
             return "copies of its segments may be in remote storage"
         start, end = self.remote_offsets
-        return f"its offsets {start} to {end - 1} are in remote storage, where copies of later ones may be, too"
+        return f"its offsets {start} to {end - 1} are in remote storage, which may also have copies of later offsets"
 
 
 class Report(Protocol):
@@ -243,7 +243,8 @@ def check_known(operation: RewriteOperation[Any, Any], config: TopicConfig, dire
     if unknown:
         raise ValueError(
             f"cannot decide which records of {directory} go: {' and '.join(map(option, unknown))} of its topic "
-            f"{'are' if len(unknown) > 1 else 'is'} not known: no metadata log (__cluster_metadata-0) that has it "
-            f"was found. Name the directory that has it ({option('metadata')}), or the broker's "
-            f"server.properties ({option('broker_config')}), or give each setting that the operation takes as an option"
+            f"{'are' if len(unknown) > 1 else 'is'} not known: no metadata log (__cluster_metadata-0) with this topic "
+            f"was found. Name the directory that has such a log ({option('metadata')}), or the broker's "
+            f"server.properties ({option('broker_config')}), or give each setting that the operation takes as an "
+            "option"
         )

@@ -150,7 +150,7 @@ class BatchColumns:
             if found is None or is_control or magic < 2:
                 continue
             if kind == "CreateTime" and found != stored:
-                message = f"the header says a largest timestamp of {stored}, that of the records is {found}"
+                message = f"the largest timestamp is {stored} in the header, but {found} in the records"
                 self._checks.add(self._checks.finding("batch-timestamp", position, message))
 
 

@@ -71,7 +71,7 @@ _RECOVERS = (
 )
 _SKIP = '`brokerless read --on-corrupt skip`, or `on_corrupt="skip"`, reads everything around the damage'
 _CUT_HERE = (
-    "After an unclean shutdown, it truncates the log here, and everything from here on is gone. After a clean "
+    "After an unclean shutdown, it truncates the log here, and loses all records from here on. After a clean "
     "shutdown, it starts, and a fetch of this batch fails."
 )
 _ENDS_HERE = "A consumer stops at this offset with an error. A read returns the rows before it, and raises an error."
@@ -92,7 +92,7 @@ CODES: dict[str, Code] = {
     ),
     "batch-framing": Code(
         "error",
-        "no batch begins where one should",
+        "no batch begins at a position where one is expected",
         _CUT_HERE,
         _ENDS_HERE,
         f"{_REPLICA}. {_SKIP}. {_RECOVERS}",
@@ -103,10 +103,10 @@ CODES: dict[str, Code] = {
     ),
     "batch-zeros": Code(
         "error",
-        "zeros lie where a batch should begin",
+        "zero bytes are at a position where a batch is expected",
         _CUT_HERE,
         _ENDS_HERE,
-        f"look for lost writes of the disk or the file system. {_REPLICA}. {_SKIP}. {_RECOVERS}",
+        f"check whether the disk or the file system loses writes. {_REPLICA}. {_SKIP}. {_RECOVERS}",
         subject="batch",
         loses_records=True,
         is_cured=True,
@@ -114,7 +114,7 @@ CODES: dict[str, Code] = {
     "batch-cut": Code(
         "error",
         "an older segment ends in the middle of a batch",
-        "It starts. A fetch that reaches this place fails.",
+        "It starts. A fetch that reaches the end of this segment fails.",
         _ENDS_HERE,
         f"{_REPLICA}. {_SKIP}. {_RECOVERS}",
         subject="batch",
@@ -146,9 +146,9 @@ CODES: dict[str, Code] = {
     "batch-order": Code(
         "error",
         "the offsets of a batch go backwards, or lie outside its segment",
-        "After an unclean shutdown it truncates the log here. After a clean one it serves the batch as it is.",
-        "A consumer gets records in the wrong order, or none. A read raises an error, or skips as few batches as "
-        "possible (`--on-corrupt skip`).",
+        "After an unclean shutdown, it truncates the log here. After a clean shutdown, it serves the batch as it is.",
+        "A consumer gets records in the wrong order, or no records. A read raises an error; with `--on-corrupt "
+        "skip`, it skips as few batches as possible.",
         f"{_REPLICA}. {_RECOVERS}",
         subject="batch",
         loses_records=True,
@@ -157,15 +157,15 @@ CODES: dict[str, Code] = {
     "batch-unsupported": Code(
         "warning",
         "a batch has a form that brokerless does not read",
-        "It reads the batch, if its release knows this form.",
+        "It reads the batch, if its Kafka release knows this form.",
         "A consumer gets the batch. A read by brokerless raises an error there.",
         "use a newer brokerless, or read the batch with Kafka",
         loses_records=True,
     ),
     "batch-timestamp": Code(
         "warning",
-        "the largest timestamp in a batch's header is not that of its records",
-        "Retention and searches by time use the header's timestamp, so it deletes the batch too early or too late.",
+        "the largest timestamp in a batch's header differs from the largest timestamp of its records",
+        "Its retention and searches by time use the header's timestamp, so it deletes the batch too early or too late.",
         "A search by time may miss the batch.",
         "`brokerless convert --output` writes the records into new batches",
         level="deep",
@@ -191,8 +191,8 @@ CODES: dict[str, Code] = {
     "tail-zeros": Code(
         "error",
         "zeros follow the last batch, although the log was closed",
-        'It does not start: "Found record size 0". With fewer than 17 zeros, it starts, and appends after them.',
-        "A consumer does not get that far. A read returns everything before the zeros.",
+        'It does not start: "Found record size 0". With fewer than 17 zeros, it starts and appends after them.',
+        "A consumer does not get past the zeros. A read returns everything before them.",
         "`brokerless repair` and `brokerless recover` cut the zeros off",
         is_cured=True,
         stops_broker=True,
@@ -221,8 +221,8 @@ CODES: dict[str, Code] = {
     "offset-overflow": Code(
         "warning",
         "a segment spans more offsets than its indexes can hold",
-        "It serves the log, but looks for the offsets beyond that number at wrong positions. After an unclean "
-        "shutdown, it splits the segment (KAFKA-6264).",
+        "It serves the log, but looks for the offsets that the indexes cannot hold at wrong positions. After an "
+        "unclean shutdown, it splits the segment (KAFKA-6264).",
         "None.",
         "`brokerless repair` and `brokerless recover` split the segment, as a broker does",
         is_cured=True,
@@ -232,7 +232,7 @@ CODES: dict[str, Code] = {
         "a sound batch begins below the end of the batch before it, and ends above it",
         "It serves the batch as it is. A follower that fetches the batch stops, because the batch does not begin at "
         "the follower's log end (KAFKA-3919).",
-        "Java's consumer and a read return only its records above the end of the batch before it. Other clients may "
+        "Java's consumer and a read return only the records above the end of the batch before it. Other clients may "
         "get the records below that end a second time. The verbs that rewrite a log refuse this log.",
         "`brokerless repair` and `brokerless rescue` rebuild the batch from the records that Java's consumer gets",
         is_cured=True,
@@ -252,7 +252,8 @@ CODES: dict[str, Code] = {
         "offsets are missing between two batches of a log that is not compacted",
         "It serves the log as it is.",
         "A consumer and a read skip these offsets without an error.",
-        f"compare the log with another replica, or with the producer's own count. {_REPLICA}, if it has the records",
+        f"compare the log with another replica, or with the number of records that the producer sent. {_REPLICA}, if "
+        "it has the records",
         subject="records",
         is_cured=True,
     ),
@@ -261,7 +262,7 @@ CODES: dict[str, Code] = {
         "the leader epoch of a batch is below that of a batch before it",
         "A follower that asks for the end of an epoch may truncate at a wrong offset.",
         "A consumer and a read return the batch.",
-        "a tool or a bad copy mixed batches of two histories: compare the log with another replica",
+        "a tool or a bad copy mixed batches of two different logs: compare the log with another replica",
         is_cured=True,
     ),
     "epochs-damaged": Code(
@@ -288,9 +289,9 @@ CODES: dict[str, Code] = {
     "offset-index": Code(
         "error",
         "an offset index contradicts its log",
-        "It looks at wrong positions, so a fetch may fail or miss records. If the last entry of the newest index "
-        "points beyond the log, it starts with the end of the previous segment as the log end, and gives the offsets "
-        "after that end to new records.",
+        "It reads at wrong positions, so a fetch may fail or miss records. If the last entry of the newest index "
+        "points beyond the log, it takes the end of the previous segment as the log end, and gives the offsets after "
+        "that end to new records.",
         _SLOW,
         _REBUILD,
         subject="index",
@@ -301,8 +302,8 @@ CODES: dict[str, Code] = {
         "a segment has no offset index, or an empty one",
         "It rebuilds a missing file when it starts, and keeps an empty one.",
         "Reads take longer.",
-        "none is needed: a broker rebuilds a missing file when it starts, and so does `brokerless recover`; "
-        "`brokerless repair` also rebuilds an empty file",
+        "none is needed: a starting broker and `brokerless recover` rebuild a missing file; `brokerless repair` also "
+        "rebuilds an empty file",
         subject="index",
         is_cured=True,
     ),
@@ -320,14 +321,14 @@ CODES: dict[str, Code] = {
         "a segment has no time index",
         "It rebuilds the file when it starts.",
         "Searches by time take longer.",
-        "none is needed: a broker rebuilds it when it starts, and so does `brokerless recover`",
+        "none is needed: a starting broker and `brokerless recover` rebuild the file",
         subject="index",
         is_cured=True,
     ),
     "transaction-index": Code(
         "error",
         "a transaction index contradicts the markers in its log",
-        "A fetch with read_committed gives the consumer a wrong list of aborted transactions.",
+        "It sends consumers with read_committed a wrong list of aborted transactions.",
         "A consumer with read_committed gets aborted records, or misses committed ones. Reads by brokerless use the "
         "markers.",
         _REBUILD,
@@ -336,11 +337,11 @@ CODES: dict[str, Code] = {
     ),
     "index-unflushed": Code(
         "note",
-        "an index contradicts its log after a crash, where it may not have been flushed",
-        "It rebuilds the index when it starts, like those of all segments from the recovery point on "
+        "an index contradicts its log after a crash, because it may not have been flushed",
+        "When it starts, it rebuilds the indexes of all segments from the recovery point on, also this one "
         "(`LogLoader.recoverLog`).",
-        "A read of brokerless checks each entry against the log, and finds aborted transactions by their markers.",
-        "none is needed: a broker rebuilds the file when it starts, and so does `brokerless recover`",
+        "A read by brokerless checks each entry against the log, and finds aborted transactions by their markers.",
+        "none is needed: a starting broker and `brokerless recover` rebuild the file",
         subject="index",
         is_cured=True,
     ),
@@ -367,7 +368,8 @@ CODES: dict[str, Code] = {
     "snapshot-differs": Code(
         "warning",
         "a producer snapshot contradicts the batches before it",
-        "It wrongly accepts duplicates of these producers, or wrongly refuses batches as out of order.",
+        "It wrongly accepts duplicates from the producers in the snapshot, or wrongly refuses their batches as out "
+        "of order.",
         "None.",
         "remove the file: a broker then reads the log from the previous snapshot on",
         subject="state",
@@ -376,8 +378,8 @@ CODES: dict[str, Code] = {
     "snapshot-incomplete": Code(
         "error",
         "a producer snapshot lacks an open transaction, or a log that was shut down cleanly has no snapshot",
-        "It does not know the producers: consumers with read_committed get the records of open transactions, and it "
-        "accepts duplicates.",
+        "It does not know the missing producers: it accepts duplicates from them, and consumers with read_committed "
+        "get records of their open transactions.",
         "A read with read_committed may return records of open transactions, too.",
         "`brokerless repair` rebuilds the snapshot",
         subject="state",
@@ -392,8 +394,9 @@ CODES: dict[str, Code] = {
     ),
     "transaction-overdue": Code(
         "warning",
-        "a transaction has been open for longer than its producer's timeout, or for over 15 minutes if that is unknown",
-        "Its coordinator ends the transaction, if the coordinator knows it. If not, the transaction hangs: the last "
+        "a transaction has been open for longer than its producer's timeout, or for over 15 minutes if the timeout "
+        "is unknown",
+        "The transaction's coordinator ends it, if the coordinator knows it. If not, the transaction hangs: the last "
         "stable offset stays, and compaction stops.",
         "A consumer with read_committed waits at its first offset.",
         "`brokerless transactions --hanging` with the directories of all brokers shows whether the transaction hangs. "
@@ -404,13 +407,13 @@ CODES: dict[str, Code] = {
     "timestamp-unlikely": Code(
         "warning",
         "the largest timestamp of a segment is in the future, or in 1970",
-        "It computes the segment's age from this timestamp. If it is in the future, retention by time deletes neither "
-        "the segment nor those after it. If it is in 1970, such as 0 or a time in seconds, retention by time deletes "
-        "the segment at once.",
+        "It computes the segment's age from this timestamp. If the timestamp is in the future, retention by time "
+        "deletes neither the segment nor the segments after it. If the timestamp is in 1970, such as 0 or a time in "
+        "seconds, retention by time deletes the segment immediately.",
         "Searches by time find the wrong records.",
-        "find the producer that sets such timestamps. `brokerless retain --before-offset` deletes the segment. Since "
-        "Kafka 3.6, message.timestamp.after.max.ms and message.timestamp.before.max.ms make a broker refuse such "
-        "records",
+        "find the producer that sets such timestamps. To delete the segment, use `brokerless retain "
+        "--before-offset`. Since Kafka 3.6, message.timestamp.after.max.ms and message.timestamp.before.max.ms make "
+        "a broker refuse such records",
     ),
     "transaction-hanging": Code(
         "error",
@@ -424,7 +427,7 @@ CODES: dict[str, Code] = {
         "error",
         "a record of a coordinator's topic cannot be decoded",
         "It starts, but its coordinator cannot load this partition: the groups or transactional ids in it are "
-        "unavailable. Before 3.4.1, a record of an unknown type has the same effect.",
+        "unavailable. In brokers before 3.4.1, a record of an unknown type has the same effect.",
         "`brokerless groups` and `brokerless transactions` leave the record out.",
         "run `brokerless erase --in-place --bytes hex --key` with the key of the record, on each replica. A record "
         f"without a key cannot be erased. {_REPLICA}, if it lacks the record",
@@ -437,7 +440,7 @@ CODES: dict[str, Code] = {
         "It does not start, or takes the log directory offline. Without the file, it recovers all logs, or forgets "
         "high watermarks and log start offsets.",
         "Records below the log start may become visible again.",
-        "`brokerless repair`, or remove the file: a broker writes it again",
+        "run `brokerless repair`, or remove the file: a broker writes it again",
         is_cured=True,
         stops_broker=True,
         level="quick",
@@ -445,10 +448,10 @@ CODES: dict[str, Code] = {
     "checkpoint-reset": Code(
         "warning",
         "a checkpoint of recovery points, log start offsets or cleaned offsets has an invalid number",
-        "It starts as if the file were empty: it recovers all logs, or forgets log start offsets. If the file is "
-        "cleaner-offset-checkpoint, its cleaner stops.",
+        "It starts as if the file were empty. Without recovery points, it recovers all logs; without log start "
+        "offsets, it forgets where logs start. If the file is cleaner-offset-checkpoint, its log cleaner stops.",
         "Records below the log start may become visible again.",
-        "`brokerless repair`, or remove the file: a broker writes it again",
+        "run `brokerless repair`, or remove the file: a broker writes it again",
         is_cured=True,
         level="quick",
     ),
@@ -457,7 +460,7 @@ CODES: dict[str, Code] = {
         "the checkpoint of high watermarks has an invalid number",
         "It starts, and serves none of the directory's partitions.",
         "None.",
-        "`brokerless repair`, or remove the file: a broker writes it again",
+        "run `brokerless repair`, or remove the file: a broker writes it again",
         is_cured=True,
         is_unserved=True,
         level="quick",
@@ -467,7 +470,7 @@ CODES: dict[str, Code] = {
         "a checkpoint has an offset beyond the end of its log",
         "It sets the offset to the end of the log.",
         "None.",
-        "none is needed after a crash. Otherwise look for the missing end of the log in another replica",
+        "none is needed after a crash. Without a crash, look for the missing end of the log in another replica",
         is_cured=True,
         level="quick",
     ),
@@ -476,7 +479,7 @@ CODES: dict[str, Code] = {
         "the log start offset is beyond the end of the log",
         "It deletes all segments when it starts.",
         "A consumer and a read return nothing.",
-        "`brokerless repair`, before a broker starts: records that were deleted stay deleted. If the entry in "
+        "run `brokerless repair` before a broker starts; deleted records stay deleted. If the entry in "
         "log-start-offset-checkpoint is wrong, correct it",
         is_cured=True,
         level="quick",
@@ -494,8 +497,8 @@ CODES: dict[str, Code] = {
     "topic-id-missing": Code(
         "error",
         "a partition has no partition.metadata, in a cluster without ZooKeeper",
-        "It treats the partition as one that was never written to: it renames the directory `-stray`, and no longer "
-        "reads it.",
+        "It assumes that the partition was never written to: it renames the directory `-stray`, and no longer reads "
+        "it.",
         "None.",
         "`brokerless repair` writes the file with the topic's id from the metadata, or from another partition",
         is_cured=True,
@@ -505,25 +508,25 @@ CODES: dict[str, Code] = {
     "topic-id-differs": Code(
         "error",
         "the topic id of a partition differs from that of its topic",
-        "It renames the directory `-stray` and no longer reads it, because the topic was deleted and created again.",
+        "It considers the topic deleted and created again: it renames the directory `-stray`, and no longer reads it.",
         "A read returns the old topic's records.",
-        "if you need its records, copy the directory first. Then let the broker remove it",
+        "if you need the records, copy the directory before a broker starts. Then let the broker rename it",
         is_unserved=True,
         level="quick",
     ),
     "partition-stray": Code(
         "error",
-        "the cluster's metadata do not have the topic of a partition",
+        "the topic of a partition is not in the cluster's metadata",
         "It renames the directory `-stray`, and no longer reads it.",
         "A read returns its records.",
-        "if you need its records, copy the directory first. If the metadata log is an old copy, put the newest one "
-        "back",
+        "if you need the records, copy the directory before a broker starts. If the metadata log is an old copy, put "
+        "the newest one back",
         is_unserved=True,
         level="quick",
     ),
     "directory-id-differs": Code(
         "error",
-        "the id of a log directory differs from the one in the metadata",
+        "the id of a log directory differs from the id in the cluster's metadata",
         "It starts, but its partitions have no leader: the controller considers their directory lost.",
         "None.",
         "write the right directory.id into meta.properties before a broker starts",
@@ -532,7 +535,7 @@ CODES: dict[str, Code] = {
     ),
     "partition-lost": Code(
         "error",
-        "the only replica of a partition, or the last one in sync, is in none of its broker's directories",
+        "the only replica of a partition, or the last in-sync replica, is in none of its broker's directories",
         "It creates an empty log and becomes the leader, so the other replicas delete their records.",
         "A read does not find the partition.",
         "put back the directory before a broker starts",
@@ -542,8 +545,8 @@ CODES: dict[str, Code] = {
     "metadata-missing": Code(
         "warning",
         "no path has the metadata of the cluster",
-        "It starts. Unless another of its log.dirs or another controller has the metadata, it renames all partitions "
-        "`-stray`, and serves none.",
+        "It starts. If neither another of its log.dirs nor another controller has the metadata, it renames all "
+        "partitions `-stray`, and serves none.",
         "None.",
         "name the broker's other log directories too. If none has the metadata log, put it back before a broker starts",
         is_unserved=True,
@@ -551,15 +554,15 @@ CODES: dict[str, Code] = {
     ),
     "directory-absent": Code(
         "note",
-        "a broker registered more log directories than are given",
+        "a broker registered more log directories than the paths include",
         "If it starts without them, it serves only the partitions in the given directories.",
-        "A read does not find their partitions.",
+        "A read does not find the partitions in the other directories.",
         "name the broker's other log directories too; their partitions are not checked",
         level="quick",
     ),
     "partition-missing": Code(
         "warning",
-        "the cluster's metadata place a partition on this broker, and no directory has it",
+        "the cluster's metadata assign a partition to this broker, but no directory has it",
         "It creates an empty log, and fetches the records from the leader, unless it becomes the leader itself.",
         "A read does not find the partition.",
         "name the broker's other log directories too. If none has the partition, put it back before a broker starts",
@@ -567,8 +570,9 @@ CODES: dict[str, Code] = {
     ),
     "stray": Code(
         "warning",
-        "a broker renamed a partition's directory `-stray`, because its metadata did not have the topic",
-        "It loads the log and keeps the directory, but does not serve the log. Before 3.7, it stops there.",
+        "a broker renamed a partition's directory `-stray`, because the topic was not in its metadata",
+        "It loads the log and keeps the directory, but does not serve the log. A broker before 3.7 stops at this "
+        "directory.",
         "A read skips it, unless its path is given.",
         "if the topic was deleted, remove the directory. If the metadata were lost, `brokerless rescue` restores the "
         "partition",
@@ -577,7 +581,7 @@ CODES: dict[str, Code] = {
     "leftover": Code(
         "note",
         "a deletion, a compaction or a move did not remove all files or directories",
-        "It finishes or removes them when it starts.",
+        "When it starts, it finishes the interrupted work, or removes the files.",
         "Reads skip them.",
         "none is needed",
         is_cured=True,
@@ -594,7 +598,7 @@ CODES: dict[str, Code] = {
     ),
     "name-taken": Code(
         "error",
-        "a file has the name of a partition's directory, and the metadata place the partition there",
+        "a file has the name of a partition's directory, and the metadata place the partition in this log directory",
         "It cannot create the directory, and takes the log directory offline. Without another log directory, it does "
         "not start.",
         "Reads skip it.",
@@ -616,7 +620,7 @@ CODES: dict[str, Code] = {
     "partition-twice": Code(
         "error",
         "a broker has a partition in two directories",
-        "It does not start, because it does not know which directory is the partition.",
+        "It does not start, because it cannot tell which directory is the right one.",
         "Reads refuse the partition.",
         "move away the directory that has fewer records, or is older: `brokerless ls` shows the offsets of each "
         "directory",
@@ -626,8 +630,8 @@ CODES: dict[str, Code] = {
     "file-unknown": Code(
         "error",
         "a file has the extension of one of Kafka's files, but its name does not begin with an offset",
-        "It does not start, because it parses the start of the file name as an offset. Before 3.0, it ignores a "
-        "`.swap` file of such a name.",
+        "It does not start, because it cannot parse the start of the file name as an offset. A broker before 3.0 "
+        "ignores a `.swap` file with such a name.",
         "Reads skip it.",
         "move the file out of the log directory, or let `brokerless repair` do that",
         is_cured=True,
@@ -640,14 +644,15 @@ CODES: dict[str, Code] = {
         "It opens an empty segment of this offset beside the file. A consumer that reaches the empty segment misses "
         "the records in the file.",
         "Reads skip it.",
-        "if the segment belongs to this log, write the offset with 20 digits. Otherwise, move the file out",
+        "if the segment belongs to this log, rename the file: write the offset with 20 digits. If not, move the file "
+        "out of the directory",
         is_unserved=True,
         level="quick",
     ),
     "file-foreign": Code(
         "note",
         "a file or a directory is not one of Kafka's",
-        "It ignores the file.",
+        "It ignores the file or directory.",
         "Reads skip it.",
         "none is needed; find out where it comes from",
         level="quick",
@@ -657,8 +662,8 @@ CODES: dict[str, Code] = {
         "the log directories of a broker come from different shutdowns",
         "It starts, and reports to its controller that it was shut down uncleanly.",
         "Partitions in the older directory may lack records.",
-        "if one of the directories is a snapshot, put back directories of the same time; a follower fetches the "
-        "records that it lacks",
+        "if one of the directories comes from a snapshot, put back directories that were copied at the same time. A "
+        "follower fetches the records that it lacks",
         level="quick",
     ),
     "ids-missing": Code(
@@ -685,7 +690,7 @@ CODES: dict[str, Code] = {
         "directories of one broker have conflicting ids",
         "It does not start.",
         "Reads refuse directories of different clusters.",
-        "name only the directories of one broker, and no copies of them",
+        "name only the directories of one broker, without copies",
         stops_broker=True,
         level="quick",
     ),
@@ -694,7 +699,8 @@ CODES: dict[str, Code] = {
         "a small file of the metadata log cannot be read",
         "It does not start.",
         "None.",
-        "put back a copy of the file. The only controller of a cluster starts without quorum-state, too",
+        "put back a copy of the file. If the cluster has only one controller, this controller also starts without "
+        "quorum-state",
         stops_broker=True,
         level="quick",
     ),
@@ -711,11 +717,11 @@ CODES: dict[str, Code] = {
     "metadata-cut": Code(
         "error",
         "a snapshot of the cluster's metadata is cut",
-        "It starts with the part before the cut: the topics, settings and ACLs after it are gone, and it renames the "
-        "partitions of these topics `-stray`.",
+        "It starts with the metadata before the cut: the topics, configs and ACLs after the cut are lost, and it "
+        "renames the partitions of these topics `-stray`.",
         "`brokerless cluster` shows the metadata as of an earlier offset.",
         "copy the metadata log from another controller. Without another controller, remove the snapshot, if an older "
-        "snapshot and the log from there on exist",
+        "snapshot and the log after it exist",
         level="quick",
     ),
 }

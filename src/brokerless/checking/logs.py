@@ -256,7 +256,7 @@ class LogCheck:
             if name in obstructed:
                 continue
             if name not in files:
-                yield self._finding("file-foreign", path, "a broker passes over what is no file")
+                yield self._finding("file-foreign", path, "a broker ignores it, because it is not a file")
             elif is_fatal(name) or name.startswith(SET_ASIDE) or (is_metadata and is_fatal_snapshot(name)):
                 # Fatal names are reported below as faults, and set-aside files are brokerless's own.
                 continue
@@ -437,7 +437,7 @@ class LogCheck:
                 continue
             entries = [] if index is None else index.entries().to_pylist()
             if any(one["version"] for one in entries):
-                yield self._finding("transaction-version", path, "an entry has another version than 0")
+                yield self._finding("transaction-version", path, "the version of an entry is not 0")
                 continue
             stored = {(one["producer_id"], one["first_offset"], one["last_offset"]) for one in entries}
             # Only the index knows transactions that began before the first segment.
@@ -596,7 +596,7 @@ def _difference(stored: _native.Producers, computed: _native.Producers) -> str:
     for row in stored.entries().to_pylist():
         expected = known.get(row["producer_id"])
         if expected is None:
-            return f"it has producer {row['producer_id']}, of which the log has no batch"
+            return f"it has producer {row['producer_id']}, but the log has no batch of this producer"
         for name in _PRODUCER_COLUMNS:
             # A producer that returns after a broker forgot it has no coordinator epoch yet, and no sequence number
             # after only a marker.

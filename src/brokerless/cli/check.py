@@ -40,20 +40,20 @@ def check(
 ) -> None:
     """Find every fault of log directories: in batches, indexes, snapshots, checkpoints, ids, names and metadata.
 
-    Nothing is changed. Every replica in the PATHs is checked, against its own files and the cluster's metadata. Each
+    Nothing is changed. Every replica in the PATHs is checked against its own files and the cluster's metadata. Each
     finding is a line with a code; `brokerless finding CODE` explains its effect on a broker and on readers, and its
-    cure. A running broker changes its files: check a copy or a snapshot. `brokerless recover --dry-run` says whether a
-    broker would start.
+    cure. If a broker is running, check a copy or a snapshot, because the broker changes its files. `brokerless recover
+    --dry-run` says whether a broker would start.
 
     --quick checks names, ids, checkpoints and batch headers. The default also checks checksums, the order of offsets,
     epochs and sequences, and indexes, epochs and snapshots against the batches.
 
-    --against compares each partition with that of another directory: it is equal, behind, ahead, or diverged from an
-    offset on. Batches are compared by their checksums, which are verified. Compacted copies have different batches:
-    --records compares the latest record of each key instead.
+    --against compares each partition in PATH with its copy in another directory: the partition is equal, behind, ahead,
+    or diverged from an offset on. Batches are compared by their checksums, which are verified. The batches of compacted
+    copies differ, so compare such copies with --records: it compares the latest record of each key.
 
-    With --against, a partition that diverged, is damaged, or is in only one of the directories is an error; one that is
-    ahead or is behind is a warning.
+    With --against, a partition that diverged, is damaged, or is in only one of the directories is an error. A partition
+    that is ahead or behind is a warning.
 
     \b
     brokerless check /var/lib/kafka/data
@@ -69,7 +69,7 @@ def check(
         _compare(paths, against, topics, level, form, records=records, shows_all=shows_notes)
         return
     if records:
-        raise click.UsageError("--records says how to compare: give --against")
+        raise click.UsageError("--records is for a comparison: give --against")
     from brokerless.checking.check import check as of_logs
 
     printer = Printer(form, shows_notes=shows_notes)
@@ -95,7 +95,7 @@ def _compare(
     from brokerless.checking.compare import compare
 
     if len(paths) != 1 or level:
-        raise click.UsageError("--against compares one PATH with another one, and has no levels")
+        raise click.UsageError("--against compares one PATH with another, without --quick or --deep")
     counts: Counter[str] = Counter()
     with Progress(prints=True) as show:
         for found in compare(paths[0], against, topics=topics or None, records=records):

@@ -45,7 +45,7 @@ as_of = click.option(
     "point",
     type=point_of,
     metavar="POINT",
-    help="The state at a time, or at an offset of the metadata log: offset:N.",
+    help="Show the state at a time, or at an offset of the metadata log: offset:N.",
 )
 
 
@@ -53,8 +53,8 @@ as_of = click.option(
 def cluster() -> None:
     """Show the metadata of a cluster, from the snapshots and the log of its controllers (__cluster_metadata).
 
-    PATH is the log directory of a controller or broker that holds the metadata log: metadata.log.dir, or else the first
-    of log.dirs. Secrets are not shown unless --secrets asks for them.
+    PATH is the log directory of a controller or broker that holds the metadata log: metadata.log.dir, or the first of
+    log.dirs if that is not set. Secrets are not shown unless --secrets asks for them.
 
     \b
     brokerless cluster topics data
@@ -117,7 +117,7 @@ def diff(paths: tuple[str, ...], since: Point | None, point: Point | None, *, is
     if len(paths) > 2:
         raise click.UsageError("name one PATH, or two to compare")
     if (len(paths) == 1) != (since is not None):
-        raise click.UsageError("with one PATH, --since says what it is compared with; with two, leave it out")
+        raise click.UsageError("with one PATH, give the earlier point with --since; with two PATHs, leave --since out")
     with telling():
         before = _state(paths[:1], since if len(paths) == 1 else point, secrets=False)
         changes = before.diff(_state(paths[-1:], point, secrets=False))

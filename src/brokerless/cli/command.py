@@ -87,7 +87,7 @@ class _Verbs(click.Group):
                 formatter.write_dl([(str(verb.name).ljust(width), verb.get_short_help_str(80)) for verb in verbs])
 
 
-_EXITS = "\b\nExit codes; each verb's help says more of its own:\n" + "\n".join(
+_EXITS = "\b\nExit codes (the help of each verb lists its own):\n" + "\n".join(
     f"  {code}  {meaning}" for code, meaning in MEANINGS.items()
 )
 
@@ -103,8 +103,8 @@ def cli() -> None:
     """Read, check, repair, change and serve Kafka's log directories, with no broker running.
 
     PATH is the data directory of a broker (its log.dirs, or a copy or snapshot of it), one partition's directory in it,
-    or one .log file. A TIME is ms since 1970, ISO 8601 (UTC if it names no zone), or before now: -1h, yesterday. A SIZE
-    is a number of bytes, or has a unit: 500MB is 500 * 10^6 bytes, 512MiB is 512 * 2^20. `brokerless VERB --help`
+    or one .log file. A TIME is ms since 1970, ISO 8601 (UTC if it has no zone), or a time before now: -1h, yesterday. A
+    SIZE is a number of bytes, or has a unit: 500MB is 500 * 10^6 bytes, 512MiB is 512 * 2^20. `brokerless VERB --help`
     explains a verb.
 
     \b
@@ -220,7 +220,7 @@ def _in_words(error: Exception) -> str:
         return str(error)
     frames = [frame for frame in extract_tb(error.__traceback__) if "brokerless" in frame.filename]
     at = f" at {os.path.basename(frames[-1].filename)}:{frames[-1].lineno}" if frames else ""
-    return f"unexpected {type(error).__name__}{at}: {error}; please report this, with what was run"
+    return f"unexpected {type(error).__name__}{at}: {error}; please report this, with the command that you ran"
 
 
 def _interrupt_behind(error: BaseException | None) -> KeyboardInterrupt | None:

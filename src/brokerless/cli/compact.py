@@ -37,19 +37,20 @@ if TYPE_CHECKING:
 @click.option(
     "--drop-null-keys",
     is_flag=True,
-    help="Drop records that have no key. Without this, a log that has any is refused.",
+    help="Drop records that have no key. Without this, a log that has such records is refused.",
 )
 @click.option(
     "--only-due",
     is_flag=True,
-    help="Skip logs that a broker would skip: those not dirty enough, or with cleanup.policy=delete.",
+    help="Skip logs that a broker would skip: logs that are not dirty enough, or have cleanup.policy=delete.",
 )
 @click.option(
     "--memory",
     type=size,
     default="512MiB",
     show_default=True,
-    help="Memory for keys and decisions; the process takes about 100 MB more. With less, the log is read more often.",
+    help="Memory for keys and decisions; the process takes about 100 MB more. With less memory, the log is read more "
+    "often.",
 )
 @click.option(
     "--explain",
@@ -67,12 +68,12 @@ def compact(
     """Keep the last record of each key, as a broker's log cleaner does.
 
     PATH is a log directory, with --topic, or one partition's directory. Tombstones, transactions and their markers, old
-    message formats and producers' sequences follow Kafka's rules. The active segment stays, and so do all records from
-    the first open transaction on; a dry run counts these records. If the compaction is refused, a segment that --roll
+    message formats and producers' sequences follow Kafka's rules. The active segment is kept, and all records from the
+    first open transaction on; a dry run counts these records. If the compaction is refused, a segment that --roll
     rolled stays rolled.
 
-    The compaction lag and the retention of tombstones are the topic's settings on its broker, read from the metadata
-    log; name the broker's own file with --broker-config. The report says where each setting comes from.
+    The compaction lag and the retention of tombstones come from the topic's configs in the metadata log, and from the
+    broker's server.properties, which --broker-config names. The report says where each setting comes from.
 
     \b
     brokerless compact data --topic users --dry-run
@@ -88,5 +89,5 @@ def compact(
         target.run(compaction)
         return
     if target.output or target.in_place:
-        raise click.UsageError("--explain changes nothing: it goes with neither --output nor --in-place")
+        raise click.UsageError("--explain changes nothing: leave out --output and --in-place")
     replace(target, dry_run=True).run(Explain(parse_bytes(os.fsencode(explain), bytes_as, "--explain"), compaction))

@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     "--drop",
     type=click.Choice(["headers", "producers"]),
     multiple=True,
-    help="Leave out headers where the format of --magic has none, or producers in any format. Repeatable.",
+    help="Leave out headers, if the format of --magic has none; or leave out producers, in any format. Repeatable.",
 )
 @click.option(
     "--sole-replica",
     is_flag=True,
-    help="No other broker has a replica that matters: join batches wherever possible.",
+    help="Join batches wherever possible, because no other broker has a replica that matters.",
 )
 @click.option(
     "--estimate",
@@ -45,19 +45,20 @@ def convert(target: RewriteTarget, drop: tuple[str, ...], estimate: bool, **opti
     """Convert partitions to another message format or codec. Offsets stay as they are.
 
     PATH is a log directory, with --topic, or one partition's directory. Batches that already have the format and codec
-    stay byte for byte. Markers and batches without records keep their form.
+    stay unchanged, byte for byte. Markers and batches without records keep their form.
 
-    Formats 0 and 1 have no headers, producers, transactions, control batches or zstd: a log that needs one is refused
-    unless --drop names it. `--drop producers` also drops all markers, the records of aborted transactions, and all
-    records from the last stable offset on: without markers they would become ordinary records. The report counts the
-    losses.
+    Formats 0 and 1 have no headers, producers, transactions, control batches or zstd. A log that has any of these is
+    refused, unless --drop leaves them out, or --compression names another codec than zstd. `--drop producers` also
+    drops all markers, the records of aborted transactions, and all records from the last stable offset on: without
+    markers, these records would become ordinary ones. The report counts the losses.
 
     --batch-size joins neighbouring batches of one producer with consecutive sequences and offsets. If the producer
-    sends one of them again, it is then refused instead of recognised as a duplicate. A follower whose log ends inside a
-    joined batch can no longer replicate, so batches are joined only where the metadata log in the directory says that
-    all replicas have them. --sole-replica joins them everywhere.
+    later resends one of these batches, a broker refuses the batch, instead of recognising a duplicate. A follower whose
+    log ends inside a joined batch can no longer replicate. So batches are joined only where the metadata log in the
+    directory says that all replicas have them; --sole-replica joins them everywhere.
 
-    --drop producers without --magic makes a log that any cluster accepts, whatever producer ids it assigns.
+    --drop producers without --magic makes a log that fits any cluster: no producer id in it can conflict with the
+    cluster's own.
 
     \b
     brokerless convert data --topic clicks --compression zstd --dry-run
@@ -80,7 +81,7 @@ def _estimate(target: RewriteTarget) -> None:
     from brokerless.rewriting.estimate import estimate
 
     if target.output or target.in_place or target.dry_run:
-        raise click.UsageError("--estimate only looks: it goes with none of --output, --in-place and --dry-run")
+        raise click.UsageError("--estimate changes nothing: leave out --output, --in-place and --dry-run")
     logs = named_logs(target.paths, target.topics, target.partitions)
     for log in logs:
         for said in log.files.contradictions():

@@ -46,9 +46,9 @@ def dump(
     """Show the content of .log, .index, .timeindex, .txnindex, .snapshot and .checkpoint files.
 
     For a directory, every file of these kinds in it is shown. The text has the fields and the wording of
-    kafka-dump-log. An index is checked against the files of the same name beside it. Stderr reports entries that do not
-    fit, batches with a wrong checksum, and missing records after the end of a .log that other files name. A damaged
-    file is shown up to the damage, and the next file follows.
+    kafka-dump-log. An index is checked against the files of the same name beside it. Stderr reports index entries that
+    do not fit, and batches with a wrong checksum. It also reports that a .log ends too early, if other files show this.
+    A damaged file is shown up to the damage, and the next file follows.
 
     JSON has one object per batch or entry. It also covers the text files of a log directory: checkpoints,
     partition.metadata, meta.properties. Files of other kinds are named on stderr and skipped.
@@ -65,7 +65,7 @@ def dump(
     files = _files(paths, listed, form)
     is_damaged = is_unread = is_short = False
     if records and form == "text":
-        raise click.UsageError("--records goes with --json; without it, it is --deep-iteration")
+        raise click.UsageError("--records needs --json; without --json, use --deep-iteration")
     of_text = {
         "--deep-iteration": deep_iteration,
         "--print-data-log": print_data_log,
@@ -75,7 +75,9 @@ def dump(
     }
     if form == "json" and any(of_text.values()):
         named = next(option for option, is_given in of_text.items() if is_given)
-        raise click.UsageError(f"{named} does not go with --json, which checks no index, and has --records")
+        raise click.UsageError(
+            f"{named} cannot be combined with --json, which checks no index; to show records, use --records"
+        )
     write = sys.stdout.buffer.write
     dump = Dump(
         deep_iteration=deep_iteration,

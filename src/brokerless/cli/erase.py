@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 @click.option("--blank", is_flag=True, help="Keep the records, but empty their values. Keys and headers stay.")
 @bytes_option("Form of keys, prefixes and header values.")
 @click.option("--local-only", is_flag=True, help="Erase only in the local segments of a tiered log.")
-@click.option("--sole-replica", is_flag=True, help="No other broker has a replica: do not warn about replicas.")
+@click.option("--sole-replica", is_flag=True, help="Do not warn about replicas, because no other broker has one.")
 def erase(
     target: RewriteTarget,
     keys: tuple[str, ...],
@@ -41,10 +41,11 @@ def erase(
 
     PATH is a log directory, with --topic, or a partition's directory. Offsets, markers and producers stay: consumers
     see gaps, as after compaction. The active segment is rewritten too. Then the new segments are searched once more,
-    and take effect only if nothing is found. The report says how many records are gone and where, and holds the SHA-256
-    of the request.
+    and replace the old ones only if nothing is found. The report says how many records are gone and where, and has the
+    SHA-256 of the request.
 
-    On a compacted topic, erasing the newest record of a key by a header brings back an older one; --blank does not.
+    On a compacted topic, erasing the newest record of a key by a header brings back an older record of the key; --blank
+    does not.
 
     Erasing does not reach other brokers' replicas, backups, or deleted files that a file system keeps. A tiered log is
     refused, since its remote segments keep their records; --local-only erases in local segments, and the report names
@@ -75,8 +76,8 @@ def erase(
     reports = target.run(verb)
     if target.in_place and not sole_replica and any(report.may_have_replicas for report in reports):
         terminal.say(
-            "warning: replicas of other brokers may still hold these records, and one that becomes leader gives them "
-            "out: erase there too, or give --sole-replica if no other broker has a replica",
+            "warning: replicas of other brokers may still have these records, and serve them after becoming leader: "
+            "erase the records there too, or give --sole-replica if no other broker has a replica",
             err=True,
         )
 
@@ -96,5 +97,5 @@ def _lines(file: IO[bytes], bytes_as: str) -> list[bytes]:
 def _header(text: str, bytes_as: str) -> tuple[bytes, bytes]:
     name, is_there, value = text.partition("=")
     if not is_there:
-        raise click.BadParameter(f"{text!r} is no header: give NAME=VALUE")
+        raise click.BadParameter(f"{text!r} is not a header: give NAME=VALUE")
     return os.fsencode(name), parse_bytes(os.fsencode(value), bytes_as, "--header")

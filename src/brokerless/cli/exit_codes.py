@@ -10,12 +10,12 @@ WARNINGS = 3
 # What each code means, whatever the verb.
 MEANINGS = {
     DONE: "done, and nothing was found",
-    DAMAGE: "damage or errors, or something is not known because of damage",
+    DAMAGE: "damage or errors were found, or damage hides something",
     FAILURE: "could not run",
     WARNINGS: "warnings, or something is or may be lost",
 }
 OF_SIGNALS = "130, 143, 129"
-MEANING_OF_SIGNALS = "ended by SIGINT (Ctrl-C), SIGTERM or SIGHUP, after a clean end of what it did"
+MEANING_OF_SIGNALS = "stopped by SIGINT (Ctrl-C), SIGTERM or SIGHUP, after the usual cleanup"
 _LINE = "Exit codes: "
 
 

@@ -32,7 +32,7 @@ _COMMITS = ("GROUP", "PARTITION", "OFFSET", "LAG THEN", "LAG", "COMMITTED", "NOT
 @click.option("--members", "shown", flag_value="members", help="Show the members and their assignments.")
 @click.option("--offsets", "shown", flag_value="offsets", help="Show the latest committed offsets, with their lag.")
 @click.option("--history", is_flag=True, help="Show every change that the log still has; with --offsets, every commit.")
-@click.option("--no-lag", is_flag=True, help="With --offsets: show no lag. The partitions' logs are then not read.")
+@click.option("--no-lag", is_flag=True, help="With --offsets: leave out the lag, without reading the partitions' logs.")
 @at_time
 @state_memory
 def groups(
@@ -51,15 +51,15 @@ def groups(
 ) -> None:
     """List the groups of a cluster: classic, consumer, share and streams groups.
 
-    --offsets lists the latest commits of each group. LAG THEN is the lag at the time of the commit, LAG the lag now, or
-    at --as-of. A partition that is not in PATH has no lag. A note marks commits beyond the log's end or below its
-    start: a consumer that starts there resets its offset.
+    --offsets lists the latest commits of each group. LAG THEN is the lag at the time of the commit, and LAG is the lag
+    now, or at the time of --as-of. A partition that is not in PATH has no lag. A note marks commits beyond the log's
+    end or below its start: a consumer that resumes from such a commit resets its offset.
 
-    --history lists each change of a group, or with --offsets each commit. A note marks a commit below an earlier one,
-    even if the offset was removed in between. For a removed offset, the note says how long after its commit it was
-    removed.
+    --history lists each change of a group; together with --offsets, it lists each commit. A note marks a commit below
+    an earlier commit, even if the earlier one was removed in between. For a removed offset, the note says how long
+    after its commit it was removed.
 
-    Compaction removes old records, so the history has only what compaction left.
+    The history has only the records that compaction has not removed.
 
     \b
     brokerless groups /var/lib/kafka/data

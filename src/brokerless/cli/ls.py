@@ -47,9 +47,10 @@ def ls(paths: tuple[str, ...], topics: tuple[str, ...], partitions: tuple[int, .
     """List topics and partitions: segments, bytes, offsets, times, message formats and codecs.
 
     START is the log start offset. For a tiered log, a note names the offsets in remote storage. END is the log end
-    offset, one above the last record. FIRST RECORD is the time of the first record, LATEST RECORD the latest time of
-    all. Of several replicas, the one that reads use is listed first. JSON also has the high watermark, the last stable
-    offset and the local log start offset. A value that damage hides is left out (null in JSON).
+    offset, one above the last record. FIRST RECORD is the timestamp of the first record, and LATEST RECORD the latest
+    timestamp. If the PATHs have several replicas of a partition, the replica that `brokerless read` uses is listed
+    first. JSON also has the high watermark, the last stable offset and the local log start offset. A value that damage
+    hides is shown as `-`, in JSON as null.
 
     Stderr names directories that are not read, and partitions that a broker would not serve because the cluster's
     metadata lack their topic ids.

@@ -49,8 +49,9 @@ def offsets(
 ) -> None:
     """Find the offset of the first record at or after a time, by the broker's rules; -1 if no record matches.
 
-    The remote part of a tiered log is not searched: stderr names its offsets. earliest-pending-upload is refused for a
-    tiered log, because no file says how far the upload is. For any other log it is -1, as on a broker since 4.2.
+    The remote segments of a tiered log are not searched: stderr names their offsets. earliest-pending-upload is refused
+    for a tiered log, because no local file says which segments are uploaded. For any other log, the result is -1, as on
+    a broker since 4.2.
 
     \b
     brokerless offsets data --topic orders --timestamp 2024-05-01T00:00:00Z

@@ -109,7 +109,7 @@ def offset_or(*words: str) -> Callable[[str], int | str]:
         if re.fullmatch(r"\d{1,19}", text) and int(text) <= LONG_MAX:
             return int(text)
         others = "".join(f" or {word}" for word in words)
-        raise click.BadParameter(f"{text!r} is no offset: give a number up to {LONG_MAX}{others}")
+        raise click.BadParameter(f"{text!r} is not an offset: give a number up to {LONG_MAX}{others}")
 
     return offset
 
@@ -170,10 +170,12 @@ class LocalPath(click.Path):
         from brokerless.io.remote import is_remote
 
         if is_remote(str(value)):
-            cure = "copy it to a local directory" if self.exists else "name a local place, and copy that there"
+            cure = (
+                "copy it to a local directory" if self.exists else "name a local path, and copy the result from there"
+            )
             self.fail(f"{value}: object stores are only read; {cure}", param, ctx)
         if value == "-" and not self.allow_dash:
-            self.fail("- is no file here: name one", param, ctx)
+            self.fail("- does not stand for a file here: name a file", param, ctx)
         return super().convert(value, param, ctx)
 
 
@@ -261,8 +263,8 @@ as_json = click.option(
 new_directory = click.option(
     "--output",
     type=LocalPath(),
-    help="Write the chosen partitions to this new directory, of the same kind as PATH, and leave PATH unchanged. A "
-    "broker that starts there finds all other partitions empty.",
+    help="Write the chosen partitions to this new directory, and leave PATH unchanged. If PATH is a log directory, so "
+    "is the new one, and a broker that starts there finds all other partitions empty.",
 )
 
 metadata = click.option(
@@ -296,7 +298,7 @@ def format_of(path: str | None, form: str | None) -> str:
     suffix = os.path.splitext(path or "")[1].removeprefix(".").lower()
     if form is None and suffix in _OTHER_FORMATS:
         raise click.UsageError(
-            f"{path}: {suffix} is no format here. Name the file .json, .arrow or .parquet, or give --format"
+            f"{path}: {suffix} is not a supported format. Name the file .json, .arrow or .parquet, or give --format"
         )
     return form or (suffix if suffix in ("arrow", "parquet") else "json")
 

@@ -118,7 +118,7 @@ def whole_file(path: str) -> Iterator[BufferedWriter]:
     its target is replaced. A path that is no regular file (/dev/null, a FIFO) is written to directly.
     """
     if path.endswith("/"):
-        raise IsADirectoryError(errno.EISDIR, "the name of a directory, and a file is written", path)
+        raise IsADirectoryError(errno.EISDIR, "the name is that of a directory: name a file", path)
     target = os.path.realpath(path)
     before = _mode(path)
     opened = _OPENED.fullmatch(path)
@@ -144,7 +144,7 @@ def whole_file(path: str) -> Iterator[BufferedWriter]:
                 if before is None:
                     os.replace(temporary, target)
                 else:
-                    error.add_note(f"{path} was left as it was; for the rows before the damage, name a new file")
+                    error.add_note(f"{path} is unchanged; to get the rows before the damage, name a new file")
                 raise
         os.replace(temporary, target)
     finally:

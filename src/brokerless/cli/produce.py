@@ -61,17 +61,17 @@ if TYPE_CHECKING:
 @click.option("--compression-level", type=int_from(-(1 << 31)), help="Level of the codec.  [default: Kafka's]")
 @batch_size_option
 @click.option("--magic", type=click.IntRange(0, 2), default=2, show_default=True, help="Message format.")
-@click.option("--idempotent", is_flag=True, help="Give batches a producer id and sequences.")
+@click.option("--idempotent", is_flag=True, help="Give the batches a producer id and sequence numbers.")
 @click.option("--transactional-id", help="Write all of the input in one transaction.")
 @click.option(
     "--keep-offsets", is_flag=True, help="Keep the offsets, gaps, leader epochs and timestamp types of the rows."
 )
-@click.option("--sole-replica", is_flag=True, help="No other broker has a replica: do not warn about replicas.")
+@click.option("--sole-replica", is_flag=True, help="Do not warn about replicas, because no other broker has one.")
 @click.option(
     "--release",
     type=known_release,
     metavar="RELEASE",
-    help="The oldest Kafka that can serve a new directory.  [default: 4.0]",
+    help="The oldest Kafka release that can serve a new directory.  [default: 4.0]",
 )
 @broker_settings
 def produce(
@@ -95,7 +95,7 @@ def produce(
     broker_config: str | None,
     metadata: str | None,
 ) -> None:
-    """Write records into a topic of the log directory PATH. No broker may use it.
+    """Write records into a topic of the log directory PATH, which no broker may use.
 
     The input has the form of `brokerless read`: JSON lines, Arrow or Parquet. A row may have key, value, headers,
     timestamp (ms), partition, and with --keep-offsets also offset, leaderEpoch and timestampType. If a row has no
@@ -106,7 +106,7 @@ def produce(
 
     With --keep-offsets, a read of the copy gives the same JSON lines, with one exception: messages of format 0 have no
     timestamps, and get CreateTime with -1 in other formats. Transaction markers, producer state and codecs are not
-    copied: where an aborted transaction matters, read with --isolation-level read_committed.
+    copied. To keep records of aborted transactions out of the copy, read with --isolation-level read_committed.
 
     \b
     brokerless produce data --topic orders --partitions 4 --compression zstd --input orders.parquet
@@ -156,9 +156,9 @@ def produce(
     except BaseException:
         if producer.records:
             terminal.say(
-                f"{producer.records:,} records were written to {topic} in {path} before what follows, and stay: the "
-                "same input again would write them twice; with --transactional-id, readers of read_committed see all "
-                "or nothing",
+                f"{producer.records:,} records were written to {topic} in {path} before the error below, and stay: the "
+                "same input would write them a second time; with --transactional-id, readers with read_committed "
+                "see all records or none",
                 err=True,
             )
         raise
@@ -182,9 +182,7 @@ def _settings(configs: tuple[str, ...], path: str, topic: str) -> dict[str, Any]
             raise click.UsageError(f"--config {config}: NAME=VALUE is expected, such as retention.ms=-1")
         given[name.strip()] = value
     if given and os.path.isdir(path) and os.listdir(path) and topic in LogDirs(path).topics():
-        raise click.UsageError(
-            f"--config is for new topics, and {topic} is there: its settings are those of its cluster"
-        )
+        raise click.UsageError(f"--config is for new topics, and {topic} exists: its cluster has its settings")
     return TopicConfig.named(given)
 
 

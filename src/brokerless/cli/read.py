@@ -61,7 +61,9 @@ def _file(_context: click.Context, _option: click.Parameter, value: str | None) 
 @isolation_level
 @click.option("--limit", type=long_from(0), help="Stop after this many records.")
 @click.option(
-    "--columns", callback=_names, help="Columns, separated by commas; besides the defaults: position, compression, ..."
+    "--columns",
+    callback=_names,
+    help="Columns to show, separated by commas. Position, compression and others are not shown by default.",
 )
 @click.option(
     "--on-corrupt",
@@ -109,8 +111,8 @@ def read(
 ) -> None:
     """Print records as JSON lines, or write them to an Arrow or Parquet file.
 
-    In a log directory, Kafka's internal topics are skipped unless --topic selects them. At damage, the output ends with
-    the last record before it, and --output leaves an existing file unchanged.
+    In a log directory, Kafka's internal topics are skipped unless --topic selects them. If a log is damaged, the output
+    ends with the last record before the damage. With --output, an existing file then stays unchanged.
 
     \b
     brokerless read orders-0 --start-offset 1000 --limit 10

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @click.command(
     short_help="Recover the logs of a directory after a crash.",
     epilog=exit_line(
-        damage="a broker would not start or not serve all logs, or --force is needed: records are missing"
+        damage="a broker would not start or not serve all logs, or records are missing and --force is needed"
     ),
 )
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=LocalPath(exists=True, file_okay=False))
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 @click.option(
     "--force",
     is_flag=True,
-    help="Recover even if a clean directory loses records, or records are already missing.",
+    help="Recover even if a cleanly shut down directory loses records, or records are already missing.",
 )
 @click.option("--all", "shows_all", is_flag=True, help="Print every change.")
-@click.option("--in-place", is_flag=True, help="The default: logs are recovered where they are.")
+@click.option("--in-place", is_flag=True, help="Recover the logs where they are: the default.")
 @as_json
 @broker_settings
 def recover(
@@ -49,20 +49,19 @@ def recover(
     broker_config: str | None,
     metadata: str | None,
 ) -> None:
-    """Recover the log directories PATH, as a broker does when it starts after a crash. No broker may use them.
+    """Recover the log directories PATH, as a broker does when it starts after a crash. Stop the broker first.
 
-    Recovery cuts each log at its first invalid batch after the recovery point, rebuilds its indexes and producer state,
-    and finishes or removes what interrupted cleanings and deletions left. It also recovers replicas that are being
-    moved (-future), and stray ones. Then it writes the clean-shutdown marker, so that the broker starts without a
-    recovery of its own.
+    Recovery cuts each log at its first invalid batch after the recovery point, and rebuilds its indexes and producer
+    state. It finishes interrupted cleanings and deletions, or removes their files. It also recovers replicas that are
+    being moved (-future), and stray replicas (-stray). Then it writes the clean-shutdown marker, so that the broker
+    starts without a recovery of its own.
 
-    The first line says how many records are lost, how many changes are needed, and whether a broker will start. Then
-    comes a line per log, with the number of its changes, and a line per cut at damage; --all prints each change. Bytes
-    that are cut off at damage stay in the log's directory, in files named set-aside-*, which brokers ignore.
+    The first line says how many records are lost, how many changes are needed, and whether a broker will start. Each
+    log that needs changes has a line with their number, and each cut at damage has a line. --all prints each change.
+    Bytes that are cut off at damage stay in the log's directory, in files named set-aside-*, which brokers ignore.
 
-    A broker recovers nothing in a cleanly shut down directory, so a cut in such a directory needs --force. Recovery
-    also needs
-    --force where other files show that a log lacks records, since it erases that evidence.
+    A broker recovers nothing in a directory that was shut down cleanly, so a cut in such a directory needs --force. If
+    other files show that a log lacks records, recovery needs --force too, because it erases that evidence.
 
     If a broker would not start, the message names the reason and the cure. Name all log.dirs of a broker, because only
     one of them has the cluster's metadata.
@@ -103,7 +102,7 @@ def recover(
             if changes and dry_run and found.is_good and path in clean:
                 done += "; it was shut down cleanly: a broker starts without this recovery"
             if not changes and found.is_good:
-                done += f": a broker takes {'those of these topics' if topics else 'its logs'} as they are"
+                done += f": a broker accepts {'the logs of these topics' if topics else 'its logs'} unchanged"
             terminal.say(done, err=True)
     _end(found, paths, force=force, dry_run=dry_run, are_clean=len(clean) == len(paths))
 
@@ -140,7 +139,7 @@ def _end(found: Forecast, paths: tuple[str, ...], *, force: bool, dry_run: bool,
     """Print the next command. Exit with 1 if a broker would not serve every log."""
     is_refused = bool(found.missing) and not force
     if dry_run and is_refused:
-        terminal.say("recovery would be refused: put back what was removed or cut, or use --force", err=True)
+        terminal.say("recovery would be refused: put back the removed or truncated files, or use --force", err=True)
     if not found.is_good or is_refused:
         terminal.say_next("check", paths)
         raise SystemExit(DAMAGE)

@@ -34,7 +34,11 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Keep batches with a wrong checksum whose records can all be decoded, with a new checksum.",
 )
-@click.option("--indexes-only", is_flag=True, help="Leave logs with damaged batches as they are.")
+@click.option(
+    "--indexes-only",
+    is_flag=True,
+    help="Leave logs with damaged batches as they are; repair the files beside the batches of the other logs.",
+)
 @click.option(
     "--lost",
     "lost_path",
@@ -61,8 +65,9 @@ def repair(
     batches, and keeps all offsets. It rebuilds indexes, producer snapshots, leader epochs and checkpoints as a broker's
     recovery does, and writes the clean-shutdown marker, so that a broker accepts the result without recovery.
 
-    --from takes lost records from other replicas, if leader epochs, or else the batches beside the damage, show that
-    they have the same history. In a compacted topic, a deleted key may come back with them.
+    --from takes lost records from other replicas that have the same history. The history is checked by leader epochs,
+    or, in a log without them, by the batches beside the damage. In a compacted topic, these records may bring back a
+    deleted key.
 
     The result lists each damaged range of offsets, and its state:
 
@@ -71,12 +76,11 @@ def repair(
       recovered  another replica had it
       suspect    kept by --keep-suspect although the checksum is wrong
 
-    Then come doubts, and the steps: which files of a partition are written or rebuilt, and why. The directory --lost
-    gets the bytes that are left out, and report.json with all ranges.
+    It also lists doubts, and the steps: which files of a partition are written or rebuilt, and why. The bytes that are
+    left out go to the directory --lost, with a report.json of all ranges.
 
-    A broker never fetches a lost range from a leader, and a leader serves its log with such a gap. So if another
-    replica has all records, name it with --from; or move the damaged directory away, and let the broker fetch the
-    partition again.
+    A broker never fetches a lost range from a leader, and a leader serves its log with the gap. If another replica has
+    all records, name it with --from. Or move the damaged directory away, and let the broker fetch the partition again.
 
     No broker may use PATH. With --output it stays unchanged. --in-place replaces whole partitions, all at once: if the
     process dies, the directory is either unchanged or repaired. The cluster's metadata log is only repaired if nothing

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 REPORT_EXITS = exit_line(
     done="no findings, or notes only",
-    damage="errors, or something is not known",
+    damage="errors, or damage hides something",
     warnings="warnings, but no error",
 )
 
@@ -39,10 +39,10 @@ REPORT_EXITS = exit_line(
 def report(paths: tuple[str, ...], output: str, topics: tuple[str, ...]) -> None:
     """Summarize whole log directories in one HTML page that opens offline.
 
-    The page shows topics with their sizes, formats and codecs; records and bytes by time; batch sizes, and the space
-    that other codecs and batch sizes would take; distinct keys, and what a compaction would free; producers; consumer
-    groups with their lag over time; open and hanging transactions; and the findings of `brokerless check --deep`.
-    Nothing is changed. It needs `pip install 'brokerless[report]'`.
+    The page shows the topics, with their sizes, formats, codecs and batch sizes, and records and bytes by time. It
+    shows the space that other codecs, other batch sizes or a compaction would save, and the distinct keys. It also
+    shows producers, consumer groups with their lag over time, open and hanging transactions, and the findings of
+    `brokerless check --deep`. Nothing is changed. The verb needs `pip install 'brokerless[report]'`.
 
     \b
     brokerless report /var/lib/kafka/data --output report.html

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--cluster-id",
-    help="The id of the new cluster. If ids on the disks differ, because one is damaged: the right one.  [default: "
-    "the old one]",
+    help="The id of the new cluster. If the ids on the disks differ because one is damaged, give the right one.  "
+    "[default: the old one]",
 )
 @click.option(
     "--release",
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 @click.option(
     "--as-of",
     type=moment(),
-    help="Cut the logs at this time: what came later is left out. Transactions open then are committed or aborted.",
+    help="Cut the logs at this time, without later records. Transactions that were open then are committed or aborted.",
 )
 @click.option("--convert", is_flag=True, help="Write messages of formats 0 and 1, of brokers before 0.11, in format 2.")
 @click.option(
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     help="The directory for the report of losses and doubts.  [default: the result's name with .lost]",
 )
 @click.option(
-    "--dry-run", is_flag=True, help="Report what the result will have and what is missing, and change nothing."
+    "--dry-run", is_flag=True, help="Report what the result will have and what will be missing, and change nothing."
 )
 @as_json
 def rescue(
@@ -80,9 +80,9 @@ def rescue(
 ) -> None:
     """Make log directories for a new KRaft cluster, from the log directories DISK of an old one.
 
-    DISK is any log directory of any broker or controller of one cluster, which may use ZooKeeper. The disks are only
+    DISK is any log directory of any broker or controller of one cluster, with or without ZooKeeper. The disks are only
     read. For each partition, the rescue takes the best replica: in-sync replicas first, then by the highest leader
-    epoch, then by the highest end offset. Damaged ranges come from the other replicas.
+    epoch, then by the highest end offset. Damaged ranges are filled from the other replicas.
 
     \b
     The new cluster has:
@@ -91,18 +91,18 @@ def rescue(
       groups          consumers resume at their committed offsets
       transactions    coordinators end open ones
 
-    With --topic, name __consumer_offsets and __transaction_state too, or groups start anew and open transactions stay
-    open. With --rename, groups start anew on the new topic.
+    With --topic, also name __consumer_offsets and __transaction_state. Without these topics, groups lose their offsets,
+    and open transactions stay open. With --rename, groups have no offsets for the new topic.
 
-    Without --node, the new cluster has one node. Replicas stay on the nodes that are named; fewer nodes mean fewer
-    replicas. The cluster keeps its id, so the old nodes must stay down. A copy that may meet its old cluster needs
-    another --cluster-id. Such a copy loses the records of its topics that are only in remote storage.
+    Without --node, the new cluster has one node. With --node, replicas stay on the named nodes; fewer nodes mean fewer
+    replicas. The new cluster keeps the old cluster id, so the old nodes must stay down. If the new nodes can reach the
+    old cluster, give another --cluster-id. The new cluster then lacks the records that are only in remote storage.
 
     Each node needs a broker's own configuration: node.id, log.dirs, and controller.quorum.voters with all controllers.
     With --voters, the metadata log names the controllers, and the nodes need controller.quorum.bootstrap.servers.
 
-    --dry-run reports what will be missing. A rescue writes the same to report.json in the directory --lost: the source
-    of each partition, lost ranges of offsets, lost partitions, doubts and notes.
+    --dry-run prints the report: the source of each partition, lost ranges of offsets, lost partitions, doubts and
+    notes. A rescue also writes the report to report.json in the directory --lost.
 
     \b
     brokerless rescue /mnt/disk1 /mnt/disk2 --dry-run

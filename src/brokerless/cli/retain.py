@@ -27,7 +27,7 @@ _HIGH_WATERMARK = -1
 @click.option(
     "--cleanup-policy",
     type=click.Choice(["delete", "compact", "compact,delete"]),
-    help="Overrides the topic's setting. Without delete, --retention-ms and --retention-bytes delete nothing.",
+    help="Override the topic's setting. Without delete, --retention-ms and --retention-bytes delete nothing.",
 )
 @release
 def retain(
@@ -40,11 +40,11 @@ def retain(
 ) -> None:
     """Delete the oldest records of partitions.
 
-    PATH is a log directory, with --topic, or one partition's directory. --retention-ms and --retention-bytes do what a
-    broker does with them: delete whole segments, the oldest first; if all are deleted, an empty one stays.
-    --before-offset works as DeleteRecords: the log starts there, and earlier segments are deleted. (Brokers before 4.2
-    refuse it where cleanup.policy is empty, and so does --release 4.1.) Only the given limits count, not the topic's,
-    and not Kafka's default of a week.
+    PATH is a log directory, with --topic, or one partition's directory. --retention-ms and --retention-bytes delete
+    whole segments, the oldest first, as a broker does. If all segments are deleted, an empty one stays. --before-offset
+    works as DeleteRecords: the log then starts at this offset, and earlier segments are deleted. (If cleanup.policy is
+    empty, brokers before 4.2 refuse DeleteRecords; --release 4.1 does the same.) Only the given limits apply: the
+    topic's retention and Kafka's default of a week are ignored.
 
     \b
     brokerless retain data --topic clicks --retention-ms 86400000 --dry-run

@@ -118,8 +118,8 @@ class RewriteTarget:
                 print_result(result, self.form, dry_run=self.dry_run)
                 if result.unkept_log_start_offset is not None:
                     terminal.say(
-                        f"{result.name}: starts at offset {result.unkept_log_start_offset}, and no file beside it says "
-                        "so: put that into the log-start-offset-checkpoint of the log directory it goes to",
+                        f"{result.name}: starts at offset {result.unkept_log_start_offset}, but no file beside it "
+                        "records this: write the offset into log-start-offset-checkpoint of its future log directory",
                         err=True,
                     )
         return results, read
@@ -134,8 +134,9 @@ def way_around_damage() -> Iterator[None]:
         yield
     except CorruptRecordError as error:
         error.add_note(
-            "a copy without what is damaged has every offset that can be read, and every verb takes it: "
-            "brokerless read PATH --topic T --on-corrupt skip | brokerless produce NEW --topic T --keep-offsets"
+            "a copy without the damaged batches keeps every readable record at its offset, and every verb accepts "
+            "the copy: brokerless read PATH --topic T --on-corrupt skip | brokerless produce NEW --topic T "
+            "--keep-offsets"
         )
         raise
 

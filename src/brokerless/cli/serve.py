@@ -20,7 +20,7 @@ from brokerless.cli.options import LocalPath, chosen_topics, existing_path, int_
 @click.option(
     "--advertised",
     metavar="HOST[:PORT]",
-    help="The address of the server in its metadata responses.  [default: the one at which the client connects]",
+    help="The address of the server in its metadata responses.  [default: the address that the client connected to]",
 )
 @chosen_topics
 @click.option(
@@ -58,7 +58,7 @@ from brokerless.cli.options import LocalPath, chosen_topics, existing_path, int_
     metavar="CERTIFICATE KEY",
     type=LocalPath(exists=True, dir_okay=False),
     help="Encrypt connections with these PEM files. Without TLS, records and PLAIN passwords cross the network "
-    "readable.",
+    "unencrypted.",
 )
 @click.option(
     "--users",
@@ -80,7 +80,8 @@ from brokerless.cli.options import LocalPath, chosen_topics, existing_path, int_
     type=int_from(1),
     default=2000,
     show_default=True,
-    help="The most connections at a time. A further one replaces one that has sent no request yet, or else is closed.",
+    help="The most connections at a time. If there are as many, a new connection replaces one that has sent no "
+    "request yet; if there is none, the new connection is closed.",
 )
 @click.option(
     "--max-connections-per-address",
@@ -135,7 +136,8 @@ def serve(
         terminal.say(f"serving {', '.join(paths)} at {address}", err=True)
         if not _is_loopback(host) and users is None:
             terminal.say(
-                f"warning: who reaches {address} can read all of it: nobody is asked for a password (--users)", err=True
+                f"warning: anyone who reaches {address} can read everything, because no password is needed (--users)",
+                err=True,
             )
         if not _is_loopback(host) and not tls:
             terminal.say(f"warning: what {address} sends is not encrypted (--tls)", err=True)

@@ -45,7 +45,7 @@ def of_state(function: _Command) -> _Command:
     return function
 
 
-at_time = click.option("--as-of", type=moment(), help="Show the state at this time, as far as the logs still have it.")
+at_time = click.option("--as-of", type=moment(), help="Show the state at this time, as far as compaction has kept it.")
 
 
 state_memory = click.option(
@@ -53,7 +53,7 @@ state_memory = click.option(
     type=size,
     default="500MB",
     show_default=True,
-    help="Memory for records, besides those of one batch. Records that need more are left out, and named.",
+    help="Memory for records, in addition to one batch. Records that do not fit are left out, and a note names them.",
 )
 
 
@@ -69,7 +69,7 @@ def point_of(text: str) -> Point:
     word, _, number = text.partition(":")
     if word == "offset":
         if not number.isdecimal():
-            raise click.BadParameter(f"{text!r} is no offset: give offset:N")
+            raise click.BadParameter(f"{text!r} is not an offset: give offset:N")
         return Point(as_of_offset=int(number))
     return Point(as_of=moment()(text))
 

@@ -19,7 +19,12 @@ _UNDER_WAY = ("Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence")
 
 @click.command(short_help="List transactions: ongoing, open and hanging ones.", epilog=STATE_EXITS)
 @of_state
-@click.option("--open", "chosen", flag_value="open", help="Only transactions that are ongoing, or open in the data.")
+@click.option(
+    "--open",
+    "chosen",
+    flag_value="open",
+    help="Only transactions that are ongoing for their coordinator, or open in the data.",
+)
 @click.option("--hanging", "chosen", flag_value="hanging", help="Only hanging transactions.")
 @click.option("--history", is_flag=True, help="Show every state that the log still has.")
 @at_time
@@ -44,8 +49,8 @@ def transactions(
     A transaction hangs in a partition if its coordinator does not know the producer or the partition, and so never ends
     it (KIP-664). `kafka-transactions.sh abort` ends it, with the offset in OPEN.
 
-    --history lists each state of an id that compaction left, in the order of the coordinators' logs. It does not read
-    the data.
+    --history lists each state of an id that compaction has kept, in the order of the coordinators' logs. It does not
+    read the data.
 
     Name the data directories of all brokers: a hanging transaction and its coordinator may be on different ones.
 
@@ -58,7 +63,7 @@ def transactions(
 
     printed = form_of(form, file_form, output)
     if history and chosen == "hanging":
-        raise click.UsageError("--history cannot show what hangs: leave out --hanging")
+        raise click.UsageError("--history does not read the data, which shows what hangs: leave out --hanging")
     with telling():
         batches = (
             of_transactions.transaction_states(*paths, as_of=as_of, memory=memory)

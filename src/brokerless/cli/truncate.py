@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from brokerless.cli.rewriting import RewriteTarget
 
 
-@click.command(short_help="Cut logs, or copies of them, at a moment or an offset.", epilog=REWRITE_EXITS)
+@click.command(short_help="Cut logs, or copies of them, at a time or an offset.", epilog=REWRITE_EXITS)
 @rewriting
 @click.option("--timestamp", type=moment(), help="Cut before the first batch with a record of this time or later.")
 @click.option("--offset", type=offset_or(), help="Cut before this offset.")
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 @click.option(
     "--sole-replica",
     is_flag=True,
-    help="No other broker has a replica: cut in place below the high watermark, too.",
+    help="Cut in place below the high watermark too, because no other broker has a replica.",
 )
 def truncate(
     target: RewriteTarget,
@@ -36,15 +36,15 @@ def truncate(
     open_transactions: Literal["abort", "cut"],
     sole_replica: bool,
 ) -> None:
-    """Cut partitions at a time or an offset: what came later is left out.
+    """Cut partitions at a time or an offset: delete all later records.
 
     PATH is a log directory, with --topic, or a partition's directory. --output writes a truncated copy. --in-place
-    deletes the newest records. Below the checkpointed high watermark, it is refused if other brokers may have replicas,
-    because those would have more records than their leader.
+    deletes the newest records. A cut in place below the checkpointed high watermark is refused if other brokers may
+    have replicas, because these would have more records than their leader.
 
-    No coordinator would end a transaction that was open at the cut. --open-transactions says how it ends, and the
-    report names its producer. If its commit was decided by then, it is committed. A transaction over several of
-    the partitions is kept as a whole, or not at all.
+    If a transaction is open at the cut, no coordinator would end it. So --open-transactions says how it ends, and the
+    report names its producer. If its coordinator had decided to commit before the cut, it is committed. A transaction
+    over several of the partitions is kept as a whole, or not at all.
 
     \b
     brokerless truncate data --topic orders --timestamp 2024-05-01T12:00 --output as-of-noon

@@ -39,8 +39,8 @@ def with_markers(log: Log, pieces: Sequence[Piece], ranges: Sequence[DamagedRang
             place = bisect_right([piece.first_offset for piece in kept], last)
             if begun is not None and place:
                 said = (
-                    f"the transaction of producer {producer} from offset {first} on is ended as aborted: the "
-                    "transaction index says so, which has no checksum"
+                    f"the transaction of producer {producer} from offset {first} on is ended as aborted, because of "
+                    "an entry in the transaction index, which has no checksum"
                 )
                 doubts.append(Remark("transaction-ended", said))
                 kept.insert(place, _marker(producer, last, begun, kept[place - 1]))
@@ -48,7 +48,7 @@ def with_markers(log: Log, pieces: Sequence[Piece], ranges: Sequence[DamagedRang
         Remark(
             "transaction-doubtful",
             f"{doubt.reason}. Without its marker, consumers with read_committed stop at offset {doubt.first_offset}, "
-            "until the producer's next transaction ends: its records then count as that one's",
+            "until the producer's next transaction ends, and the records then belong to that transaction",
         )
         for doubt in found.doubts
         if any(start < (doubt.end_offset or NO_END) and doubt.first_offset < (end or NO_END) for start, end in lost)

@@ -93,7 +93,10 @@ def damaged_checkpoints(roots: Iterable[LogDirFiles]) -> list[Remark]:
             except FileNotFoundError:
                 continue
             except (OSError, CorruptRecordError) as error:
-                said = f"{root.path}/{name} is not used: {error}; deleted records may be back, and lost ones not missed"
+                said = (
+                    f"{root.path}/{name} is not used: {error}; deleted records may come back, and lost records may go "
+                    "unnoticed"
+                )
                 found.append(Remark("checkpoint-damaged", said, path=f"{root.path}/{name}"))
     return found
 
@@ -146,7 +149,11 @@ def find_topics(
     by_metadata = {} if image is None else dict(image.topic_ids)
     for name in [name for name in by_metadata if not _is_topic(name)]:
         notes.append(
-            Remark("topic-name", f"left out: a topic of the metadata whose name is not one: {name!r}", topic=name)
+            Remark(
+                "topic-name",
+                f"left out: a topic of the metadata whose name is not a valid topic name: {name!r}",
+                topic=name,
+            )
         )
         del by_metadata[name]
     names = {topic_id: name for name, topic_id in by_metadata.items()}
@@ -178,7 +185,8 @@ def find_topics(
         _count(topic, notes, has_metadata=image is not None)
     if image is None and any(not file_names.is_internal(name) for name in topics):
         said = (
-            "without metadata, a topic has as many partitions as its highest directory says: there may have been more"
+            "without metadata, the number of partitions of a topic is taken from its highest directory: there may "
+            "have been more"
         )
         notes.append(Remark("partition-count", said))
     return {name: topic for name, topic in topics.items() if topic.count}, known - topics.keys()
@@ -237,8 +245,8 @@ def _topic_id(
     elif len(paths) > 1:
         places = ", ".join(f"{topic_id} in {of_id[0]}" for topic_id, of_id in paths.items())
         raise ValueError(
-            f"topic {name!r} was created several times, and no metadata say which one counts: {places}; leave "
-            "out the disks of the others, or move their directories out"
+            f"topic {name!r} was created several times, and no metadata say which one is current: {places}; leave out "
+            "the disks of the others, or move their directories out"
         )
     else:
         chosen = next(iter(paths), None) or checkpoints.random_id()
@@ -290,7 +298,7 @@ def _add_strays(
             said = f"not used: {path}: the broker found that its topic was deleted, or moved to other nodes"
             notes.append(Remark("replica-unused", said, topic=name, partition=number, path=path))
         else:
-            said = f"{name}-{number} comes from {path}: its broker had given it up, and no other is left"
+            said = f"{name}-{number} comes from {path}: its broker had given it up, and no other replica is left"
             notes.append(Remark("stray", said, topic=name, partition=number, path=path))
             topic.replicas.setdefault(number, []).append(replica)
     for (name, topic_id), paths in older.items():
@@ -381,13 +389,13 @@ def same_cluster(roots: Iterable[LogDirFiles], wanted: str | None, notes: list[R
         if chosen != wanted and not _is_flipped(chosen, other):
             places = ", ".join(f"{one} in {of_id[0]}" for one, of_id in paths.items())
             raise ValueError(
-                f"different clusters: {places}; rescue each alone. If they are one, and an id is damaged, give the "
-                f"right one ({option('cluster_id')})"
+                f"different clusters: {places}; rescue each alone. If this is one cluster with a damaged id, give the "
+                f"right id ({option('cluster_id')})"
             )
         why = "as given"
         if chosen != wanted:
             disks = f"{len(paths[chosen])} of {sum(map(len, paths.values()))} disks"
-            why = f"the id on {disks}. To take the other one, give it ({option('cluster_id')})"
+            why = f"the id on {disks}. To use the other id, give it ({option('cluster_id')})"
         said = f"{listed_few(of_other)}: the cluster.id {other} is taken for a damaged {chosen}, {why}"
         notes.append(Remark("ids-damaged", said, names=tuple(of_other)))
     return chosen

@@ -284,7 +284,7 @@ def _recorded(log: Log, findings: Iterable[Finding]) -> tuple[list[tuple[int, in
     try:
         return [] if log.files.is_file else lost_offsets.recorded(log.path), unusable[-1] if unusable else None
     except CorruptRecordError as error:
-        said = f"{error}: move the file away, and what it recorded counts as lost anew"
+        said = f"{error}: move the file away; the losses that it recorded are then reported as new"
         return [], Remark("lost-offsets-damaged", said, path=f"{log.path}/{lost_offsets.FILE}")
 
 
@@ -635,7 +635,7 @@ def _fatal(log: Log) -> Iterator[Step]:
     """Yield the steps for files whose names keep a broker from starting."""
     for name in () if log.files.is_file else sorted(storage.list_directory(log.path)):
         if file_names.is_fatal(name) and storage.is_file(f"{log.path}/{name}"):
-            yield _without("drop", f"{log.path}/{name}", "a broker stops at that name")
+            yield _without("drop", f"{log.path}/{name}", "a broker does not start with that name")
 
 
 def _without(verb: str, path: str, why: str) -> Step:

@@ -111,7 +111,7 @@ class NewCluster:
         if metadata.image.feature_level("kraft.version") and not names_voters:
             self._note(
                 "voters-unnamed",
-                "the old metadata log names the controllers, and the new one does not: its nodes need "
+                "the old metadata log names the controllers, but the new one does not: the new nodes need "
                 f"controller.quorum.voters, or give {option('voters')}",
             )
         lost, of_new_types = metadata.image.lost_meaning, len(metadata.image.of_new_types)
@@ -119,7 +119,7 @@ class NewCluster:
             found = "; ".join(f"{counted(count, 'record')}: {why}" for why, count in lost.items())
             is_newer = all(why.startswith("unknown version") for why in lost)
             raise UnsupportedFormatError(
-                f"metadata records{' of a newer release' * is_newer} are not understood ({found}), and what they say "
+                f"metadata records{' of a newer release' * is_newer} are not understood ({found}), and their content "
                 f"would be lost: {'use a newer brokerless, or ' * is_newer}give the release of Kafka that the new "
                 f"cluster has ({option('release')}), which leaves them out",
                 path=metadata.path,
@@ -189,7 +189,10 @@ class NewCluster:
                 continue
             new_name = self._rename.get(topic.name, topic.name)
             starts = "" if topic.is_known else f" ({_start(before[0])})"
-            gone = "what is only there is not in the result, and its partitions begin with their first local segment"
+            gone = (
+                "records that are only there are not in the result, and the partitions begin with their first local "
+                "segment"
+            )
             if new_name != topic.name:
                 self._tiered[topic.name] = False
                 self._note(
@@ -203,15 +206,16 @@ class NewCluster:
                 self._note(
                     "remote-storage",
                     f"topic {topic.name}{starts} has segments in remote storage. A cluster with another id must not "
-                    f"use it, for retention would delete the segments of the old one: {gone}",
+                    f"use it, because retention would delete the old cluster's segments: {gone}",
                     topic=topic.name,
                 )
             elif topic.is_known:
                 self._tiered[topic.name] = True
                 self._note(
                     "remote-storage",
-                    f"topic {topic.name} has segments in remote storage. Configure the new brokers with the same one, "
-                    "and only if the old ones stay down: of two clusters, each would delete what the other still has",
+                    f"topic {topic.name} has segments in remote storage. Configure the new brokers with the same "
+                    "remote storage, and only if the old brokers stay down: two clusters would delete each other's "
+                    "segments",
                     topic=topic.name,
                 )
             elif REMOTE_LOG_METADATA_TOPIC in names:
@@ -227,7 +231,7 @@ class NewCluster:
                 self._note(
                     "remote-storage",
                     f"topic {topic.name}{starts} has segments in remote storage, or lost them: set {_REMOTE}=true "
-                    "before a broker starts, if there is such a storage",
+                    "before a broker starts, if the remote storage still exists",
                     topic=topic.name,
                 )
 
@@ -244,7 +248,7 @@ class NewCluster:
             settings[IN_SYNC] = str(replicas)
             self._note(
                 "min-insync-replicas",
-                f"{IN_SYNC} of topic {topic.name} is {replicas}, not {wanted}: it has no more replicas",
+                f"{IN_SYNC} of topic {topic.name} is {replicas}, not {wanted}: the topic has no more replicas",
                 topic=topic.name,
             )
         if self._tiered.get(topic.name) is False:
@@ -290,7 +294,8 @@ class NewCluster:
         for broker, names in absent.items():
             self._note(
                 "broker-settings-left-out",
-                f"settings of broker {broker[:20]} are left out, for it is not among the nodes: {listed_few(names)}",
+                f"settings of broker {broker[:20]} are left out, because the new cluster does not have this node: "
+                f"{listed_few(names)}",
                 names=names,
             )
 
@@ -347,8 +352,8 @@ class NewCluster:
         if self._moved:
             self._note(
                 "partition-moving",
-                f"{listed_few(self._moved)}: being moved to other nodes. The replicas to be removed are left out; or "
-                "those to be added, where none of the others was in sync",
+                f"{listed_few(self._moved)}: being moved to other nodes. The replicas that were to be removed are "
+                "left out. If no other replica was in sync, the replicas that were to be added are left out instead",
                 names=self._moved,
             )
         return list(self.notes)

@@ -90,13 +90,13 @@ def repair(
         raise ValueError(f"{given} is one partition's directory: repair the log directory around it in place")
     if indexes_only and (others or keep_suspect):
         raise ValueError(
-            f"{option('indexes_only')} leaves damaged batches alone: it goes with neither {option('sources')} nor "
+            f"{option('indexes_only')} leaves damaged batches alone: leave out {option('sources')} and "
             f"{option('keep_suspect')}"
         )
     target = os.path.abspath(given if output is None else os.fspath(output))
     lost_to = "" if dry_run else lost_directory(target, lost_path)
     if lost_to == target:
-        raise ValueError(f"what is lost needs a place of its own, not {target}")
+        raise ValueError(f"the lost bytes need a directory of their own, not {target}")
     _finish_commit(given, is_allowed=in_place and not dry_run)
     check_at_rest(LogDirFiles(os.path.dirname(os.path.abspath(given)) if is_partition else given))
     plan = RepairPlan.of(given, others, names, keep_suspect=keep_suspect, indexes_only=indexes_only, progress=progress)

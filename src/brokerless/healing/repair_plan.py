@@ -155,7 +155,7 @@ class RepairPlan:
             yield from ((repair.log.name, step) for step in repair.steps(self.topic_ids.get(_key(repair.log)[0])))
         for name, errors in self.moving.items():
             found = f"{errors[0].code}: {errors[0].message}"
-            why = f"a replica on its way here is damaged, {found}; the present one stays: move it again"
+            why = f"a replica that is being moved here is damaged, {found}; the present replica stays: move it again"
             yield name, Step("drop", name, "", why)
         damaged = {os.path.basename(path) for path in self._damaged_checkpoints()}
         for name, content in self._checkpoints(self.path, {}):
@@ -485,9 +485,12 @@ def _doubts_on_start(one: LogRepair) -> list[Remark]:
     root, start = one.log.root, one.log_start_offset
     if start is None or root.has_log_start_offsets or start <= one.log.local_log_start_offset:
         return []
-    why = f"{checkpoints.LOG_START_OFFSETS} does not say so, and the leader epochs, or another replica, begin there"
+    why = (
+        f"{checkpoints.LOG_START_OFFSETS} does not record it, but the leader epochs or another replica begin at this "
+        "offset"
+    )
     what = f"whether the records below offset {start} were deleted"
-    said = f"{one.log.name}: {what}: {why}. They stay in the file, and are not shown"
+    said = f"{one.log.name}: {what}: {why}. These records stay in the file, but are not shown"
     return [Remark("log-start-doubtful", said, topic=one.log.topic, partition=one.log.partition, path=one.log.path)]
 
 

@@ -88,7 +88,7 @@ def rescue(
             metadata records that are not understood are left out.
         topics: only these topics; None: all. Groups and open transactions continue only if `__consumer_offsets` and
             `__transaction_state` are among them.
-        rename: new names of topics. They get new ids, and groups start anew on them.
+        rename: new names of topics. They get new ids, and groups have no offsets on them.
         as_of: cut the logs at this time, and leave out later records. Each transaction is kept as a whole or not at
             all.
         convert: convert messages of formats 0 and 1 (of brokers before 0.11) to format 2.
@@ -148,7 +148,7 @@ def rescue(
             plan.report.left = list(plan.foreseen())
         else:
             said = (
-                "transactions that are open at that moment will be committed, aborted or left out, each as a whole; a "
+                "transactions that are open at that time will be committed, aborted or left out, each as a whole; a "
                 "dry run cannot say which"
             )
             plan.report.notes.append(Remark("transactions-unknown", said))
@@ -200,8 +200,8 @@ class _NewNodes:
             if self._old_formats and not self._plan.converts:
                 names = ", ".join(sorted(self._old_formats))
                 said = (
-                    f"messages of formats 0 and 1, of brokers before 0.11, are kept in {names}: "
-                    f"{option('convert')} makes records of today's format of them"
+                    f"messages of formats 0 and 1, of brokers before 0.11, are kept in {names}: {option('convert')} "
+                    "converts them to format 2"
                 )
                 self._note(Remark("old-formats", said, names=tuple(sorted(self._old_formats))))
             for note in self._plan.cluster.finish_notes():
@@ -286,7 +286,7 @@ class _NewNodes:
             return loaded.log_start_offset, loaded.base_offsets[0], loaded.log_end_offset
         progress = partial(self._plan.progress, log.name)
         for name in copy.add_partition(log.path, to, progress, is_fatal=file_names.is_fatal):
-            said = f"not copied: {log.path}/{name}: a broker stops at that name"
+            said = f"not copied: {log.path}/{name}: a broker does not start with that name"
             self._note(
                 Remark("file-unknown", said, topic=log.topic, partition=log.partition, path=f"{log.path}/{name}")
             )
@@ -336,14 +336,14 @@ class _NewNodes:
                 ended[one.is_committed].add(one.producer_id)
             if done.report.whole_from is not None:
                 said = (
-                    f"{done.name} is cut at offset {done.report.log_end_offset}, not at {done.report.whole_from}: "
-                    "the COMMIT marker there is of a transaction of which other partitions lack a part at that moment"
+                    f"{done.name} is cut at offset {done.report.log_end_offset}, not at {done.report.whole_from}: the "
+                    "COMMIT marker there is of a transaction that is incomplete in other partitions at that time"
                 )
                 self._note(Remark("cut-before", said, topic=done.topic, partition=done.partition))
         if any(ended.values()) and TRANSACTIONS_TOPIC not in self._plan.topics:
             said = (
-                f"{TRANSACTIONS_TOPIC} is not among the topics: only COMMIT and ABORT markers show what had been "
-                "decided at that moment"
+                f"{TRANSACTIONS_TOPIC} is not among the topics: only COMMIT and ABORT markers show which transactions "
+                "were decided at that time"
             )
             self._note(Remark("transactions-unknown", said, topic=TRANSACTIONS_TOPIC))
         for is_committed, producers in ended.items():

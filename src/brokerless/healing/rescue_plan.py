@@ -136,7 +136,9 @@ def _hidden(log: Log, kept: Log | None, end: int) -> str:
     """
     expected = log.files.expected_end
     if expected is not None and expected.offset > end:
-        return f"{log.path} went on to offset {expected.offset} ({', '.join(expected.sources)}), and not all is there"
+        return (
+            f"{log.path} went on to offset {expected.offset} ({', '.join(expected.sources)}), and records are missing"
+        )
     damaged = log.files.damage_at_end
     if kept is None or damaged is None:
         return ""
@@ -150,7 +152,7 @@ def _hidden(log: Log, kept: Log | None, end: int) -> str:
     is_torn = not log.root.is_clean and other is not None and mine.base_offset <= other.base_offset
     if is_torn and other is not None and (mine.base_offset < other.base_offset or mine.size <= other.size):
         return ""
-    return f"{log.path} is damaged from offset {damaged.start_offset} on, and where it ended is not known"
+    return f"{log.path} is damaged from offset {damaged.start_offset} on, and its former end is not known"
 
 
 def _lost_before(repair: LogRepair) -> list[DamagedRange]:
@@ -258,7 +260,8 @@ class RescuePlan:
             result.notes.append(Remark("cluster-id-new", "no disk names the cluster's id: the cluster gets a new one"))
         elif result.cluster_id == old_id:
             said = (
-                f"the cluster keeps its id, {old_id}: the old nodes must be down before its nodes start, and stay down"
+                f"the cluster keeps its id, {old_id}: the old nodes must be down before the new nodes start, and stay "
+                "down"
             )
             result.notes.append(Remark("cluster-id-kept", said))
         metadata = surviving_metadata(roots, result.doubts)
@@ -273,8 +276,8 @@ class RescuePlan:
             result.notes += [
                 Remark(
                     "node-id-missing",
-                    f"{root.path}/{checkpoints.META_PROPERTIES} names no node's id: whether replicas there were in "
-                    "sync is not known, nor whether the disk is a controller's",
+                    f"{root.path}/{checkpoints.META_PROPERTIES} has no node id: it is not known whether its replicas "
+                    "were in sync, and whether the disk is a controller's",
                     path=f"{root.path}/{checkpoints.META_PROPERTIES}",
                 )
                 for root in roots
@@ -416,14 +419,16 @@ class RescuePlan:
             renamed = tuple(self.rename.values())
             notes.append(
                 Remark(
-                    "groups-anew", f"groups start anew on {', '.join(renamed)}: they know the old names", names=renamed
+                    "groups-anew",
+                    f"groups have no offsets on {', '.join(renamed)}, because they committed under the old names",
+                    names=renamed,
                 )
             )
         if self.until is None and (TRANSACTIONS_TOPIC in others or self.rename):
             which = "" if TRANSACTIONS_TOPIC in others else f" of {', '.join(self.rename.values())}"
             said = (
-                f"open transactions{which} stay open, for no coordinator knows them: read_committed consumers stop "
-                f"there. A cut ({option('as_of')}) aborts them"
+                f"open transactions{which} stay open, because no coordinator knows them: read_committed consumers "
+                f"stop there. A cut ({option('as_of')}) aborts them"
             )
             notes.append(Remark("transactions-stay-open", said, names=tuple(self.rename.values()) if which else ()))
 
@@ -477,7 +482,7 @@ class RescuePlan:
         elif one.kept is not None and passed:
             said = (
                 f"{one.name} comes from {one.kept.replica.log.path}, up to offset {one.kept.repair.end_offset}. A "
-                f"replica that goes further, or is of a later leader, cannot be used: {why}"
+                f"replica that ends later, or has a later leader epoch, cannot be used: {why}"
             )
             unusable = [other.repair.log.path for other in passed]
             one.doubts.append(one.remark("replica-unusable", said, one.kept.replica.log.path, unusable))
@@ -516,7 +521,7 @@ class RescuePlan:
         if kept.replica.topic_id is None and one.topic.has_id:
             said = (
                 f"{one.name} comes from {kept.replica.log.path}, which does not name its topic's id: it may be of an "
-                "older topic of that name"
+                "older topic with that name"
             )
             one.doubts.append(one.remark("topic-id-missing", said, kept.replica.log.path))
         for replica in replicas:
@@ -587,7 +592,7 @@ class RescuePlan:
         result.notes += [
             one.remark(
                 "file-unknown",
-                f"not copied: {found.log.path}/{name}: a broker stops at that name",
+                f"not copied: {found.log.path}/{name}: a broker does not start with that name",
                 f"{found.log.path}/{name}",
             )
             for name in fatal
@@ -613,8 +618,8 @@ class RescuePlan:
         elif leader >= 0 and leader not in live:
             code = "not-leader"
             reason = (
-                f"no disk has the whole replica of its leader, node {leader}: what was not replicated yet is missing "
-                "at its end"
+                f"no disk has the whole replica of its leader, node {leader}: records that were not replicated yet "
+                "are missing at its end"
             )
         if reason:
             result.missing.append(MissingPartition(one.topic.name, one.number, code, reason, False, found.end_offset))
@@ -625,11 +630,11 @@ class RescuePlan:
         if one.unread:
             unread = "; ".join(map(str, one.unread))
             why = (
-                f"it starts empty at offset 0, for no replica can be used: {unread}. A file that is no .log may be "
-                "moved away: then the records can be read"
+                f"it starts empty at offset 0, because no replica can be used: {unread}. If the file is not a .log, "
+                "move it away: then the records can be read"
             )
         elif deleted := self._to_be_deleted(one):
-            why += f". A broker was to delete {', '.join(deleted)}: renamed to {one.name}, it is a replica again"
+            why += f". A broker was about to delete {', '.join(deleted)}: renamed to {one.name}, it is a replica again"
         return MissingPartition(one.topic.name, one.number, "unreadable" if one.unread else "gone", why, True)
 
     def _to_be_deleted(self, one: RescuedPartition) -> list[str]:

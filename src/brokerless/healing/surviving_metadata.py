@@ -367,7 +367,7 @@ def _sound_end(log: Log, start: int, epoch: int) -> tuple[int, int, str]:
                         continue
                     # A batch without a base offset is a message of an old format, which no metadata log has.
                     if base is None or last is None:
-                        return end, epoch, f"{segment.path}: what follows offset {end} is no batch of metadata"
+                        return end, epoch, f"{segment.path}: what follows offset {end} is not a batch of metadata"
                     if not is_valid:
                         return end, epoch, f"{segment.path}: the batch at offset {base} has a wrong checksum"
                     if base > end:
@@ -398,9 +398,9 @@ def _doubts(best: _Copy, read: Sequence[_Copy]) -> list[Remark]:
     said = ""
     doubts = []
     if not best.is_whole:
-        said = f"{best.path} does not have all metadata: {best.damage}; what came before is lost"
+        said = f"{best.path} does not have all metadata: {best.damage}; earlier metadata are lost"
     elif best.epoch < 0 and not best.is_end_known:
-        said = f"the metadata are what {best.path} starts a cluster with, without later changes: {best.damage}"
+        said = f"the metadata are only those that {best.path} was formatted with, without later changes: {best.damage}"
     elif not best.is_end_known:
         said = f"the metadata in {best.path} are known up to offset {best.offset}: {best.damage}"
     if said:
@@ -416,7 +416,8 @@ def _doubts(best: _Copy, read: Sequence[_Copy]) -> list[Remark]:
     which = f"{len(here)} of the {len(voters)} controllers" if voters else "controllers that are not known"
     said = (
         f"the metadata are those of {best.path}, at offset {best.offset}{others}: the disks have sound copies of "
-        f"{which}. Its last changes may not have been committed, and changes that only others had are missing"
+        f"{which}. Its last changes may not have been committed, and changes that only other controllers had are "
+        "missing"
     )
     doubts.append(Remark("metadata-uncommitted", said, path=best.path, names=tuple(one.path for one in behind)))
     return doubts

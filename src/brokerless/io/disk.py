@@ -144,7 +144,11 @@ def check_local(path: str, what: str = "write to") -> None:
         ValueError: `path` is a URL.
     """
     if is_remote(path):
-        cure = "name a local place, and copy that there" if what == "write to" else "copy it to a local directory"
+        cure = (
+            "name a local path, and copy the result from there"
+            if what == "write to"
+            else "copy it to a local directory"
+        )
         raise ValueError(f"cannot {what} {path}: object stores are only read; {cure}")
 
 

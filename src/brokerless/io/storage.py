@@ -165,7 +165,9 @@ def check_no_link(path: str) -> None:
         CorruptRecordError: `path` is a link.
     """
     if is_link(path):
-        raise CorruptRecordError("a link is in the place of what brokerless makes: remove the link", path=path)
+        raise CorruptRecordError(
+            "a link is in the place of a file or directory that brokerless creates: remove the link", path=path
+        )
 
 
 def read_own(path: str) -> bytes:

@@ -269,7 +269,7 @@ def _search(
 ) -> OffsetAndTimestamp | None:
     """Search batches for the first record at or after a time.
 
-    `order` is the range in which offsets must rise, up to and including the batch after the answer; None allows any
+    `order` is the range in which offsets must increase, up to and including the batch after the answer; None allows any
     order.
 
     Raises:

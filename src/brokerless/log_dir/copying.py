@@ -68,7 +68,9 @@ class StagedCopy:
             topic, partition, _ = file_names.parse_directory_name(name)
         except ValueError:
             if LogDirFiles.is_root(around):
-                raise ValueError(f"cannot make {to}: in a log directory, a broker stops at that name") from None
+                raise ValueError(
+                    f"cannot make {to}: a broker does not start with that name in its log directory"
+                ) from None
             topic, partition = name, 0
         self.path = f"{parent}/{file_names.leftover_directory_name(topic, partition, 'delete', uuid.uuid4().hex)}"
 

@@ -63,7 +63,7 @@ Start = Literal["yes", "partly", "serves_nothing", "no"]
 """
 
 _ROLL_FORWARD = Remark(
-    "rename", "put the new directory of an interrupted write in the place of the old one: it is in force"
+    "rename", "put the new directory of an interrupted write in the place of the old directory: the write was committed"
 )
 _MAKE = Remark("make", "make its directory: the metadata of the new cluster name it")
 
@@ -258,9 +258,9 @@ def _check_clean(root: RootWriter, found: Forecast) -> None:
     if found.cuts:
         cuts = "; ".join(f"{name}/{cut}" for name, cut in found.cuts)
         raise CorruptRecordError(
-            "was shut down cleanly, so that a broker recovers nothing, and serves what is sound. Recovering it loses "
-            f"{found.lost_records} records of sound batches: it cuts off {cuts}. Nothing was changed; "
-            f"{option('force')} does it, and sets aside what it cuts",
+            "was shut down cleanly, so that a broker recovers nothing, and serves the sound batches. A recovery "
+            f"loses {found.lost_records} records of sound batches: it cuts off {cuts}. Nothing was changed; "
+            f"{option('force')} recovers it, and sets aside the cut bytes",
             path=root.path,
         )
     _refuse_missing(root, found.missing, "was shut down cleanly, and ")
@@ -283,9 +283,9 @@ def _refuse_missing(root: RootWriter, missing: Sequence[object], when: str = "")
     if missing:
         said = "; ".join(map(str, missing))
         raise CorruptRecordError(
-            f"{when}records are missing: {said}. A broker continues without them, and reports nothing. "
-            f"Nothing was changed; put back what was removed or cut, or use {option('force')} to accept the logs as "
-            "they are",
+            f"{when}records are missing: {said}. A broker continues without them, and reports nothing. Nothing was "
+            f"changed; put back the removed or truncated files, or use {option('force')} to accept the logs as they "
+            "are",
             path=root.path,
         )
 
@@ -523,7 +523,7 @@ def _checked(
     chosen_topics(topics, known)
     for name in storage.list_subdirectories(path):
         if not file_names.is_utf8(name):
-            note(f"passed over: {path}/{name}: the name is not UTF-8, and a broker does not see it")
+            note(f"ignored: {path}/{name}: the name is not UTF-8, and a broker does not see it")
     _check_partitions(root)
     return root
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from brokerless.metadata.topic_settings import Cluster
 
 METADATA = f"{file_names.METADATA_TOPIC}-0"
-STRAY_CURE = "a broker gave it up, and serves it again under its name without the suffix, .<id>-stray"
+STRAY_CURE = "a broker renamed it, and serves it again under its name without the suffix .<id>-stray"
 _OFFLINE = "a broker takes this log directory offline; if it has no other, it does not start"
 # Uuid.METADATA_TOPIC_ID
 _METADATA_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
@@ -241,7 +241,7 @@ def doubled_partitions(directories: Iterable[str]) -> Iterator[Fault]:
             other = next((other for other in others if other != path), None)
             if other is not None and not _is_stray_move(path, other):
                 message = f"{topic}-{partition} is in {other}, too"
-                yield Fault("partition-twice", path, message, "move out the directory that has less")
+                yield Fault("partition-twice", path, message, "move out the directory that has fewer records")
 
 
 def _is_stray_move(path: str, other: str) -> bool:

@@ -130,7 +130,8 @@ def check_new_id(found: LogDirs, topic: str, new: NewTopic, ids: Mapping[str, st
             raise ValueError(f"topic id {new.topic_id} is that of the old topic {topic!r}: the new one needs another")
         if other is not None:
             raise ValueError(
-                f"topic id {new.topic_id} is that of topic {other!r}: of two topics with one id, a broker loads one"
+                f"topic id {new.topic_id} is that of topic {other!r}: if two topics have one id, a broker loads only "
+                "one of them"
             )
     elif needs_id:
         raise ValueError(

@@ -137,7 +137,7 @@ class LogDirWriter:
                 cluster = "a cluster" if self.cluster_id is None else f"cluster {self.cluster_id}"
                 self._note(
                     f"{self.path} belongs to {cluster}: {others}; a replica that becomes leader makes this broker "
-                    f"truncate records written here; say {option('sole_replica')} if none counts"
+                    f"truncate records written here; give {option('sole_replica')} if no other replica matters"
                 )
             if sole_replica is not None:
                 for said in obstacles(root.cluster):
@@ -240,7 +240,8 @@ class LogDirWriter:
             for other, known in self._root.topic_ids().items():
                 if known == topic_id:
                     raise ValueError(
-                        f"topic id {topic_id} is that of topic {other!r}: of two topics with one id, a broker loads one"
+                        f"topic id {topic_id} is that of topic {other!r}: if two topics have one id, a broker loads "
+                        "only one of them"
                     )
         own = TopicConfig().with_keywords(config)
         if self._root.bootstrap is None and topic_id is None and self._root.is_kraft:
@@ -468,7 +469,7 @@ class LogDirWriter:
             if is_committed or storage.exists(self._file(commit_journal.NAME)):
                 # Leave the directory without the marker, because the state in memory may no longer match the logs.
                 self._unlock()
-                rest = "what was written is in force; the next writer, or `brokerless recover`, finishes the rest"
+                rest = "the rows are committed; the next writer, or `brokerless recover`, finishes the rest"
                 if isinstance(error, Exception):
                     self._note(f"{self.path}: {error}: {rest}")
                     return

@@ -97,8 +97,8 @@ def metadata_directory(metadata: str, path: str) -> str:
     found = os.path.dirname(absolute) if os.path.basename(absolute) == f"{file_names.METADATA_TOPIC}-0" else metadata
     if not has_metadata_log(found):
         raise ValueError(
-            f"no metadata log in {metadata}: the directory that metadata.log.dir of a broker names, or else the first "
-            f"of its log.dirs, has it as {file_names.METADATA_TOPIC}-0"
+            f"no metadata log in {metadata}: a broker has it in metadata.log.dir, or without that setting in the "
+            f"first of its log.dirs, as {file_names.METADATA_TOPIC}-0"
         )
     wanted, cluster_id = LogDirFiles(path).cluster_id, LogDirFiles(found).cluster_id
     if None not in (wanted, cluster_id) and wanted != cluster_id:

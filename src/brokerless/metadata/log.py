@@ -186,7 +186,10 @@ def cluster_image(path: str) -> MetadataImage | None:
                 replay_snapshot(storage.read_all(newest[2]), image)
             except CutSnapshotError as error:
                 image.is_whole = False
-                note(f"{newest[2]}: {error.args[0]}: what the cluster's metadata say may be old; a broker takes it so")
+                note(
+                    f"{newest[2]}: {error.args[0]}: the cluster's metadata may be outdated; a broker uses them as "
+                    "they are"
+                )
     damage = replay_log(log, image, start, log.log_end_offset) if start < log.log_end_offset else None
     if newest is None and start > 0:
         # Without the earlier records, it is not known whether a controller would refuse a record.
@@ -195,12 +198,12 @@ def cluster_image(path: str) -> MetadataImage | None:
         image.is_whole = False
         note(
             f"the cluster's metadata are known up to damage at {damage.path}:{damage.position} ({damage.args[0]}): "
-            "what they say of settings, replicas and producer ids may be old; a broker cuts them there"
+            "their settings, replicas and producer ids may be outdated; a broker truncates them there"
         )
     elif not image.is_whole:
         count, why = sum(image.unknown.values()), ", ".join(image.unknown)
         note(
-            f"{log.path}: {count} records are not understood, and what the cluster's metadata say of settings, "
-            f"replicas and producer ids may be old: {why}"
+            f"{log.path}: {count} records are not understood, and the settings, replicas and producer ids in the "
+            f"cluster's metadata may be outdated: {why}"
         )
     return image

@@ -233,7 +233,7 @@ class Cluster:
             return Unserved(
                 "topic-id-differs",
                 f"{why}: its topic id is {topic_id}, and the cluster's metadata have {known_id} for the topic; if the "
-                f"log is this topic's, put that into {checkpoints.PARTITION_METADATA}",
+                f"log belongs to this topic, put that id into {checkpoints.PARTITION_METADATA}",
             )
         if nodes is None:
             said = "the cluster's metadata do not have this partition of the topic"

@@ -281,7 +281,7 @@ class Producer:
                     part, size = [], 0
         except Exception as error:
             if accepted:
-                error.add_note(f"{accepted} rows of this call, before those at fault, were accepted")
+                error.add_note(f"{accepted} rows of this call, before the invalid rows, were accepted")
             raise
         self._has_times, self._last_offsets = has_times, last_offsets
         yield part, size
@@ -365,7 +365,7 @@ class Producer:
         if self._is_closed:
             raise ValueError("the producer is closed")
         if self._failure is not None:
-            raise ValueError(f"the producer failed before: {self._failure}; make a new one")
+            raise ValueError(f"the producer failed earlier: {self._failure}; make a new one")
 
     def _check_epoch(self) -> None:
         if self.transactional_id is not None:
@@ -558,7 +558,9 @@ def _check_arguments(
     if producer_id is not None and not has_producer:
         raise ValueError("a producer_id is for idempotent or transactional producers")
     if "message_format" in config:
-        raise ValueError(f"{option('message_format')} of a producer's topic is its magic: give that")
+        raise ValueError(
+            f"{option('message_format')} of a producer's topic is the producer's magic: give magic instead"
+        )
 
 
 def _check_numbers(producer_id: int | None, batch_size: int) -> None:

@@ -75,7 +75,7 @@ def batches_of(rows: Rows, *, magic: int = 2, keep_offsets: bool = False) -> Ite
 def _arrow(rows: Rows) -> Iterator[pa.RecordBatch]:
     """Yield the rows of one or several Arrow objects, or of dicts."""
     if isinstance(rows, Mapping):
-        raise TypeError(f"rows: several are expected, not one dict; give [{rows!r}]")
+        raise TypeError(f"rows: a list is expected, not one dict; give [{rows!r}]")
     if _is_arrow(rows):
         yield from _imported(rows)
         return

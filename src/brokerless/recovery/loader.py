@@ -363,7 +363,7 @@ class _Loader:
                 found.sanity_check()
                 versions: list[Any] = found.entries()["version"].to_pylist()
                 if any(version > 0 for version in versions):
-                    raise UnsupportedFormatError("an entry has another version than 0")
+                    raise UnsupportedFormatError("the version of an entry is not 0")
             except CorruptRecordError:
                 return False
             except UnsupportedFormatError as error:

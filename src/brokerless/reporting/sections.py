@@ -143,8 +143,8 @@ def _findings(tables: dict[str, pa.Table]) -> Section:
         "findings",
         "Findings",
         "The findings of a check of directories, batches and records, as of `brokerless check --deep`. `brokerless "
-        "finding CODE` explains the effect of a finding on a broker and on readers. Offsets are those that may be lost "
-        "or wrong, up to the one before “to”. A note is what a broker puts in order when it starts.",
+        "finding CODE` explains the effect of a finding on a broker and on readers. The offsets from “Offsets” up "
+        "to, but not including, “to” may be lost or wrong. A note is a state that a broker cleans up when it starts.",
         tables=[
             _table("By kind and topic", *kinds),
             _table("The first findings, errors first", *rows, _sum(tables["kinds"], "findings")),
@@ -171,7 +171,9 @@ def _topics(tables: dict[str, pa.Table], elsewhere: int) -> Section:
         ],
     )
     remote = (
-        f" Some records of {count(elsewhere)} partitions are in remote storage: they do not count." if elsewhere else ""
+        f" Some records of {count(elsewhere)} partitions are in remote storage, and are not counted."
+        if elsewhere
+        else ""
     )
     by_form: defaultdict[tuple[int, str], list[int]] = defaultdict(lambda: [0, 0, 0])
     for row in tables["forms"].to_pylist():
@@ -233,7 +235,9 @@ def _over_time(tables: dict[str, pa.Table]) -> Section:
         ]
         svg = charts.bars_over_time(name, times, width * _MS_PER_HOUR, series, unit)
         found.append(Chart(f"{what}, each bar {_duration(width)}", _svg(svg), [shown(topic) for topic in legend]))
-    about = "By the timestamps of records, a batch by its largest one. Internal topics are left out."
+    about = (
+        "Records are grouped by their timestamps, and batches by their largest timestamp. Internal topics are left out."
+    )
     visible = hours.filter(pc.is_in(hours["topic"], value_set=pa.array(_visible(tables["topics"]), pa.string())))
     left_out = _sum(visible, "records") - _sum(inside, "records")
     if left_out:
@@ -417,8 +421,8 @@ def _keys(tables: dict[str, pa.Table]) -> Section:
         "keys",
         "Keys and compaction",
         "Distinct keys are estimated (HyperLogLog, within 3 %). A compaction of all segments would keep one record "
-        "of each key in a partition. A broker leaves the active segment, and young records. "
-        "`brokerless compact --dry-run` shows exactly what it would do. The policy is what the metadata have.",
+        "of each key in a partition. A broker does not compact the active segment, nor young records. `brokerless "
+        "compact --dry-run` shows exactly what it would do. The policy comes from the cluster's metadata.",
         tables=[_table("Keys by topic", *rows)],
     )
 
@@ -459,7 +463,7 @@ def _groups(tables: dict[str, pa.Table]) -> Section:
     return Section(
         "groups",
         "Groups",
-        "Lag is the number of records behind the committed offset. It is unknown where the paths lack the partition.",
+        "Lag is the number of records behind the committed offset. It is unknown for partitions that the paths lack.",
         found,
         [_table("Groups, the greatest lag first", *rows)],
     )
@@ -528,7 +532,7 @@ def _producers(tables: dict[str, pa.Table]) -> Section:
     return Section(
         "producers",
         "Producers",
-        "Idempotent and transactional producers that producer snapshots, and the batches after them, still have.",
+        "Idempotent and transactional producers that are still in producer snapshots, or in the batches after these.",
         tables=[_table("Producers by topic", *rows)],
     )
 

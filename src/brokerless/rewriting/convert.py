@@ -157,7 +157,7 @@ class Conversion(PlainOperation):
         if state.is_tiered and not self._has_leader_epochs:
             raise ValueError(
                 f"cannot convert {state.directory} to magic {self.magic}: it is tiered: {state.remote_part()}, and "
-                "brokers find them by leader epochs, which formats 0 and 1 have no place for"
+                "brokers find remote segments by leader epochs, which formats 0 and 1 do not store"
             )
         return state
 
@@ -306,9 +306,9 @@ class Conversion(PlainOperation):
 
 def _unsafe_to_join(state: LogState) -> ValueError:
     return ValueError(
-        f"cannot join batches of {state.directory}: another broker's replica may end inside a joined batch, and then "
-        f"never follows again. If no other broker has one, give {option('sole_replica')}. In formats 0 and 1, messages "
-        "outside any wrapper are always joined"
+        f"cannot join batches of {state.directory}: another broker's replica may end inside a joined batch, and can "
+        f"then no longer replicate. If no other broker has a replica, give {option('sole_replica')}. In formats 0 and "
+        "1, messages outside any wrapper are always joined"
     )
 
 

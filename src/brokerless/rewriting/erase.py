@@ -178,8 +178,8 @@ class Erasure(PlainOperation):
         """
         if state.is_tiered and not self.local_only:
             raise ValueError(
-                f"cannot erase from all of {state.directory}: it is tiered: {state.remote_part()}, and stay there; to "
-                f"erase from local segments only, give {option('local_only')}"
+                f"cannot erase from all of {state.directory}: it is tiered: {state.remote_part()}, and these stay "
+                f"there; to erase from local segments only, give {option('local_only')}"
             )
         return state
 

@@ -213,7 +213,7 @@ def rewrite_each(
     if output is not None and len(places) > 1:
         raise ValueError(f"{option('output')} takes one path, not {len(places)}: a copy has one source")
     if dry_run and output is not None:
-        raise ValueError(f"{option('dry_run')} writes nothing: it does not go with {option('output')}")
+        raise ValueError(f"{option('dry_run')} writes nothing, and cannot be combined with {option('output')}")
     with collected(forwards=True) as notes:
         for source in sources:
             source.check(operation)

@@ -61,7 +61,8 @@ def select_partitions(
     for topic, number in (key for selection in found if selection.is_partition for key in selection.directories):
         if (topics and not is_chosen(topic, topics)) or (partitions and number not in partitions):
             raise ValueError(
-                f"{topic}-{number} is none of the named topics and partitions: name neither with its directory"
+                f"{topic}-{number} is not among the named topics and partitions: with a partition's directory, name "
+                "no topic and no partition"
             )
     known = {key for selection in found for key in selection.directories}
     wanted = set(chosen_topics(topics, (name for name, _ in known)))

@@ -92,14 +92,17 @@ class TruncationReport:
             be = "would be" if dry_run else "is"
             lines.append(
                 f"it {be} cut at {self.log_end_offset} and not at {self.whole_from}: the COMMIT marker there is of a "
-                "transaction of which other partitions lack a part"
+                "transaction that is incomplete in other partitions"
             )
         for is_committed, what in ((True, "committed"), (False, "aborted")):
             ended = [one for one in self.ended if one.is_committed is is_committed]
             if ended:
                 lines.append(f"{_in_words(ended, dry_run=dry_run)} {what}, with markers at the end")
         if self.left_out:
-            lines.append(f"{_in_words(self.left_out, dry_run=dry_run)} left out, with all after the first of them")
+            lines.append(
+                f"{_in_words(self.left_out, dry_run=dry_run)} left out, with all records from the first of these "
+                "offsets on"
+            )
         return lines
 
 

@@ -96,7 +96,7 @@ class ServedDirectory:
         if end_offset is not None:
             check_number("end_offset", end_offset, 0)
             if as_of is not None:
-                raise ValueError(f"{option('end_offset')} and {option('as_of')} are two ends: give one")
+                raise ValueError(f"{option('end_offset')} and {option('as_of')} both give an end: give one of them")
         self._end_offset = end_offset
         self._as_of = None if as_of is None else to_ms("as_of", as_of)
         self._has_commits = file_names.OFFSETS_TOPIC in found.topics()

@@ -93,7 +93,7 @@ def serve(
     if isolation_level not in ("read_uncommitted", "read_committed"):
         raise unknown("isolation level", isolation_level, ["read_uncommitted", "read_committed"])
     if magic not in (None, 2):
-        raise ValueError(f"{option('magic')} is {magic!r}: a server sends records as they lie (None), or in format 2")
+        raise ValueError(f"{option('magic')} is {magic!r}: a server sends records as stored (None), or in format 2")
     known = None if users is None else read_users(users)
     directory = ServedDirectory(*paths, topics=topics, end_offset=end_offset, as_of=as_of)
     for name, address in (("listen", listen), ("metrics", metrics)):

@@ -169,5 +169,5 @@ def _wanted(view: _View, columns: Sequence[str]) -> pa.Schema:
         if column not in view.SCHEMA.names:
             raise unknown("column", column, view.SCHEMA.names)
         if columns.count(column) > 1:
-            raise ValueError(f"column {column} is asked for twice")
+            raise ValueError(f"column {column} is named twice")
     return pa.schema([view.SCHEMA.field(column) for column in columns])

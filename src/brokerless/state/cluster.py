@@ -223,7 +223,7 @@ def cluster(
     [{'topic': 'orders', 'partitions': 3}]
     """
     if as_of is not None and as_of_offset is not None:
-        raise ValueError("as_of and as_of_offset are two points: give one")
+        raise ValueError("as_of and as_of_offset both give a point: give one of them")
     until = None if as_of is None else to_ms("as_of", as_of)
     image = MetadataImage(secrets=secrets)
     with collected(forwards=True) as notes:
@@ -249,8 +249,8 @@ def _replay_directories(directories: LogDirs, image: MetadataImage, until: int |
             _tell_left_out(file, image)
             return file
     raise ValueError(
-        f"no {METADATA_TOPIC}-0 in {directories.in_words()}: the directory that metadata.log.dir of a broker or a "
-        "controller names, or else the first of its log.dirs, has it. A cluster with ZooKeeper has none"
+        f"no {METADATA_TOPIC}-0 in {directories.in_words()}: a broker or a controller has it in "
+        "metadata.log.dir, or without that setting in the first of its log.dirs. A cluster with ZooKeeper has none"
     )
 
 
@@ -279,7 +279,7 @@ def _replay(log: Log, image: MetadataImage, as_of: int | None, as_of_offset: int
         image.is_whole = False
         note(
             f"the cluster's metadata are known up to damage at {damage.path}:{damage.position} ({damage.args[0]}): a "
-            "broker cuts them there"
+            "broker truncates them there"
         )
     elif as_of is None and as_of_offset is None and (expected := log.files.expected_end) is not None:
         image.is_whole = False

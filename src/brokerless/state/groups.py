@@ -194,8 +194,8 @@ def _changes(log: Log, names: TopicNames, as_of: int | None, memory: int) -> Ite
             taken += group.add(record)
             if taken > memory // 2:
                 note(
-                    f"{log.name}: changes are shown up to offset {record.offset}: the groups of then take more than "
-                    f"{in_bytes(memory // 2)} of memory: {more_memory(2 * memory)}"
+                    f"{log.name}: changes are shown up to offset {record.offset}: the groups at this point take more "
+                    f"than {in_bytes(memory // 2)} of memory: {more_memory(2 * memory)}"
                 )
                 return
             changing = group

@@ -229,9 +229,9 @@ def committed_rows(
             kept = rows.filter(pc.invert(pc.or_(is_open, _is_in(rows, unsettled.left_out))))
         yield _plain(kept)
     for doubt in () if unsettled is None else unsettled.doubts:
-        note(f"{log.name}: what these records say is not known: {doubt}")
+        note(f"{log.name}: the content of these records is not known: {doubt}")
     for lost in reader.lost:
-        note(f"{log.name}: what these records say is not known: {lost}")
+        note(f"{log.name}: the content of these records is not known: {lost}")
 
 
 class _Unsettled(NamedTuple):
@@ -295,7 +295,7 @@ def latest_records(
         for rows in committed_rows(log, as_of=as_of, pending=pending):
             _push(latest, rows)
     except UnsupportedFormatError as error:
-        note(f"what {log.name} says is left out: {error.args[0]}: {more_memory(2 * memory)}")
+        note(f"the content of {log.name} is left out: {error.args[0]}: {more_memory(2 * memory)}")
         return _native.LatestRecords()
     for offset, size in latest.too_large():
         note(

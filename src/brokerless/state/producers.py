@@ -78,7 +78,7 @@ def producers(
     0
     """
     if as_of is not None and as_of_offset is not None:
-        raise ValueError("as_of and as_of_offset are two points: give one")
+        raise ValueError("as_of and as_of_offset both give a point: give one of them")
     until = None if as_of is None else to_ms("as_of", as_of)
     logs = known_logs(LogDirs(*paths), topics, partitions)
     return pa.Table.from_batches([producers_of(log, as_of=until, as_of_offset=as_of_offset) for log in logs], SCHEMA)

@@ -68,7 +68,7 @@ def test_records_without_a_key_are_a_matter_of_asking(tmp_path, run):
         log_dir.log("t", 0).append(batch(0, [b"1"]))
     refused = run("compact", tmp_path / "data", "--topic", "t", "--in-place", "--roll")
     assert refused.code == 2
-    assert "1 records without a key would go, the first at offset 0" in refused.err
+    assert "1 records without a key would be dropped, the first at offset 0" in refused.err
     assert offsets(tmp_path / "data") == {"t-0": [0]}
     assert run("compact", tmp_path / "data", "--topic", "t", "--in-place", "--drop-null-keys").code == 0
     assert offsets(tmp_path / "data") == {"t-0": []}
@@ -99,7 +99,7 @@ def test_why_a_record_is_still_there(data, run):
     assert explained(run, data, "c") == ["no record has the key c"]
     run("compact", data, "--topic", "t", "--in-place", "--delete-retention-ms", 0)
     assert explained(run, data, "b") == [
-        "offset 4 (segment 0) stays: a tombstone, and the newest with its key; nothing would be compacted"
+        "offset 4 (segment 0) stays: a tombstone, and the newest record with its key; nothing would be compacted"
     ]
     (line,) = explained(run, data, "b", "--ignore-checkpoint")
     assert line.startswith("offset 4 (segment 0) goes: a tombstone whose delete horizon ")
@@ -113,7 +113,7 @@ def test_why_a_record_is_not_compacted_yet(data, run):
         log.append(batch(0, [b"5"], keys=[b"a"]))
     lines = explained(run, data, "a")
     newer = "; offset 7 is newer, but is not compacted yet (the active segment begins there)"
-    active = "nothing is compacted from offset 5 on: the active segment begins there"
+    active = "no record is compacted from offset 5 on: the active segment begins there"
     assert lines[2:] == [
         f"offset 3 (segment 3) stays: the newest with its key{newer}",
         f"offset 5 (segment 5) stays: {active}; offset 7 is newer",

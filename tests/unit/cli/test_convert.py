@@ -81,7 +81,7 @@ def test_an_estimate_says_what_each_form_takes(data, run):
         (["--in-place"], "nothing to convert"),
         (["--compression", "zstd"], "exactly one of --output DIR, --in-place and --dry-run"),
         (["--magic", 0, "--compression", "zstd", "--dry-run"], "magic 0 does not support zstd"),
-        (["--estimate", "--dry-run"], "--estimate only looks"),
+        (["--estimate", "--dry-run"], "--estimate changes nothing"),
     ],
 )
 def test_refused(data, run, options, message):

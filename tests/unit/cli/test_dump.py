@@ -303,7 +303,7 @@ def test_an_entry_that_points_before_the_file_does_not_stop_the_rest(run, tmp_pa
 @pytest.mark.parametrize("option", ["--verify-index-only", "--index-sanity-check", "--print-data-log"])
 def test_json_does_not_pass_over_what_it_cannot_do(option, run, segment):
     result = run("dump", min(segment.glob("*.index")), "--json", option)
-    assert (result.code, f"{option} does not go with --json" in result.err) == (2, True)
+    assert (result.code, f"{option} cannot be combined with --json" in result.err) == (2, True)
 
 
 def test_the_largest_time_of_a_batch_may_be_that_of_its_last_record(run, tmp_path):

@@ -49,7 +49,7 @@ def test_in_place_with_a_report_and_a_warning(data, run):
 def test_other_brokers_may_have_what_was_erased_where_nothing_says_that_there_is_none(data, run):
     (data / "bootstrap.checkpoint").unlink()
     result = run("erase", data, "--topic", "t", "--key", "anna", "--in-place")
-    assert "replicas of other brokers may still hold these records" in result.err
+    assert "replicas of other brokers may still have these records" in result.err
     result = run("erase", data, "--topic", "t", "--key", "anna", "--in-place", "--sole-replica")
     assert "replicas" not in result.err
 
@@ -114,7 +114,7 @@ def test_blank(data, run):
     ("options", "message"),
     [
         ([], "nothing to erase"),
-        (["--header", "user"], "'user' is no header: give NAME=VALUE"),
+        (["--header", "user"], "'user' is not a header: give NAME=VALUE"),
         (["--key", "xyz", "--bytes", "hex"], "'xyz' is not hex"),
     ],
 )

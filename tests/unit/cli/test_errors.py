@@ -58,7 +58,7 @@ def test_what_would_write_to_an_object_store_refuses_it_by_name(arguments, golde
         (["raed"], "No such command 'raed'"),
         (["read", "{}", "--topic", "codec-zsdt"], "did you mean 'codec-zstd'?"),
         (["read", "{}", "--topic", "codec-zstd", "--partition", "7"], "unknown partition 7"),
-        (["read", "{}/codec-zstd-0", "--start-offset", "-1"], "is no offset"),
+        (["read", "{}/codec-zstd-0", "--start-offset", "-1"], "is not an offset"),
         (["read", "{}/codec-zstd-0", "--start-offset", "501"], "501"),
         (["read", "{}/codec-zstd-0", "--start-timestamp", "noon"], "ISO 8601"),
         (["offsets", "{}/codec-zstd-0"], "Missing option '--timestamp'"),
@@ -245,7 +245,7 @@ def test_no_file_named_dash_is_made(tmp_path, run, monkeypatch, option):
     write_records(tmp_path / "data", "t", [(b"k", b"v")])
     result = run("serve", "data", "--listen", "127.0.0.1:0", option, "-")
     assert result.code == 2
-    assert f"{option}': - is no file here: name one" in result.err
+    assert f"{option}': - does not stand for a file here: name a file" in result.err
     assert not os.path.exists("-")
 
 
@@ -293,7 +293,11 @@ def test_what_is_in_a_store_is_to_be_copied(tmp_path, run, arguments):
 def test_what_goes_to_a_store_is_written_locally_first(golden, run, arguments):
     result = run(*[one.format(golden / "logs/kafka-4.1") for one in arguments])
     assert result.code == 2
-    way = "copy it to a local directory" if arguments[0] == "recover" else "name a local place, and copy that there"
+    way = (
+        "copy it to a local directory"
+        if arguments[0] == "recover"
+        else "name a local path, and copy the result from there"
+    )
     assert f"{IN_A_STORE}: object stores are only read; {way}" in result.err
 
 

@@ -179,7 +179,7 @@ def test_a_name_of_another_format_is_refused(golden, run, tmp_path):
     """JSON lines under the name of a spreadsheet are found out far too late."""
     for name in ("all.csv", "all.avro", "all.json.gz"):
         result = run("read", golden / "logs/kafka-4.1/headers-0", "--output", tmp_path / name)
-        assert (result.code, "is no format here" in result.err) == (2, True)
+        assert (result.code, "is not a supported format" in result.err) == (2, True)
         assert not (tmp_path / name).exists()
     assert (
         run("read", golden / "logs/kafka-4.1/headers-0", "--output", tmp_path / "all.csv", "--format", "json").code == 0
@@ -232,7 +232,7 @@ def test_damage_does_not_cost_the_file_that_was_there(form, copied, run, tmp_pat
     output.write_text("whole")
     result = run("read", directory, "--format", form, "--output", output)
     assert (result.code, output.read_text()) == (1, "whole")
-    assert result.err.splitlines()[-1].startswith(f"note: {output} was left as it was")
+    assert result.err.splitlines()[-1].startswith(f"note: {output} is unchanged")
     assert sorted(os.listdir(tmp_path)) == ["kafka-4.1", "rows"]
 
 

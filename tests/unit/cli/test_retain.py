@@ -105,7 +105,7 @@ def test_a_start_offset_that_no_file_holds(data, run, tmp_path):
     log.append(batch(0, [b"03", b"04"]))
     log.close()
     result = run("retain", data / "t-1", "--before-offset", 4, "--output", tmp_path / "t-6")
-    assert "t-1: starts at offset 4, and no file beside it says so" in result.err
+    assert "t-1: starts at offset 4, but no file beside it records this" in result.err
 
 
 @pytest.mark.parametrize(

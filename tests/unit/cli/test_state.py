@@ -165,7 +165,7 @@ def test_what_damage_hides_is_said(tmp_path, run):
     result = run("groups", tmp_path)
     assert result.code == 1
     assert [line.split()[0] for line in result.out.splitlines()] == ["GROUP", "a", "c"]
-    assert result.err.startswith("warning: __consumer_offsets-0: what these records say is not known: ")
+    assert result.err.startswith("warning: __consumer_offsets-0: the content of these records is not known: ")
 
 
 def test_a_time_without_a_date_is_a_number(tmp_path, run):

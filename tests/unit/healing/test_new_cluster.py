@@ -115,7 +115,10 @@ def test_each_setting_that_fewer_nodes_cannot_have_is_noted(tmp_path, dry_run):
     assert [note for note in map(str, rescued.notes) if "keeps its id" not in note] == [
         f"{IN_SYNC} of the cluster is 1, not 2: there are no more nodes",
         f"{IN_SYNC} of broker 1 is 1, not 3: there are no more nodes",
-        "settings of broker 2 are left out, for it is not among the nodes: log.cleaner.threads, background.threads",
+        (
+            "settings of broker 2 are left out, because the new cluster does not have this node: log.cleaner.threads, "
+            "background.threads"
+        ),
     ]
     if not dry_run:
         assert settings(tmp_path / "new") == {("", IN_SYNC): "1", ("1", IN_SYNC): "1"}

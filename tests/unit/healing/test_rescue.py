@@ -309,7 +309,7 @@ def test_a_damaged_cluster_id_does_not_stop_a_rescue(disks, tmp_path, found, tak
 
 def test_the_given_cluster_id_settles_which_one_is_right(disks, tmp_path):
     with_cluster_id(disks[0], "garbage")
-    with pytest.raises(ValueError, match=r"an id is damaged, give the right one \(cluster_id\)"):
+    with pytest.raises(ValueError, match=r"with a damaged id, give the right id \(cluster_id\)"):
         bl.rescue(*disks, dry_run=True)
     rescued = bl.rescue(*disks, output=tmp_path / "new", cluster_id=OLD)
     assert f"{disks[0]}: the cluster.id garbage is taken for a damaged {OLD}, as given" in map(str, rescued.notes)
@@ -732,7 +732,7 @@ def test_a_cluster_in_the_place_of_the_old_one_keeps_its_remote_segments(tiered,
     rescued = bl.rescue(tiered, output=tmp_path / "new")
     assert settings(tmp_path / "new")["t", "remote.storage.enable"] == "true"
     assert bl.Log(tmp_path / "new/t-0").missing_offsets == (0, 4)
-    assert any("Configure the new brokers with the same one" in note for note in map(str, rescued.notes))
+    assert any("Configure the new brokers with the same remote storage" in note for note in map(str, rescued.notes))
     assert rescued.left == []
 
 
@@ -967,7 +967,7 @@ def test_a_flipped_bit_in_an_epoch_does_not_raise_that_of_the_cluster(disks, tmp
 
 
 def test_a_replica_without_a_topic_id_gives_way(disks, tmp_path):
-    """It may be of an older topic of that name."""
+    """It may be of an older topic with that name."""
     (disks[1] / "orders-0/partition.metadata").unlink()
     shutil.rmtree(disks[1] / "orders-0")
     write_segment(disks[1] / "orders-0", 0, [batch(at, [b"older"], leader_epoch=5) for at in range(30)])
@@ -1225,7 +1225,9 @@ def test_a_replica_that_was_to_be_deleted_is_named_where_no_other_is_left(disks,
     deleted = disks[0] / f"orders-0.{'0' * 32}-delete"
     (disks[0] / "orders-0").rename(deleted)
     (missing,) = [one for one in bl.rescue(disks[0], dry_run=True).missing if one.partition == 0]
-    assert missing.reason.endswith(f"A broker was to delete {deleted}: renamed to orders-0, it is a replica again")
+    assert missing.reason.endswith(
+        f"A broker was about to delete {deleted}: renamed to orders-0, it is a replica again"
+    )
 
 
 def test_of_equal_replicas_the_one_that_the_metadata_name_is_taken_in_any_order(disks):

@@ -277,7 +277,7 @@ def test_a_search_that_would_not_end_is_given_up(log):
     assert time.process_time() - begun < 5
     assert (finding.code, finding.position, finding.next_position) == ("batch-cut", position, None)
     assert (finding.start_offset, finding.end_offset) == (2, 10)
-    assert finding.reason.endswith("was given up: too many bytes there look like one")
+    assert finding.reason.endswith("was given up: too many bytes there look like a batch")
 
 
 def test_a_header_that_cannot_be_does_not_prolong_a_search(log):

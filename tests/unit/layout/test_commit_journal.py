@@ -84,7 +84,7 @@ def test_the_next_writer_rolls_forward(pending):
 
 def test_recover_plans_and_finishes_an_interrupted_commit(pending):
     steps = [(name, [str(step) for step in steps]) for name, steps in planned(str(pending))]
-    said = "put the new directory of an interrupted write in the place of the old one: it is in force"
+    said = "put the new directory of an interrupted write in the place of the old directory: the write was committed"
     assert ("a-0", [said]) in steps
     assert values(pending) == NEW
     assert next(recovered(str(pending)))[0] == "a-0"
@@ -267,6 +267,8 @@ def test_a_link_in_a_journal_takes_no_partitions_place(pending, tmp_path):
     (pending / commit_journal.NAME / "a-0").rename(tmp_path / "elsewhere")
     (pending / commit_journal.NAME / "a-0").symlink_to(tmp_path / "elsewhere")
     for opened in (bl.LogDirs, bl.open_log_dir):
-        with pytest.raises(bl.errors.CorruptRecordError, match="a link is in the place of what brokerless makes"):
+        with pytest.raises(
+            bl.errors.CorruptRecordError, match="a link is in the place of a file or directory that brokerless creates"
+        ):
             opened(pending)
     assert not (pending / "a-0").is_symlink()

@@ -60,7 +60,7 @@ def test_a_journal_that_is_a_link_moves_nothing(data, tmp_path, run, verb):
     options = {"repair": ["--in-place"], "read": ["--topic", "t"]}
     said = run(verb, data, *options.get(verb, []))
     assert said.code != 0
-    assert "a link is in the place of what brokerless makes" in said.err
+    assert "a link is in the place of a file or directory that brokerless creates" in said.err
     assert sorted(str(path) for path in tmp_path.rglob("*")) == before
 
 

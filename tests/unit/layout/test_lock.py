@@ -119,5 +119,5 @@ def test_a_link_that_leads_nowhere_is_refused_in_the_place_of_a_lock(path):
     """It can neither be opened nor created anew: no attempt would end."""
     os.symlink("nowhere", path)
     assert not is_held(path)
-    with pytest.raises(bl.errors.CorruptRecordError, match="no lock can be taken"):
+    with pytest.raises(bl.errors.CorruptRecordError, match="the directory cannot be locked"):
         Lock(path)

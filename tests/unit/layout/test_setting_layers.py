@@ -440,7 +440,7 @@ def test_what_does_not_fit_is_refused(data, metadata, tmp_path):
     file.write_text("node.id=2\n")
     with pytest.raises(ValueError, match=rf"{file} is of broker 2, and {data} of broker 1"):
         bl.open_log_dir(data, broker_config=file)
-    with pytest.raises(ValueError, match=f"no metadata log in {data}: the directory that metadata.log.dir"):
+    with pytest.raises(ValueError, match=f"no metadata log in {data}: a broker has it in metadata.log.dir"):
         bl.open_log_dir(data, metadata=data)
     meta = metadata / checkpoints.META_PROPERTIES
     meta.write_text(meta.read_text().replace("cluster.id=", "cluster.id=x"))

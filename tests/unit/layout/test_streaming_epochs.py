@@ -36,7 +36,7 @@ def test_an_epoch_that_is_older_than_the_last_is_an_error(tmp_path):
         write, staging = begin(tmp_path / "d")
         write.commit(send(staging, number), epoch=Epoch("q", number))
     write, staging = begin(tmp_path / "d")
-    with pytest.raises(ValueError, match="and comes with epoch 0: its checkpoint"):
+    with pytest.raises(ValueError, match="but now sends epoch 0: its checkpoint"):
         write.commit(send(staging, 2), epoch=Epoch("q", 0))
     assert values(tmp_path / "d") == [0, 1]
 

@@ -266,7 +266,7 @@ def test_a_string_is_not_taken_for_its_letters(golden, tmp_path):
         lambda: export(None, str(tmp_path), str(tmp_path / "to"), topics="orders"),
         lambda: restore(None, str(tmp_path), str(tmp_path / "to"), topics="orders"),
     ):
-        with pytest.raises(TypeError, match=r"several are expected, not the string '(offset|orders|topic|0)'"):
+        with pytest.raises(TypeError, match=r"a list is expected, not the string '(offset|orders|topic|0)'"):
             call()
 
 

@@ -66,7 +66,7 @@ def test_a_record_is_decoded_to_what_it_was_made_of(name, version, fields):
         ("TopicRecord", 0, {"name": "t"}, "TopicRecord: topicId is missing"),
         ("TopicRecord", 0, {"name": "t", "topicId": ID, "more": 1}, "version 0 has no field more"),
         ("PartitionRecord", 0, PARTITION, "version 0 has no field directories"),
-        ("TopicRecord", 0, {"name": None, "topicId": ID}, "name: null, which it may not be"),
+        ("TopicRecord", 0, {"name": None, "topicId": ID}, "name: null, but null is not allowed here"),
         ("TopicRecord", 0, {"name": 5, "topicId": ID}, "name: 5, string expected"),
         ("TopicRecord", 0, {"name": "t", "topicId": "AAE"}, 'topicId: "AAE", id of 22 characters expected'),
         ("TopicRecord", 0, {"name": "t" * 32768, "topicId": ID}, "a string of 32768 bytes, at most 32767"),

@@ -213,7 +213,7 @@ def test_kept_batches_end_where_what_a_batch_has_once_changes():
     ("columns", "message"),
     [
         ({}, "there is no column offset, which must be kept"),
-        ({"offset": pa.array([3, 3])}, "row 1: offset 3 after offset 3; offsets must rise"),
+        ({"offset": pa.array([3, 3])}, "row 1: offset 3 after offset 3; offsets must increase"),
         ({"offset": pa.array([3, -1])}, "row 1: offset -1 is negative"),
         ({"offset": pa.array([3, None])}, "row 1: offset is null"),
         ({"offset": pa.array([3, 4], pa.int32())}, "column offset has type int32, expected int64: cast it first"),

@@ -121,9 +121,9 @@ def test_places_outside_of_an_arrays_memory_are_refused(type_, damage):
     at = stream.index(places)
     stream[at : at + len(damage)] = damage
     found = pa.ipc.open_stream(stream).read_next_batch()
-    with pytest.raises(ValueError, match=r"^row \d: column value is damaged: a value lies outside its memory"):
+    with pytest.raises(ValueError, match=r"^row \d: column value is damaged: a value is outside its memory"):
         Encoder().encode(found, timestamp=T)
-    with pytest.raises(ValueError, match=r"^column key is damaged: a value lies outside its memory"):
+    with pytest.raises(ValueError, match=r"^column key is damaged: a value is outside its memory"):
         Partitioner("t", [0, 1], 1, 0).choose(None, found["value"], 3, 1)
 
 

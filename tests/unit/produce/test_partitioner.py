@@ -77,7 +77,7 @@ def test_a_view_that_leads_out_of_its_memory_is_refused(tmp_path):
     rows = pa.record_batch({"value": damaged})
     with (
         bl.Producer(tmp_path / "d", "t", partitions=3) as producer,
-        pytest.raises(ValueError, match="column value is damaged: a value lies outside its memory"),
+        pytest.raises(ValueError, match="column value is damaged: a value is outside its memory"),
     ):
         producer.send(rows)
 

@@ -231,7 +231,7 @@ def test_what_is_no_row_is_said_in_one_line(tmp_path):
 
 def test_settings_of_a_topic_that_is_there_are_not_taken_silently(tmp_path):
     """A broker would delete by the topic's own retention, whatever the producer was given."""
-    with pytest.raises(ValueError, match="magic: give that"):
+    with pytest.raises(ValueError, match="magic: give magic instead"):
         bl.Producer(tmp_path, "t", message_format=1)
     for policies in ("compact,delete", "delete,compact"):
         bl.Producer(tmp_path, "t", retention_ms=-1, cleanup_policy=policies, producer_id_expiration_ms=1000).close()

@@ -402,7 +402,7 @@ def test_a_partition_that_refuses_a_batch_does_not_drop_the_rows_of_others(tmp_p
         producer.send([{"value": b"x" * 1000, "partition": 1}, {"value": b"behind", "partition": 1}])
         with pytest.raises(bl.errors.RecordTooLargeError, match="t-1: "):
             producer.flush()
-        with pytest.raises(ValueError, match="failed before"):
+        with pytest.raises(ValueError, match="failed earlier"):
             producer.send([{"value": b"c"}])
     assert values(tmp_path) == [b"%d" % (3 * i + partition) for partition in range(3) for i in range(10)]
 
@@ -561,7 +561,7 @@ def test_rows_before_a_refused_row_stay_and_are_counted_in_large_input(tmp_path)
         (note,) = refused.value.__notes__
         producer.send([{"value": b"after"}])
     found = values(tmp_path)
-    assert note == f"{len(found) - 1} rows of this call, before those at fault, were accepted"
+    assert note == f"{len(found) - 1} rows of this call, before the invalid rows, were accepted"
     assert (found[-1], 4000 < len(found) < 10_000) == (b"after", True)
 
 

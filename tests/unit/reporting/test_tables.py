@@ -190,7 +190,7 @@ def test_a_hidden_past_is_a_note_and_no_warning(tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         notes = numbers(tmp_path).notes
-    assert any("what these records say is not known" in note for note in notes)
+    assert any("the content of these records is not known" in note for note in notes)
 
 
 def test_replicas_are_checked_and_counted_once(tmp_path):

@@ -173,7 +173,7 @@ def test_a_name_that_is_nowhere_beside_a_partition_that_is_there(data, tmp_path)
 
 @pytest.mark.parametrize("named", [{"topics": ["u"]}, {"topics": ["t"], "partitions": [1]}, {"partitions": [1]}])
 def test_a_partition_that_is_not_what_else_was_named(data, named):
-    with pytest.raises(ValueError, match="t-0 is none of the named topics and partitions"):
+    with pytest.raises(ValueError, match="t-0 is not among the named topics and partitions"):
         rewrite(VERB, data / "t-0", **named)
     assert names(rewrite(VERB, data / "t-0", topics=["t"], partitions=[0])) == ["t-0"]
 

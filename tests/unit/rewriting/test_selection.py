@@ -45,7 +45,7 @@ def test_a_copy_of_a_log_directory_is_not_made_in_one(data, name):
 
 
 def test_a_copy_of_a_partition_in_a_log_directory_has_the_name_of_one(data):
-    with pytest.raises(ValueError, match="a broker stops at that name"):
+    with pytest.raises(ValueError, match="a broker does not start with that name"):
         rewrite(VERB, data / "t-0", output=data / "new")
     rewrite(VERB, data / "t-0", output=data / "t-3")
     assert bl.LogDirs(data).log("t", 3).log_end_offset == 1

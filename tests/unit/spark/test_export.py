@@ -183,7 +183,7 @@ def test_another_job_in_the_same_directory_is_refused(numbers, tmp_path):
     assert values(tmp_path / "e") == EXPECTED
     (tmp_path / "other").mkdir()
     (tmp_path / "other/file").touch()
-    with pytest.raises(ValueError, match="holds file, and is no export"):
+    with pytest.raises(ValueError, match="holds file, and is not an export"):
         export(Here(), numbers, str(tmp_path / "other"))
 
 
@@ -278,7 +278,7 @@ def test_no_export_in_a_log_directory(numbers, tmp_path):
         export(Here(), numbers, f"{numbers}/exports/e")
     with pytest.raises(ValueError, match="t-0 is a partition directory"):
         export(Here(), numbers, f"{numbers}/t-0/exports/e")
-    with pytest.raises(ValueError, match="and is no export"):
+    with pytest.raises(ValueError, match="and is not an export"):
         export(Here(), numbers, numbers)
     assert not list(tmp_path.glob("d/**/e*"))
 
@@ -303,7 +303,7 @@ def test_a_file_of_another_export_is_not_taken_for_success(numbers, tmp_path, na
     for to in ("e", "other"):
         export(Here(), numbers, str(tmp_path / to))
     (tmp_path / "e" / name).write_bytes((tmp_path / "other" / name).read_bytes())
-    with pytest.raises(ValueError, match="is no whole export: _SUCCESS is not of this manifest"):
+    with pytest.raises(ValueError, match="is not a finished export: _SUCCESS is not of this manifest"):
         restore(Here(), str(tmp_path / "e"), str(tmp_path / "r"))
     again = Here()
     export(again, numbers, str(tmp_path / "e"))

@@ -96,7 +96,7 @@ def test_where_logs_start_comes_into_force_with_the_rows(source, exported, tmp_p
     bl.create_log_dir(tmp_path / "d").close()
     with monkeypatch.context() as patch:
         patch.setattr("brokerless.layout.commit_journal._sync", fail)
-        with pytest.warns(UserWarning, match="what was written is in force"):
+        with pytest.warns(UserWarning, match="the rows are committed"):
             restore(Here(), exported, str(tmp_path / "d"))
     assert_restored(source, tmp_path / "d")
     again = Here()

@@ -34,7 +34,7 @@ def exported(source, tmp_path):
 def test_an_export_that_is_not_whole(source, tmp_path):
     with pytest.raises(FailedError):
         export(Here(failing_at(2)), str(source), str(tmp_path / "e"), options=FINE)
-    with pytest.raises(ValueError, match="is no whole export"):
+    with pytest.raises(ValueError, match="is not a finished export"):
         restore(Here(), str(tmp_path / "e"), str(tmp_path / "d"))
     assert not (tmp_path / "d").exists()
 
@@ -220,7 +220,7 @@ def test_what_a_manifest_says_too_much_or_not_at_all_is_named(exported, tmp_path
 
 def test_a_directory_that_is_no_export(exported, tmp_path):
     (tmp_path / "e/_manifest.json").unlink()
-    with pytest.raises(ValueError, match=r"e is no export: it has no _manifest\.json; give the directory"):
+    with pytest.raises(ValueError, match=r"e is not an export: it has no _manifest\.json; give the directory"):
         restore(Here(), exported, str(tmp_path / "d"))
 
 

@@ -105,7 +105,7 @@ def test_a_damaged_log_is_known_up_to_the_damage(broker, copied):
     directory = copied("kafka-4.1", "__cluster_metadata-0")
     position = next(bl.Log(directory).scan())["position"][40].as_py()
     overwrite(directory / f"{0:020d}.log", position + 70, b"\xff")
-    with pytest.warns(UserWarning, match="known up to damage at .*: a broker cuts them there"):
+    with pytest.warns(UserWarning, match="known up to damage at .*: a broker truncates them there"):
         state = bl.cluster(directory.parent)
     assert 0 < state.offset < 666
     assert state.topics.num_rows < 39
@@ -170,7 +170,7 @@ def test_damage_leaves_what_comes_before_it(broker, copied, place):
 def test_a_directory_without_metadata_is_refused(tmp_path, golden):
     with pytest.raises(ValueError, match=r"no __cluster_metadata-0 in .*ZooKeeper has none"):
         bl.cluster(golden / "logs/kafka-2.8-mixed")
-    with pytest.raises(ValueError, match="two points: give one"):
+    with pytest.raises(ValueError, match="both give a point: give one"):
         bl.cluster(tmp_path, as_of=0, as_of_offset=0)
 
 

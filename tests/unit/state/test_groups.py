@@ -128,7 +128,9 @@ def test_damage_hides_only_what_it_holds(tmp_path):
     content = bytearray(path.read_bytes())
     content[content.index(b"\0\1b") + 2] ^= 1
     path.write_bytes(content)
-    with pytest.warns(UserWarning, match="__consumer_offsets-0: what these records say is not known: .*offsets 1 to 1"):
+    with pytest.warns(
+        UserWarning, match="__consumer_offsets-0: the content of these records is not known: .*offsets 1 to 1"
+    ):
         assert list(by_name(tmp_path)) == ["a", "c"]
 
 
@@ -206,7 +208,7 @@ def test_commits_whose_marker_is_damaged_do_not_count(tmp_path):
     ]
     path = write_segment(tmp_path / "__consumer_offsets-0", 0, batches)
     overwrite(path, sum(map(len, batches[:4])) - 1, b"\xff")
-    with pytest.warns(UserWarning, match="what these records say is not known") as warned:
+    with pytest.warns(UserWarning, match="the content of these records is not known") as warned:
         found = [*bl.commits(tmp_path).read_all()["group"].to_pylist(), *by_name(tmp_path)]
     assert found == ["sound", "plain", "plain", "sound"]
     doubt = "whether the transaction of producer 6 from offset 2 on was committed is not known"

@@ -181,7 +181,7 @@ def test_producers_at_a_time_that_the_log_has_not_are_not_known(tmp_path):
     write_snapshot(tmp_path / "t-0", 10, [(7, 4)])
     found = bl.producers(tmp_path, as_of_offset=11).to_pylist()
     assert [(row["producer_id"], row["transaction_start_offset"]) for row in found] == [(7, 4), (8, 10)]
-    with pytest.raises(ValueError, match="as_of and as_of_offset are two points"):
+    with pytest.raises(ValueError, match="as_of and as_of_offset both give a point"):
         bl.producers(tmp_path, as_of=1, as_of_offset=1)
 
 
@@ -254,7 +254,7 @@ def test_damage_in_the_coordinators_records_leaves_no_verdict(tmp_path):
     with collected() as notes:
         (row,) = bl.transactions(tmp_path).to_pylist()
     assert [
-        "what these records say is not known" in " ".join(notes),
+        "the content of these records is not known" in " ".join(notes),
         "which transactions hang is not known" in " ".join(notes),
     ] == [True, True], notes
     assert (row["state"], row["is_hanging"]) == ("CompleteCommit", None)

@@ -60,7 +60,7 @@ pub fn headers_alone(bytes: &[u8]) -> Result<(Vec<u8>, usize)> {
             Some(alone) if header.magic == 2 => headers.extend_from_slice(alone),
             _ => {
                 return Err(Error::invalid(
-                    "only headers of magic 2 can stand without their records",
+                    "only headers of magic 2 can be read without their records",
                 ));
             }
         }
@@ -92,7 +92,7 @@ pub(crate) fn next_alone(bytes: &[u8], position: u64) -> Result<NextBatch<'_>> {
     match Header::parse(alone, position)? {
         Some(header) if header.magic == 2 => Ok(NextBatch::Batch(header, alone)),
         _ => Err(
-            Error::invalid("only headers of magic 2 can stand without their records")
+            Error::invalid("only headers of magic 2 can be read without their records")
                 .at(position, None),
         ),
     }
@@ -140,7 +140,7 @@ pub(crate) fn check_offset(header: &Header, next_offset: i64) -> Result<()> {
     let first = first_known_offset(header);
     check_first_offset(first, next_offset).map_err(|mut error| {
         if first < next_offset && next_offset <= header.last_offset() {
-            error.message += ". If a check calls the batch offset-overlap, `repair` makes it anew";
+            error.message += ". If a check calls the batch offset-overlap, `repair` rebuilds it";
         }
         error
     })

@@ -243,7 +243,7 @@ impl<'f, F: ReadAt> Walk<'f, F> {
         let mut next_position = next_position;
         if is_given_up {
             if next_position.is_none() {
-                reason += "; the search for a sound batch after it was given up: too many bytes there look like one";
+                reason += "; the search for the next sound batch was given up: too many bytes there look like a batch";
             }
         } else if next_good.is_none()
             && self.segment.following_offset.is_none()

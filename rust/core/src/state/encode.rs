@@ -175,7 +175,7 @@ impl Encoder {
                 }
                 self.fields(fields, value, out)?;
             }
-            _ if !is_nullable => return Err(Error::invalid("null, which it may not be")),
+            _ if !is_nullable => return Err(Error::invalid("null, but null is not allowed here")),
             Kind::Struct(_) => out.push(if is_tagged { 0 } else { u8::MAX }),
             Kind::String | Kind::Bytes | Kind::Array(_) => {
                 self.length(None, matches!(kind, Kind::String), out)?;

@@ -232,7 +232,7 @@ impl Walk {
             ))),
             Ok(length) => Ok(Some(length)),
             Err(_) if is_nullable => Ok(None),
-            Err(_) => Err(Error::corrupt("null, which it may not be")),
+            Err(_) => Err(Error::corrupt("null, but null is not allowed here")),
         }
     }
 }

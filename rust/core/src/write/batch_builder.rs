@@ -280,7 +280,7 @@ impl BatchBuilder {
     fn check(&self, record: &NewRecord<'_>) -> Result<()> {
         if self.records_count > 0 && record.offset <= self.last_offset {
             return Err(Error::invalid(format!(
-                "offset {} after offset {}; offsets must rise",
+                "offset {} after offset {}; offsets must increase",
                 record.offset, self.last_offset
             )));
         }

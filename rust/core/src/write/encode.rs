@@ -126,7 +126,7 @@ impl BatchWriter {
         if let Some(open) = self.open {
             if record.offset <= self.last_offset {
                 return Err(Error::invalid(format!(
-                    "offset {} after offset {}; offsets must rise",
+                    "offset {} after offset {}; offsets must increase",
                     record.offset, self.last_offset
                 )));
             }

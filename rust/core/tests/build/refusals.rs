@@ -80,7 +80,7 @@ fn what_kafkas_builder_refuses_is_refused() {
         (
             options,
             vec![row(1, 0, None, None), row(1, 0, None, None)],
-            "offset 1 after offset 1; offsets must rise",
+            "offset 1 after offset 1; offsets must increase",
         ),
         (
             options,

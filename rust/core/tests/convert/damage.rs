@@ -87,7 +87,7 @@ fn a_damaged_offset_does_not_pass_for_one_that_is_to_be_left_out() {
     assert_eq!(refused(5), (1, beyond(6)));
     assert_eq!(refused(i64::MAX), (1, beyond(i64::MAX)));
     let overlapping =
-        ". If a check calls the batch offset-overlap, `repair` makes it anew".to_owned();
+        ". If a check calls the batch offset-overlap, `repair` rebuilds it".to_owned();
     assert_eq!(refused(1), (1, below(1, 2) + &overlapping));
     assert_eq!(refused(i64::MIN), (1, below(i64::MIN, 2)));
     assert_eq!(refused(3), (2, below(4, 5) + &overlapping));

@@ -192,7 +192,7 @@ impl BytesColumn {
 #[cold]
 fn damaged(name: &str) -> Error {
     Error::invalid(format!(
-        "column {name} is damaged: a value lies outside its memory"
+        "column {name} is damaged: a value is outside its memory"
     ))
 }
 

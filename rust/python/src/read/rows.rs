@@ -82,7 +82,7 @@ impl Projection {
                 .then_some(name)
         }) {
             return Err(Error::invalid(format!(
-                "column {twice:?} is asked for twice"
+                "column {twice:?} is named twice"
             )));
         }
         let fields: Vec<_> = names

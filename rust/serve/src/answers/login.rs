@@ -57,7 +57,7 @@ pub(super) fn authenticate(call: Arc<Call>) -> Answered<Step> {
     if matches!(*lock(&call.peer.login), Login::Done(_)) {
         let response = refused(
             ResponseError::IllegalSaslState,
-            "the server asks nobody for a password, or has asked already",
+            "the server needs no password, or the client has already logged in",
         );
         return call.request.reply(&response).map(Step::reply);
     }

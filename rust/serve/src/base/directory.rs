@@ -263,7 +263,7 @@ impl Refusal {
     pub(crate) fn no_memory() -> Self {
         Self::new(
             ResponseError::PolicyViolation,
-            "requests and replies take all memory that they may take (--max-memory)",
+            "requests and replies take all memory that they may take (--memory)",
         )
     }
 }

@@ -310,7 +310,7 @@ impl Commits {
         if more > less && !self.share.grow(more - less) {
             return Err(Refusal::new(
                 ResponseError::CoordinatorNotAvailable,
-                "commits take all memory that they may take (--max-memory)",
+                "commits take all memory that they may take (--memory)",
             ));
         }
         self.share.give_back(less.saturating_sub(more));

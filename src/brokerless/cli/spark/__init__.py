@@ -24,7 +24,7 @@ def spark() -> None:
     Without --master, and without SPARK_HOME in the environment, Spark runs on this machine, on all cores. Otherwise the
     driver runs on this machine, and the executors run where --master or the configuration in SPARK_HOME says. Every
     machine needs brokerless, and must see the files under the same PATH. If the Python that has brokerless is at
-    another path there, name it with PYSPARK_PYTHON.
+    another path on those machines, set PYSPARK_PYTHON to that path.
 
     \b
     brokerless spark check /kafka/data1 /kafka/data2

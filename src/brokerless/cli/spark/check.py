@@ -31,8 +31,8 @@ def check(
 ) -> None:
     """Find every fault of log directories, as `brokerless check` does, with Spark. Nothing is changed.
 
-    The findings and the lines are those of `brokerless check`. Each log is one task, and the log directories' other
-    files are one more. Lines are sorted by topic, partition, file and position.
+    The findings and the lines are those of `brokerless check`. Each log is checked by one task, and one more task
+    checks the other files of the log directories. Lines are sorted by topic, partition, file and position.
 
     \b
     brokerless spark check /kafka/data1 /kafka/data2

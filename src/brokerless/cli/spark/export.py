@@ -34,7 +34,8 @@ _OPTIONS = {
 @click.option(
     "--output",
     required=True,
-    help="Directory or URL to write to; with iceberg, a table. New, empty, or with the same export, unfinished.",
+    help="Directory or URL to write to; with iceberg, a table. It must be new or empty, or have the same export, "
+    "unfinished.",
 )
 @chosen_topics
 @click.option(
@@ -104,7 +105,7 @@ def export(
     print_lost(exported.lost)
     if exported.replaced_keys:
         terminal.say(
-            f"note: {exported.replaced_keys:,} header keys hold U+FFFD: what is no UTF-8 in the log shows so", err=True
+            f"note: {exported.replaced_keys:,} header keys have U+FFFD in place of bytes that are not UTF-8", err=True
         )
     if exported.lost:
         raise SystemExit(DAMAGE)

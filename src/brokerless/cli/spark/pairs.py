@@ -9,5 +9,5 @@ def pair(text: str) -> tuple[str, str]:
     """Parse NAME=VALUE; an option type."""
     name, is_there, value = text.partition("=")
     if not is_there:
-        raise click.BadParameter(f"{text!r} is no pair: give NAME=VALUE")
+        raise click.BadParameter(f"{text!r} is not a pair: give NAME=VALUE")
     return name, value

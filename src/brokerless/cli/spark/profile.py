@@ -50,12 +50,12 @@ _OTHERS = ("MAGIC", "CODECS", "FIRST TIME", "LAST TIME")
 def profile(
     spark: SparkSession, paths: tuple[str, ...], topics: tuple[str, ...], by: tuple[str, ...], form: str
 ) -> None:
-    """Count what log directories hold: records, sizes, nulls, headers, batches, codecs, times. Nothing is changed.
+    """Count the content of log directories: records, sizes, nulls, headers, batches, codecs, times. Nothing is changed.
 
-    KEY, VALUE and BATCH are average bytes. BYTES counts the bytes of batches as stored, CONTROL the transaction
-    markers. SKEW is the largest partition over the average one. A record counts in the hour of its timestamp, a batch
-    in the hour of its largest timestamp. Everything on disk counts, aborted records too. JSON has more columns, and
-    sums in place of averages.
+    KEY, VALUE and BATCH are average sizes in bytes. BYTES is the size of the batches as stored, and CONTROL the number
+    of transaction markers. SKEW is the size of the largest partition, divided by the average size. With --by hour, a
+    record belongs to the hour of its timestamp, and a batch to the hour of its largest timestamp. Everything on disk is
+    counted, aborted records too. JSON has more columns, and sums in place of averages.
 
     \b
     brokerless spark profile /kafka/data1 /kafka/data2

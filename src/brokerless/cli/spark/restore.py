@@ -39,11 +39,12 @@ if TYPE_CHECKING:
     multiple=True,
     type=pair,
     metavar="TOPIC=ID",
-    help="A topic's id in the cluster that was started on the output directory. Repeatable.  [default: as exported]",
+    help="The id of a topic in the cluster that was started on the output directory. Repeatable.  [default: as "
+    "exported]",
 )
 @compression_option
 @batch_size_option
-@click.option("--sole-replica", is_flag=True, help="No other broker has replicas of these partitions: do not warn.")
+@click.option("--sole-replica", is_flag=True, help="Do not warn about replicas, because no other broker has one.")
 @as_json
 @on_spark
 def restore(

@@ -56,9 +56,7 @@ class SparkRewriteTarget(RewriteTarget):
         if self.in_place == self.dry_run:
             raise click.UsageError("one of --in-place and --dry-run is needed: nothing is changed unasked")
         if self.dry_run and self.resume_file is not None:
-            raise click.UsageError(
-                "--resume-file goes with --in-place: a dry run does nothing that could be done already"
-            )
+            raise click.UsageError("--resume-file needs --in-place: a dry run leaves no finished partitions to skip")
         from brokerless.spark.jobs.rewrite import progress_file_of
         from brokerless.spark.jobs.spark_tasks import SparkTasks
 
@@ -73,7 +71,7 @@ class SparkRewriteTarget(RewriteTarget):
             )
             self._print_table(results, read, time.monotonic() - started)
         if done is not None and done.skipped:
-            terminal.say(f"{counted(done.skipped, 'partition')} done before: left alone", err=True)
+            terminal.say(f"{counted(done.skipped, 'partition')} skipped: an earlier run finished them", err=True)
         return [result.report for result in results]
 
     def _print_table(self, results: list[RewriteResult[ReportT]], read: dict[str, int], seconds: float) -> None:
@@ -119,17 +117,19 @@ def _on_spark(
         command = option(command)
     does, _, _ = str(verb.help).partition("\n")
     run = f"brokerless spark {verb.name} /kafka/data1 /kafka/data2 {example}"
-    text = _HELP.format(does=does, verb=verb.name, more=", a large one several" if is_divisible else "", run=run)
+    text = _HELP.format(
+        does=does, verb=verb.name, more=", and a large partition several tasks" if is_divisible else "", run=run
+    )
     params = shared(verb, "output", "jobs", *left_out)
     return click.command(verb.name, params=params, short_help=verb.short_help, help=text, epilog=verb.epilog)(command)
 
 
 _HELP = """{does}
 
-This is `brokerless {verb}` for whole log directories at once: each partition is a task{more}. The PATHs are log
-directories, with --topic, or partitions' directories, that this machine and all executors see. They stay locked during
-the run. A partition stays unchanged until all its new segments are on disk, whatever fails. With --resume-file, the
-same command resumes after a failure.
+This is `brokerless {verb}` for whole log directories: each partition is a task{more}. The PATHs are log directories,
+with --topic, or partitions' directories. This machine and all executors must see them under the same paths. They stay
+locked during the run. Until all new segments of a partition are on disk, a failure leaves the partition unchanged. With
+--resume-file, the same command resumes after a failure.
 
 \b
 {run} --dry-run

@@ -112,7 +112,7 @@ def task_progress(spark: SparkSession, what: str) -> Iterator[None]:
 def _setting(text: str) -> tuple[str, str]:
     name, is_there, value = text.partition("=")
     if not is_there:
-        raise click.BadParameter(f"{text!r} is no setting: give NAME=VALUE", param_hint="--conf")
+        raise click.BadParameter(f"{text!r} is not a setting: give NAME=VALUE", param_hint="--conf")
     return name, value
 
 

@@ -222,17 +222,17 @@ def _verdict(row: _Row, plan: Plan, newest: int | None, last: int) -> _Verdict:
     """
     found, limit = plan.found, limit_in_words(plan.found.limit)
     if row.offset >= found.first_uncleanable_offset:
-        until = f"nothing is compacted from offset {found.first_uncleanable_offset} on: {limit}"
+        until = f"no record is compacted from offset {found.first_uncleanable_offset} on: {limit}"
         why = f"{until}; offset {last} is newer" if row.offset < last else until
         return _Verdict(False, "uncleanable", why)
     if plan.skip_reason:
         why = "nothing would be compacted"
         if row.is_aborted:
-            return _Verdict(False, "skipped", f"{why}, although its transaction was aborted")
+            return _Verdict(False, "skipped", f"{why}, although the transaction of the record was aborted")
         if row.offset < last:
             below = f"offsets below {found.first_dirty_offset} count as compacted already"
             return _Verdict(False, "skipped", f"{why}; offset {last} is newer, but {below}")
-        what = "a tombstone, and the newest" if row.is_tombstone else "the newest"
+        what = "a tombstone, and the newest record" if row.is_tombstone else "the newest"
         return _Verdict(False, "skipped", f"{what} with its key; {why}")
     if row.is_aborted:
         return _Verdict(True, "aborted", "its transaction was aborted")
@@ -255,7 +255,10 @@ def _tombstone(row: _Row, plan: Plan, behind: str) -> _Verdict:
                     horizon, until = batch["delete_horizon_ms"], legacy_horizon(plan)
                     if batch["magic"] < 2 and segment.modified <= until:
                         what = f"a tombstone of format {batch['magic']}, which has no delete horizon"
-                        why = f"{what}: its segment was last modified at {segment.modified}, up to {until} they go"
+                        why = (
+                            f"{what}: its segment was last modified at {segment.modified}, and a compaction drops "
+                            f"such tombstones up to {until}"
+                        )
                         return _Verdict(True, "tombstone_expired", why)
                     if horizon is None:
                         until = plan.delete_horizon_ms

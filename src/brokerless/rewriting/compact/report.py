@@ -210,7 +210,7 @@ class CompactionReport:
             return f"nothing to compact below offset {self.first_uncleanable_offset}: {limit}"
         if self.skip_reason == "cleanup_policy":
             policy = self.settings["cleanup_policy"].value or "none"
-            return f"not due: cleanup.policy is {policy}, as far as the log directory shows"
+            return f"not due: cleanup.policy is {policy}, as far as the log directory records it"
         wanted = f"above {self.settings['min_cleanable_dirty_ratio'].value:g}"
         return f"not due: {self.dirty_ratio:.2f} of its bytes are dirty, a broker compacts {wanted}"
 

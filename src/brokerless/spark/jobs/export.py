@@ -183,7 +183,8 @@ def _given(path: Path | Sequence[Path], topics: Iterable[str] | None, options: M
     for name in options:
         if name.lower() in ("path", "paths", "view", "includeheaders"):
             raise ValueError(
-                f"option {name} is not for an export: it has paths of its own, and all there is of records"
+                f"option {name} is not for an export: it takes its paths as an argument, and always "
+                "exports whole records"
             )
     paths = [path] if isinstance(path, str | os.PathLike) else path
     # Spark plans in a process that may have another working directory.
@@ -220,7 +221,9 @@ def _found(directory: ExportDirectory) -> Manifest | None:
         check_outside(directory.path, is_deep=True)
     names = directory.names()
     if names:
-        raise ValueError(f"{directory.path} holds {names[0]}, and is no export: use a directory that is new or empty")
+        raise ValueError(
+            f"{directory.path} holds {names[0]}, and is not an export: use a directory that is new or empty"
+        )
     return None
 
 

@@ -266,13 +266,13 @@ def _made(spark: SparkSession, maker: PartMaker, files: Sequence[ExportedFile]) 
 
 def _read(directory: ExportDirectory) -> Manifest:
     if not directory.holds(MANIFEST):
-        raise ValueError(f"{directory.path} is no export: it has no {MANIFEST}; give the directory of an export")
+        raise ValueError(f"{directory.path} is not an export: it has no {MANIFEST}; give the directory of an export")
     if not directory.holds(SUCCESS):
-        raise ValueError(f"{directory.path} is no whole export: it has no {SUCCESS}; run the export again")
+        raise ValueError(f"{directory.path} is not a finished export: it has no {SUCCESS}; run the export again")
     manifest = Manifest.read(directory)
     if not (manifest.is_complete and Manifest.is_whole(directory)):
         raise ValueError(
-            f"{directory.path} is no whole export: {SUCCESS} is not of this manifest; run the export again"
+            f"{directory.path} is not a finished export: {SUCCESS} is not of this manifest; run the export again"
         )
     lacking = [name for name in RESTORED_COLUMNS if name not in manifest.columns]
     if lacking:
@@ -300,7 +300,7 @@ def _check_there(directory: ExportDirectory, files: Iterable[ExportedFile]) -> N
         topics = ", ".join(map(repr, sorted({file.topic for file in gone})))
         raise ValueError(
             f"topic {topics} cannot be restored: {directory.path}/{gone[0].name} is gone, the first of {len(gone)}; "
-            "the others can be: name them"
+            "the other topics can be restored: name them"
         )
 
 

@@ -91,7 +91,7 @@ class PartMaker:
                 parts += self._make(topic, of_topic, seconds)
             except ValueError as error:
                 what = f"topic {topic!r} cannot be restored: {error}"
-                raise ValueError(f"{what}; the others can be: name them") from error
+                raise ValueError(f"{what}; the other topics can be restored: name them") from error
         for part in parts:
             with disk.open_existing(part.path) as output:
                 output.sync()

@@ -222,11 +222,13 @@ class Options:
         if self.end.offset not in (None, "latest", "high-watermark") or self.end.offsets is not None or ending:
             raise ValueError(
                 f"option {(ending or ['endingOffsets'])[0]} gives an end, and a stream has none: endingOffsets may be "
-                "latest or high-watermark, which say how far is followed"
+                "latest or high-watermark, which limit how far the stream follows each log"
             )
         limits = [name for name in _TRIGGER if name in self.given]
         if limits and not is_admission_controlled:
-            raise ValueError(f"option {limits[0]} needs PySpark 4.2: before, a source could not limit a batch")
+            raise ValueError(
+                f"option {limits[0]} needs PySpark 4.2: in earlier versions, a source cannot limit a batch"
+            )
         most, least = self.max_offsets_per_trigger, self.min_offsets_per_trigger
         if most is not None and least is not None and least > most:
             raise ValueError(f"minOffsetsPerTrigger {least} is above maxOffsetsPerTrigger {most}")

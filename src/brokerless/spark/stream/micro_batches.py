@@ -189,18 +189,21 @@ class Follower:
         if begin is None:
             self._earliest(log)
             if first > 0:
-                self._lost(f"{log.name} appeared, and starts at offset {first}, not 0: what was before is not known")
+                self._lost(
+                    f"{log.name} appeared, and starts at offset {first}, not 0: whether there were earlier records is "
+                    "not known"
+                )
             return first
         if log.log_end_offset < begin:
             self._shorter(name_of(log), log.log_end_offset, begin)
         elif end < begin and not is_first:
             self._lost(
                 f"{log.name} was read to {begin}, and the next batch in the checkpoint ends at {end}: the log was "
-                f"shorter then, and what it has from {end} on would be read again"
+                f"shorter then, and its records from {end} on would be read again"
             )
         elif begin < min(first, end):
             self._lost(
-                f"{log.name} starts at offset {first}: retention took those from {begin} on before they were read"
+                f"{log.name} starts at offset {first}: retention deleted records from {begin} on before they were read"
             )
             return first
         return begin
@@ -345,8 +348,8 @@ def _logs(options: Options, *, needs_all: bool = False) -> dict[Partition, Log]:
         other = logs.setdefault(name_of(log), log)
         if other is not log:
             raise ValueError(
-                f"a stream keeps where it is by topic and partition, and {other.path} and {log.path} have the same, or "
-                "none: give it whole directories, <topic>-<partition>"
+                f"a stream keeps its position by topic and partition, but {other.path} and {log.path} have the same, "
+                "or none: give it whole directories, <topic>-<partition>"
             )
     return logs
 

@@ -220,7 +220,7 @@ def test_records_without_a_key_are_not_dropped_unasked(tmp_path):
     log.append(batch(0, [b"1", b"2"]))
     log.roll()
     before = contents(log)
-    with pytest.raises(ValueError, match="2 records without a key would go, the first at offset 1;"):
+    with pytest.raises(ValueError, match="2 records without a key would be dropped, the first at offset 1;"):
         log.run(Compaction())
     assert contents(log) == before
     assert log.run(Compaction(drop_null_keys=True)).total("unkeyed") == 2
