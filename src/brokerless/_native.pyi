@@ -1086,8 +1086,8 @@ def metadata_record(name: str, version: int, json: _Data) -> bytes:
 
     Args:
         name: the name in the message's definition.
-        version: the version of the message. json: the message. Only tagged fields may be omitted. They then have their
-            default.
+        version: the version of the message.
+        json: the message. Only tagged fields may be omitted. They then have their default.
 
     Raises:
         ValueError: no record type has this name, or the JSON does not fit its definition.

@@ -2,8 +2,10 @@
 
 Modules:
     storage.py, remote.py      listing, sizes and range reads: local files, and object stores through fsspec
-    disk.py                    every change to a file system file_window.py             a file read through one reused
-    buffer runner.py, processes.py    calls that run several at a time, in threads or in processes interrupts.py
-    interrupts that wait for the end of a change cores.py, chunking.py      the cores of this process; work divided by
-    bytes clock.py                   the time
+    disk.py                    every change to a file system, durable only where stated
+    file_window.py             a file read through one reused buffer
+    runner.py, processes.py    calls that run several at a time, in threads or in processes
+    interrupts.py              interrupts that wait for the end of a change
+    cores.py, chunking.py      the cores of this process; work divided by bytes
+    clock.py                   the time
 """

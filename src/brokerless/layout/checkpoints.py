@@ -297,8 +297,10 @@ def parse_clean_shutdown(content: bytes) -> int | None:
 
 
 def format_clean_shutdown(broker_epoch: int | None) -> bytes:
-    r"""Format a shutdown marker; without an epoch, a controller with eligible leader replicas sees an unclean shutdown.
-    An epoch of -1 would not have this effect: a broker with several disks would use the epoch on its next disk instead.
+    r"""Format a clean-shutdown marker (`.kafka_cleanshutdown`).
+
+    Without an epoch, a controller with eligible leader replicas sees an unclean shutdown. An epoch of -1 would not have
+    this effect: a broker with several disks would use the epoch on its next disk instead.
 
     >>> format_clean_shutdown(9)
     b'{"version":0,"brokerEpoch":9}'

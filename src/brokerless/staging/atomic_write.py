@@ -203,8 +203,8 @@ class AtomicWrite:
         Args:
             parts: the parts, in the order of their rows; parts that keep their offsets in any order.
             epoch: the epoch of a streaming query that wrote the rows. If the epoch is committed already, nothing is
-                done. restoration: the restore that wrote the rows. If the restore is committed already, nothing is
                 done.
+            restoration: the restore that wrote the rows. If the restore is committed already, nothing is done.
             threads: the number of partitions to work on at a time; None for the number of cores.
             patience: seconds to wait for another writer.
 
