@@ -80,8 +80,8 @@ from brokerless.cli.options import LocalPath, chosen_topics, existing_path, int_
     type=int_from(1),
     default=2000,
     show_default=True,
-    help="The most connections at a time. If there are as many, a new connection replaces one that has sent no "
-    "request yet; if there is none, the new connection is closed.",
+    help="The most connections at a time. At this limit, a new connection replaces one that has sent no request yet. "
+    "If all have sent one, the new connection is closed.",
 )
 @click.option(
     "--max-connections-per-address",

@@ -81,9 +81,7 @@ impl Projection {
                 .is_some_and(|before| before.contains(name))
                 .then_some(name)
         }) {
-            return Err(Error::invalid(format!(
-                "column {twice:?} is named twice"
-            )));
+            return Err(Error::invalid(format!("column {twice:?} is named twice")));
         }
         let fields: Vec<_> = names
             .iter()

@@ -289,7 +289,9 @@ fn named(path: &Path, error: io::Error) -> io::Error {
     let path = path.display();
     let is_link = error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error());
     let text = match is_link {
-        true => format!("{path} is a link, and commits are not written through links: name the file"),
+        true => {
+            format!("{path} is a link, and commits are not written through links: name the file")
+        }
         false => format!("{path}: {error}"),
     };
     io::Error::new(error.kind(), text)
