@@ -140,7 +140,7 @@ def to_ms(name: str, time: object, forms: str = _TIMES) -> int:
         try:
             moment = datetime.fromisoformat(time)
         except ValueError:
-            raise ValueError(f"{_prefix(name)}{time!r} is no time: give {forms}") from None
+            raise ValueError(f"{_prefix(name)}{time!r} is not a time: give {forms}") from None
     elif isinstance(time, datetime):
         moment = time
     else:

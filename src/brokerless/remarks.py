@@ -18,27 +18,27 @@ REMARKS = {
     "recover": "the log is recovered, as by a starting broker",
     # What a broker does with the logs.
     "silent-loss": "without recovery, a broker loses records and does not report it",
-    "metadata-cut-off": "a broker cuts records off the metadata log",
+    "metadata-cut-off": "a broker cuts records off the end of the metadata log",
     # What a repair or a rescue cannot know.
     "epoch-doubtful": "a batch and the leader epoch checkpoint contradict each other",
-    "log-start-doubtful": "records may have been deleted: no checkpoint has the log start offset",
-    "offset-doubtful": "only the last batch itself shows the offset at which it begins",
+    "log-start-doubtful": "it is not known which records were deleted, because no checkpoint has the log start offset",
+    "offset-doubtful": "no other file confirms the base offset in the header of the last batch",
     "transaction-ended": "a transaction is ended as aborted, because only the transaction index has its end",
-    "transaction-doubtful": "a transaction's marker is lost",
-    "transactions-unknown": "it is not known yet how open transactions end",
-    "producer-ids": "the producer ids of transactional ids are not all known",
-    "unreadable": "the log cannot be read there",
+    "transaction-doubtful": "the marker of a transaction is lost, so its outcome is not known",
+    "transactions-unknown": "it is not known which of the open transactions were decided",
+    "producer-ids": "a producer id that a transactional id already has may be assigned again",
+    "unreadable": "the log, or a part of it, cannot be read",
     # The reasons why a log is left as it is, or copied as it is.
     "batches-damaged": "the batches are damaged, and the repair is limited to indexes",
-    "metadata-log": "the metadata log lacks records",
-    "lost-offsets-damaged": "the record of earlier losses cannot be read",
+    "metadata-log": "the metadata log lacks records, which a repair cannot restore",
+    "lost-offsets-damaged": "the file that lists the losses of earlier repairs cannot be read",
     "copied-as-is": "no replica can be repaired: a replica is copied unchanged, and may be damaged",
     # The replicas that a rescue uses.
-    "replica-moved": "the replica was moved to another disk",
+    "replica-moved": "the replica was being moved to another disk",
     "replica-unassigned": "the metadata assign the replica to another node",
     "replica-unreadable": "the replica cannot be read",
     "replica-unusable": "a replica with more records cannot be used",
-    "replica-unused": "the replica may belong to another topic, or was given up by its broker",
+    "replica-unused": "the replica may belong to another topic, or its broker has renamed it -stray",
     "old-formats": "message formats 0 and 1 are kept",
     # The metadata of a rescued cluster.
     "metadata-incomplete": "the newest metadata lack records",
@@ -46,12 +46,12 @@ REMARKS = {
     "metadata-older": "the logs have later leader epochs than the metadata",
     "metadata-left-out": "metadata records are left out",
     "metadata-unknown": "metadata records of unknown types are kept or left out",
-    "node-id-missing": "a disk does not name its node",
+    "node-id-missing": "the meta.properties of a disk has no node id",
     "cluster-id-kept": "the cluster keeps its id",
     "cluster-id-new": "the cluster gets a new id",
     "topic-name": "the topic is left out: its name is not a valid topic name",
     "topic-empty": "the topic is left out: it has no partitions",
-    "topic-unknown": "the metadata do not have the topic",
+    "topic-unknown": "the topic is not in the metadata",
     "partition-count": "the number of partitions differs from the metadata, or is an estimate",
     "partition-moving": "the partition was being moved to other nodes",
     "remote-storage": "the topic has segments in remote storage",
@@ -81,8 +81,8 @@ class Remark:
         path: the file or directory; None if the remark concerns none, or several.
         names: for a sentence about several topics, partitions or paths, all of them; the sentence may name only a few.
 
-    >>> print(Remark("epoch-doubtful", "whether the batch has epoch 3", topic="orders", partition=0))
-    whether the batch has epoch 3
+    >>> print(Remark("epoch-doubtful", "the batch may have leader epoch 3", topic="orders", partition=0))
+    the batch may have leader epoch 3
     """
 
     code: str

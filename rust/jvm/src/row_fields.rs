@@ -80,7 +80,7 @@ impl RowFields {
         let partition = at(self.partition, |field| row.int(field))?;
         match partition {
             Some(negative) if negative < 0 => Err(Error::invalid(format!(
-                "partition is {negative}, allowed: 0 to {}",
+                "partition is {negative}, but must be from 0 to {}",
                 i32::MAX
             ))),
             other => Ok(other),
@@ -140,7 +140,7 @@ impl RowFields {
         let offset = offset.ok_or_else(|| Error::invalid("offset is null"))?;
         if offset < 0 {
             return Err(Error::invalid(format!(
-                "offset is {offset}, allowed: 0 to {}",
+                "offset is {offset}, but must be from 0 to {}",
                 i64::MAX
             )));
         }

@@ -242,9 +242,9 @@ def check_known(operation: RewriteOperation[Any, Any], config: TopicConfig, dire
     unknown = [name for name in operation.decided_by if config.are_guessed and config.source_of(name) != OPTION]
     if unknown:
         raise ValueError(
-            f"cannot decide which records of {directory} go: {' and '.join(map(option, unknown))} of its topic "
-            f"{'are' if len(unknown) > 1 else 'is'} not known: no metadata log (__cluster_metadata-0) with this topic "
-            f"was found. Name the directory that has such a log ({option('metadata')}), or the broker's "
+            f"cannot decide which records of {directory} to remove. {' and '.join(map(option, unknown))} of its topic "
+            f"{'are' if len(unknown) > 1 else 'is'} not known, because no metadata log (__cluster_metadata-0) with "
+            f"this topic was found. Name the directory that has such a log ({option('metadata')}), or the broker's "
             f"server.properties ({option('broker_config')}), or give each setting that the operation takes as an "
             "option"
         )

@@ -66,13 +66,16 @@ def check(directory: str, segments: Sequence[Segment], replacements: Iterable[Re
     for new, sources in replacements:
         first = base_offsets.index(sources[0], done) if sources and sources[0] in base_offsets[done:] else None
         if first is None or tuple(base_offsets[first : first + len(sources)]) != sources:
-            raise ValueError(f"cannot replace segments {list(sources)} of {directory}: it has {base_offsets}")
+            raise ValueError(
+                f"cannot replace segments {list(sources)} of {directory}: its segments have the base offsets "
+                f"{base_offsets}"
+            )
         done = first + len(sources)
         limit = base_offsets[done] if done < len(base_offsets) else 1 << 63
         if not new or new[0] != sources[0] or list(new) != sorted(set(new)) or new[-1] >= limit:
             raise ValueError(
-                f"cannot replace segments {list(sources)} of {directory} by {list(new)}: ascending base offsets "
-                f"from {sources[0]} to below {limit} expected"
+                f"cannot replace segments {list(sources)} of {directory} by {list(new)}: the new base offsets must "
+                f"ascend from {sources[0]}, and be below {limit}"
             )
         last = new[-1]
         for base_offset in new:

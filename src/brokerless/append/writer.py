@@ -627,7 +627,9 @@ class LogWriter:
         expected = self.log_end_offset
         found = check(self.directory, segments_in(self.directory), replacements)
         if found is not None and found != expected:
-            raise ValueError(f"cannot replace segments of {self.directory}: it would end at {found}, not {expected}")
+            raise ValueError(
+                f"cannot replace segments of {self.directory}: the log would end at offset {found}, not at {expected}"
+            )
         if not replacements:
             return
         self._roll_if_cut_short()

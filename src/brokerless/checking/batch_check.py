@@ -153,10 +153,10 @@ class BatchCheck:
     def offset_gap(self, position: int, start: int, end: int) -> None:
         """Note that offsets [start, end) are missing before the batch at a position."""
         if len(self.offset_gaps) < MOST_GAPS:
-            before = f"the one before it ends at {start - 1}"
+            before = f"the batch before it ends at offset {start - 1}"
             if start == self._start_offset:
-                before = f"the log at offset {start}"
-            message = f"the batch begins at offset {end}, {before}"
+                before = f"the log begins at offset {start}"
+            message = f"the batch begins at offset {end}, but {before}"
             gap = self.finding("offset-gap", position, message, start_offset=start, end_offset=end)
             self.offset_gaps.append(gap)
 
@@ -164,7 +164,7 @@ class BatchCheck:
         """Note that the batch at a position does not begin with its producer's next sequence number."""
         if len(self.sequence_gaps) < MOST_GAPS:
             what = f"the batch at offset {offset} of producer {producer}"
-            message = f"{what} begins with sequence {first}, expected {expected}"
+            message = f"{what} begins with sequence number {first}, not with the expected {expected}"
             gap = self.finding("sequence-gap", position, message, start_offset=offset)
             self.sequence_gaps.append((producer, gap))
 

@@ -113,7 +113,7 @@ class BatchColumns:
                 if row or epoch != self._epoch_before:
                     offset = batches["base_offset"][row].as_py()
                     what = f"the batch at offset {offset} has leader epoch {epoch}"
-                    message = f"{what}, one before it has {self._checks.leader_epoch}"
+                    message = f"{what}, but a batch before it has {self._checks.leader_epoch}"
                     position = batches["position"][row].as_py()
                     self._checks.add(self._checks.finding("epoch-order", position, message, start_offset=offset))
                 continue
@@ -208,14 +208,14 @@ class _Entries:
     def _wrong_offset(self, row: int, why: str, *, is_in_doubt: bool = False) -> None:
         """Add a finding for an entry of the offset index."""
         offset, position = self._offsets["offset"][row].as_py(), self._offsets["position"][row].as_py()
-        message = f"offset {offset} leads to {position}, {why}"
+        message = f"the entry for offset {offset} points to byte {position}, {why}"
         found = self._indexes.finding("offset-index", self._indexes.path(INDEX), 8 * row, message)
         self._found.setdefault((INDEX, row), _WrongEntry(found, position, is_in_doubt))
 
     def _wrong_time(self, row: int, why: str, *, is_in_doubt: bool = False) -> None:
         """Add a finding for an entry of the time index."""
         offset, time = self._times["offset"][row].as_py(), self._times["timestamp"][row].as_py()
-        message = f"time {time} leads to offset {offset}, {why}"
+        message = f"the entry for timestamp {time} points to offset {offset}, {why}"
         found = self._indexes.finding("time-index", self._indexes.path(TIMEINDEX), 12 * row, message)
         self._found.setdefault((TIMEINDEX, row), _WrongEntry(found, None, is_in_doubt))
 
@@ -227,19 +227,20 @@ class _Entries:
                 pc.less(offsets, pa.scalar(base_offset, pa.int64())), pc.less(values, pa.scalar(0, pa.int32()))
             )
             for row in _rows(is_low)[:MOST]:
-                self._wrong_offset(row, "below the start of the segment")
+                self._wrong_offset(row, "but the offset or the position is below the start of the segment")
             falls: Any = pc.or_(pc.less_equal(offsets[1:], offsets[:-1]), pc.less_equal(values[1:], values[:-1]))
             for row in _rows(falls)[:MOST]:
-                why = f"after an entry of offset {offsets[row].as_py()} at {values[row].as_py()}"
+                why = f"but the entry before it has offset {offsets[row].as_py()} at byte {values[row].as_py()}"
                 self._wrong_offset(row + 1, why)
         if self._times is not None:
             offsets, values = self._times["offset"], self._times["timestamp"]
             for row in _rows(pc.less(offsets, pa.scalar(base_offset, pa.int64())))[:MOST]:
-                self._wrong_time(row, "below the start of the segment")
+                self._wrong_time(row, "which is below the start of the segment")
             falls = pc.or_(pc.less(offsets[1:], offsets[:-1]), pc.less_equal(values[1:], values[:-1]))
             for row in _rows(falls)[:MOST]:
                 self._wrong_time(
-                    row + 1, f"after an entry of time {values[row].as_py()}, offset {offsets[row].as_py()}"
+                    row + 1,
+                    f"but the entry before it has timestamp {values[row].as_py()} and offset {offsets[row].as_py()}",
                 )
 
     def _check_end(self) -> None:
@@ -254,23 +255,23 @@ class _Entries:
             for row in _rows(beyond)[:MOST]:
                 # A first slot of zeros leads to the start of the segment, even of an empty one.
                 if row or self._offsets["position"][row].as_py():
-                    self._wrong_offset(row, f"and the batches end at {self._end}")
+                    self._wrong_offset(row, f"but the batches end at byte {self._end}")
             above: Any = pc.and_not(pc.greater(self._offsets["offset"], pa.scalar(last, pa.int64())), beyond)
             for row in _rows(above)[:MOST]:
-                self._wrong_offset(row, f"and the last batch ends at offset {last}", is_in_doubt=True)
+                self._wrong_offset(row, f"but the last batch ends at offset {last}", is_in_doubt=True)
             if self._indexes.is_closed and not self._offsets.num_rows and self._last > TopicConfig.index_interval_bytes:
-                message = f"the index is empty, and the last batch begins at {self._last}"
+                message = f"the index is empty, but the last batch begins at byte {self._last}"
                 self._lacks(INDEX, "offset-index-missing", message)
         if self._times is not None:
             for row in _rows(pc.greater(self._times["offset"], pa.scalar(last, pa.int64())))[:MOST]:
-                self._wrong_time(row, f"and the last batch ends at offset {last}", is_in_doubt=True)
+                self._wrong_time(row, f"but the last batch ends at offset {last}", is_in_doubt=True)
             rows = self._times.num_rows
             latest = self._times["timestamp"][-1].as_py() if rows else -1
-            largest = f"the largest in the segment is {self._highest}"
+            largest = f"the largest timestamp in the segment is {self._highest}"
             if self._indexes.is_closed and rows and latest < self._highest:
-                self._wrong_time(rows - 1, f"its last entry, and {largest}")
+                self._wrong_time(rows - 1, f"and is the last entry, but {largest}")
             elif self._indexes.is_closed and latest < self._highest:
-                self._lacks(TIMEINDEX, "time-index", f"the index has no time, and {largest}")
+                self._lacks(TIMEINDEX, "time-index", f"the index has no entry, but {largest}")
 
     def _lacks(self, kind: int, code: str, message: str) -> None:
         """Add a finding for entries that an index lacks."""
@@ -303,7 +304,7 @@ class _Entries:
             if places[at].as_py() is None:
                 why = "where no batch begins"
             elif offsets[at].as_py() <= before[at].as_py() and positions[rows[at]].as_py():
-                why = f"and the batch before ends at {before[at].as_py()}"
+                why = f"but the batch before this position ends at offset {before[at].as_py()}"
             else:
                 why = f"where the batch of offset {first[at].as_py()} begins"
             self._wrong_offset(rows[at], why)
@@ -333,7 +334,9 @@ class _Entries:
         for at in _rows(pc.not_equal(known, times))[:MOST]:
             largest = known[at].as_py()
             is_early = times[at].as_py() < largest
-            self._wrong_time(rows[at], f"and the largest up to there is {largest}", is_in_doubt=not is_early)
+            self._wrong_time(
+                rows[at], f"but the largest timestamp up to this offset is {largest}", is_in_doubt=not is_early
+            )
 
 
 def _shifted(column: Any, first: int | None) -> Any:  # noqa: ANN401 - arrays

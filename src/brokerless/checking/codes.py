@@ -157,7 +157,7 @@ CODES: dict[str, Code] = {
     "batch-unsupported": Code(
         "warning",
         "a batch has a form that brokerless does not read",
-        "It reads the batch, if its Kafka release knows this form.",
+        "It reads the batch, if its Kafka release supports this form.",
         "A consumer gets the batch. A read by brokerless raises an error there.",
         "use a newer brokerless, or read the batch with Kafka",
         loses_records=True,
@@ -201,8 +201,8 @@ CODES: dict[str, Code] = {
     "segment-missing": Code(
         "error",
         "a segment's `.log` is missing, but its indexes exist",
-        "It starts, deletes the indexes, and serves the log without these records.",
-        "A consumer skips these offsets without an error. A read raises an error there.",
+        "It starts, deletes the indexes, and serves the log without the records of this segment.",
+        "A consumer skips the segment's offsets without an error. A read raises an error there.",
         f"put the file back before a broker starts. {_REPLICA}",
         subject="records",
         loses_records=True,
@@ -211,8 +211,8 @@ CODES: dict[str, Code] = {
     "segment-cut": Code(
         "error",
         "an older segment ends before the last entry of its index",
-        "It starts, and serves the log without these records.",
-        "A consumer skips these offsets without an error. A read raises an error there.",
+        "It starts, and serves the log without the records after the end of the file.",
+        "A consumer skips their offsets without an error. A read raises an error there.",
         f"put the whole file back. {_REPLICA}",
         subject="records",
         loses_records=True,
@@ -240,8 +240,8 @@ CODES: dict[str, Code] = {
     "records-missing": Code(
         "error",
         "the log ends before the offset at which it was closed",
-        "It starts, serves the log without these records, and gives their offsets to new records.",
-        "A consumer does not get these records. A read raises an error at the end.",
+        "It starts, serves the log without the missing records, and gives their offsets to new records.",
+        "A consumer does not get the missing records. A read raises an error at the end of the log.",
         f"put the removed or truncated files back before a broker starts. {_REPLICA}",
         subject="records",
         loses_records=True,
@@ -260,7 +260,7 @@ CODES: dict[str, Code] = {
     "epoch-order": Code(
         "error",
         "the leader epoch of a batch is below that of a batch before it",
-        "A follower that asks for the end of an epoch may truncate at a wrong offset.",
+        "A follower that asks for the end offset of a leader epoch may truncate at a wrong offset.",
         "A consumer and a read return the batch.",
         "a tool or a bad copy mixed batches of two different logs: compare the log with another replica",
         is_cured=True,
@@ -268,8 +268,8 @@ CODES: dict[str, Code] = {
     "epochs-damaged": Code(
         "error",
         "the leader-epoch-checkpoint cannot be read",
-        "It does not start, or takes the log directory offline. Without the file, it continues with the epochs of the "
-        "batches.",
+        "It does not start, or takes the log directory offline. If the file is removed, it rebuilds the leader epochs "
+        "from the batches.",
         "None.",
         _REBUILD,
         subject="state",
@@ -280,7 +280,8 @@ CODES: dict[str, Code] = {
     "epochs-differ": Code(
         "warning",
         "the leader-epoch-checkpoint contradicts the batches",
-        "As leader, it gives followers wrong end offsets of epochs, so they may truncate too much or too little.",
+        "As leader, it gives followers wrong end offsets of leader epochs, so they may truncate too much or too "
+        "little.",
         "None.",
         _REBUILD,
         subject="state",
@@ -361,15 +362,14 @@ CODES: dict[str, Code] = {
         "a producer snapshot cannot be read",
         "It skips the file, and reads the log from the previous snapshot on.",
         "None.",
-        "remove the file",
+        "remove the file: a broker then reads the log from the previous snapshot on",
         subject="state",
         is_cured=True,
     ),
     "snapshot-differs": Code(
         "warning",
         "a producer snapshot contradicts the batches before it",
-        "It wrongly accepts duplicates from the producers in the snapshot, or wrongly refuses their batches as out "
-        "of order.",
+        "From the producers in the snapshot, it may accept duplicate batches, or refuse valid batches as out of order.",
         "None.",
         "remove the file: a broker then reads the log from the previous snapshot on",
         subject="state",
@@ -398,7 +398,7 @@ CODES: dict[str, Code] = {
         "is unknown",
         "The transaction's coordinator ends it, if the coordinator knows it. If not, the transaction hangs: the last "
         "stable offset stays, and compaction stops.",
-        "A consumer with read_committed waits at its first offset.",
+        "A consumer with read_committed waits at the transaction's first offset.",
         "`brokerless transactions --hanging` with the directories of all brokers shows whether the transaction hangs. "
         "If a broker's transaction.max.timeout.ms is above its default of 15 minutes, the transaction may still be in "
         "progress. If it hangs, start the cluster, and run `kafka-transactions.sh abort` with the topic, the "
@@ -419,7 +419,7 @@ CODES: dict[str, Code] = {
         "error",
         "a transaction is open in a partition, and its coordinator will never end it",
         "It never moves the last stable offset past the transaction, and compaction stops there.",
-        "A consumer with read_committed waits at its first offset.",
+        "A consumer with read_committed waits at the transaction's first offset.",
         "start the cluster, and run `kafka-transactions.sh abort` with the topic, the partition and the start offset",
         level="quick",
     ),
@@ -439,7 +439,7 @@ CODES: dict[str, Code] = {
         "a checkpoint file cannot be read",
         "It does not start, or takes the log directory offline. Without the file, it recovers all logs, or forgets "
         "high watermarks and log start offsets.",
-        "Records below the log start may become visible again.",
+        "Records below the log start offset may become visible again.",
         "run `brokerless repair`, or remove the file: a broker writes it again",
         is_cured=True,
         stops_broker=True,
@@ -450,7 +450,7 @@ CODES: dict[str, Code] = {
         "a checkpoint of recovery points, log start offsets or cleaned offsets has an invalid number",
         "It starts as if the file were empty. Without recovery points, it recovers all logs; without log start "
         "offsets, it forgets where logs start. If the file is cleaner-offset-checkpoint, its log cleaner stops.",
-        "Records below the log start may become visible again.",
+        "Records below the log start offset may become visible again.",
         "run `brokerless repair`, or remove the file: a broker writes it again",
         is_cured=True,
         level="quick",
@@ -470,7 +470,8 @@ CODES: dict[str, Code] = {
         "a checkpoint has an offset beyond the end of its log",
         "It sets the offset to the end of the log.",
         "None.",
-        "none is needed after a crash. Without a crash, look for the missing end of the log in another replica",
+        "none is needed after a crash. If there was no crash, the end of the log may be missing: look for it in "
+        "another replica",
         is_cured=True,
         level="quick",
     ),
@@ -573,7 +574,7 @@ CODES: dict[str, Code] = {
         "a broker renamed a partition's directory `-stray`, because the topic was not in its metadata",
         "It loads the log and keeps the directory, but does not serve the log. A broker before 3.7 does not "
         "start with this directory.",
-        "A read skips it, unless its path is given.",
+        "A read skips the directory, unless its path is given.",
         "if the topic was deleted, remove the directory. If the metadata were lost, `brokerless rescue` restores the "
         "partition",
         level="quick",
@@ -654,7 +655,7 @@ CODES: dict[str, Code] = {
         "a file or a directory is not one of Kafka's",
         "It ignores the file or directory.",
         "Reads skip it.",
-        "none is needed; find out where it comes from",
+        "none is needed, but find out which program wrote it",
         level="quick",
     ),
     "shutdowns-differ": Code(
@@ -690,7 +691,7 @@ CODES: dict[str, Code] = {
         "directories of one broker have conflicting ids",
         "It does not start.",
         "Reads refuse directories of different clusters.",
-        "name only the directories of one broker, without copies",
+        "name only the directories of one broker, and no copies of them",
         stops_broker=True,
         level="quick",
     ),

@@ -116,7 +116,7 @@ def _ended(one: _Batches, two: _Batches, mine: pa.Table | None, theirs: pa.Table
     longer = mine if mine is not None else theirs
     epoch = None if longer is None else longer["partition_leader_epoch"][0].as_py()
     status: Status = "behind" if mine is None else "ahead"
-    return Difference(status, end, epoch, message=f"the shorter one ends at offset {end}")
+    return Difference(status, end, epoch, message=f"the shorter log ends at offset {end}")
 
 
 def _difference(mine: dict[str, int], theirs: dict[str, int]) -> Difference:
@@ -131,7 +131,7 @@ def _difference(mine: dict[str, int], theirs: dict[str, int]) -> Difference:
     for name, what in fields:
         if mine[name] != theirs[name]:
             values = [f"{row[name]:08x}" if name == "crc" else str(row[name]) for row in (mine, theirs)]
-            message = f"the batch at offset {offset} {what} {values[0]}, in the other copy {values[1]}"
+            message = f"the batch at offset {offset} {what} {values[0]}, but {values[1]} in the other directory"
             return Difference("diverged", offset, epoch, name, mine[name], theirs[name], message=message)
     return Difference("equal")
 
@@ -155,7 +155,9 @@ def of_records(log: Log, other: Log, start: int, memory: int) -> Difference:
                 mine, theirs = (_latest(one, start, end, memory // _COPIES, (number, of)) for one in (log, other))
             except _TooManyKeysError as error:
                 if of == _MOST_SHARES:
-                    raise UnsupportedFormatError(f"{error} in each of {of} shares of its keys") from error
+                    raise UnsupportedFormatError(
+                        f"{error}, even if the keys are divided into {of} groups that are compared one by one"
+                    ) from error
                 shares += [(number + of, 2 * of), (number, 2 * of)]
                 continue
             if not mine.equals(theirs):
@@ -166,11 +168,13 @@ def of_records(log: Log, other: Log, start: int, memory: int) -> Difference:
         return Difference.damaged(error.base_offset, error)
     if count:
         offset = min(offsets)
-        message = f"{count} latest records differ, the first at offset {offset}"
+        message = f"the latest records of keys differ: {count} records, of which the first is at offset {offset}"
         return Difference("diverged", offset, differing="records", value=count, message=message)
     if log.log_end_offset == other.log_end_offset:
         return Difference("equal")
-    return Difference("behind" if end == log.log_end_offset else "ahead", end, message=f"the shorter one ends at {end}")
+    return Difference(
+        "behind" if end == log.log_end_offset else "ahead", end, message=f"the shorter log ends at offset {end}"
+    )
 
 
 def _differing(mine: pa.Table, theirs: pa.Table) -> Iterator[pa.Table]:

@@ -161,7 +161,7 @@ def hanging(table: pa.Table, path_of: Callable[[str, int], str]) -> Iterator[Fin
                 partition=partition,
                 path=path_of(topic, partition),
                 start_offset=offset,
-                message=f"producer {producer} with epoch {epoch} has a transaction open from offset {offset} on",
+                message=f"a transaction of producer {producer}, epoch {epoch}, is open from offset {offset} on",
             )
 
 
@@ -210,7 +210,10 @@ def _absent_directories(directories: LogDirs, state: ClusterState) -> Iterator[F
         mine = [root for root in directories.roots if root.node_id == row["broker_id"]]
         absent = sorted(known - {root.directory_id for root in mine})
         if mine and len(mine) < len(known):
-            message = f"node {row['broker_id']} registered {len(known)} log directories, and {len(mine)} are given"
+            message = (
+                f"node {row['broker_id']} registered {len(known)} log directories, but the paths include only "
+                f"{len(mine)} of them"
+            )
             yield Finding(
                 code="directory-absent",
                 path=mine[0].path,

@@ -222,8 +222,8 @@ class LogCheck:
                     limit = f"the default of transaction.max.timeout.ms is {_MAX_TIMEOUT_MS}"
                 if age > (_MAX_TIMEOUT_MS if timeout is None else timeout + _LOOKS_EVERY_MS):
                     message = (
-                        f"the transaction of producer {producer} is open from offset {first} on, and was for "
-                        f"{duration(age)} ({age} ms) when the last record was written: {limit}"
+                        f"the transaction of producer {producer} is open from offset {first} on. When the last record "
+                        f"was written, it had been open for {duration(age)} ({age} ms), but {limit}"
                     )
                     yield self._finding("transaction-overdue", log.path, message, start_offset=first)
 
@@ -261,11 +261,11 @@ class LogCheck:
                 # Fatal names are reported below as faults, and set-aside files are brokerless's own.
                 continue
             elif name.endswith(STATES):
-                yield self._finding("leftover", path, "a file of an unfinished or finished deletion or rewrite")
+                yield self._finding("leftover", path, "a deletion or a rewrite of the log has left this file")
             elif live_base_offset(name) is None:
                 offset = broker_offset(name) if name.endswith(".log") else None
                 if offset is not None and offset >= 0 and segment_file(offset, LOG) not in files:
-                    message = f"a broker opens {segment_file(offset, LOG)} in its place"
+                    message = f"a broker opens {segment_file(offset, LOG)} instead of this file"
                     yield self._finding("file-unpadded", path, message)
                 else:
                     yield self._finding("file-foreign", path, "no file of a log has this name")
@@ -293,7 +293,7 @@ class LogCheck:
         end = log.files.extent.next_offset
         start = log.root.log_start_offsets.get((log.topic or "", log.partition or 0), 0)
         if start > end and log.segments:
-            message = f"the log start offset is {start}, the log ends at {end}"
+            message = f"the log start offset is {start}, but the log ends at offset {end}"
             yield self._finding("log-start-ahead", f"{log.root.path}/{checkpoints.LOG_START_OFFSETS}", message)
         # After a clean shutdown, the same files prove that records are missing, which is another finding.
         expected = log.files.expected_end
@@ -318,7 +318,7 @@ class LogCheck:
             return
         start, first = log.log_start_offset, log.segments[0].base_offset
         if start < first:
-            message = f"{checkpoints.LEADER_EPOCHS} begins at {start}, and the first segment at {first}"
+            message = f"{checkpoints.LEADER_EPOCHS} begins at offset {start}, but the first segment at {first}"
             found = self._finding(
                 "records-missing", log.segments[0].path, message, start_offset=start, end_offset=first
             )
@@ -385,15 +385,15 @@ class LogCheck:
                 if not is_brought_back and found[-1:] != [epoch]:
                     what = f"leader epoch {found[-1]}" if found else "no leader epoch"
                     says = f"the file says {what}" if stored else "the file is empty or missing"
-                    message = f"the batch with offset {offset} has leader epoch {epoch}, {says}"
+                    message = f"the batch with offset {offset} has leader epoch {epoch}, but {says}"
                     yield self._finding("epochs-differ", path, message, start_offset=offset)
                     return
         corroborated = self._log.files.corroborated_end
         if corroborated is not None and stored and stored[-1].start_offset > corroborated:
             newest = stored[-1]
             message = (
-                f"leader epoch {newest.epoch} begins at offset {newest.start_offset}, and the log ended at "
-                f"{corroborated}"
+                f"the file says that leader epoch {newest.epoch} begins at offset {newest.start_offset}, but the log "
+                f"ended at {corroborated}"
             )
             yield self._finding("epochs-differ", path, message, start_offset=corroborated)
 
@@ -405,7 +405,7 @@ class LogCheck:
         for one in islice(found, MOST):
             key = "no key" if one.key is None else f"key {one.key[:_MOST_OF_KEY].hex() or 'of no bytes'} (hex)"
             offsets = {"start_offset": one.offset, "end_offset": one.offset + 1}
-            message = f"the record at offset {one.offset}, with {key}: {one.why}"
+            message = f"the record at offset {one.offset} with {key} cannot be decoded: {one.why}"
             yield self._finding("state-record", self._log.path, message, **offsets)
         if more := sum(1 for _ in found):
             yield self._finding("state-record", self._log.path, f"{more} more records cannot be decoded")
@@ -420,7 +420,7 @@ class LogCheck:
             try:
                 aborted = transactions(log.files, log.segments[0].base_offset, log.log_end_offset, verify=True).aborted
             except (CorruptRecordError, UnsupportedFormatError) as error:
-                path, message = error.path or log.path, f"a control batch without a marker: {error.args[0]}"
+                path, message = error.path or log.path, f"a control batch has no valid marker: {error.args[0]}"
                 yield self._finding("batch-records", path, message, position=error.position)
                 return
         for segment in log.segments:
@@ -444,10 +444,10 @@ class LogCheck:
             missing = {one for one in expected - stored if one[1] >= log.segments[0].base_offset}
             extra = {one for one in stored - expected if one[1] >= log.segments[0].base_offset}
             for (producer, first, last), what in chain(
-                ((one, "the file lacks it") for one in sorted(missing)),
-                ((one, "no marker in the segment aborts it") for one in sorted(extra)),
+                ((one, "is aborted, but is not in the file") for one in sorted(missing)),
+                ((one, "is in the file, but no marker in the segment aborts it") for one in sorted(extra)),
             ):
-                message = f"the transaction of producer {producer} from offset {first} to {last}: {what}"
+                message = f"the transaction of producer {producer} from offset {first} to {last} {what}"
                 yield self._finding("transaction-index", path, message, start_offset=first, end_offset=last + 1)
                 break
             else:
@@ -474,9 +474,12 @@ class LogCheck:
             following = starting[0][0] if starting else self._log.log_end_offset
             highest = open_ones[0][0] if open_ones else following
             if stored > highest or last <= before:
-                message = f"the last stable offset after offset {last} is {stored}, at most {highest} is possible"
+                message = f"the last stable offset after offset {last} is {stored}, but it cannot be above {highest}"
                 if last <= before:
-                    message = f"the transaction that ends at offset {last} is behind one that ends at {before}"
+                    message = (
+                        f"the entry of the transaction that ends at offset {last} follows the entry of one that ends "
+                        f"at {before}"
+                    )
                 yield self._finding(
                     "transaction-index", path, message, start_offset=one["first_offset"], end_offset=last + 1
                 )
@@ -571,7 +574,10 @@ class _Snapshots:
         for row in computed.entries().to_pylist():
             first = row["current_txn_first_offset"]
             if row["producer_id"] not in known and first >= self._log.log_start_offset:
-                return f"it lacks producer {row['producer_id']}, whose transaction is open from offset {first} on"
+                return (
+                    f"the snapshot lacks producer {row['producer_id']}, whose transaction is open from offset {first} "
+                    "on"
+                )
         return ""
 
     def _add(self, code: str, path: str, message: str, position: int | None = None) -> None:
@@ -596,12 +602,15 @@ def _difference(stored: _native.Producers, computed: _native.Producers) -> str:
     for row in stored.entries().to_pylist():
         expected = known.get(row["producer_id"])
         if expected is None:
-            return f"it has producer {row['producer_id']}, but the log has no batch of this producer"
+            return f"the snapshot has producer {row['producer_id']}, but the log has no batch of this producer"
         for name in _PRODUCER_COLUMNS:
             # A producer that returns after a broker forgot it has no coordinator epoch yet, and no sequence number
             # after only a marker.
             is_forgotten = name in ("coordinator_epoch", "last_sequence") and row[name] == -1
             if row[name] != expected[name] and not is_forgotten:
                 producer = row["producer_id"]
-                return f"producer {producer}: {name} is {row[name]}, by the batches before it {expected[name]}"
+                return (
+                    f"the snapshot has {name} {row[name]} for producer {producer}, but it is {expected[name]} by the "
+                    "batches before the snapshot"
+                )
     return ""

@@ -76,8 +76,8 @@ def erase(
     reports = target.run(verb)
     if target.in_place and not sole_replica and any(report.may_have_replicas for report in reports):
         terminal.say(
-            "warning: replicas of other brokers may still have these records, and serve them after becoming leader: "
-            "erase the records there too, or give --sole-replica if no other broker has a replica",
+            "warning: replicas on other brokers may still have these records, and a broker that becomes leader would "
+            "serve them. Erase the records there too, or give --sole-replica if no other broker has a replica",
             err=True,
         )
 
@@ -87,8 +87,8 @@ def _lines(file: IO[bytes], bytes_as: str) -> list[bytes]:
     if content.startswith(codecs.BOM_UTF8) and bytes_as == "utf8":
         # A key may begin with a BOM: do not guess which records to erase.
         raise click.BadParameter(
-            f"{file.name} begins with a byte order mark: remove it; or, if the first key begins with it, give that key "
-            "with --bytes hex",
+            f"{file.name} begins with a byte order mark. Remove the mark from the file. If the mark belongs to the "
+            "first key, give the keys in hex (--bytes hex)",
             param_hint="--keys-from",
         )
     return content.removeprefix(codecs.BOM_UTF8).split(b"\n")

@@ -10,9 +10,9 @@ WARNINGS = 3
 # What each code means, whatever the verb.
 MEANINGS = {
     DONE: "done, and nothing was found",
-    DAMAGE: "damage or errors were found, or damage hides something",
+    DAMAGE: "damage or errors were found, or damage made the output incomplete",
     FAILURE: "could not run",
-    WARNINGS: "warnings, or something is or may be lost",
+    WARNINGS: "warnings, or records are or may be lost",
 }
 OF_SIGNALS = "130, 143, 129"
 MEANING_OF_SIGNALS = "stopped by SIGINT (Ctrl-C), SIGTERM or SIGHUP, after the usual cleanup"

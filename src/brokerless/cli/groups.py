@@ -157,7 +157,7 @@ def _commit(row: dict[str, Any], *, is_history: bool) -> Sequence[object]:
 
 def _notes(row: dict[str, Any], *, is_history: bool) -> Iterator[str]:
     # A consumer starts with the latest commit alone.
-    resets = "" if is_history else ": resets"
+    resets = "" if is_history else ", so a consumer resets"
     if row["is_removed"]:
         yield _removed(row["coordinator_time"], row["previous_commit_time"])
     if row["is_back"]:

@@ -48,12 +48,12 @@ def _checked(batches: Iterator[pa.RecordBatch], form: str) -> Iterator[pa.Record
             batch.validate(full=True)
         except (pa.ArrowException, OSError, OverflowError) as error:
             raise ValueError(
-                f"record batch {number} is damaged, or this is no {form.capitalize()} file; nothing of it was "
-                f"produced: {error}"
+                f"record batch {number} is damaged, or the format of the input is not {form} ({error}). No row of "
+                "this record batch was produced"
             ) from error
         # Columns of nulls without a type take no bytes, however many rows they claim.
         if batch.num_rows > max(_MANY_ROWS, batch.nbytes):
-            raise ValueError(f"record batch {number} claims {batch.num_rows} rows in {batch.nbytes} bytes")
+            raise ValueError(f"record batch {number} has {batch.nbytes} bytes, too few for its {batch.num_rows} rows")
         yield batch
 
 

@@ -173,9 +173,9 @@ class LocalPath(click.Path):
             cure = (
                 "copy it to a local directory" if self.exists else "name a local path, and copy the result from there"
             )
-            self.fail(f"{value}: object stores are only read; {cure}", param, ctx)
+            self.fail(f"{value} is in an object store, which brokerless only reads: {cure}", param, ctx)
         if value == "-" and not self.allow_dash:
-            self.fail("- does not stand for a file here: name a file", param, ctx)
+            self.fail("this option does not accept - for stdin or stdout: name a file", param, ctx)
         return super().convert(value, param, ctx)
 
 

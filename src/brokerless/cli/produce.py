@@ -120,8 +120,8 @@ def produce(
     first = list(islice(batches, 1))
     if keep_offsets and magic == 2 and first and _has_no_epochs(first[0]):
         terminal.say(
-            "note: the first records have no leader epoch; a record without one gets epoch 0. If the log has them, "
-            "name leaderEpoch among the --columns of read",
+            "note: the first records have no leader epoch, so they get leader epoch 0. To keep the leader epochs of "
+            "the old log, name leaderEpoch in --columns when you read it",
             err=True,
         )
     producer = Producer(
@@ -156,9 +156,9 @@ def produce(
     except BaseException:
         if producer.records:
             terminal.say(
-                f"{producer.records:,} records were written to {topic} in {path} before the error below, and stay: the "
-                "same input would write them a second time; with --transactional-id, readers with read_committed "
-                "see all records or none",
+                f"{producer.records:,} records were written to {topic} in {path} before the error below, and are not "
+                "removed. If you produce the same input again, they are written a second time. With "
+                "--transactional-id, readers with read_committed see all records or none",
                 err=True,
             )
         raise
@@ -182,7 +182,9 @@ def _settings(configs: tuple[str, ...], path: str, topic: str) -> dict[str, Any]
             raise click.UsageError(f"--config {config}: NAME=VALUE is expected, such as retention.ms=-1")
         given[name.strip()] = value
     if given and os.path.isdir(path) and os.listdir(path) and topic in LogDirs(path).topics():
-        raise click.UsageError(f"--config is for new topics, and {topic} exists: its cluster has its settings")
+        raise click.UsageError(
+            f"--config is only for new topics, but {topic} exists: change its configs in its cluster"
+        )
     return TopicConfig.named(given)
 
 

@@ -200,8 +200,8 @@ def _unread_end(log: Log) -> Iterator[str]:
     end = visible_end(log.files)
     if end < log.log_end_offset:
         yield (
-            f"a broker has {log.name} open: read up to offset {end}, the checkpointed high watermark; "
-            f"--end-offset latest reads up to {log.log_end_offset}"
+            f"the read of {log.name} stopped at offset {end}, the checkpointed high watermark, because a broker has "
+            f"the log open. To read up to the log end offset {log.log_end_offset}, give --end-offset latest"
         )
 
 

@@ -100,7 +100,7 @@ def recover(
             if changes and dry_run and not shows_all:
                 done += "; --all prints them"
             if changes and dry_run and found.is_good and path in clean:
-                done += "; it was shut down cleanly: a broker starts without this recovery"
+                done += "; the directory was shut down cleanly, so a broker starts without this recovery"
             if not changes and found.is_good:
                 done += f": a broker accepts {'the logs of these topics' if topics else 'its logs'} unchanged"
             terminal.say(done, err=True)
@@ -139,7 +139,9 @@ def _end(found: Forecast, paths: tuple[str, ...], *, force: bool, dry_run: bool,
     """Print the next command. Exit with 1 if a broker would not serve every log."""
     is_refused = bool(found.missing) and not force
     if dry_run and is_refused:
-        terminal.say("recovery would be refused: put back the removed or truncated files, or use --force", err=True)
+        terminal.say(
+            "without --dry-run, recovery would fail: put back the removed or truncated files, or use --force", err=True
+        )
     if not found.is_good or is_refused:
         terminal.say_next("check", paths)
         raise SystemExit(DAMAGE)

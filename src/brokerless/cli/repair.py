@@ -94,7 +94,9 @@ def repair(
     if sum((output is not None, in_place, dry_run)) != 1 and not (dry_run and output is None):
         raise click.UsageError("give --output with a new directory, or --in-place, or --dry-run")
     if len(paths) > 1 and (output or lost_path):
-        raise click.UsageError("--output and --lost take one PATH: several would go to one place")
+        raise click.UsageError(
+            "--output and --lost need exactly one PATH, because the results of several would go to one directory"
+        )
     from brokerless.healing.repair import repair as of_path
 
     with BytesProgress("checked and wrote") as progress:
@@ -134,10 +136,10 @@ def show(found: RepairReport) -> None:
     print_lost(found)
     print_repaired(found)
     for name in found.checkpoints:
-        terminal.say(f"write {name}: it cannot be read")
+        terminal.say(f"write {name} again, because it cannot be read")
     for directory, why in found.left_out.items():
         terminal.say(f"leave out {directory}: {why}")
     for name, why in found.left_alone.items():
-        terminal.say(f"{name}: left as it is: {why}")
+        terminal.say(f"{name} is left unchanged: {why}")
     print_left(found)
     terminal.say(found.summary, err=True)

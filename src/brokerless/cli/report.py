@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 REPORT_EXITS = exit_line(
     done="no findings, or notes only",
-    damage="errors, or damage hides something",
+    damage="errors, or damage made the page incomplete",
     warnings="warnings, but no error",
 )
 

@@ -63,13 +63,13 @@ class RewriteTarget:
         """
         if bool(self.output) + self.in_place + self.dry_run != 1:
             raise click.UsageError(
-                "exactly one of --output DIR, --in-place and --dry-run is needed: nothing is changed unasked"
+                "give exactly one of --output DIR, --in-place and --dry-run: without one, nothing is changed"
             )
         if self.output and len(self.paths) > 1:
-            raise click.UsageError("--output takes one PATH: a copy has one source")
+            raise click.UsageError("--output needs exactly one PATH, because a copy has one source")
         results, _ = self._rewrite(operation)
         what = (
-            "looked at, nothing changed"
+            "examined; nothing was changed"
             if self.dry_run
             else f"written to {self.output}"
             if self.output
@@ -118,8 +118,9 @@ class RewriteTarget:
                 print_result(result, self.form, dry_run=self.dry_run)
                 if result.unkept_log_start_offset is not None:
                     terminal.say(
-                        f"{result.name}: starts at offset {result.unkept_log_start_offset}, but no file beside it "
-                        "records this: write the offset into log-start-offset-checkpoint of its future log directory",
+                        f"the copy of {result.name} starts at offset {result.unkept_log_start_offset}, but no file in "
+                        "its directory can record this offset. Write it into log-start-offset-checkpoint of the log "
+                        "directory to which you move the copy",
                         err=True,
                     )
         return results, read
@@ -134,8 +135,8 @@ def way_around_damage() -> Iterator[None]:
         yield
     except CorruptRecordError as error:
         error.add_note(
-            "a copy without the damaged batches keeps every readable record at its offset, and every verb accepts "
-            "the copy: brokerless read PATH --topic T --on-corrupt skip | brokerless produce NEW --topic T "
+            "every verb accepts a copy without the damaged batches. To make a copy in which every readable record "
+            "keeps its offset: brokerless read PATH --topic T --on-corrupt skip | brokerless produce NEW --topic T "
             "--keep-offsets"
         )
         raise
@@ -157,7 +158,7 @@ def print_result(result: RewriteResult[ReportT], form: str, *, dry_run: bool) ->
     for step in result.recovery:
         terminal.say(f"{result.name}: recovered first: {step}", err=True)
     for lost in result.damage:
-        terminal.say(f"{result.name}: damage was carried over: {lost}", err=True)
+        terminal.say(f"{result.name}: the new log has the same damage: {lost}", err=True)
 
 
 def target_of(kind: type[_TargetT], options: dict[str, Any]) -> _TargetT:

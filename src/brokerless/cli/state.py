@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _Command = TypeVar("_Command", bound="Callable[..., Any]")
 
-STATE_EXITS = exit_line(damage="damage or a missing directory hides something")
+STATE_EXITS = exit_line(damage="damage or a missing directory made the output incomplete")
 
 _ROWS_OF_TEXT = 10_000
 

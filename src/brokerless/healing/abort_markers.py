@@ -39,8 +39,8 @@ def with_markers(log: Log, pieces: Sequence[Piece], ranges: Sequence[DamagedRang
             place = bisect_right([piece.first_offset for piece in kept], last)
             if begun is not None and place:
                 said = (
-                    f"the transaction of producer {producer} from offset {first} on is ended as aborted, because of "
-                    "an entry in the transaction index, which has no checksum"
+                    f"the transaction of producer {producer} from offset {first} on is ended as aborted, because the "
+                    "transaction index says so. The index has no checksum, so its entry may be wrong"
                 )
                 doubts.append(Remark("transaction-ended", said))
                 kept.insert(place, _marker(producer, last, begun, kept[place - 1]))

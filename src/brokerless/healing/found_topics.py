@@ -94,8 +94,8 @@ def damaged_checkpoints(roots: Iterable[LogDirFiles]) -> list[Remark]:
                 continue
             except (OSError, CorruptRecordError) as error:
                 said = (
-                    f"{root.path}/{name} is not used: {error}; deleted records may come back, and lost records may go "
-                    "unnoticed"
+                    f"{root.path}/{name} is not used, because it cannot be read ({error}). Without it, deleted records "
+                    "may become visible again, and lost records may not be reported"
                 )
                 found.append(Remark("checkpoint-damaged", said, path=f"{root.path}/{name}"))
     return found
@@ -117,7 +117,7 @@ def open_disks(paths: Iterable[str]) -> list[LogDirFiles]:
             raise ValueError(f"{path} is one partition's directory: give the log directory around it")
         if not is_log_dir(path):
             what = "it has none of a broker's own files, and no partition's directory"
-            raise ValueError(f"{path} is no log directory{hint_at_log_dirs(path) or f': {what}'}")
+            raise ValueError(f"{path} is not a log directory{hint_at_log_dirs(path) or f': {what}'}")
         root = _Disk(path)
         if not is_remote(path):
             check_at_rest(root)
@@ -151,7 +151,7 @@ def find_topics(
         notes.append(
             Remark(
                 "topic-name",
-                f"left out: a topic of the metadata whose name is not a valid topic name: {name!r}",
+                f"the metadata have a topic whose name is not valid, and it is left out: {name!r}",
                 topic=name,
             )
         )
@@ -175,9 +175,9 @@ def find_topics(
             # The directory name shortens a long topic name.
             cut = "; the name may be cut" if any(len(os.path.basename(path)) == _LONGEST_NAME for path in paths) else ""
             said = (
-                f"topic {name} is in no metadata, and comes from directories that a broker gave up: {listed_few(paths)}"
-                f"{cut}. It was deleted, or the broker started with a new metadata log: leave the topic out if it was "
-                "deleted"
+                f"topic {name} is in no metadata. It is restored from directories that a broker renamed -stray: "
+                f"{listed_few(paths)}{cut}. Either the topic was deleted, or the broker started with a new metadata "
+                "log. If the topic was deleted, leave it out"
             )
             doubts.append(Remark("stray", said, topic=name, names=tuple(paths)))
     _add_strays(topics, strays, names, notes, doubts)
@@ -185,8 +185,8 @@ def find_topics(
         _count(topic, notes, has_metadata=image is not None)
     if image is None and any(not file_names.is_internal(name) for name in topics):
         said = (
-            "without metadata, the number of partitions of a topic is taken from its highest directory: there may "
-            "have been more"
+            "without metadata, the highest partition found on the disks determines how many partitions a topic gets. "
+            "A topic may have had more"
         )
         notes.append(Remark("partition-count", said))
     return {name: topic for name, topic in topics.items() if topic.count}, known - topics.keys()
@@ -245,20 +245,20 @@ def _topic_id(
     elif len(paths) > 1:
         places = ", ".join(f"{topic_id} in {of_id[0]}" for topic_id, of_id in paths.items())
         raise ValueError(
-            f"topic {name!r} was created several times, and no metadata say which one is current: {places}; leave out "
-            "the disks of the others, or move their directories out"
+            f"topic {name!r} was created several times, and no metadata say which topic id is current: {places}. Leave "
+            "out the disks that have the other ids, or move their directories away"
         )
     else:
         chosen = next(iter(paths), None) or checkpoints.random_id()
         if has_metadata and not file_names.is_internal(name):
             said = (
-                f"topic {name} is not in the metadata: it was deleted, or created after them. It is kept, with "
-                "retention.ms=-1 as its only setting"
+                f"topic {name} is not in the metadata: the topic was deleted, or was created after the metadata were "
+                "written. It is kept, with retention.ms=-1 as its only setting"
             )
             notes.append(Remark("topic-unknown", said, topic=name))
     for topic_id, of_id in paths.items():
         if topic_id != chosen:
-            said = f"not used: {listed_few(of_id)}: an older topic of the name {name!r}, with the id {topic_id}"
+            said = f"not used: {listed_few(of_id)} (an older topic with the name {name!r} and the id {topic_id})"
             notes.append(Remark("replica-unused", said, topic=name, names=tuple(of_id)))
     return chosen
 
@@ -295,16 +295,21 @@ def _add_strays(
         if replica.topic_id != topic.topic_id:
             older[name, replica.topic_id].append(path)
         elif any(other.state != "stray" for other in topic.replicas.get(number, [])):
-            said = f"not used: {path}: the broker found that its topic was deleted, or moved to other nodes"
+            said = (
+                f"not used: {path} (the broker renamed it -stray, because the topic was deleted, or the partition was "
+                "moved to other nodes)"
+            )
             notes.append(Remark("replica-unused", said, topic=name, partition=number, path=path))
         else:
-            said = f"{name}-{number} comes from {path}: its broker had given it up, and no other replica is left"
+            said = (
+                f"{name}-{number} comes from {path}, which its broker renamed -stray, because no other replica is left"
+            )
             notes.append(Remark("stray", said, topic=name, partition=number, path=path))
             topic.replicas.setdefault(number, []).append(replica)
     for (name, topic_id), paths in older.items():
-        which = "name no topic id" if topic_id is None else f"have the topic id {topic_id}"
+        which = "have no topic id" if topic_id is None else f"have the topic id {topic_id}"
         said = (
-            f"not used: {listed_few(paths)}, which a broker gave up: they {which}, and the topic of the name {name} "
+            f"not used: {listed_few(paths)}. A broker renamed these directories -stray. They {which}, but topic {name} "
             f"has the id {topics[name].topic_id}. Each can be read as a partition directory"
         )
         doubts.append(Remark("replica-unused", said, topic=name, names=tuple(paths)))
@@ -325,13 +330,16 @@ def _count(topic: FoundTopic, notes: list[Remark], *, has_metadata: bool) -> Non
         ]
         if sure:
             said = (
-                f"the metadata know {topic.count} partitions of topic {topic.name}, and the disks have partition "
-                f"{sure[-1]} with its id: it got more partitions after these metadata"
+                f"the metadata have {topic.count} partitions of topic {topic.name}, but the disks have partition "
+                f"{sure[-1]} with its topic id: partitions were added after the metadata were written"
             )
             notes.append(Remark("partition-count", said, topic=topic.name, partition=sure[-1]))
             topic.count = sure[-1] + 1
         if unsure:
-            said = f"not used: {listed_few(unsure)}: the metadata know {topic.count} partitions of {topic.name}"
+            said = (
+                f"not used: {listed_few(unsure)}, because the metadata have only {topic.count} partitions of "
+                f"{topic.name}"
+            )
             notes.append(Remark("replica-unused", said, topic=topic.name, names=tuple(unsure)))
         if not topic.count:
             said = f"topic {topic.name} is left out: it has no partitions"
@@ -341,15 +349,16 @@ def _count(topic: FoundTopic, notes: list[Remark], *, has_metadata: bool) -> Non
         topic.count = highest + 1
     if topic.count > file_names.MOST_PARTITIONS:
         raise ValueError(
-            f"topic {topic.name!r} has a partition {topic.count - 1}, above the most that there may be, "
-            f"{file_names.MOST_PARTITIONS}: leave the topic out, or move the directory of that name away"
+            f"topic {topic.name!r} has a partition {topic.count - 1}, but a topic has at most "
+            f"{file_names.MOST_PARTITIONS} partitions: leave the topic out, or move the directory of that partition "
+            "away"
         )
     if not topic.is_known and file_names.is_internal(topic.name):
         best = {number: ranked(replicas)[0].log for number, replicas in topic.replicas.items()}
         count = likely_count(topic.name, best, topic.count)
         if count.reason:
             what = "no metadata" if not has_metadata else "the metadata do not"
-            said = f"{what} say how many partitions {topic.name} has: {count.partitions}, {count.reason}"
+            said = f"{what} say how many partitions {topic.name} has. It gets {count.partitions}, {count.reason}"
             notes.append(Remark("partition-count", said, topic=topic.name))
         topic.count = count.partitions
 
@@ -378,7 +387,7 @@ def same_cluster(roots: Iterable[LogDirFiles], wanted: str | None, notes: list[R
         if found:
             paths.setdefault(found, []).append(root.path)
         elif found is not None:
-            said = f"{root.path}: its cluster.id is empty, and not used"
+            said = f"the cluster.id of {root.path} is not used, because it is empty"
             notes.append(Remark("ids-damaged", said, path=f"{root.path}/{checkpoints.META_PROPERTIES}"))
     if not paths:
         return None
@@ -389,14 +398,16 @@ def same_cluster(roots: Iterable[LogDirFiles], wanted: str | None, notes: list[R
         if chosen != wanted and not _is_flipped(chosen, other):
             places = ", ".join(f"{one} in {of_id[0]}" for one, of_id in paths.items())
             raise ValueError(
-                f"different clusters: {places}; rescue each alone. If this is one cluster with a damaged id, give the "
-                f"right id ({option('cluster_id')})"
+                f"the disks belong to different clusters: {places}. Rescue each cluster by itself. If they are one "
+                f"cluster with a damaged id, give the right id ({option('cluster_id')})"
             )
-        why = "as given"
+        why = "the given id"
         if chosen != wanted:
             disks = f"{len(paths[chosen])} of {sum(map(len, paths.values()))} disks"
             why = f"the id on {disks}. To use the other id, give it ({option('cluster_id')})"
-        said = f"{listed_few(of_other)}: the cluster.id {other} is taken for a damaged {chosen}, {why}"
+        said = (
+            f"the cluster.id of {listed_few(of_other)} is {other}. This is treated as a damaged form of {chosen}, {why}"
+        )
         notes.append(Remark("ids-damaged", said, names=tuple(of_other)))
     return chosen
 

@@ -307,8 +307,8 @@ def _refuted(
             yield i
         elif expected[i] not in votes and doubts is not None:
             said = (
-                f"whether the batch at offset {offset} has leader epoch {expected[i]}, as {checkpoints.LEADER_EPOCHS} "
-                f"says, or {epoch}, as it says itself"
+                f"the batch at offset {offset} has leader epoch {epoch}, but {checkpoints.LEADER_EPOCHS} says "
+                f"{expected[i]}. It is not known which is right"
             )
             doubts.append(Remark("epoch-doubtful", said))
 

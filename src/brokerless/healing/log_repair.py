@@ -147,7 +147,7 @@ class LogRepair:
         yield from (Step("keep", name, f"{directory}/{name}") for name in kept)
         if topic_id is not None and checkpoints.PARTITION_METADATA not in kept:
             content = checkpoints.format_partition_metadata(topic_id)
-            yield Step("write", checkpoints.PARTITION_METADATA, content, "it does not name the topic's id")
+            yield Step("write", checkpoints.PARTITION_METADATA, content, "no readable file names the topic's id")
         if self.recorded:
             yield Step("write", lost_offsets.FILE, lost_offsets.content(self.recorded))
         yield from self.gone
@@ -209,7 +209,10 @@ def salvage(
     start = _start(log, findings, log_start_offset)
     ranges = _ranges(log, start, pieces, findings, known, is_compacted=check.is_compacted)
     if claim is not None and not any(one.meets(claim.end_offset, claim.base_offset) for one in ranges):
-        message = f"only the last batch itself says that it begins at offset {claim.base_offset}"
+        message = (
+            f"the header of the last batch says that it begins at offset {claim.base_offset}, but no other file "
+            "confirms this"
+        )
         path, offsets = log.segments[-1].path, (claim.end_offset, claim.base_offset)
         ranges.append(DamagedRange.lost(log, "offset-gap", message, path, None, offsets))
         ranges.sort(key=lambda one: one.start_offset)
@@ -284,7 +287,7 @@ def _recorded(log: Log, findings: Iterable[Finding]) -> tuple[list[tuple[int, in
     try:
         return [] if log.files.is_file else lost_offsets.recorded(log.path), unusable[-1] if unusable else None
     except CorruptRecordError as error:
-        said = f"{error}: move the file away; the losses that it recorded are then reported as new"
+        said = f"{error}. Move the file away: the next repair reports the losses that it recorded as new ones"
         return [], Remark("lost-offsets-damaged", said, path=f"{log.path}/{lost_offsets.FILE}")
 
 
@@ -309,7 +312,10 @@ def _without_claim(claim: LoneClaim, ranges: Sequence[DamagedRange], doubts: lis
     gap = ("lost", claim.end_offset, claim.base_offset)
     left = [one for one in ranges if (one.state, one.start_offset, one.end_offset) != gap]
     if len(left) < len(ranges):
-        said = f"whether the last batch begins at offset {claim.base_offset}: only the batch says so"
+        said = (
+            f"the header of the last batch says that it begins at offset {claim.base_offset}, but no other file "
+            "confirms this"
+        )
         doubts.append(Remark("offset-doubtful", said))
     return left
 
@@ -485,7 +491,7 @@ def _inside(known: Sequence[tuple[int, int]], start: int, end: int) -> Iterator[
 
 
 def _gap(log: Log, behind: Piece, start: int, end: int) -> DamagedRange:
-    message = f"no batch between offsets {start} and {end}"
+    message = f"no batch has the offsets {start} to {end - 1}"
     return DamagedRange.lost(log, "offset-gap", message, behind.path, behind.position, (start, end))
 
 
@@ -530,7 +536,9 @@ def _start(log: Log, findings: Iterable[Finding], log_start_offset: int | None) 
 
 
 def _not_believed(log: Log, piece: Piece) -> DamagedRange:
-    message = "batches of an older leader epoch after damage may be older content of the disk"
+    message = (
+        "the batches after the damage have an older leader epoch, and may be left over from an earlier use of the disk"
+    )
     offsets = piece.first_offset, piece.next_offset
     return DamagedRange.lost(log, "epoch-order", message, piece.path, piece.position, offsets)
 

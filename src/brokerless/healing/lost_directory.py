@@ -41,7 +41,7 @@ def lost_directory(of: str, given: str | os.PathLike[str] | None) -> str:
         if storage.exists(path):
             raise FileExistsError(
                 errno.EEXIST,
-                f"exists: the bytes that are left out, and the report, need a new path ({option('lost_path')})",
+                f"exists: name a new directory for the bytes that are left out and the report ({option('lost_path')})",
                 path,
             )
     else:
@@ -74,7 +74,9 @@ def lost_files(
         fill(unfinished)
         disk.atomic_write(f"{unfinished}/{REPORT}", json.dumps(report, indent=1).encode() + b"\n")
         if storage.exists(path):
-            raise FileExistsError(errno.EEXIST, "exists meanwhile: nothing is changed", path)
+            raise FileExistsError(
+                errno.EEXIST, "the directory was created by another process meanwhile: nothing is changed", path
+            )
         with interrupts.deferred():
             disk.rename(unfinished, path)
             ours.append(path)

@@ -111,8 +111,8 @@ class NewCluster:
         if metadata.image.feature_level("kraft.version") and not names_voters:
             self._note(
                 "voters-unnamed",
-                "the old metadata log names the controllers, but the new one does not: the new nodes need "
-                f"controller.quorum.voters, or give {option('voters')}",
+                "the old metadata log names the controllers, but the new one does not. Set controller.quorum.voters "
+                f"on the new nodes, or give {option('voters')}",
             )
         lost, of_new_types = metadata.image.lost_meaning, len(metadata.image.of_new_types)
         if lost and release is None:
@@ -125,8 +125,8 @@ class NewCluster:
                 path=metadata.path,
             )
         for why, count in lost.items():
-            records = "record is" if count == 1 else "records are"
-            self._note("metadata-left-out", f"{count} metadata {records} not understood, and left out: {why}")
+            records = "a metadata record is" if count == 1 else f"{count} metadata records are"
+            self._note("metadata-left-out", f"{records} left out, because decoding failed: {why}")
         if of_new_types:
             what = "left out" if release is not None else "kept as they are"
             records = "record of an unknown type is" if of_new_types == 1 else "records of unknown types are"
@@ -190,15 +190,15 @@ class NewCluster:
             new_name = self._rename.get(topic.name, topic.name)
             starts = "" if topic.is_known else f" ({_start(before[0])})"
             gone = (
-                "records that are only there are not in the result, and the partitions begin with their first local "
-                "segment"
+                "the result lacks the records that are only in remote storage, and its partitions begin with their "
+                "first local segment"
             )
             if new_name != topic.name:
                 self._tiered[topic.name] = False
                 self._note(
                     "remote-storage",
                     f"topic {topic.name}{starts} has segments in remote storage. They belong to the topic's old id, so "
-                    f"that {new_name} cannot read them: {gone}",
+                    f"{new_name} cannot read them. So {gone}",
                     topic=topic.name,
                 )
             elif self._is_fork:
@@ -206,7 +206,7 @@ class NewCluster:
                 self._note(
                     "remote-storage",
                     f"topic {topic.name}{starts} has segments in remote storage. A cluster with another id must not "
-                    f"use it, because retention would delete the old cluster's segments: {gone}",
+                    f"use this storage, because retention would delete the old cluster's segments. So {gone}",
                     topic=topic.name,
                 )
             elif topic.is_known:
@@ -214,8 +214,8 @@ class NewCluster:
                 self._note(
                     "remote-storage",
                     f"topic {topic.name} has segments in remote storage. Configure the new brokers with the same "
-                    "remote storage, and only if the old brokers stay down: two clusters would delete each other's "
-                    "segments",
+                    "remote storage, but only if the old brokers stay down, because two clusters would delete each "
+                    "other's segments",
                     topic=topic.name,
                 )
             elif REMOTE_LOG_METADATA_TOPIC in names:
@@ -230,8 +230,8 @@ class NewCluster:
                 self._tiered[topic.name] = None
                 self._note(
                     "remote-storage",
-                    f"topic {topic.name}{starts} has segments in remote storage, or lost them: set {_REMOTE}=true "
-                    "before a broker starts, if the remote storage still exists",
+                    f"topic {topic.name}{starts} has segments in remote storage, or has lost them. If the remote "
+                    f"storage still exists, set {_REMOTE}=true before a broker starts",
                     topic=topic.name,
                 )
 
@@ -248,7 +248,7 @@ class NewCluster:
             settings[IN_SYNC] = str(replicas)
             self._note(
                 "min-insync-replicas",
-                f"{IN_SYNC} of topic {topic.name} is {replicas}, not {wanted}: the topic has no more replicas",
+                f"{IN_SYNC} of topic {topic.name} is lowered from {wanted} to {replicas}, the number of its replicas",
                 topic=topic.name,
             )
         if self._tiered.get(topic.name) is False:
@@ -286,7 +286,7 @@ class NewCluster:
                 whose = f"broker {broker}" if broker else "the cluster"
                 self._note(
                     "min-insync-replicas",
-                    f"{IN_SYNC} of {whose} is {len(self._nodes)}, not {value[:20]}: there are no more nodes",
+                    f"{IN_SYNC} of {whose} is lowered from {value[:20]} to {len(self._nodes)}, the number of nodes",
                 )
                 yield config_record(BROKER_RESOURCE, broker, name, str(len(self._nodes)))
             else:
@@ -352,8 +352,9 @@ class NewCluster:
         if self._moved:
             self._note(
                 "partition-moving",
-                f"{listed_few(self._moved)}: being moved to other nodes. The replicas that were to be removed are "
-                "left out. If no other replica was in sync, the replicas that were to be added are left out instead",
+                f"these partitions were being moved to other nodes: {listed_few(self._moved)}. The replicas that were "
+                "to be removed are left out. If no other replica was in sync, the replicas that were to be added are "
+                "left out instead",
                 names=self._moved,
             )
         return list(self.notes)
@@ -371,4 +372,4 @@ def _missing(log: Log) -> tuple[int, int] | None:
 
 def _start(log: Log) -> str:
     start, first = _missing(log) or (0, 0)
-    return f"{log.path} starts at offset {start}, and its first segment at {first}"
+    return f"{log.path} starts at offset {start}, but its first segment at {first}"

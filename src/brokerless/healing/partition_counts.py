@@ -66,8 +66,9 @@ def likely_count(topic: str, logs: Mapping[int, Log], least: int) -> Count:
         return Count(least, "")
     is_remote = topic == REMOTE_LOG_METADATA_TOPIC
     # Brokers do not use that topic if their configuration has another number of partitions.
-    more = ": brokers need the same in their configuration" if is_remote else ""
-    default, what = (least, "as its highest directory says") if is_remote else (max(_DEFAULT, least), "as by default")
+    more = ". Give brokers the same number in their configuration" if is_remote else ""
+    highest = "from its highest partition on the disks"
+    default, what = (least, highest) if is_remote else (max(_DEFAULT, least), "the default")
     hashes: list[tuple[int, int]] = []
     for partition, log in logs.items():
         if len(hashes) >= _ENOUGH:
@@ -86,9 +87,9 @@ def likely_count(topic: str, logs: Mapping[int, Log], least: int) -> Count:
         candidates = [default, *range(max(least, 1), min(greatest, MOST_PARTITIONS) + 1)]
     for count in candidates:
         if greatest % count == 0:
-            fits = "which fits its keys"
+            fits = "which fits the keys of its records"
             return Count(count, f"{what}, {fits}{more}" if count == default else f"{fits}{more}")
-    why = "although no number fits its keys: its coordinators may not find what they wrote"
+    why = "although no number fits the keys of its records, so its coordinators may not find their records"
     return Count(default, f"{why}{more}")
 
 

@@ -77,8 +77,8 @@ def of_transactional_ids(log: Log) -> int:
                 too_large: Any = decoded["is_too_large"]
                 for offset in part["offset"].filter(too_large).to_pylist():
                     note(
-                        f"{log.name}: the record at offset {offset} takes too much memory once it is decoded: a new "
-                        "producer may get a producer id that the record names"
+                        f"{log.name}: the record at offset {offset} is not decoded, because it takes too much memory. "
+                        "A new producer may get a producer id that this record has already assigned"
                     )
                 for text, unknown in zip(decoded["value"].to_pylist(), decoded["unknown"].to_pylist(), strict=True):
                     value = json.loads(text) if unknown is None and text is not None else {}

@@ -90,13 +90,13 @@ def repair(
         raise ValueError(f"{given} is one partition's directory: repair the log directory around it in place")
     if indexes_only and (others or keep_suspect):
         raise ValueError(
-            f"{option('indexes_only')} leaves damaged batches alone: leave out {option('sources')} and "
-            f"{option('keep_suspect')}"
+            f"{option('indexes_only')} leaves damaged batches as they are, so {option('sources')} and "
+            f"{option('keep_suspect')} have no effect: leave them out"
         )
     target = os.path.abspath(given if output is None else os.fspath(output))
     lost_to = "" if dry_run else lost_directory(target, lost_path)
     if lost_to == target:
-        raise ValueError(f"the lost bytes need a directory of their own, not {target}")
+        raise ValueError(f"the lost bytes cannot go to {target}, the directory of the result: name another one")
     _finish_commit(given, is_allowed=in_place and not dry_run)
     check_at_rest(LogDirFiles(os.path.dirname(os.path.abspath(given)) if is_partition else given))
     plan = RepairPlan.of(given, others, names, keep_suspect=keep_suspect, indexes_only=indexes_only, progress=progress)
@@ -116,7 +116,7 @@ def _finish_commit(path: str, *, is_allowed: bool) -> None:
     if not storage.exists(f"{path}/{commit_journal.NAME}"):
         return
     if not is_allowed:
-        raise ValueError(f"a write to {path} was interrupted after its commit: `brokerless recover` finishes it")
+        raise ValueError(f"a write to {path} was interrupted after its commit: run `brokerless recover` to finish it")
     with _locked(path):
         commit_journal.roll_forward(path)
 

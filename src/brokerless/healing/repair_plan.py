@@ -122,7 +122,10 @@ class RepairPlan:
                 if repair.unusable:
                     return repair
                 if log.topic == file_names.METADATA_TOPIC and repair.lost:
-                    why = "the cluster's metadata log lacks records: `brokerless rescue` makes a cluster of it"
+                    why = (
+                        "the cluster's metadata log lacks records, and a repair cannot restore them: `brokerless "
+                        "rescue` makes a new cluster"
+                    )
                     return repair.left_alone(Remark("metadata-log", why))
                 is_left = indexes_only and repair.has_damaged_batches
                 return repair.left_alone(Remark("batches-damaged", "its batches are damaged")) if is_left else repair
@@ -155,7 +158,10 @@ class RepairPlan:
             yield from ((repair.log.name, step) for step in repair.steps(self.topic_ids.get(_key(repair.log)[0])))
         for name, errors in self.moving.items():
             found = f"{errors[0].code}: {errors[0].message}"
-            why = f"a replica that is being moved here is damaged, {found}; the present replica stays: move it again"
+            why = (
+                f"this copy of a replica that is being moved to this directory is damaged ({found}). The replica that "
+                "is moved stays in its place: move it again"
+            )
             yield name, Step("drop", name, "", why)
         damaged = {os.path.basename(path) for path in self._damaged_checkpoints()}
         for name, content in self._checkpoints(self.path, {}):
@@ -235,7 +241,8 @@ class RepairPlan:
         for one in changed:
             if storage.is_link(one.log.path):
                 raise ValueError(
-                    f"{one.log.path} is a link, which would be replaced: repair to a new directory ({option('output')})"
+                    f"{one.log.path} is a link, and a repair in place would replace it by a directory: repair to a new "
+                    f"directory ({option('output')})"
                 )
         damaged_files = self._damaged_checkpoints()
         if not changed and not damaged_files and not self.moving:
@@ -304,7 +311,7 @@ class RepairPlan:
         for found in check(directory):
             if found.severity == "error" and found.code not in expected:
                 what = f"{found.code} at {found.path}: {found.message}"
-                raise CorruptRecordError(f"the repaired partition would have a fault: {what}; nothing is changed")
+                raise CorruptRecordError(f"nothing is changed, because the repaired partition has a fault: {what}")
         return loaded
 
     def _copy_root(self, result: RepairReport, to: str, ends: dict[tuple[str, int], Loaded]) -> None:
@@ -486,11 +493,11 @@ def _doubts_on_start(one: LogRepair) -> list[Remark]:
     if start is None or root.has_log_start_offsets or start <= one.log.local_log_start_offset:
         return []
     why = (
-        f"{checkpoints.LOG_START_OFFSETS} does not record it, but the leader epochs or another replica begin at this "
-        "offset"
+        f"{checkpoints.LOG_START_OFFSETS} has no log start offset for it, but its leader epochs or another replica "
+        f"begin at offset {start}"
     )
-    what = f"whether the records below offset {start} were deleted"
-    said = f"{one.log.name}: {what}: {why}. These records stay in the file, but are not shown"
+    what = f"it is not known whether the records below offset {start} were deleted"
+    said = f"{one.log.name}: {what}. {why}. These records stay in the file, but readers do not see them"
     return [Remark("log-start-doubtful", said, topic=one.log.topic, partition=one.log.partition, path=one.log.path)]
 
 

@@ -126,7 +126,7 @@ def rescue(
         _check_free(target)
         report_to = lost_directory(target, lost_path)
         if report_to == target:
-            raise ValueError(f"the report needs a place of its own, not {target}")
+            raise ValueError(f"the report cannot go to {target}, the directory of the result: name another one")
     with collected():
         plan = RescuePlan.of(
             [os.fspath(one) for one in disks],
@@ -148,8 +148,8 @@ def rescue(
             plan.report.left = list(plan.foreseen())
         else:
             said = (
-                "transactions that are open at that time will be committed, aborted or left out, each as a whole; a "
-                "dry run cannot say which"
+                "transactions that are open at that time will be committed, aborted or left out, each as a whole. A "
+                "dry run does not decide which"
             )
             plan.report.notes.append(Remark("transactions-unknown", said))
     return plan.report
@@ -286,7 +286,7 @@ class _NewNodes:
             return loaded.log_start_offset, loaded.base_offsets[0], loaded.log_end_offset
         progress = partial(self._plan.progress, log.name)
         for name in copy.add_partition(log.path, to, progress, is_fatal=file_names.is_fatal):
-            said = f"not copied: {log.path}/{name}: a broker does not start with that name"
+            said = f"{log.path}/{name} is not copied, because a broker does not start with a file of that name"
             self._note(
                 Remark("file-unknown", said, topic=log.topic, partition=log.partition, path=f"{log.path}/{name}")
             )
@@ -336,23 +336,25 @@ class _NewNodes:
                 ended[one.is_committed].add(one.producer_id)
             if done.report.whole_from is not None:
                 said = (
-                    f"{done.name} is cut at offset {done.report.log_end_offset}, not at {done.report.whole_from}: the "
-                    "COMMIT marker there is of a transaction that is incomplete in other partitions at that time"
+                    f"{done.name} is cut at offset {done.report.log_end_offset} and not at {done.report.whole_from}, "
+                    "because the COMMIT marker there ends a transaction that is incomplete in other partitions at "
+                    "that time"
                 )
                 self._note(Remark("cut-before", said, topic=done.topic, partition=done.partition))
         if any(ended.values()) and TRANSACTIONS_TOPIC not in self._plan.topics:
             said = (
-                f"{TRANSACTIONS_TOPIC} is not among the topics: only COMMIT and ABORT markers show which transactions "
-                "were decided at that time"
+                f"{TRANSACTIONS_TOPIC} is not among the topics, so only COMMIT and ABORT markers show which "
+                "transactions were decided at that time"
             )
             self._note(Remark("transactions-unknown", said, topic=TRANSACTIONS_TOPIC))
         for is_committed, producers in ended.items():
             if producers:
-                what = "committed, for that was" if is_committed else "aborted, for nothing was"
                 several = "s" if len(producers) > 1 else ""
+                was = "were" if several else "was"
+                end = "committed, because this" if is_committed else "aborted, because nothing"
                 said = (
-                    f"open at that moment, and now {what} decided by then: the last transaction{several} of "
-                    f"producer{several} {listed_few(map(str, sorted(producers)))}"
+                    f"the last transaction{several} of producer{several} {listed_few(map(str, sorted(producers)))} "
+                    f"{was} open at that time. Each is now {end} had been decided by then"
                 )
                 code = "transactions-committed" if is_committed else "transactions-aborted"
                 self._note(Remark(code, said, names=tuple(map(str, sorted(producers)))))

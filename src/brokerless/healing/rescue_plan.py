@@ -137,7 +137,7 @@ def _hidden(log: Log, kept: Log | None, end: int) -> str:
     expected = log.files.expected_end
     if expected is not None and expected.offset > end:
         return (
-            f"{log.path} went on to offset {expected.offset} ({', '.join(expected.sources)}), and records are missing"
+            f"{log.path} once reached offset {expected.offset} ({', '.join(expected.sources)}), so records are missing"
         )
     damaged = log.files.damage_at_end
     if kept is None or damaged is None:
@@ -152,7 +152,7 @@ def _hidden(log: Log, kept: Log | None, end: int) -> str:
     is_torn = not log.root.is_clean and other is not None and mine.base_offset <= other.base_offset
     if is_torn and other is not None and (mine.base_offset < other.base_offset or mine.size <= other.size):
         return ""
-    return f"{log.path} is damaged from offset {damaged.start_offset} on, and its former end is not known"
+    return f"{log.path} is damaged from offset {damaged.start_offset} on, and it is not known where the log ended"
 
 
 def _lost_before(repair: LogRepair) -> list[DamagedRange]:
@@ -163,7 +163,7 @@ def _lost_before(repair: LogRepair) -> list[DamagedRange]:
         known = lost_offsets.recorded(log.path)
     now = [(one.start_offset, one.end_offset) for one in repair.ranges]
     start_of_log = log.local_log_start_offset
-    path, message = f"{log.path}/{lost_offsets.FILE}", "lost before: an earlier repair recorded it"
+    path, message = f"{log.path}/{lost_offsets.FILE}", "an earlier repair recorded these offsets as lost"
     return [
         DamagedRange.lost(log, "offset-gap", message, path, None, (max(start, start_of_log), end))
         for start, end in lost_offsets.without(known, [(low, high) for low, high in now if high is not None])
@@ -242,7 +242,7 @@ class RescuePlan:
         result.doubts += [
             Remark(
                 "shutdowns-differ",
-                f"{message}: one may be an older snapshot, and its partitions may lack records",
+                f"{message}. One directory may be an older snapshot, and its partitions may lack records",
                 path=path,
             )
             for path, message in different_shutdowns(roots)
@@ -251,7 +251,7 @@ class RescuePlan:
         result.cluster_id = cluster_id or old_id or checkpoints.random_id()
         nodes = sorted(nodes if nodes is not None else list(node_ids(roots))[:1] or [1])
         if len(set(nodes)) < len(nodes) or not all(0 <= node < 1 << 31 for node in nodes):
-            raise ValueError(f"not nodes: {nodes}; different numbers from 0 on expected")
+            raise ValueError(f"the ids of nodes must be different, and 0 or more, not {nodes}")
         voters = voters or {}
         if not voters.keys() <= set(nodes):
             raise ValueError(f"voters {sorted(voters)} are not among the nodes {nodes}")
@@ -260,15 +260,16 @@ class RescuePlan:
             result.notes.append(Remark("cluster-id-new", "no disk names the cluster's id: the cluster gets a new one"))
         elif result.cluster_id == old_id:
             said = (
-                f"the cluster keeps its id, {old_id}: the old nodes must be down before the new nodes start, and stay "
-                "down"
+                f"the cluster keeps its id, {old_id}, so the old nodes must be down before the new nodes start, and "
+                "must stay down"
             )
             result.notes.append(Remark("cluster-id-kept", said))
         metadata = surviving_metadata(roots, result.doubts)
         if metadata is None:
             said = (
-                "no disk has the cluster's metadata: topics are known by their directories only. Their settings, "
-                "access rights, quotas and users are lost. So that nothing is deleted, all get retention.ms=-1"
+                "no disk has the cluster's metadata, so only the partitions' directories show which topics exist. The "
+                "settings of topics, access rights, quotas and users are lost. All topics get retention.ms=-1, so "
+                "that brokers do not delete their records"
             )
             result.doubts.append(Remark("metadata-missing", said))
         else:
@@ -276,8 +277,8 @@ class RescuePlan:
             result.notes += [
                 Remark(
                     "node-id-missing",
-                    f"{root.path}/{checkpoints.META_PROPERTIES} has no node id: it is not known whether its replicas "
-                    "were in sync, and whether the disk is a controller's",
+                    f"{root.path}/{checkpoints.META_PROPERTIES} has no node id, so it is not known whether the "
+                    "replicas in this directory were in sync, and whether a controller wrote it",
                     path=f"{root.path}/{checkpoints.META_PROPERTIES}",
                 )
                 for root in roots
@@ -366,13 +367,13 @@ class RescuePlan:
                 if node not in one.replicas:
                     continue
                 if one.kept is None:
-                    yield directory, Step("write", name, b"", "empty: no disk has it")
+                    yield directory, Step("write", name, b"", "the new partition is empty, because no disk has it")
                     continue
                 if one.kept.repair.is_changed:
                     yield from ((f"{directory}/{name}", step) for step in one.kept.repair.steps(one.topic.topic_id))
                 else:
                     path = one.kept.repair.log.path
-                    yield directory, Step("keep", name, path, f"as it is in {path}")
+                    yield directory, Step("keep", name, path, f"copied unchanged from {path}")
                 if (new_id := self.new_id(one.topic)) != one.topic.topic_id:
                     content = checkpoints.format_partition_metadata(new_id)
                     why = f"with the new name, the topic gets a new id, {new_id}"
@@ -413,7 +414,7 @@ class RescuePlan:
         """Note the contents that a copy of some topics, or a copy under other names, lacks."""
         notes = self.report.notes
         if OFFSETS_TOPIC in others:
-            said = f"groups start anew: {OFFSETS_TOPIC} is not among the topics"
+            said = f"groups have no committed offsets, because {OFFSETS_TOPIC} is not among the topics"
             notes.append(Remark("groups-anew", said, topic=OFFSETS_TOPIC))
         elif self.rename and OFFSETS_TOPIC in self.topics:
             renamed = tuple(self.rename.values())
@@ -427,8 +428,8 @@ class RescuePlan:
         if self.until is None and (TRANSACTIONS_TOPIC in others or self.rename):
             which = "" if TRANSACTIONS_TOPIC in others else f" of {', '.join(self.rename.values())}"
             said = (
-                f"open transactions{which} stay open, because no coordinator knows them: read_committed consumers "
-                f"stop there. A cut ({option('as_of')}) aborts them"
+                f"open transactions{which} stay open, because no coordinator knows them, and read_committed consumers "
+                f"stop at them. To abort them, cut the logs at a time ({option('as_of')})"
             )
             notes.append(Remark("transactions-stay-open", said, names=tuple(self.rename.values()) if which else ()))
 
@@ -520,8 +521,8 @@ class RescuePlan:
         end = kept.repair.end_offset
         if kept.replica.topic_id is None and one.topic.has_id:
             said = (
-                f"{one.name} comes from {kept.replica.log.path}, which does not name its topic's id: it may be of an "
-                "older topic with that name"
+                f"{one.name} comes from {kept.replica.log.path}. This directory has no topic id, so it may belong to "
+                "an older topic with the same name"
             )
             one.doubts.append(one.remark("topic-id-missing", said, kept.replica.log.path))
         for replica in replicas:
@@ -552,7 +553,10 @@ class RescuePlan:
             for disk in self._unassigned_sources(one):
                 unassigned.setdefault(disk, []).append(one.name)
         for (path, node), names in unassigned.items():
-            said = f"batches come from {path}, of node {node}, for {listed_few(names)}: the metadata name other nodes"
+            said = (
+                f"{listed_few(names)}: batches come from {path} of node {node}, although the metadata assign the "
+                "replicas to other nodes"
+            )
             self.report.notes.append(Remark("replica-unassigned", said, path=path, names=tuple(names)))
         later = [
             one.name
@@ -561,8 +565,8 @@ class RescuePlan:
         ]
         if later:
             said = (
-                f"the metadata are older than the logs: they do not know the last leader epoch of {listed_few(later)}. "
-                "Later changes of topics, settings and access rights may be lost"
+                f"the metadata are older than the logs: they lack the last leader epoch of {listed_few(later)}. Later "
+                "changes of topics, settings and access rights may be lost"
             )
             self.report.doubts.append(Remark("metadata-older", said, names=tuple(later)))
         # Building the records notes each setting that changes.
@@ -586,13 +590,13 @@ class RescuePlan:
         of_log = [one.of_log(doubt) for doubt in found.doubts]
         result.doubts += [*one.doubts, *unread, *of_log]
         if replica.state == "future":
-            said = f"{one.name} comes from {found.log.path}: a replica that was moved to another disk"
+            said = f"{one.name} comes from {found.log.path}, a replica that was being moved to another disk"
             result.notes.append(one.remark("replica-moved", said, found.log.path))
         fatal = [step.name for step in found.gone if step.verb == "drop" and file_names.is_fatal(step.name)]
         result.notes += [
             one.remark(
                 "file-unknown",
-                f"not copied: {found.log.path}/{name}: a broker does not start with that name",
+                f"{found.log.path}/{name} is not copied, because a broker does not start with a file of that name",
                 f"{found.log.path}/{name}",
             )
             for name in fatal
@@ -601,8 +605,8 @@ class RescuePlan:
             without_id = [other.log.path for other in one.topic.replicas[one.number] if other.topic_id is None]
             if without_id:
                 said = (
-                    f"not used: {listed_few(without_id)}: a directory that does not name its topic's id may be of an "
-                    "older topic"
+                    f"not used: {listed_few(without_id)}. A directory without a topic id may belong to an older topic "
+                    "with the same name"
                 )
                 result.notes.append(one.remark("replica-unused", said, names=without_id))
         result.missing += [MissingPartition(one.topic.name, one.number, "end", why, False) for why in one.hidden]
@@ -612,29 +616,32 @@ class RescuePlan:
         reason = ""
         if in_sync and not in_sync & live:
             reason = (
-                f"none of the disks has a whole replica that was in sync ({sorted(in_sync)}): records that were "
-                "committed may be missing at its end"
+                f"no disk has the whole replica of a node that was in sync (nodes {sorted(in_sync)}), so records that "
+                "were committed may be missing at the end"
             )
         elif leader >= 0 and leader not in live:
             code = "not-leader"
             reason = (
-                f"no disk has the whole replica of its leader, node {leader}: records that were not replicated yet "
-                "are missing at its end"
+                f"no disk has the whole replica of its leader, node {leader}, so records that were not replicated yet "
+                "are missing at the end"
             )
         if reason:
             result.missing.append(MissingPartition(one.topic.name, one.number, code, reason, False, found.end_offset))
 
     def _gone(self, one: RescuedPartition) -> MissingPartition:
         """Return the report entry of a partition from which nothing is kept."""
-        why = "no disk has it: it starts empty at offset 0"
+        why = "no disk has the partition, so it starts empty at offset 0"
         if one.unread:
             unread = "; ".join(map(str, one.unread))
             why = (
-                f"it starts empty at offset 0, because no replica can be used: {unread}. If the file is not a .log, "
-                "move it away: then the records can be read"
+                f"the partition starts empty at offset 0, because no replica can be used: {unread}. If the unreadable "
+                "file is not a .log, move it away, and run the rescue again: then the records can be read"
             )
         elif deleted := self._to_be_deleted(one):
-            why += f". A broker was about to delete {', '.join(deleted)}: renamed to {one.name}, it is a replica again"
+            why += (
+                f". A broker was about to delete {', '.join(deleted)}. To use its records, rename it to {one.name}, "
+                "and run the rescue again"
+            )
         return MissingPartition(one.topic.name, one.number, "unreadable" if one.unread else "gone", why, True)
 
     def _to_be_deleted(self, one: RescuedPartition) -> list[str]:

@@ -191,7 +191,7 @@ def surviving_metadata(roots: Iterable[LogDirFiles], unread: list[Remark] | None
     notes += [
         Remark(
             "metadata-damaged",
-            f"the copy of the metadata in {one.path}, up to offset {one.offset}, is damaged: {one.damage}",
+            f"the metadata log {one.path} is damaged, and is readable up to offset {one.offset}: {one.damage}",
             path=one.path,
         )
         for one in read
@@ -257,7 +257,7 @@ def _read(root: LogDirFiles, notes: list[Remark]) -> _Copy | None:
         # An empty log holds no metadata, so other metadata in the directory take precedence.
         emptied = f"the log {found.path} is empty" + (f": {found.damage}" if found.damage else "")
     elif storage.exists(f"{directory}/{checkpoints.QUORUM_STATE}"):
-        emptied = f"the log {directory} is gone"
+        emptied = f"the log {directory} is missing"
     file = bootstrap_file(root.path, root.journal)
     image = SurvivingImage()
     if storage.exists(file):
@@ -266,7 +266,7 @@ def _read(root: LogDirFiles, notes: list[Remark]) -> _Copy | None:
         # On the second disk of a broker that has run, the formatted metadata tell nothing about the cluster since then.
         if image.topic_ids or not (has_topic_ids(root.path) or root.recovery_points):
             if not emptied and has_started(root.path):
-                emptied = f"a broker has started on {root.path} since, and its metadata log is not there"
+                emptied = f"a broker has started on {root.path} since it was formatted, but the metadata log is missing"
             return _Copy(file, node_id, image, set(), True, -1, -1, emptied, not emptied)
     if emptied:
         notes.append(Remark("metadata-missing", f"the metadata in {root.path} are lost: {emptied}", path=root.path))
@@ -292,11 +292,11 @@ def _read_log(log: Log, node_id: int | None) -> _Copy:
     end, is_end_known = start, True
     if first > start and has_snapshot:
         # The records in between are lost, and later records may change objects of those records.
-        damages.append(f"the log begins at offset {first}, and the newest sound snapshot ends at offset {start}")
+        damages.append(f"the log begins at offset {first}, but the newest sound snapshot ends at offset {start}")
         is_end_known = False
     else:
         if first > start:
-            damages.append(f"the log begins at offset {first}, and no sound snapshot comes before")
+            damages.append(f"the log begins at offset {first}, but no sound snapshot has the metadata before it")
         begin = max(start, first)
         end, epoch, damage = _sound_end(log, begin, epoch)
         if damage:
@@ -321,12 +321,12 @@ def _behind(log: Log, end: int) -> str:
     """Return the evidence that a sound log continued after `end`; "" without any."""
     expected = log.files.expected_end
     if expected is not None and expected.offset > end:
-        return f"it ends at offset {end}; {', '.join(expected.sources)}"
+        return f"it ends at offset {end}, but {' and '.join(expected.sources)}"
     # Kafka does not preallocate this log.
     for segment in log.segments[-1:]:
         zeros = segment.size - log.files.extent.end_position
         if zeros > 0:
-            return f"{segment.path}: the {zeros} bytes after offset {end} are no batches, as after a crash"
+            return f"{segment.path}: the {zeros} bytes after offset {end} are not batches, as after a crash"
     return ""
 
 
@@ -347,7 +347,10 @@ def _lost_behind(log: Log, node_id: int | None, epoch: int, snapshot: int | None
     leader, of_leader = (_quorum_state(log).get(name, -1) for name in ("leaderId", "leaderEpoch"))
     # A leader's first record has the leader's epoch.
     if isinstance(of_leader, int) and leader == node_id and of_leader > epoch:
-        return f"it has no records of epoch {of_leader}, which its node led ({checkpoints.QUORUM_STATE})"
+        return (
+            f"it has no records of leader epoch {of_leader}, although its node was the leader of that epoch according "
+            f"to {checkpoints.QUORUM_STATE}"
+        )
     return ""
 
 
@@ -367,7 +370,7 @@ def _sound_end(log: Log, start: int, epoch: int) -> tuple[int, int, str]:
                         continue
                     # A batch without a base offset is a message of an old format, which no metadata log has.
                     if base is None or last is None:
-                        return end, epoch, f"{segment.path}: what follows offset {end} is not a batch of metadata"
+                        return end, epoch, f"{segment.path}: the bytes after offset {end} are not a batch of metadata"
                     if not is_valid:
                         return end, epoch, f"{segment.path}: the batch at offset {base} has a wrong checksum"
                     if base > end:
@@ -398,9 +401,9 @@ def _doubts(best: _Copy, read: Sequence[_Copy]) -> list[Remark]:
     said = ""
     doubts = []
     if not best.is_whole:
-        said = f"{best.path} does not have all metadata: {best.damage}; earlier metadata are lost"
+        said = f"{best.path} does not have all metadata: {best.damage}. Earlier metadata are lost"
     elif best.epoch < 0 and not best.is_end_known:
-        said = f"the metadata are only those that {best.path} was formatted with, without later changes: {best.damage}"
+        said = f"the metadata are only those of the format of {best.path}, without later changes: {best.damage}"
     elif not best.is_end_known:
         said = f"the metadata in {best.path} are known up to offset {best.offset}: {best.damage}"
     if said:
@@ -415,9 +418,9 @@ def _doubts(best: _Copy, read: Sequence[_Copy]) -> list[Remark]:
     others = "".join(f"; {one.path} ends at {one.offset}" for one in behind)
     which = f"{len(here)} of the {len(voters)} controllers" if voters else "controllers that are not known"
     said = (
-        f"the metadata are those of {best.path}, at offset {best.offset}{others}: the disks have sound copies of "
-        f"{which}. Its last changes may not have been committed, and changes that only other controllers had are "
-        "missing"
+        f"the metadata come from {best.path}, which ends at offset {best.offset}{others}. The disks have only the "
+        f"sound metadata logs of {which}, so the last changes may not have been committed, and changes that only "
+        "other controllers had are missing"
     )
     doubts.append(Remark("metadata-uncommitted", said, path=best.path, names=tuple(one.path for one in behind)))
     return doubts

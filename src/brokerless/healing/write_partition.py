@@ -76,7 +76,7 @@ def write_partition(
     )
     for cut in loaded.cuts:
         if cut.batches:
-            what = f"a broker would cut off sound batches: {cut}; nothing was changed"
+            what = f"nothing was changed, because a broker would cut off sound batches: {cut}"
             raise CorruptRecordError(what, path=repair.log.path)
     loaded.changes.apply()
     disk.sync_directory(directory)

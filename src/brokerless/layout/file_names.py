@@ -245,9 +245,9 @@ def check_writable_topic(name: str, *, is_copy: bool) -> None:
         ValueError: the topic is the metadata log, or it is internal and the rows are not a copy.
     """
     if name == METADATA_TOPIC:
-        raise ValueError(f"{name} is the Raft layer's: its records are not written here")
+        raise ValueError(f"cannot write records to {name}: only Kafka's Raft layer writes to it")
     if is_internal(name) and not is_copy:
-        raise ValueError(f"topic {name} is Kafka's own: only copies whose rows keep their offsets are written to it")
+        raise ValueError(f"topic {name} is internal to Kafka: only rows that keep their offsets can be written to it")
 
 
 def check_leader_epoch(topic: str, leader_epoch: int) -> None:

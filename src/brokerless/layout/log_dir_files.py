@@ -144,7 +144,7 @@ class LogDirFiles:
         try:
             return self._parsed(checkpoints.META_PROPERTIES, checkpoints.parse_meta_properties, nothing)
         except CorruptRecordError as error:
-            note(f"read as if without ids: {error}")
+            note(f"the file is ignored, so the node and cluster of the directory are not known: {error}")
             return nothing
 
     def _checkpoint(self, name: str) -> dict[tuple[str, int], int]:
@@ -251,8 +251,8 @@ def check_outside(path: str, *, is_deep: bool = False) -> None:
                 names = storage.list_directory(around)
             if LogDirFiles.is_root(names):
                 raise ValueError(
-                    f"cannot make {path}: {around} is a log directory: a broker loads directories in it as partitions, "
-                    "or stops at their names"
+                    f"cannot make {path}, because {around} is a log directory. A broker loads the directories in it as "
+                    "partitions, or does not start because of their names"
                 )
             if file_names.is_partition_directory(names):
-                raise ValueError(f"cannot make {path}: {around} is a partition directory; choose another place")
+                raise ValueError(f"cannot make {path}, because {around} is a partition directory: choose another path")

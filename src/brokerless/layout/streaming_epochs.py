@@ -37,16 +37,16 @@ def is_committed(root: str, epoch: Epoch) -> bool:
     last = committed(root).get(epoch.query, -1)
     if epoch.number < last:
         raise ValueError(
-            f"query {epoch.query} has written epoch {last} to {root}, but now sends epoch {epoch.number}: its "
-            "checkpoint is an old copy, or was changed. It is not known which rows are here already: start the query "
-            "with a new checkpoint, after these rows"
+            f"query {epoch.query} has written streaming epoch {last} to {root}, but now sends epoch {epoch.number}: "
+            "its checkpoint is an old copy, or was changed. It is not known which of its rows the log directory "
+            "already has. Start the query with a new checkpointLocation, at the first row that is missing"
         )
     if epoch.number > last + 1:
-        known = f"knows its epochs up to {last}" if last >= 0 else "knows none of its epochs"
+        known = f"has only its epochs up to {last}" if last >= 0 else "has none of its epochs"
         raise ValueError(
-            f"query {epoch.query} comes with epoch {epoch.number}, and {root} {known}: the log directory is an older "
-            "copy than the query's checkpoint, was emptied, or is another directory. The missing rows are not "
-            "written again: start the query with a new checkpointLocation"
+            f"query {epoch.query} sends streaming epoch {epoch.number}, but {root} {known}: the log directory is an "
+            "older copy than the query's checkpoint, was emptied, or is another directory. Spark does not write the "
+            "missing rows again. Start the query with a new checkpointLocation"
         )
     return epoch.number == last
 

@@ -60,8 +60,8 @@ class Doubt(NamedTuple):
     def reason(self) -> str:
         """The explanation for errors and reports."""
         return (
-            f"whether the transaction of producer {self.producer_id} from offset {self.first_offset} on was committed "
-            f"is not known: its marker may be in the damage ({self.damage.reason})"
+            f"it is not known whether the transaction of producer {self.producer_id} from offset {self.first_offset} "
+            f"on was committed, because its marker may be in the damaged range ({self.damage.reason})"
         )
 
 
@@ -299,7 +299,7 @@ def _walk(
         if known is not None:
             # A transaction that ended has a marker, and compaction keeps the marker as long as any of the batches.
             name = file_names.segment_file(_end_of(files, segment), file_names.SNAPSHOT)
-            cause = f"none was found up to {_end_of(files, segment)}, where {name} says that it has ended"
+            cause = f"no marker was found up to offset {_end_of(files, segment)}, but {name} says that it has ended"
             doubts += [
                 Doubt(producer, begun, Defect(segment.path, 0, begun, _end_of(files, segment), cause, "batch-framing"))
                 for producer, begun in _ended(files, open_transactions, known)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 
-LOST = "the file is missing, but its indexes are here, or a link to it: a broker starts without its records"
+LOST = "the file is missing, although its indexes or a link to it exist: a broker starts without its records"
 
 
 class ExpectedEnd(NamedTuple):
@@ -41,13 +41,13 @@ class ExpectedEnd(NamedTuple):
     def missing(self) -> str:
         """The missing offsets, and the files that report them, as text."""
         lost = f"offsets {self.end_offset} to {self.offset - 1} are lost"
-        return f"{self.name} ends at {self.end_offset}; {', '.join(self.sources)}: {lost}"
+        return f"{self.name} ends at {self.end_offset}, but {' and '.join(self.sources)}, so {lost}"
 
     @property
     def doubt(self) -> str:
         """The end that the files give, as text without the name of the log, for a log that may have lost records."""
-        then = "after a crash, or in a copy of a running broker's files, they may be ahead of the log"
-        return f"ends at {self.end_offset}; {', '.join(self.sources)}: {then}"
+        then = "After a crash, or in a copy of a running broker's files, these files may be ahead of the log"
+        return f"ends at {self.end_offset}, but {' and '.join(self.sources)}. {then}"
 
     def __str__(self) -> str:
         return self.missing if self.is_certain else f"{self.name} {self.doubt}"
@@ -71,7 +71,7 @@ class LoneClaim(NamedTuple):
 
     def __str__(self) -> str:
         begin, end = self.base_offset, self.expected_end
-        return f"the last batch says that it begins at offset {begin}, and the log ended at {end}"
+        return f"the last batch says that it begins at offset {begin}, but the log ended at {end}"
 
 
 class EndEvidence(NamedTuple):
@@ -149,8 +149,9 @@ class EndEvidence(NamedTuple):
 def above_in_words(end_offset: int, corroborated: int) -> str:
     """Return the explanation for a log that ends above the offset at which it was closed."""
     return (
-        f"its last batch ends at {end_offset}, and the log at {corroborated}, by {checkpoints.RECOVERY_POINTS} and "
-        f"{segment_file(corroborated, SNAPSHOT)}: the batch was moved"
+        f"its last batch ends at offset {end_offset}, but the log ended at {corroborated} according to "
+        f"{checkpoints.RECOVERY_POINTS} and {segment_file(corroborated, SNAPSHOT)}: the base offset of the batch is "
+        "wrong"
     )
 
 

@@ -138,7 +138,7 @@ def visible_end(files: PartitionFiles, end_offset: EndOffset | None = None) -> i
 def _high_watermark(files: PartitionFiles) -> int:
     """Return the checkpointed high watermark, limited to the log's range unless records at the log's end are lost."""
     if files.high_watermark is None:
-        raise ValueError(f"no high watermark of {files.name} is checkpointed in {files.root.path}")
+        raise ValueError(f"the high watermark of {files.name} is not known: {files.root.path} has no checkpoint of it")
     high_watermark = max(files.high_watermark, files.log_start_offset)
     return min(high_watermark, files.log_end_offset) if files.lost_at_end is None else high_watermark
 
@@ -172,7 +172,7 @@ def _start(files: PartitionFiles, start_offset: StartOffset | None, visible: int
         if first <= start_offset <= end:
             return start_offset
         raise OffsetOutOfRangeError(
-            f"offset {start_offset} of {files.name} is not in the log: it has {first} to {end} here",
+            f"offset {start_offset} is not in the log {files.name}, which has offsets {first} to {end} here",
             log_start_offset=first,
             log_end_offset=end,
         )

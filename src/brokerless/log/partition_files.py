@@ -127,7 +127,7 @@ class PartitionFiles:
         if not self.is_file:
             if lost and not segments:
                 first = file_names.segment_file(lost[0], file_names.LOG)
-                note(f"{self.name} has indexes, and no .log of them: {first} is the first")
+                note(f"{self.name} has indexes, but the .log files of these are missing, from {first} on")
             return segments
         own = [segment for segment in segments if os.path.basename(segment.path) == self._file_name]
         if own and self.topic is not None:
@@ -295,7 +295,7 @@ class PartitionFiles:
         if self.missing_offsets is None:
             return None
         first, end = self.missing_offsets
-        return f"{self.name} has no offsets {first} to {end - 1} here: remote or deleted"
+        return f"{self.name} has no offsets {first} to {end - 1} here: they are in remote storage, or were deleted"
 
     @cached_property
     def log_end_offset(self) -> int:

@@ -243,7 +243,7 @@ def _open(split: Split) -> tuple[File, bool]:
         with contextlib.suppress(FileNotFoundError):
             if split.is_whole and _is_in_one_piece(split):
                 return open_log(split.path), False
-        what = "deleted, cut or replaced since the read was planned, as brokers do: read again"
+        what = "a broker deleted, truncated or replaced the file after the read was planned: read again"
         raise FileNotFoundError(errno.ENOENT, what, split.path) from None
 
 

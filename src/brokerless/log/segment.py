@@ -504,7 +504,7 @@ def _renamed(path: str, use: Callable[[str], _T]) -> _T:
             return use(name)
         except FileNotFoundError:
             continue
-    raise FileNotFoundError(errno.ENOENT, "deleted or replaced since it was listed, as brokers do: read again", path)
+    raise FileNotFoundError(errno.ENOENT, "a broker deleted or replaced the file after it was listed: read again", path)
 
 
 def whole_batches(

@@ -31,21 +31,21 @@ def unlikely_time(timestamp: int, now: int) -> str | None:
     >>> unlikely_time(0, 1_700_000_000_000)
     'of 1970-01-01: no clock was set'
     >>> unlikely_time(1_700_000_000_000_000, 1_700_000_000_000)
-    'in the future: it looks like microseconds'
+    'in the future, and may be in microseconds'
     >>> unlikely_time(5_000_000_000_000, 1_700_000_000_000)
-    'in the future: of 2128-06-11'
+    'in the future, on 2128-06-11'
     """
     unit = other_unit(timestamp)
     if unit == "seconds":
-        return f"of {_day(timestamp)}: it looks like seconds"
+        return f"of {_day(timestamp)}, and may be in seconds"
     if 0 <= timestamp < _SECONDS.start:
-        return f"of {_day(timestamp)}: no clock was set"
+        return f"of {_day(timestamp)}, as of a clock that was not set"
     # Clocks differ between machines.
     if timestamp <= now + DAY_MS:
         return None
     if unit is not None:
-        return f"in the future: it looks like {unit}"
-    return f"in the future: of {_day(timestamp)}"
+        return f"in the future, and may be in {unit}"
+    return f"in the future, on {_day(timestamp)}"
 
 
 def _day(timestamp: int) -> str:

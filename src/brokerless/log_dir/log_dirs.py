@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 # The attempts at a complete listing, if partitions disappear during each listing.
 _LOOKS = 3
-_GIVEN_UP = "a broker gave up (stray; a read of their paths reads them)"
+_GIVEN_UP = "a broker renamed -stray (to read them, give their paths)"
 
 
 class InactivePartition(NamedTuple):
@@ -177,7 +177,7 @@ class LogDirs:
         if topics is not None:
             return logs
         if strays := self._strays():
-            note(f"not read are directories that {_GIVEN_UP}: {listed_few(strays)}")
+            note(f"directories that {_GIVEN_UP} are not read: {listed_few(strays)}")
         named = {storage.absolute(path) for path in self._paths}
         return [log for log in logs if storage.absolute(log.path) in named or not file_names.is_internal(log.topic)]
 
@@ -309,7 +309,7 @@ class LogDirs:
         chosen = found if is_root else partitions_in(path, found)
         directories = [(found[name], parsed) for name in sorted(chosen) if (parsed := _parsed(name))]
         if not directories and not is_root:
-            what = "is no log directory, partition directory or .log file"
+            what = "is not a log directory, a partition directory or a .log file"
             raise ValueError(f"nothing to read: {path!r} {what}{hint_at_log_dirs(path)}")
         root = self._root(path)
         # The list of directories and the checkpoints must show the same state.
@@ -392,7 +392,7 @@ def _refuse_doubled(replicas: list[Log]) -> None:
         node = log.root.node_id
         broker = log.root.path if node is None else node
         if by_broker.setdefault(broker, log) is not log:
-            raise ValueError(f"{log.name} of node {node} is in two places: {by_broker[broker].path}, {log.path}")
+            raise ValueError(f"{log.name} of node {node} is in two directories: {by_broker[broker].path}, {log.path}")
 
 
 def sorted_replicas(replicas: list[Log]) -> list[Log]:

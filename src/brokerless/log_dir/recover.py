@@ -63,9 +63,9 @@ Start = Literal["yes", "partly", "serves_nothing", "no"]
 """
 
 _ROLL_FORWARD = Remark(
-    "rename", "put the new directory of an interrupted write in the place of the old directory: the write was committed"
+    "rename", "replace the old directory by the new one of an interrupted write, because the write was committed"
 )
-_MAKE = Remark("make", "make its directory: the metadata of the new cluster name it")
+_MAKE = Remark("make", "make the directory, because the metadata of the new cluster have the partition")
 
 
 @dataclass
@@ -249,7 +249,7 @@ def _written_again(root: RootWriter) -> Iterator[tuple[str, list[Remark]]]:
     """Yield the checkpoints to write again: a broker reads them as empty, or serves nothing because of them."""
     for name, message in root.overlooked.items():
         is_needed = name == checkpoints.HIGH_WATERMARKS
-        said = f"write it again: {message}" + ("; until then, a broker serves no partition" * is_needed)
+        said = f"write the file again: {message}" + ("; until then, a broker serves no partition" * is_needed)
         yield name, [Remark("write", said, path=f"{root.path}/{name}")]
 
 
@@ -258,12 +258,12 @@ def _check_clean(root: RootWriter, found: Forecast) -> None:
     if found.cuts:
         cuts = "; ".join(f"{name}/{cut}" for name, cut in found.cuts)
         raise CorruptRecordError(
-            "was shut down cleanly, so that a broker recovers nothing, and serves the sound batches. A recovery "
-            f"loses {found.lost_records} records of sound batches: it cuts off {cuts}. Nothing was changed; "
-            f"{option('force')} recovers it, and sets aside the cut bytes",
+            "the directory was shut down cleanly, so a broker recovers nothing, and serves the sound batches. A "
+            f"recovery loses {found.lost_records} records of sound batches: it cuts off {cuts}. Nothing was changed. "
+            f"To recover the directory, and set aside the cut bytes, use {option('force')}",
             path=root.path,
         )
-    _refuse_missing(root, found.missing, "was shut down cleanly, and ")
+    _refuse_missing(root, found.missing, "the directory was shut down cleanly, but ")
 
 
 def _check_missing(root: RootWriter, topics: Collection[str]) -> None:
@@ -284,7 +284,7 @@ def _refuse_missing(root: RootWriter, missing: Sequence[object], when: str = "")
         said = "; ".join(map(str, missing))
         raise CorruptRecordError(
             f"{when}records are missing: {said}. A broker continues without them, and reports nothing. Nothing was "
-            f"changed; put back the removed or truncated files, or use {option('force')} to accept the logs as they "
+            f"changed. Put back the removed or truncated files, or use {option('force')} to accept the logs as they "
             "are",
             path=root.path,
         )
@@ -441,14 +441,14 @@ def _foresee_metadata(
         found.notes += [
             remark_on(
                 "metadata-cut-off",
-                f"{METADATA}: a broker cuts off {cut}: it no longer knows the topics, partitions and settings of these",
+                f"a broker cuts off a part of {METADATA}, and loses the topics, partitions and settings in it: {cut}",
                 f"{root.path}/{METADATA}/{cut.name}",
             )
             for cut in _loaded(root, METADATA, TopicConfig(), 0, None).cuts
             if cut.is_damage
         ]
         if (expected := Log(f"{root.path}/{METADATA}", root=LogDirFiles(root.path)).files.expected_end) is not None:
-            said = f"{expected}; a broker does not know the topics, partitions and settings of these"
+            said = f"{expected}. A broker does not know the topics, partitions and settings in these records"
             found.notes.append(remark_on("records-missing", said, f"{root.path}/{METADATA}"))
     return {} if found.missing_metadata else root.unserved(topics)
 
@@ -504,12 +504,12 @@ def _checked(
     """Return a log directory's own files as a writer finds them, or raise the error that stops it. Take no lock."""
     names = storage.list_directory(path)
     if file_names.is_partition_directory(names):
-        raise ValueError(f"not a log directory: {path!r} is one partition's; recover the directory around it")
+        raise ValueError(f"{path!r} is a partition's directory: recover the log directory around it")
     if not LogDirFiles.is_root(names):
         for fault in missing_ids(path, beside):
             raise fault.error()
         hint = hint_at_log_dirs(path) or "; give one of a broker's log.dirs"
-        raise ValueError(f"not a log directory: {path!r} has none of its files{hint}")
+        raise ValueError(f"{path!r} is not a log directory: it has none of a broker's own files{hint}")
     check_free(f"{path}/{checkpoints.LOCK}")
     pending = Journal.read(path)
     check_file(path)
@@ -548,7 +548,7 @@ def _check_deleted(root: RootWriter, name: str, topic: str) -> None:
     except CorruptRecordError as error:
         why = str(error.args[0])
         effect = "" if why.startswith("a broker ") else "a broker does not start: "
-        error.args = (f"{effect}{why}; {name} was about to be deleted: remove it",)
+        error.args = (f"{effect}{why}. A broker was about to delete the directory {name}: remove it",)
         raise
 
 

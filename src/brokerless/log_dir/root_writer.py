@@ -162,7 +162,7 @@ class RootWriter:
         """
         check_partition(partition)
         if topic == file_names.METADATA_TOPIC:
-            return ValueError(f"{file_names.METADATA_TOPIC} is the Raft layer's: its records are not written here")
+            return ValueError(f"{file_names.METADATA_TOPIC} cannot be written to: only Kafka's Raft layer writes to it")
         of_topic = [number for name, number in self.partitions if name == topic]
         if of_topic:
             return unknown_partition(partition, of_topic)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from brokerless.metadata.topic_settings import Cluster
 
 METADATA = f"{file_names.METADATA_TOPIC}-0"
-STRAY_CURE = "a broker renamed it, and serves it again under its name without the suffix .<id>-stray"
+STRAY_CURE = "a broker renamed the directory: to have it served again, remove the suffix .<id>-stray from its name"
 _OFFLINE = "a broker takes this log directory offline; if it has no other, it does not start"
 # Uuid.METADATA_TOPIC_ID
 _METADATA_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
@@ -97,7 +97,7 @@ def start_faults(path: str, beside: Collection[str] = ()) -> Iterator[Fault]:
     metadata, is_home = f"{path}/{METADATA}", not any(map(_has_metadata, beside))
     is_taken = storage.exists(metadata) or (is_home and storage.is_link(metadata))
     if is_taken and not _has_metadata(path):
-        message = "a file is where a broker has the directory of the metadata log"
+        message = "a file has the name of the directory of the metadata log"
         yield Fault("name-taken", metadata, message, "move it out")
     # A broker reads this file beside its metadata log.
     if _has_metadata(path) or is_home:
@@ -169,7 +169,7 @@ def quorum_faults(path: str) -> Iterator[Fault]:
         (
             checkpoints.QUORUM_STATE,
             checkpoints.check_quorum_state,
-            "the only controller of a cluster starts without it",
+            "a controller starts without it if it is the only one of its cluster",
         ),
         (checkpoints.PARTITION_METADATA, _check_metadata_id, "a broker recreates it"),
     ):
@@ -196,13 +196,13 @@ def conflicting_ids(found: Mapping[str, checkpoints.MetaProperties]) -> Iterator
                 first.setdefault(value, path)
         if len(first) > 1:
             both = ", ".join(f"{value} in {path}" for value, path in first.items())
-            cure = "name the directories of one broker"
+            cure = "name only directories of one broker"
             yield Fault("ids-conflict", next(iter(found)), f"different {name}: {both}", cure)
     seen: dict[str, str] = {}
     for path, meta in found.items():
         if meta.directory_id is not None and seen.setdefault(meta.directory_id, path) != path:
             both = f"{meta.directory_id} in {seen[meta.directory_id]}, {path}"
-            cure = "one may be a copy of the other: remove it"
+            cure = "if one is a copy of the other, remove the copy"
             yield Fault("ids-conflict", path, f"two directories with the same directory.id: {both}", cure)
 
 
@@ -214,7 +214,7 @@ def foreign_ids(cluster: Cluster) -> Iterator[Fault]:
     owner = cluster.registered_node
     if owner is not None and cluster.node_id not in (None, owner):
         file = f"{cluster.path}/{checkpoints.META_PROPERTIES}"
-        message = f"node.id: stored {cluster.node_id}, and the metadata registered the directory with node {owner}"
+        message = f"node.id is {cluster.node_id}, but in the metadata the directory belongs to node {owner}"
         cure = f"write node.id={owner} into the file, or name the right metadata log"
         yield Fault("ids-conflict", file, message, cure)
 
@@ -285,7 +285,7 @@ def _taken_names(path: str, is_home: Callable[[tuple[str, int]], bool]) -> Itera
         with suppress(ValueError):
             topic, partition, leftover = file_names.parse_directory_name(name)
             if not leftover and is_home((topic, partition)):
-                message = "a file is where the broker makes the directory of a partition"
+                message = "a file has the name of the directory that a broker makes for a partition"
                 yield Fault("name-taken", f"{path}/{name}", message, "move it out", not _has_metadata(path))
 
 
@@ -352,9 +352,12 @@ def absent_partitions(rows: Callable[[str], list[dict[str, Any]]], roots: Iterab
             why = f"the metadata log places it on node {node}, in the directory with the id {directory}"
             others = ", and the other replicas delete their records" if len(row["replicas"]) > 1 else ""
             if is_alone:
-                why += f"; the broker leads with an empty log{others}"
+                why += f"; the broker becomes leader with an empty log{others}"
             elif node in leaders:
-                why += f"; if this broker starts first, it leads with an empty log{others}: start another replica first"
+                why += (
+                    f"; if this broker starts first, it becomes leader with an empty log{others}: start another "
+                    "replica first"
+                )
             topic_id = topic_ids.get(key[0])
             strays = [path for path in broker.strays.get(key, ()) if topic_id and _topic_id(path) == topic_id]
             yield Absent(*key, home.path, is_lost, why, tuple(strays))
@@ -437,7 +440,7 @@ def partition_faults(directory: str) -> Iterator[Fault]:
     is_metadata = os.path.basename(directory) == METADATA
     for name in sorted(storage.list_files(directory)):
         if file_names.is_fatal(name) or (is_metadata and is_fatal_snapshot(name)):
-            message = f"no offset is in the name {name}"
+            message = f"the file name {name} does not begin with an offset"
             yield Fault("file-unknown", f"{directory}/{name}", message, "move the file out")
     for name, code, parse, cure in (
         (
@@ -457,7 +460,7 @@ def partition_faults(directory: str) -> Iterator[Fault]:
         for file, error in _unreadable(f"{directory}/{name}", parse, obstructs):
             yield Fault(code, file, _why(error), cure, _takes_offline(os.path.dirname(directory), error))
     for name in obstructed_files(directory):
-        message = "a directory, or a link that leads in a loop, is in the place of a file"
+        message = "a directory, or a link in a loop, has the name of a file"
         takes_offline = not _has_metadata(os.path.dirname(directory))
         yield Fault("file-obstructed", f"{directory}/{name}", message, "move it out", takes_offline)
 
@@ -484,7 +487,7 @@ def _takes_offline(path: str, error: Exception) -> bool:
 
 def _damaged_files(path: str, beside: Collection[str]) -> Iterator[Fault]:
     if storage.is_link_loop(f"{path}/{checkpoints.LOCK}"):
-        message = "a link that leads in a loop is in the place of the lock"
+        message = "a link in a loop has the name of the lock file"
         yield Fault("file-obstructed", f"{path}/{checkpoints.LOCK}", message, "remove it", not _has_metadata(path))
     meta = f"{path}/{checkpoints.META_PROPERTIES}"
     for file, error in _unreadable(meta, _parse_ids(path, beside), storage.is_link_loop):
@@ -496,7 +499,10 @@ def _damaged_files(path: str, beside: Collection[str]) -> Iterator[Fault]:
             if not (is_kraft and isinstance(error, checkpoints.UnexpectedContentError)):
                 cure = "remove the file: a broker writes it again"
                 if name == checkpoints.LOG_START_OFFSETS:
-                    cure = "`brokerless repair` keeps deleted records deleted; without the file they are back"
+                    cure = (
+                        "run `brokerless repair`, which keeps deleted records deleted. If you remove the file instead, "
+                        "deleted records become visible again"
+                    )
                 yield Fault("checkpoint-damaged", file, _why(error), cure, _takes_offline(path, error))
 
 
@@ -554,7 +560,7 @@ def _unreadable(
     """
     try:
         if obstructs(file):
-            raise CorruptRecordError("a link that leads nowhere is in the place of the file")
+            raise CorruptRecordError("the file is a link to a file that does not exist")
         if storage.exists(file):
             parse(storage.read_all(file))
     except (BrokerlessError, OSError) as error:

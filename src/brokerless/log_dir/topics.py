@@ -127,7 +127,9 @@ def check_new_id(found: LogDirs, topic: str, new: NewTopic, ids: Mapping[str, st
     if new.topic_id is not None:
         other = ids.get(new.topic_id)
         if other == topic:
-            raise ValueError(f"topic id {new.topic_id} is that of the old topic {topic!r}: the new one needs another")
+            raise ValueError(
+                f"topic id {new.topic_id} is the id of the old topic {topic!r}: the new topic needs another"
+            )
         if other is not None:
             raise ValueError(
                 f"topic id {new.topic_id} is that of topic {other!r}: if two topics have one id, a broker loads only "
@@ -135,8 +137,8 @@ def check_new_id(found: LogDirs, topic: str, new: NewTopic, ids: Mapping[str, st
             )
     elif needs_id:
         raise ValueError(
-            f"topic {topic!r} needs the id that it has in cluster {found.roots[0].cluster_id}: create it there, and "
-            "give its id; without it a broker renames the directory -stray"
+            f"topic {topic!r} needs the topic id that it has in cluster {found.roots[0].cluster_id}, because a broker "
+            "renames a directory with another id -stray. Create the topic in the cluster, and give its id here"
         )
 
 

@@ -108,10 +108,10 @@ class LogDirWriter:
         self._next_producer_id = next_producer_id
         names = storage.list_directory(self.path)
         if file_names.is_partition_directory(names):
-            raise ValueError(f"not a log directory: {self.path!r} is one partition's; open the directory around it")
+            raise ValueError(f"{self.path!r} is a partition's directory: open the log directory around it")
         if not LogDirFiles.is_root(names):
             hint = hint_at_log_dirs(self.path) or "; `create_log_dir` makes a new one"
-            raise ValueError(f"not a log directory: {self.path!r} has none of its files{hint}")
+            raise ValueError(f"{self.path!r} is not a log directory: it has none of a broker's own files{hint}")
         self._logs: dict[tuple[str, int], LogWriter] = {}
         self._opened_with: dict[tuple[str, int], TopicConfig] = {}
         # The partitions that could not be opened, although the attempt may have changed some of their files.
@@ -136,8 +136,8 @@ class LogDirWriter:
             if sole_replica is False and (others := self._other_replicas()):
                 cluster = "a cluster" if self.cluster_id is None else f"cluster {self.cluster_id}"
                 self._note(
-                    f"{self.path} belongs to {cluster}: {others}; a replica that becomes leader makes this broker "
-                    f"truncate records written here; give {option('sole_replica')} if no other replica matters"
+                    f"{self.path} belongs to {cluster}: {others}. If another replica becomes leader, this broker "
+                    f"truncates the records written here. If no other replica matters, give {option('sole_replica')}"
                 )
             if sole_replica is not None:
                 for said in obstacles(root.cluster):
@@ -246,8 +246,9 @@ class LogDirWriter:
         own = TopicConfig().with_keywords(config)
         if self._root.bootstrap is None and topic_id is None and self._root.is_kraft:
             raise ValueError(
-                f"topic {name!r} needs the id that it has in cluster {self.cluster_id}: create it there, and give its "
-                f"id ({option('topic_id')}); without it a broker renames the directory -stray"
+                f"topic {name!r} needs the topic id that it has in cluster {self.cluster_id}, because a broker renames "
+                "a directory with another id -stray. Create the topic in the cluster, and give its id here "
+                f"({option('topic_id')})"
             )
         with interrupts.deferred():
             if self._root.bootstrap is not None:
@@ -378,24 +379,26 @@ class LogDirWriter:
         if given is not None and producer_id < given and (is_told or cluster.other_brokers == []):
             return
         cure = (
-            "a broker would take a new producer's batches for duplicates of these, and lose them; "
-            "append them without producers (`brokerless convert --drop producers` makes such a copy of a log)"
+            "A broker would treat batches of the new producer as duplicates of these, and lose them. Append these "
+            "batches without producers (`brokerless convert --drop producers` makes such a copy of a log)"
         )
         if given is None:
             raise ValueError(
-                f"producer id {producer_id}: {self.path} has no metadata log that says which ids the cluster has "
-                f"given: {cure}, or open the directory with next_producer_id, above all that were given"
+                f"cannot append batches of producer id {producer_id}: the cluster may assign this id again, because "
+                f"{self.path} has no metadata log that says which ids were assigned. {cure}, or open the directory "
+                "with a next_producer_id above all assigned ids"
             )
         if producer_id >= given:
             raise ValueError(
-                f"producer id {producer_id}: the cluster has given those below {given}, and will give this one: {cure}"
+                f"cannot append batches of producer id {producer_id}: the cluster has assigned the ids below {given}, "
+                f"and will assign this id to a new producer. {cure}"
             )
         others = cluster.other_brokers
         who = "other brokers, which are not known," if others is None else f"brokers {', '.join(map(str, others))}"
         raise ValueError(
-            f"producer id {producer_id}: {who} have been given ids below {given}, and may yet give this one: {cure}; "
-            f"or, if these batches were written in this cluster, or none of its brokers runs, open the directory with "
-            f"next_producer_id={given}"
+            f"cannot append batches of producer id {producer_id}: {who} have reserved ids below {given}, and may still "
+            f"assign this id to a new producer. {cure}. If these batches were written in this cluster, or if none of "
+            f"its brokers runs, you can open the directory with next_producer_id={given} instead"
         )
 
     def _other_replicas(self) -> str:

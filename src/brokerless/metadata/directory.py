@@ -97,12 +97,14 @@ def metadata_directory(metadata: str, path: str) -> str:
     found = os.path.dirname(absolute) if os.path.basename(absolute) == f"{file_names.METADATA_TOPIC}-0" else metadata
     if not has_metadata_log(found):
         raise ValueError(
-            f"no metadata log in {metadata}: a broker has it in metadata.log.dir, or without that setting in the "
-            f"first of its log.dirs, as {file_names.METADATA_TOPIC}-0"
+            f"{metadata} has no metadata log. A broker has it as {file_names.METADATA_TOPIC}-0 in metadata.log.dir, "
+            "or, without that setting, in the first of its log.dirs: name that directory"
         )
     wanted, cluster_id = LogDirFiles(path).cluster_id, LogDirFiles(found).cluster_id
     if None not in (wanted, cluster_id) and wanted != cluster_id:
-        raise ValueError(f"the metadata log in {metadata} is of cluster {cluster_id}, and {path} of {wanted}")
+        raise ValueError(
+            f"the metadata log in {metadata} is of cluster {cluster_id}, but {path} belongs to cluster {wanted}"
+        )
     return found
 
 

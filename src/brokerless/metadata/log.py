@@ -187,8 +187,8 @@ def cluster_image(path: str) -> MetadataImage | None:
             except CutSnapshotError as error:
                 image.is_whole = False
                 note(
-                    f"{newest[2]}: {error.args[0]}: the cluster's metadata may be outdated; a broker uses them as "
-                    "they are"
+                    f"{newest[2]}: {error.args[0]}. So the cluster's metadata may be incomplete; a broker uses them "
+                    "as they are"
                 )
     damage = replay_log(log, image, start, log.log_end_offset) if start < log.log_end_offset else None
     if newest is None and start > 0:
@@ -197,13 +197,14 @@ def cluster_image(path: str) -> MetadataImage | None:
     if damage is not None:
         image.is_whole = False
         note(
-            f"the cluster's metadata are known up to damage at {damage.path}:{damage.position} ({damage.args[0]}): "
-            "their settings, replicas and producer ids may be outdated; a broker truncates them there"
+            f"the cluster's metadata are read up to the damage at {damage.path}:{damage.position} ({damage.args[0]}), "
+            "so the settings, replicas and producer ids in them may be outdated. A broker truncates the metadata log "
+            "at the damage"
         )
     elif not image.is_whole:
         count, why = sum(image.unknown.values()), ", ".join(image.unknown)
         note(
-            f"{log.path}: {count} records are not understood, and the settings, replicas and producer ids in the "
-            f"cluster's metadata may be outdated: {why}"
+            f"{log.path}: {count} records cannot be decoded ({why}), so the settings, replicas and producer ids in the "
+            "cluster's metadata may be outdated"
         )
     return image

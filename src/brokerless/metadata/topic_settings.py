@@ -172,9 +172,9 @@ class Cluster:
         if not self.has_lost_metadata:
             return ""
         return (
-            f"no {file_names.METADATA_TOPIC}-0 in {self.path}: unless another of the broker's log.dirs has it "
-            "(metadata.log.dir), or a controller on another node, a broker renames all partitions -stray, and serves "
-            "none of them"
+            f"{self.path} has no {file_names.METADATA_TOPIC}-0. If neither another of the broker's log.dirs "
+            "(metadata.log.dir) nor a controller on another node has it, a broker renames all partitions -stray, and "
+            "serves none of them"
         )
 
     def missing_settings(self, topics: Iterable[str] = ()) -> str:
@@ -186,17 +186,21 @@ class Cluster:
         """
         if self.has_lost_metadata:
             what = (
-                "settings of topics" if self._config is None else "the topics' own settings, and those set at runtime,"
+                "settings of topics" if self._config is None else "topic-level settings, and settings made at runtime,"
             )
             return (
-                f"{what} are not known, and Kafka's defaults replace them: {self.missing_metadata()}; name the "
-                f"directory that has it ({option('metadata')})"
+                f"{what} are not known, so Kafka's defaults are used: {self.missing_metadata()}. Name the directory "
+                f"that has {file_names.METADATA_TOPIC}-0 ({option('metadata')})"
             )
         unnamed = ", ".join(sorted(topic for topic in topics if not self.knows(topic)))
         if not unnamed or (self.image is None and self._config is None):
             return ""
-        where = "there is no metadata log" if self.image is None else f"the metadata log in {self._metadata} has none"
-        return f"the topic's own settings of {unnamed} are not known, and Kafka's defaults replace them: {where}"
+        where = (
+            "there is no metadata log"
+            if self.image is None
+            else f"the metadata log in {self._metadata} does not have the topic"
+        )
+        return f"the topic-level settings of {unnamed} are not known, so Kafka's defaults are used: {where}"
 
     def unserved(self, key: tuple[str, int], topic_id: str | None) -> Unserved | None:
         """Return why a broker that starts here will not serve a partition; None if it will, or if that is unknown.
@@ -214,8 +218,8 @@ class Cluster:
         why = f"a broker renames {topic}-{partition} -stray, and does not serve it"
         if topic_id is None:
             known_id = self._topic_id(topic)
-            cure = "" if known_id is None else f"; put one there, with the topic id {known_id}"
-            return Unserved("topic-id-missing", f"{why}: no {checkpoints.PARTITION_METADATA}{cure}")
+            cure = "" if known_id is None else f"; write one with the topic id {known_id}"
+            return Unserved("topic-id-missing", f"{why}: it has no {checkpoints.PARTITION_METADATA}{cure}")
         if self.bootstrap is not None:
             described = self._described.get(topic)
             name = topic if self._topic_id(topic) == topic_id else None
@@ -228,21 +232,21 @@ class Cluster:
         if name is None:
             known_id = self._topic_id(topic)
             if known_id is None:
-                said = "the cluster's metadata do not name the topic"
-                return Unserved("partition-stray", f"{why}: its topic id is {topic_id}, and {said}")
+                said = "the cluster's metadata have no topic"
+                return Unserved("partition-stray", f"{why}: its topic id is {topic_id}, but {said} with this id")
             return Unserved(
                 "topic-id-differs",
-                f"{why}: its topic id is {topic_id}, and the cluster's metadata have {known_id} for the topic; if the "
-                f"log belongs to this topic, put that id into {checkpoints.PARTITION_METADATA}",
+                f"{why}: its topic id is {topic_id}, but the cluster's metadata have {known_id} for the topic. If the "
+                f"log belongs to this topic, write the id {known_id} into {checkpoints.PARTITION_METADATA}",
             )
         if nodes is None:
             said = "the cluster's metadata do not have this partition of the topic"
             return Unserved("partition-stray", f"{why}: {said}")
         if self.node_id is not None and self.node_id not in nodes:
-            said = f"by the cluster's metadata it is on nodes {nodes}, and this is node {self.node_id}"
+            said = f"the cluster's metadata assign it to nodes {nodes}, but this is node {self.node_id}"
             return Unserved("partition-stray", f"{why}: {said}")
         if name != topic:
-            said = f"its topic id {topic_id} is that of topic {name}"
+            said = f"its topic id {topic_id} belongs to topic {name}"
             return Unserved("topic-id-differs", f"a broker does not serve {topic}-{partition}: {said}")
         return self._without_directory(key)
 
@@ -262,9 +266,9 @@ class Cluster:
             return None
         return Unserved(
             "directory-id-differs",
-            f"{key[0]}-{key[1]} has no leader: the metadata log places it in the directory with the id {placed}, and "
-            f"the id here is {self._directory_id or 'missing'}; write directory.id={placed} into "
-            f"{self.path}/{checkpoints.META_PROPERTIES} before a broker starts",
+            f"{key[0]}-{key[1]} has no leader: the metadata log places it in the directory with the id {placed}, but "
+            f"the id of this directory is {self._directory_id or 'missing'}. Before a broker starts, write "
+            f"directory.id={placed} into {self.path}/{checkpoints.META_PROPERTIES}",
         )
 
     @cached_property

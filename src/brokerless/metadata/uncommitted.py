@@ -65,18 +65,19 @@ class Uncommitted:
             cluster = self._cluster(log.root)
             replicas = cluster.replicas((log.topic, log.partition))
             if replicas is not None and len(replicas) > 1:
-                where = "no high watermark is" if watermark is None else f"high watermark {watermark} was"
-                cure = "" if watermark is None else "; end at high-watermark to leave them out"
+                where = "no high watermark is" if watermark is None else f"the high watermark {watermark} was"
+                cure = "" if watermark is None else ". To leave them out, set the end offset to high-watermark"
                 yield (
-                    f"whether offsets {first} to {end - 1} of {log.name} were committed is not known: it has "
-                    f"{len(replicas)} replicas, and {where} checkpointed{cure}"
+                    f"it is not known whether offsets {first} to {end - 1} of {log.name} were committed, because the "
+                    f"partition has {len(replicas)} replicas, and {where} checkpointed{cure}"
                 )
             elif replicas is None and cluster.has_lost_metadata and log.root.path not in self._are_lost:
                 self._are_lost.add(log.root.path)
                 yield (
-                    f"whether offsets {first} to {end - 1} of {log.name} and others above a high watermark in "
-                    f"{log.root.path} were committed is not known: other brokers may have replicas, and the metadata "
-                    f"log ({file_names.METADATA_TOPIC}-0) that records it is not there: name its directory, too"
+                    f"it is not known whether offsets {first} to {end - 1} of {log.name}, and offsets of other logs "
+                    f"above a high watermark in {log.root.path}, were committed: other brokers may have replicas, but "
+                    f"the metadata log ({file_names.METADATA_TOPIC}-0), which names them, is missing. Name its "
+                    "directory, too"
                 )
 
     def _cluster(self, root: LogDirFiles) -> Cluster:

@@ -506,8 +506,8 @@ class Producer:
             if duplicates:
                 # This producer never sends a batch twice.
                 raise AppendError(
-                    f"producer id {self._producer_id} has sent to {self.topic}-{partition} before: "
-                    f"{duplicates} batches were mistaken for duplicates and not stored; leave producer_id out, or give "
+                    f"producer id {self._producer_id} has already been used for {self.topic}-{partition}, so "
+                    f"{duplicates} batches were treated as duplicates and not stored. Leave producer_id out, or give "
                     "another one"
                 )
             if split:

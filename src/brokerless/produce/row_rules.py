@@ -191,8 +191,8 @@ class RowRules:
                 first, size = suspects[large[0].as_py()], sizes[large[0].as_py()]
                 what = "bytes in a batch of its own" if not limit.overhead else "bytes decompressed"
                 raise limit.refusal(
-                    f"row {first}: a record takes {size} {what}, {limit.said} is {limit.bytes}: send smaller records, "
-                    "or raise it"
+                    f"row {first}: the record takes {size} {what}, but {limit.said} is {limit.bytes}: send smaller "
+                    "records, or raise this limit"
                 )
 
 
@@ -215,7 +215,9 @@ def check_offsets(log: str, first: int, last: int, log_end_offset: int | None) -
             f"first offset {first} is below the log end offset {log_end_offset}: these offsets are in the log already"
         )
     elif last == _LONG:
-        error = AppendError(f"last offset {last} leaves none for the log end offset: it can be {_LONG - 1} at most")
+        error = AppendError(
+            f"last offset {last} is too large: it can be {_LONG - 1} at most, because the log end offset is above it"
+        )
     if error is not None:
         error.log = log
         raise error

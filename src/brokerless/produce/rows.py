@@ -278,9 +278,9 @@ def check_times(rows: pa.RecordBatch, *, before: bool | None) -> bool | None:
     nulls = rows["timestamp"].null_count if has_times else rows.num_rows * (before is True)
     if nulls:
         raise ValueError(
-            f"{nulls} rows that keep their offsets have no timestamp, and would get the current time: give each its "
-            "own, -1 for none, or leave the column out. Spark reads times beyond its range as null; Python and the "
-            "command copy them unchanged"
+            f"{nulls} rows that keep their offsets have no timestamp, and would get the current time. Give each row a "
+            "timestamp, -1 for none, or leave the column out. Spark reads timestamps beyond its range as null; Python "
+            "and the command copy them unchanged"
         )
     if has_times and before is False:
         raise ValueError(

@@ -70,7 +70,7 @@ class Loaded(NamedTuple):
             # Without the clean-shutdown marker, recovery itself causes these losses.
             cure = "; run `brokerless recover` on the log directory" if is_clean else ""
             raise SilentLossError(
-                f"a broker would lose data here silently: {losses}{cure}", path=self.changes.directory
+                f"a broker would silently lose records of this log: {losses}{cure}", path=self.changes.directory
             )
 
     def check_cuts(self) -> None:
@@ -83,11 +83,12 @@ class Loaded(NamedTuple):
         if lost:
             records, offsets = sum(cut.records for cut in lost), [cut.offsets or (0, 0) for cut in lost]
             raise CorruptRecordError(
-                f"the log needs recovery, which cuts it at damage and loses {records} sound records after it, offsets "
-                f"{offsets[0][0]} to {offsets[-1][1]}: {lost[0].name} from {lost[0].position} on: "
-                f"{lost[0].why}; nothing was changed. `brokerless recover` on the log directory does that, as a broker "
-                "would, and sets aside the bytes it cuts; to keep these records, copy the log first: `brokerless read "
-                "--on-corrupt skip` and `brokerless produce --keep-offsets`",
+                f"the log needs recovery, which cuts the log at damage and loses {records} sound records after it, "
+                f"offsets {offsets[0][0]} to {offsets[-1][1]}. The damage is in {lost[0].name} from byte "
+                f"{lost[0].position} on ({lost[0].why}). Nothing was changed. `brokerless recover` on the log "
+                "directory cuts the log as a broker would, and sets aside the bytes that it cuts. To keep these "
+                "records, copy the log first: `brokerless read --on-corrupt skip` and `brokerless produce "
+                "--keep-offsets`",
                 path=self.changes.directory,
             )
 
@@ -102,9 +103,10 @@ class Loaded(NamedTuple):
         missing += [] if expected is None else [expected.missing]
         if missing:
             raise CorruptRecordError(
-                f"records are missing: {'; '.join([*missing, *dict.fromkeys(self.losses)])}; nothing was changed. A "
-                "broker silently continues without them. Restore the removed or cut files, or take the records from "
-                "another replica: `brokerless repair --from`. `brokerless recover --force` accepts the log as it is",
+                f"records are missing: {'; '.join([*missing, *dict.fromkeys(self.losses)])}. Nothing was changed. A "
+                "broker silently continues without them. Restore the removed or truncated files, or take the records "
+                "from another replica: `brokerless repair --from`. `brokerless recover --force` accepts the log as it "
+                "is",
                 path=self.changes.directory,
             )
 
@@ -116,6 +118,6 @@ class Loaded(NamedTuple):
         """
         for cut in self.cuts:
             raise CorruptRecordError(
-                f"the log needs recovery first, which cuts off {cut}; run `brokerless recover`",
+                f"the log needs recovery first, which cuts off {cut}: run `brokerless recover`",
                 path=self.changes.directory,
             )

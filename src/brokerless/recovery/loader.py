@@ -146,11 +146,13 @@ class _Loader:
         with suppress(CorruptRecordError, OSError):
             recorded = lost_offsets.recorded(self.changes.directory)
         claim = evidence.lone_claim(end, last, recorded)
-        return "" if claim is None or claim.expected_end is None else f"{claim}: the batch was moved"
+        return "" if claim is None or claim.expected_end is None else f"{claim}, so its base offset is wrong"
 
     def load(self) -> Loaded:
         for name in filter(file_names.is_fatal, self.changes.names()):
-            raise CorruptRecordError(f"a broker does not start: no offset is in the name {name}; move the file out")
+            raise CorruptRecordError(
+                f"a broker does not start, because the name {name} does not begin with an offset: move the file out"
+            )
         live = file_names.live_files(
             self.changes.names(), lambda name: self._next_offset(file_names.base_offset(name), file_names.SWAP)
         )
@@ -301,15 +303,17 @@ class _Loader:
                 logs = (one for one in changes.names() if one.endswith(".log") and one != name)
                 own = next((one for one in logs if file_names.broker_offset(one) == base_offset), name)
                 self.losses.append(
-                    f"{own} is not padded to 20 digits, as segments' names are: its records are not seen; rename it "
-                    f"to {name}"
+                    f"a broker does not see the records in {own}, because the offset in the name does not have 20 "
+                    f"digits: rename the file to {name}"
                 )
             if not self._check_indexes(base_offset):
                 recovered = self._recover(base_offset)
                 if recovered.outcome is _Outcome.SPLIT:
                     return _Outcome.SPLIT
                 if recovered.outcome is _Outcome.OUT_OF_ORDER:
-                    raise CorruptRecordError(f"a broker does not start: {name}: {recovered.reason}; {_REPAIR}")
+                    raise CorruptRecordError(
+                        f"a broker does not start, because of {name}: {recovered.reason}. {_REPAIR}"
+                    )
             self.segments.append(base_offset)
         if not self.is_clean and self._recover_unflushed() is _Outcome.SPLIT:
             return _Outcome.SPLIT
@@ -323,8 +327,8 @@ class _Loader:
         changes, start = self.changes, self.checkpointed_start
         if self.is_clean and any(changes.size(file_names.segment_file(base, file_names.LOG)) for base in self.segments):
             self.losses.append(
-                f"a broker deletes the whole log, for it ends below its start offset {start}; "
-                f"correct {checkpoints.LOG_START_OFFSETS} first"
+                f"a broker deletes the whole log, because the log ends below its start offset {start}: before it "
+                f"starts, correct the offset in {checkpoints.LOG_START_OFFSETS}"
             )
         for base_offset in reversed(self.segments):
             changes.delete_segment(base_offset, f"all of the log is below its start offset {start}")
@@ -368,8 +372,8 @@ class _Loader:
                 return False
             except UnsupportedFormatError as error:
                 raise CorruptRecordError(
-                    f"a broker does not start: {txn_index} cannot be read: {error}; remove it together with "
-                    f"{index}, and both are rebuilt"
+                    f"a broker does not start, because {txn_index} cannot be read: {error}. Remove it and {index}: "
+                    "a broker rebuilds both"
                 ) from error
         # A broker keeps the index of a short segment. Its last entry would still point to lost records.
         return index in self.changes and base_offset not in self.short_segments
@@ -381,8 +385,8 @@ class _Loader:
             name = file_names.segment_file(base_offset, kind)
             if name in self.changes and self.changes.size(name) > limit // entry * entry:
                 raise CorruptRecordError(
-                    f"a broker does not start: {name} has {self.changes.size(name)} bytes, at most {limit} "
-                    "(segment.index.bytes); remove it, and it is rebuilt"
+                    f"a broker does not start, because {name} has {self.changes.size(name)} bytes, more than "
+                    f"segment.index.bytes={limit} allows. Remove the file: a broker rebuilds it"
                 )
 
     def _recover_unflushed(self) -> _Outcome:
@@ -422,18 +426,19 @@ class _Loader:
         with self.changes.open(log) as file:
             feed(recovery, file)
             is_lossy = self._is_lossy(base_offset, recovery, file)
-        why = recovery.error or "less than a batch after its last one"
+        why = recovery.error or "an incomplete batch follows the last one"
         if recovery.ended == "split":
             self._split(base_offset)
             return _Recovered(_Outcome.SPLIT, why)
         # If the log was closed cleanly, only segments without an index are recovered.
         if self.is_clean and is_lossy:
-            self.losses.append(f"a broker cuts {log}, which has no index, at {recovery.valid_bytes}: {why}")
+            self.losses.append(f"a broker cuts {log}, which has no index, at byte {recovery.valid_bytes}: {why}")
         if recovery.ended == "emptied":
             return _Recovered(_Outcome.OUT_OF_ORDER, why)
         if recovery.ended == "failed":
             raise CorruptRecordError(
-                f"a broker does not start: {log}: {why}; truncate the log there", position=recovery.valid_bytes
+                f"a broker does not start, because of {log}: {why}. Truncate the log there",
+                position=recovery.valid_bytes,
             )
         self._cut_off(base_offset, recovery.valid_bytes, why, is_damage=recovery.error is not None)
         self._write_rebuilt_indexes(base_offset, recovery)
@@ -468,7 +473,10 @@ class _Loader:
         with self.changes.open(log) as file:
             spans = [(batch["base_offset"], batch["last_offset"]) for batch in headers(file)]
         records = sum(last - (last if first is None else first) + 1 for first, last in spans if last >= end_offset)
-        why = f"the log ends at {end_offset} by its last batch, and batches before that one reach up to {highest}"
+        why = (
+            f"the last batch ends at offset {end_offset}, but batches before it reach up to {highest}, so no reader "
+            "reaches their records above the end"
+        )
         offsets = end_offset, highest - 1
         self.cuts.append(Cut(log, self.changes.size(log), 0, why, True, 1, records, offsets))
 
@@ -517,15 +525,15 @@ class _Loader:
         try:
             yield from headers(file)
         except CorruptRecordError as error:
-            why = f"{log} has to be split, and is damaged: {error.args[0]}"
+            why = f"{log} must be split, but is damaged: {error.args[0]}"
             raise CorruptRecordError(
-                f"a broker does not start: {why}; run `brokerless repair`", position=error.position
+                f"a broker does not start, because {why}. Run `brokerless repair`", position=error.position
             ) from error
 
     def _split(self, base_offset: int) -> None:
         """Split a segment whose offsets are too far apart for one segment (LogLoader.splitOverflowedSegment)."""
         changes, log = self.changes, file_names.segment_file(base_offset, file_names.LOG)
-        why = f"the offsets of segment {base_offset} lie too far apart for one"
+        why = f"the offsets of segment {base_offset} are too far apart for one segment"
         limit = min((base for base in self._base_offsets() if base > base_offset), default=None)
         parts: list[tuple[int, int]] = []
         next_offset = base_offset
@@ -536,14 +544,15 @@ class _Loader:
                 if not parts or last - parts[-1][0] > _MAX_RELATIVE_OFFSET:
                     if first is None:
                         raise CorruptRecordError(
-                            f"a broker does not start: offset {last} needs a segment of its own, whose base offset is "
-                            f"within a payload that cannot be decompressed; truncate {log} there",
+                            f"a broker does not start, because it cannot split {log}: the batch that ends at offset "
+                            f"{last} needs a new segment, but its first offset is in a payload that cannot be "
+                            "decompressed. Truncate the log there",
                             position=batch["position"],
                         )
                     if last < first or last - first > _MAX_RELATIVE_OFFSET or (not parts and first < base_offset):
                         raise CorruptRecordError(
-                            f"a broker does not start: offset {last} cannot be in a segment of base offset {first}; "
-                            f"truncate {log} there",
+                            f"a broker does not start, because it cannot split {log}: offset {last} does not fit into "
+                            f"a segment with base offset {first}. Truncate the log there",
                             position=batch["position"],
                         )
                     parts.append((first, batch["position"]))
@@ -567,7 +576,10 @@ class _Loader:
     def _report_moved(self, log: str, batch: dict[str, Any], limit: int) -> None:
         """Report a batch that the split moves beyond the log's end. A flipped bit in its base offset causes this."""
         first, last = batch["base_offset"], batch["last_offset"]
-        why = f"offset {last} is not below {limit}, where the segment has to end: a broker moves it to its own segment"
+        why = (
+            f"offset {last} is not below {limit}, where the next segment begins: a broker moves the batch to a segment "
+            "of its own"
+        )
         count = last - first + 1
         self.cuts.append(Cut(log, batch["position"], batch["size"], why, True, 1, count, (first, last)))
 
@@ -594,12 +606,15 @@ class _Loader:
             if start and (walk.ended == "failed" or walk.next_offset is None or walk.next_offset <= last_offset):
                 whole = _native.SegmentEnd(0)
                 feed(whole, file)
-        leads = f"{index_name} leads to offset {last_offset} at {start}, where {log} has no such batch"
+        leads = f"{index_name} has offset {last_offset} at byte {start}, but {log} has no such batch there"
         if walk.ended == "failed":
             if whole.ended != "failed":
-                raise CorruptRecordError(f"a broker does not start: {leads}; remove {index_name}: a broker rebuilds it")
+                raise CorruptRecordError(
+                    f"a broker does not start, because {leads}. Remove {index_name}: a broker rebuilds it"
+                )
             raise CorruptRecordError(
-                f"a broker does not start: {log} is damaged after its last whole batch: {walk.error}; {_REPAIR}",
+                f"a broker does not start, because {log} is damaged after its last whole batch: {walk.error}. "
+                f"{_REPAIR}",
                 position=walk.position,
             )
         next_offset = walk.next_offset
@@ -608,10 +623,12 @@ class _Loader:
             if not reached and whole.next_offset is not None and whole.ended != "failed":
                 self.unseen_end = whole.next_offset
                 offsets = f"offsets {base_offset} to {whole.next_offset - 1}"
-                self.losses.append(f"a broker does not see {offsets}: {leads}. Remove {index_name}: it is rebuilt")
+                self.losses.append(
+                    f"a broker does not see {offsets}, because {leads}. Remove {index_name}: a broker rebuilds it"
+                )
             else:
-                what = f"{size - walk.position} bytes after its last whole batch" if reached else "its end"
-                self.losses.append(f"a broker does not see {what} ({log})")
+                what = f"the {size - walk.position} bytes after the last whole batch" if reached else "the end"
+                self.losses.append(f"a broker does not see {what} of {log}")
         return next_offset if reached and next_offset is not None else base_offset
 
     def _read_epochs(self) -> _native.LeaderEpochs:
@@ -621,8 +638,8 @@ class _Loader:
             return _native.LeaderEpochs(checkpoints.parse_leader_epochs(self.changes.read(checkpoints.LEADER_EPOCHS)))
         except CorruptRecordError as error:
             raise CorruptRecordError(
-                f"a broker does not start: {checkpoints.LEADER_EPOCHS} cannot be read: {error}; remove it and recover "
-                "the log, which rebuilds the epochs"
+                f"a broker does not start, because {checkpoints.LEADER_EPOCHS} cannot be read: {error}. Remove the "
+                "file and recover the log, which rebuilds the leader epochs"
             ) from error
 
     def _write_epochs(self) -> None:

@@ -45,7 +45,7 @@ class Cut(NamedTuple):
     offsets: tuple[int, int] | None = None
 
     def __str__(self) -> str:
-        cut_off = f"{self.name} from {self.position} on ({self.size} bytes: {self.why})"
+        cut_off = f"{self.name} from byte {self.position} on ({self.size} bytes: {self.why})"
         if self.offsets is None:
             return cut_off
         first, last = self.offsets

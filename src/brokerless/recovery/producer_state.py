@@ -95,11 +95,13 @@ class Snapshots:
     def _reload(self, start_offset: int, end_offset: int) -> None:
         for offset in self.offsets():
             if offset <= start_offset:
-                self._remove(offset, f"a producer snapshot not above the start of the log, {start_offset}")
+                self._remove(offset, f"a producer snapshot at or below the start of the log, {start_offset}")
             elif offset > end_offset:
                 # The snapshot may lie within the log: recovery builds the state at the start of the segment that it
                 # will check.
-                self._remove(offset, f"a producer snapshot above {end_offset}, where the log is not trusted")
+                self._remove(
+                    offset, f"a producer snapshot above offset {end_offset}, from which recovery checks the log"
+                )
         if end_offset == self.end_offset:
             return
         for offset in reversed(self.offsets()):

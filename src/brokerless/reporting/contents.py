@@ -133,7 +133,7 @@ def read(pieces: Iterable[Piece], progress: Callable[[int], None] = lambda _: No
 
     def gone(path: str, error: FileNotFoundError) -> None:
         # A running broker deletes segments.
-        found.notes.append(f"not read: {error.filename or path}: it no longer exists")
+        found.notes.append(f"{error.filename or path} was not read, because it no longer exists")
 
     for log, counts in pieces:
         contents = taken.setdefault((log.topic or "", log.partition or 0), _Taken()) if counts else None

@@ -384,7 +384,7 @@ def _vanishing(path: str) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError:
-        note(f"not read: {path}: it no longer exists")
+        note(f"{path} was not read, because it no longer exists")
 
 
 def _groups(

@@ -156,8 +156,9 @@ class Conversion(PlainOperation):
             raise _unsafe_to_join(state)
         if state.is_tiered and not self._has_leader_epochs:
             raise ValueError(
-                f"cannot convert {state.directory} to magic {self.magic}: it is tiered: {state.remote_part()}, and "
-                "brokers find remote segments by leader epochs, which formats 0 and 1 do not store"
+                f"cannot convert {state.directory} to magic {self.magic}, because the log is tiered: "
+                f"{state.remote_part()}, and brokers find remote segments by leader epochs, which formats 0 and 1 do "
+                "not store"
             )
         return state
 

@@ -92,7 +92,9 @@ class ErasureReport:
             lines.append(f"offsets {', '.join(shown)}" + (f" and {more} more ranges" if more else ""))
         if self.remote_offsets is not None:
             start, end = self.remote_offsets
-            lines.append(f"not searched: remote storage, which may have offsets {start} to {end - 1} and keeps them")
+            lines.append(
+                f"remote storage was not searched: it may have offsets {start} to {end - 1}, which are not erased"
+            )
         lines += [f"not searched: {path}" for path in self.leftovers]
         return [*lines, f"selection sha256 {self.selection_digest}"]
 
@@ -178,8 +180,8 @@ class Erasure(PlainOperation):
         """
         if state.is_tiered and not self.local_only:
             raise ValueError(
-                f"cannot erase from all of {state.directory}: it is tiered: {state.remote_part()}, and these stay "
-                f"there; to erase from local segments only, give {option('local_only')}"
+                f"cannot erase from all of {state.directory}, because the log is tiered: {state.remote_part()}, and "
+                f"these are not changed. To erase from local segments only, give {option('local_only')}"
             )
         return state
 

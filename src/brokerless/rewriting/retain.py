@@ -118,7 +118,7 @@ class Retention:
         for name, lowest in (("retention_ms", 0), ("retention_bytes", 0), ("before_offset", -1)):
             value = getattr(self, name)
             if value is not None:
-                check_number(name, value, lowest, "; left out, there is no limit")
+                check_number(name, value, lowest, "; to set no limit, leave it out")
         TopicConfig().with_keywords(self._given)
 
     @property
@@ -141,10 +141,9 @@ class Retention:
         """
         if state.is_tiered and self._limits:
             raise ValueError(
-                f"{state.directory} is tiered: a broker deletes its segments by age and size here once they are "
-                "uploaded, and later in remote storage, which cannot be read here; give "
-                f"{option('before_offset')} alone, or leave "
-                "the deletion to the broker"
+                f"cannot apply limits of age and size to {state.directory}, because the log is tiered, and the "
+                f"segments in remote storage cannot be read here. Give only {option('before_offset')}, or leave the "
+                "deletion to the broker"
             )
         config, release = state.config.with_keywords(self._given), Release.parse(self.release)
         if self.before_offset is not None:

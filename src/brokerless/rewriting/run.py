@@ -211,7 +211,7 @@ def rewrite_each(
         for selection in select_partitions(places, topics, partitions)
     ]
     if output is not None and len(places) > 1:
-        raise ValueError(f"{option('output')} takes one path, not {len(places)}: a copy has one source")
+        raise ValueError(f"{option('output')} needs one path, not {len(places)}, because a copy has one source")
     if dry_run and output is not None:
         raise ValueError(f"{option('dry_run')} writes nothing, and cannot be combined with {option('output')}")
     with collected(forwards=True) as notes:
@@ -219,8 +219,8 @@ def rewrite_each(
             source.check(operation)
             if dry_run and source.selection.root.is_locked:
                 note(
-                    f"in use: a broker, or another writer, holds {source.selection.root.path}; "
-                    "what it writes meanwhile may change the result"
+                    f"{source.selection.root.path} is in use by a broker or another writer, which may change the logs "
+                    "during the dry run"
                 )
     chosen_runner = Processes(jobs, progress) if runner is None else runner
     results: Iterable[RewriteResult[ReportT]]
@@ -410,8 +410,8 @@ class _DryRunLogs:
             others = [str(step) for step in loaded.changes.steps if step.name.endswith(".log.swap")]
             if damage or others:
                 raise LogInUseError(
-                    f"{self._selection.root.path} is in use, and {key[0]}-{key[1]} looks as if it needs recovery "
-                    f"({(damage + others)[0]}): try again, or take a snapshot for the dry run"
+                    f"{self._selection.root.path} is in use, and {key[0]}-{key[1]} seems to need recovery "
+                    f"({(damage + others)[0]}): try again, or run the dry run on a snapshot of the directory"
                 )
             return self._state(key, loaded, directory, now)
         loaded.check_missing()

@@ -113,7 +113,9 @@ def transaction_index(state: LogState, segment: Segment) -> bytes:
     with located(path):
         _native.TransactionIndex(content, segment.base_offset).entries()
         if fitting(segment) is None:
-            raise CorruptRecordError("the entries do not fit the segment; remove this file and the .index, run recover")
+            raise CorruptRecordError(
+                "the entries do not match the segment: remove this file and the .index, then run recover"
+            )
     return content
 
 

@@ -322,14 +322,15 @@ class DecidedTruncation(PlainOperation):
             is_local = self.number == len(state.segments) - 1 and (self.number or state.remote_offsets is None)
             if not is_local:
                 raise ValueError(
-                    f"cannot cut {state.directory} at {end}: it is tiered, and remote storage may have later offsets; "
-                    f"cut above {state.segments[-1].base_offset}, in the active segment, which is never remote"
+                    f"cannot cut {state.directory} at {end}, because the log is tiered, and remote storage may have "
+                    f"later offsets. Cut above {state.segments[-1].base_offset}, in the active segment, which is never "
+                    "in remote storage"
                 )
         if end < state.high_watermark and state.is_original and state.others_from is not None and not self.sole_replica:
             raise ValueError(
                 f"cannot cut {state.directory} at {end}: other brokers may have replicas with the records below "
-                f"{state.high_watermark}; cut a copy ({option('output')}), or give {option('sole_replica')} if no "
-                "other replica matters"
+                f"the high watermark {state.high_watermark}. Cut a copy ({option('output')}), or give "
+                f"{option('sole_replica')} if no other replica matters"
             )
         truncate_to = end if end < state.log_end_offset or report.ended else None
         if truncate_to == state.log_end_offset:
@@ -389,8 +390,8 @@ def _find_cut_in(
                 end = last_offset + 1
     if found is None and timestamp is not None:
         raise ValueError(
-            f"cannot find the end of {segment.path} at that time: it was written to since, and has no timestamps; "
-            "give an offset instead"
+            f"cannot find the end of {segment.path} at that time, because its records have no timestamps, and records "
+            "were appended after that time: give an offset instead"
         )
     return found
 

@@ -36,7 +36,7 @@ def _checked(found: list[tuple[str, str]], where: str) -> list[tuple[str, str]]:
     names = [user for user, _ in found]
     twice = {user for user in names if names.count(user) > 1}
     if twice:
-        raise ValueError(f"{where}: {min(twice)!r} is there twice")
+        raise ValueError(f"{where}: {min(twice)!r} is listed twice")
     if not found or not all(user and password for user, password in found):
         raise ValueError(f"{where}: no user with a password")
     return found

@@ -222,9 +222,9 @@ def check_no_link(path: str) -> None:
     target = storage.link_target(path)
     if target is not None:
         raise ValueError(
-            f"{path} is a symbolic link: a write would replace it by a directory, and {target} would stay as it is. "
-            "Move that directory to the place of the link; or append with a Producer (`brokerless produce`), which "
-            "follows the link"
+            f"{path} is a symbolic link: a write would replace the link by a directory, and {target} would not get the "
+            "rows. Move that directory to the place of the link, or append with a Producer (`brokerless produce`), "
+            "which follows the link"
         )
 
 
@@ -288,8 +288,8 @@ class PartWriter:
             self._write_waiting()
         except FileNotFoundError as error:
             raise ValueError(
-                f"{self._staging.path} is gone: a broker was started meanwhile and deleted it; or the streaming query "
-                "was started a second time, and continued without this epoch; or the job was cancelled"
+                f"{self._staging.path} was deleted: a broker was started meanwhile and deleted it, or the streaming "
+                "query was started a second time and continued without this streaming epoch, or the job was cancelled"
             ) from error
 
     def _write_waiting(self) -> None:

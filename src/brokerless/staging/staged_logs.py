@@ -127,9 +127,9 @@ def append_parts(log: LogWriter, parts: Sequence[Part], encoding: Encoding, *, k
         for part in parts:
             if part.first_offset < end:
                 raise ValueError(
-                    f"offsets {part.first_offset} to {part.last_offset} of {part.topic}-{part.partition} do not follow "
-                    f"{end - 1}: the offsets of a partition must not overlap between tasks, and must follow the "
-                    "existing log (repartition by partition, then sortWithinPartitions)"
+                    f"offsets {part.first_offset} to {part.last_offset} of {part.topic}-{part.partition} are not all "
+                    f"above offset {end - 1}, which the log or another task already has: repartition the rows by "
+                    "partition, then use sortWithinPartitions"
                 )
             end = part.last_offset + 1
     origin: Origin = "replication" if encoding.keep_offsets else "client"

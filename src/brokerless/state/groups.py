@@ -194,8 +194,8 @@ def _changes(log: Log, names: TopicNames, as_of: int | None, memory: int) -> Ite
             taken += group.add(record)
             if taken > memory // 2:
                 note(
-                    f"{log.name}: changes are shown up to offset {record.offset}: the groups at this point take more "
-                    f"than {in_bytes(memory // 2)} of memory: {more_memory(2 * memory)}"
+                    f"{log.name}: changes are shown only up to offset {record.offset}, because the groups at this "
+                    f"point take more than {in_bytes(memory // 2)} of memory: {more_memory(2 * memory)}"
                 )
                 return
             changing = group
@@ -276,8 +276,8 @@ def _described(log: Log, latest: _native.LatestRecords, names: TopicNames, memor
                 group.add(record)
             elif taken - record.memory <= memory // 2:
                 note(
-                    f"{log.name}: group {name} is shown without some of its members: its records take more than "
-                    f"{in_bytes(memory // 2)} of memory once they are decoded: {more_memory(2 * memory)}"
+                    f"{log.name}: group {name} is shown without some of its members, because its records take more "
+                    f"than {in_bytes(memory // 2)} of memory when they are decoded: {more_memory(2 * memory)}"
                 )
     yield from () if group is None else group.rows()
 

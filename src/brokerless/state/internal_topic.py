@@ -42,8 +42,8 @@ _ROW = ["key", "value", "offset", "timestamp"]
 # What a coordinator does with a partition if it cannot decode a record (CoordinatorLoaderImpl,
 # TransactionStateManager.loadTransactionMetadata). It skips records of an unknown type.
 _UNLOADED = {
-    OFFSETS_TOPIC: "a coordinator does not load the partition: all its groups, and what they committed, are gone",
-    TRANSACTIONS_TOPIC: "a coordinator loads the records before it only",
+    OFFSETS_TOPIC: "a coordinator does not load the partition, so all groups in it are unavailable",
+    TRANSACTIONS_TOPIC: "a coordinator loads only the records before this one",
 }
 _UNKNOWN_TYPE = "unknown type"
 _SHOWN = {
@@ -99,8 +99,8 @@ class RowMemory:
             self._told.add(log.name)
             what = _SHOWN.get(log.topic or "", "rows")
             note(
-                f"{log.name}: not all {what} are shown: together they take more than {in_bytes(self._memory // 2)} of "
-                f"memory: {more_memory(2 * self._memory)}"
+                f"{log.name}: not all {what} are shown, because together they take more than "
+                f"{in_bytes(self._memory // 2)} of memory: {more_memory(2 * self._memory)}"
             )
         return False
 
@@ -194,7 +194,7 @@ def known_logs(
             # Evaluated here because it needs the checkpoints, which may be damaged. The log caches it for its readers.
             log.log_end_offset  # noqa: B018
         except BrokerlessError as error:
-            note(f"what {name} says is not known: {error}")
+            note(f"{name} is left out, because it cannot be read: {error}")
         else:
             found.append(log)
     return found
@@ -299,8 +299,8 @@ def latest_records(
         return _native.LatestRecords()
     for offset, size in latest.too_large():
         note(
-            f"{log.name}: the record at offset {offset} is left out: with {in_bytes(size)}, it takes more than "
-            f"{in_bytes(memory // 2)} of memory once it is decoded: {more_memory(_MEMORY_OF_BYTE * size)}"
+            f"{log.name}: the record at offset {offset} is left out. It has {in_bytes(size)}, and takes more than "
+            f"{in_bytes(memory // 2)} of memory when it is decoded: {more_memory(_MEMORY_OF_BYTE * size)}"
         )
     return latest
 
@@ -375,7 +375,7 @@ def undecodable_records(log: Log) -> Iterator[Undecodable]:
 def not_understood(log: Log, what: str, count: int, offset: int, why: str) -> str:
     """Return a text about records that cannot be decoded: the first offset, the reason, and the effect on a broker."""
     follows = None if why.startswith(_UNKNOWN_TYPE) else _UNLOADED.get(log.topic or "")
-    first = f"{count} {what} are not understood, the first at offset {offset}: {why}"
+    first = f"{count} {what} cannot be decoded, the first of them at offset {offset}: {why}"
     return first if follows is None else f"{first}; {follows}"
 
 
@@ -387,8 +387,8 @@ def _tell_too_large(log: Log, part: pa.RecordBatch, decoded: pa.RecordBatch, mem
         needed = pc.max(decoded["memory"].filter(is_too_large)).as_py()
         records = f"the record at offset {offset} is" if count == 1 else f"{count} records from offset {offset} on are"
         note(
-            f"{log.name}: {records} left out: decoded, one takes about {in_bytes(needed)} of memory, and "
-            f"{in_bytes(memory // 2)} are allowed: {more_memory(2 * needed)}"
+            f"{log.name}: {records} left out. Such a record takes about {in_bytes(needed)} of memory when it is "
+            f"decoded, but only {in_bytes(memory // 2)} are allowed: {more_memory(2 * needed)}"
         )
 
 

@@ -130,7 +130,9 @@ def _end_at(log: Log, time: int) -> int:
     except BrokerlessError as error:
         raise _UnknownError(error) from error
     if end <= log.local_log_start_offset and log.local_log_start_offset > 0:
-        raise _UnknownError(f"its first record here, at offset {log.local_log_start_offset}, is later than {time}")
+        raise _UnknownError(
+            f"the first record in this directory, at offset {log.local_log_start_offset}, is later than {time}"
+        )
     return end
 
 
@@ -139,11 +141,11 @@ def _state(log: Log, end: int) -> _native.Producers:
     first = log.segments[0].base_offset if log.segments else log.log_end_offset
     state, start = _snapshot(log, end)
     if end < max(first, start):
-        raise _UnknownError(f"it begins at offset {first}, and has no producer snapshot up to offset {end}")
+        raise _UnknownError(f"the log begins at offset {first}, and has no producer snapshot up to offset {end}")
     if start < first and end < log.log_end_offset:
         note(
-            f"the producers of {log.name} may not be all: its log begins at offset {first}, and no producer snapshot "
-            f"up to offset {end} has those of before"
+            f"the list of producers of {log.name} may be incomplete: the log begins at offset {first}, and no producer "
+            f"snapshot up to offset {end} has the producers of earlier records"
         )
     for segment in log.segments:
         if segment.end_offset(log.log_end_offset) <= start:
@@ -163,7 +165,7 @@ def _state(log: Log, end: int) -> _native.Producers:
                 # The failed replay has not changed the state, so replay the part before the damage alone.
                 feed(_native.ProducerReplay(state, start), file, end=position)
         if why is not None:
-            note(f"the producers of {log.name} may not be all: {segment.path} is damaged: {why}")
+            note(f"the list of producers of {log.name} may be incomplete: {segment.path} is damaged ({why})")
             break
     return state
 

@@ -150,10 +150,13 @@ def current_transactions(coordinators: Sequence[Log], found: list[dict[str, Any]
     known = _known(coordinators, memory=memory)
     has_all = _are_all(coordinators, known.rows)
     if found and not has_all:
-        note(f"which transactions hang is not known: the paths do not have all partitions of {TRANSACTIONS_TOPIC}")
+        note(
+            "it is not known which transactions hang, because the paths do not have all partitions of "
+            f"{TRANSACTIONS_TOPIC}"
+        )
     elif found and known.doubtful:
         names = listed_few(f"{TRANSACTIONS_TOPIC}-{number}" for number in sorted(known.doubtful))
-        note(f"which transactions hang is not known: not all records of {names} are shown")
+        note(f"it is not known which transactions hang, because not all records of {names} could be read")
     return _sorted(known.rows + _with_open(known, found, knows_all=has_all and not known.doubtful))
 
 
@@ -188,7 +191,7 @@ def _tell_unseen(table: pa.Table, seen: Collection[tuple[str | None, int | None]
         first = unseen.slice(0, FEW).to_pylist()
         names = listed_few((f"{one['topic']}-{one['partition']}" for one in first), count)
         are, they = ("is", "it") if count == 1 else ("are", "they")
-        note(f"{names} {are} in none of the paths: which transactions {they} have open is not known")
+        note(f"{names} {are} in none of the paths, so it is not known which transactions {they} have open")
 
 
 def _sorted(rows: list[dict[str, Any]]) -> pa.Table:

@@ -405,7 +405,7 @@ fn check_last_offset(last_offset: i64) -> Result<()> {
     Err(Refused::new(
         Refusal::Append,
         format!(
-            "last offset {last_offset} leaves none for the log end offset: it can be 2^63-2 at most"
+            "last offset {last_offset} is too large: it can be 2^63-2 at most, because the log end offset is above it"
         ),
     ))
 }

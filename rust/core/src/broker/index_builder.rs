@@ -83,7 +83,7 @@ impl OffsetIndexEnd {
         }
         if self.entries > 0 && offset <= self.last_offset {
             return Err(IndexError::InvalidOffset(format!(
-                "offset {offset} is not above the offset index's last one {}",
+                "offset {offset} is not above {}, the last offset in the offset index",
                 self.last_offset
             )));
         }
@@ -133,13 +133,13 @@ impl TimeIndexEnd {
         }
         if self.entries > 0 && entry.offset < self.last.offset {
             return Err(IndexError::InvalidOffset(format!(
-                "offset {} is below the time index's last one {}",
+                "offset {} is below {}, the last offset in the time index",
                 entry.offset, self.last.offset
             )));
         }
         if self.entries > 0 && entry.timestamp < self.last.timestamp {
             return Err(IndexError::InvalidOffset(format!(
-                "timestamp {} is below the time index's last one {}",
+                "timestamp {} is below {}, the last timestamp in the time index",
                 entry.timestamp, self.last.timestamp
             )));
         }
@@ -166,7 +166,7 @@ impl TransactionIndexEnd {
     pub fn check(&self, last_offset: i64) -> Result<(), IndexError> {
         match self.last_offset {
             Some(last) if last_offset <= last => Err(IndexError::InvalidOffset(format!(
-                "marker offset {last_offset} is not above the transaction index's last one {last}"
+                "marker offset {last_offset} is not above {last}, the last offset in the transaction index"
             ))),
             _ => Ok(()),
         }

@@ -209,14 +209,14 @@ impl Validator {
         if first.is_control() {
             return Err(Refused::new(
                 Refusal::Append,
-                "a control batch is stored as it comes: it cannot change its codec or magic",
+                "a control batch is stored unchanged, so its codec or magic cannot differ from the topic's",
             ));
         }
         if rules.message_format < 2 && codec.compression == Compression::Zstd {
             return Err(Refused::new(
                 Refusal::UnsupportedCompressionType,
                 format!(
-                    "zstd needs magic 2, the topic stores magic {}",
+                    "zstd needs magic 2, but the topic stores magic {}",
                     rules.message_format
                 ),
             ));
@@ -278,7 +278,7 @@ fn check_batch_count(batches: &[ValidatedBatch], source: Compression) -> Result<
     match batches.get(1) {
         Some(second) if first.magic == 2 || source != Compression::None => Err(Refused::new(
             Refusal::InvalidRecord,
-            "a produce request holds one batch of magic 2, or one compressed one: append each by itself",
+            "a produce request has only one batch if it is of magic 2 or compressed: append each batch in its own call",
         )
         .at(second.header.position, second.header.base_offset)),
         _ => Ok(first),
@@ -345,7 +345,8 @@ pub(crate) fn check_size(header: &Header, rules: &ValidationRules, when: &str) -
     Err(Refused::new(
         Refusal::RecordTooLarge,
         format!(
-            "batch is {size} bytes{when}, max_message_bytes is {}: send fewer records in a batch, or raise it",
+            "batch has {size} bytes{when}, but max_message_bytes is {}: send fewer records in a batch, or raise \
+             max_message_bytes",
             rules.max_message_bytes
         ),
     ))
@@ -360,7 +361,7 @@ fn check_batch(
     let invalid = |message: String| Err(Refused::new(Refusal::InvalidRecord, message));
     if header.magic != first.magic {
         return invalid(format!(
-            "batch has magic {}, the first of the request has {}",
+            "batch has magic {}, but the first batch of the request has {}",
             header.magic, first.magic
         ));
     }
@@ -369,7 +370,7 @@ fn check_batch(
             let delta = header.last_offset_delta;
             if delta < 0 || count <= 0 || i64::from(count) != i64::from(delta) + 1 {
                 return invalid(format!(
-                    "batch counts {count} records, and its last offset delta is {delta}: the count must be one more"
+                    "batch has records count {count}, but last offset delta {delta}: the count must be the delta + 1"
                 ));
             }
         }
@@ -387,7 +388,7 @@ fn check_batch(
         return Err(Refused::new(
             Refusal::UnsupportedForMessageFormat,
             format!(
-                "idempotent and transactional batches need magic 2, the topic stores magic {}",
+                "idempotent and transactional batches need magic 2, but the topic stores magic {}",
                 rules.message_format
             ),
         ));

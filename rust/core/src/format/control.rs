@@ -41,13 +41,13 @@ pub fn control_type(key: &[u8]) -> Result<ControlType> {
     let mut reader = Reader::new(key);
     let (Ok(version), Ok(id)) = (reader.i16(), reader.i16()) else {
         return Err(Error::corrupt(format!(
-            "control record key of {} bytes, 4 needed",
+            "control record key has {} bytes, but needs 4",
             key.len()
         )));
     };
     if version < 0 {
         return Err(Error::corrupt(format!(
-            "control record key version {version}"
+            "control record key has the negative version {version}"
         )));
     }
     Ok(ControlType::from_id(id))
@@ -58,7 +58,7 @@ pub fn coordinator_epoch(value: &[u8]) -> Result<i32> {
     let mut reader = Reader::new(value);
     let (Ok(version), Ok(epoch)) = (reader.i16(), reader.i32()) else {
         return Err(Error::corrupt(format!(
-            "transaction marker of {} bytes, 6 needed",
+            "transaction marker has {} bytes, but needs 6",
             value.len()
         )));
     };

@@ -175,7 +175,7 @@ pub(crate) fn check_count(count: i32) -> Result<usize> {
 pub(crate) fn check_end(payload: &[u8], at: usize, count: i32) -> Result<()> {
     match payload.len().saturating_sub(at) {
         left if left > 0 && count > 0 => Err(Error::corrupt(format!(
-            "{left} bytes left over after {count} records"
+            "{left} bytes follow the last of {count} records"
         ))),
         _ => Ok(()),
     }
@@ -215,7 +215,7 @@ pub(crate) fn parse<'a>(payload: &'a [u8], at: &mut usize) -> Result<Record<'a>>
     // A header takes at least two bytes. A count beyond the bytes would cause an endless loop.
     if usize::try_from(count).map_or(true, |count| count > bytes.len()) {
         return Err(Error::corrupt(format!(
-            "header count is {count}, {} bytes are left",
+            "header count is {count}, but only {} bytes are left",
             bytes.len()
         )));
     }
@@ -250,7 +250,7 @@ fn field<'a>(bytes: &'a [u8], at: &mut usize) -> Result<Option<&'a [u8]>> {
 
 #[cold]
 fn overrun(what: &str, length: i32, left: usize) -> Error {
-    Error::corrupt(format!("{what} length is {length}, {left} bytes are left"))
+    Error::corrupt(format!("{what} length is {length}, but only {left} bytes are left"))
 }
 
 fn varint(bytes: &[u8], at: &mut usize) -> Result<i32> {

@@ -195,14 +195,14 @@ pub fn check_offset_range(header: &Header, next_offset: i64, limit: i64) -> Resu
     let first = first_known_offset(header);
     if next_offset >= 0 && first - next_offset >= MAX_GAP {
         return Err(Error::corrupt(format!(
-            "offset {first} is not below {}, as far as a segment reaches from {next_offset} on",
+            "offset {first} is not below {}, the limit of a segment that continues at {next_offset}",
             next_offset.saturating_add(MAX_GAP)
         ))
         .of(Fault::Order));
     }
     if last < first {
         return Err(Error::corrupt(format!(
-            "last offset delta {} does not lead to an offset from {first} on",
+            "last offset delta {} gives a last offset below the first offset {first}",
             header.last_offset_delta
         ))
         .of(Fault::Order));

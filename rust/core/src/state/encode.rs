@@ -146,7 +146,7 @@ impl Encoder {
                 let text = text(value)?;
                 if text.len() > i16::MAX as usize {
                     return Err(Error::invalid(format!(
-                        "a string of {} bytes, at most {} are allowed",
+                        "a string has {} bytes, but at most {} are allowed",
                         text.len(),
                         i16::MAX
                     )));

@@ -88,7 +88,7 @@ impl BatchOptions {
         }
         if sequence < 0 && !self.is_control {
             return Err(Error::invalid(format!(
-                "base sequence {sequence} of producer id {id}; it must not be negative"
+                "producer id {id} has base sequence {sequence}, which must not be negative"
             )));
         }
         if self.magic < 2 {

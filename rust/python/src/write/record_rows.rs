@@ -391,7 +391,7 @@ fn numbers(name: &str, column: &Integers, rows: usize, magic: i8) -> Result<Arra
     let check = |number: Option<i64>| match number {
         None if name == "offset" => Err(Error::invalid("offset is null")),
         Some(number) if !(least..=most).contains(&number) => Err(Error::invalid(format!(
-            "{name} is {number}, allowed: {least} to {most}"
+            "{name} is {number}, but must be from {least} to {most}"
         ))),
         Some(number) if name == TIMESTAMP_TYPE => {
             let id = i32::try_from(number).unwrap_or(i32::MAX);

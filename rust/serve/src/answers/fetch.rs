@@ -352,7 +352,7 @@ fn of_partition(
         if epoch < 0 {
             return Err(Refusal::new(
                 ResponseError::OffsetOutOfRange,
-                "a later leader epoch than any here",
+                "the client's leader epoch is later than any in the log",
             ));
         }
         if epoch < wanted.last_fetched_epoch || end < wanted.fetch_offset {

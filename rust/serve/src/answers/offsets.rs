@@ -72,7 +72,7 @@ pub(super) fn list_offsets(
                 Some(1) => offset(partitions, &topics, place, one, version, is_committed),
                 _ => Err(Refusal::new(
                     ResponseError::InvalidRequest,
-                    "a partition twice in a request",
+                    "the request names a partition twice",
                 )),
             };
             let (error, found) = match answer {

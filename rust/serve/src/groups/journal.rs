@@ -166,7 +166,7 @@ fn opened(path: &Path, mut visit: impl FnMut(String, String, i32, Commit)) -> io
         }
         let parsed = std::str::from_utf8(&line).ok().filter(|_| is_whole);
         let Some((group, topic, partition, commit)) = parsed.and_then(parsed_line) else {
-            let text = format!("line {number} is no commit");
+            let text = format!("line {number} is not a valid commit");
             return Err(io::Error::new(io::ErrorKind::InvalidData, text));
         };
         length += count;

@@ -114,7 +114,7 @@ fn bounded(length: u64) -> io::Result<usize> {
     match usize::try_from(length) {
         Ok(size) if length <= MOST => Ok(size),
         _ => Err(invalid(format!(
-            "a batch of {length} bytes: this process sends at most {MOST}"
+            "a batch has {length} bytes, but this process can send at most {MOST}"
         ))),
     }
 }

@@ -54,7 +54,7 @@ class SparkRewriteTarget(RewriteTarget):
             click.UsageError: not exactly one of --in-place and --dry-run is given, or --resume-file with --dry-run.
         """
         if self.in_place == self.dry_run:
-            raise click.UsageError("one of --in-place and --dry-run is needed: nothing is changed unasked")
+            raise click.UsageError("give either --in-place or --dry-run: without one, nothing is changed")
         if self.dry_run and self.resume_file is not None:
             raise click.UsageError("--resume-file needs --in-place: a dry run leaves no finished partitions to skip")
         from brokerless.spark.jobs.rewrite import progress_file_of

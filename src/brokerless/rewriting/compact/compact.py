@@ -109,8 +109,8 @@ class Compaction:
         )
         if state.is_tiered:
             raise ValueError(
-                f"cannot compact {state.directory}: it is tiered: {state.remote_part()}, and these would stay "
-                "unchanged; brokers do not compact tiered topics either"
+                f"cannot compact {state.directory}, because the log is tiered: {state.remote_part()}, and these would "
+                "stay unchanged. Brokers do not compact tiered topics either"
             )
         is_due = config.is_compacted and found.is_due(config.min_cleanable_dirty_ratio)
         return Plan(
@@ -212,8 +212,8 @@ def _refuse_unkeyed(plan: Plan, counts: Iterable[Counts]) -> None:
     if unkeyed:
         first = min(of.first_unkeyed for of in found if of.first_unkeyed is not None)
         raise ValueError(
-            f"cannot compact {plan.directory}: {unkeyed} records without a key would be dropped, the first at offset "
-            f"{first}; to drop them, give {option('drop_null_keys')}"
+            f"cannot compact {plan.directory}, because {unkeyed} of its records have no key, the first of them at "
+            f"offset {first}. To drop these records, give {option('drop_null_keys')}"
         )
 
 

@@ -222,27 +222,28 @@ def _verdict(row: _Row, plan: Plan, newest: int | None, last: int) -> _Verdict:
     """
     found, limit = plan.found, limit_in_words(plan.found.limit)
     if row.offset >= found.first_uncleanable_offset:
-        until = f"no record is compacted from offset {found.first_uncleanable_offset} on: {limit}"
-        why = f"{until}; offset {last} is newer" if row.offset < last else until
+        until = f"no record from offset {found.first_uncleanable_offset} on is compacted, because {limit}"
+        why = f"{until}; offset {last} has a newer record of the key" if row.offset < last else until
         return _Verdict(False, "uncleanable", why)
     if plan.skip_reason:
-        why = "nothing would be compacted"
+        why = "a compaction would change nothing"
         if row.is_aborted:
             return _Verdict(False, "skipped", f"{why}, although the transaction of the record was aborted")
         if row.offset < last:
-            below = f"offsets below {found.first_dirty_offset} count as compacted already"
-            return _Verdict(False, "skipped", f"{why}; offset {last} is newer, but {below}")
-        what = "a tombstone, and the newest record" if row.is_tombstone else "the newest"
+            below = f"offsets below {found.first_dirty_offset} are compacted already, by the cleaner's checkpoint"
+            return _Verdict(False, "skipped", f"{why}; offset {last} has a newer record of the key, but {below}")
+        what = "a tombstone, and the newest record" if row.is_tombstone else "the newest record"
         return _Verdict(False, "skipped", f"{what} with its key; {why}")
     if row.is_aborted:
         return _Verdict(True, "aborted", "its transaction was aborted")
     if newest is not None and row.offset < newest:
         return _Verdict(True, "superseded", f"superseded by offset {newest}")
-    behind = f"; offset {last} is newer, but is not compacted yet ({limit})" if row.offset < last else ""
+    newer = f"; offset {last} has a newer record of the key, but"
+    behind = f"{newer} is not compacted yet ({limit})" if row.offset < last else ""
     if newest is None and row.offset < last < found.first_uncleanable_offset:
-        behind = f"; offset {last} is newer, but offsets below {found.first_dirty_offset} count as compacted"
+        behind = f"{newer} offsets below {found.first_dirty_offset} are compacted already, by the cleaner's checkpoint"
     if not row.is_tombstone:
-        return _Verdict(False, "latest", f"the newest with its key{behind}")
+        return _Verdict(False, "latest", f"the newest record with its key{behind}")
     return _tombstone(row, plan, behind)
 
 
@@ -256,19 +257,19 @@ def _tombstone(row: _Row, plan: Plan, behind: str) -> _Verdict:
                     if batch["magic"] < 2 and segment.modified <= until:
                         what = f"a tombstone of format {batch['magic']}, which has no delete horizon"
                         why = (
-                            f"{what}: its segment was last modified at {segment.modified}, and a compaction drops "
-                            f"such tombstones up to {until}"
+                            f"{what}. Its segment was last modified at {segment.modified}, and a compaction drops "
+                            f"such tombstones if their segment was last modified at {until} or before"
                         )
                         return _Verdict(True, "tombstone_expired", why)
                     if horizon is None:
                         until = plan.delete_horizon_ms
-                        why = f"a tombstone without a delete horizon; the next pass sets {until}{behind}"
+                        why = f"a tombstone without a delete horizon; the next compaction sets it to {until}{behind}"
                         return _Verdict(False, "tombstone", why)
                     if horizon <= plan.now:
                         why = f"a tombstone whose delete horizon {horizon} has passed"
                         return _Verdict(True, "tombstone_expired", why, horizon)
                     return _Verdict(
-                        False, "tombstone", f"a tombstone until its delete horizon {horizon}{behind}", horizon
+                        False, "tombstone", f"a tombstone, kept until its delete horizon {horizon}{behind}", horizon
                     )
     return _Verdict(False, "tombstone", "a tombstone")
 

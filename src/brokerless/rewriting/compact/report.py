@@ -212,7 +212,7 @@ class CompactionReport:
             policy = self.settings["cleanup_policy"].value or "none"
             return f"not due: cleanup.policy is {policy}, as far as the log directory records it"
         wanted = f"above {self.settings['min_cleanable_dirty_ratio'].value:g}"
-        return f"not due: {self.dirty_ratio:.2f} of its bytes are dirty, a broker compacts {wanted}"
+        return f"not due: {self.dirty_ratio:.2f} of its bytes are dirty, and a broker compacts only {wanted}"
 
 
 def _line(segment: SegmentReport) -> str:

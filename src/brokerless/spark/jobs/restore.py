@@ -129,8 +129,8 @@ def _restore(
 ) -> RestoreReport:
     if places := len(plan.manifest.lost):
         note(
-            f"{directory.path} lacks the damaged ranges of its logs, in {counted(places, 'place')}; so "
-            "will the restored logs"
+            f"the export {directory.path} left out the damaged ranges of its logs, in {counted(places, 'place')}, so "
+            "the restored logs lack them too"
         )
     made: list[Made] = []
     tasks = 0
@@ -299,8 +299,9 @@ def _check_there(directory: ExportDirectory, files: Iterable[ExportedFile]) -> N
     if gone:
         topics = ", ".join(map(repr, sorted({file.topic for file in gone})))
         raise ValueError(
-            f"topic {topics} cannot be restored: {directory.path}/{gone[0].name} is gone, the first of {len(gone)}; "
-            "the other topics can be restored: name them"
+            f"topic {topics} cannot be restored, because {counted(len(gone), 'file')} of the export "
+            f"{'is' if len(gone) == 1 else 'are'} missing, such as {directory.path}/{gone[0].name}. To restore the "
+            "other topics, name them"
         )
 
 

@@ -97,8 +97,9 @@ def _check_apart(path: str, checkpoint: str) -> None:
         return
     if Path(os.path.realpath(checkpoint)).is_relative_to(os.path.realpath(path)):
         raise ValueError(
-            f"option checkpointLocation {checkpoint} is in the log directory {path}: a broker takes directories there "
-            "for partitions, and would not start. Give one elsewhere, and move or remove what Spark made of this one"
+            f"option checkpointLocation {checkpoint} is in the log directory {path}. A broker treats each directory "
+            "there as a partition, so it would not start. Give a checkpointLocation elsewhere, and move or remove this "
+            "directory if Spark has created it"
         )
 
 

@@ -190,16 +190,16 @@ class Follower:
             self._earliest(log)
             if first > 0:
                 self._lost(
-                    f"{log.name} appeared, and starts at offset {first}, not 0: whether there were earlier records is "
-                    "not known"
+                    f"{log.name} is new, and starts at offset {first}, not at 0: it is not known whether it had "
+                    "earlier records"
                 )
             return first
         if log.log_end_offset < begin:
             self._shorter(name_of(log), log.log_end_offset, begin)
         elif end < begin and not is_first:
             self._lost(
-                f"{log.name} was read to {begin}, and the next batch in the checkpoint ends at {end}: the log was "
-                f"shorter then, and its records from {end} on would be read again"
+                f"{log.name} was read up to offset {begin}, but the next batch in the checkpoint ends at {end}: the "
+                f"log was shorter at that time, and its records from {end} on would be read again"
             )
         elif begin < min(first, end):
             self._lost(
@@ -305,7 +305,7 @@ class Follower:
         return False
 
     def _gone(self, key: Partition, begin: int) -> None:
-        self._lost(f"{_name(key)} is gone, or no longer selected: what it held from offset {begin} on was not read")
+        self._lost(f"{_name(key)} is missing, or no longer selected: its records from offset {begin} on were not read")
 
     def _shorter(self, key: Partition, log_end: int, begin: int) -> None:
         self._lost(
@@ -348,8 +348,8 @@ def _logs(options: Options, *, needs_all: bool = False) -> dict[Partition, Log]:
         other = logs.setdefault(name_of(log), log)
         if other is not log:
             raise ValueError(
-                f"a stream keeps its position by topic and partition, but {other.path} and {log.path} have the same, "
-                "or none: give it whole directories, <topic>-<partition>"
+                f"a stream stores its position by topic and partition, but {other.path} and {log.path} have the same "
+                "topic and partition, or none: give the stream directories with names of the form <topic>-<partition>"
             )
     return logs
 
@@ -390,6 +390,6 @@ def _from_json(offsets: Offsets) -> dict[Partition, int]:
         }
     except (AttributeError, TypeError, ValueError):
         raise ValueError(
-            f"the query's checkpoint has {offsets} where offsets by partition belong, like {{'orders': {{'0': 23}}}}: "
-            "it is damaged, or another source's; start the query with a new checkpointLocation"
+            f"the query's checkpoint has {offsets} in place of offsets by partition, like {{'orders': {{'0': 23}}}}. "
+            "It is damaged, or belongs to another source: start the query with a new checkpointLocation"
         ) from None

@@ -93,13 +93,13 @@ impl LogAppender {
         match request.origin {
             AppendOrigin::RaftLeader if epoch != request.leader_epoch => {
                 return invalid(format!(
-                    "batch has leader epoch {epoch}, the leader's is {}",
+                    "batch has leader epoch {epoch}, but the leader has {}",
                     request.leader_epoch
                 ));
             }
             AppendOrigin::Client if header.magic == 2 && header.base_offset != 0 => {
                 return invalid(format!(
-                    "batch has base_offset {}: a producer sends 0, the log assigns offsets",
+                    "batch has base_offset {}, but a producer sends 0, because the log assigns offsets",
                     header.base_offset
                 ));
             }

@@ -69,7 +69,8 @@ impl LogAppender {
         Err(Refused::new(
             Refusal::RecordBatchTooLarge,
             format!(
-                "{size} bytes are appended at once, segment_bytes is {}: append fewer batches at once, or raise it",
+                "{size} bytes are appended in one call, but segment_bytes is {}: append fewer batches in one call, or \
+                 raise segment_bytes",
                 self.config.segment_bytes
             ),
         ))

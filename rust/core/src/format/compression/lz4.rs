@@ -109,7 +109,7 @@ pub(super) fn decode(
         }
         if size > frame.max_block {
             return Err(Error::corrupt(format!(
-                "lz4 block of {size} bytes in a frame of {} byte blocks",
+                "lz4 block has {size} bytes, but its frame allows at most {}",
                 frame.max_block
             )));
         }

@@ -72,7 +72,7 @@ pub(super) fn decode(decoder: &mut Decoder, data: &[u8], out: &mut OutputBuffer)
         }
         let Some((compressed, tail)) = tail.split_at_checked(length as usize) else {
             return Err(Error::corrupt(format!(
-                "snappy block of {length} bytes, {} left",
+                "snappy block of {length} bytes is cut: {} bytes are left",
                 tail.len()
             )));
         };
@@ -100,7 +100,7 @@ fn block(decoder: &mut Decoder, compressed: &[u8], out: &mut OutputBuffer) -> Re
     let size = decompress_len(compressed).map_err(failed)?;
     if size > compressed.len().saturating_mul(MAX_RATIO) {
         return Err(Error::corrupt(format!(
-            "snappy block of {} bytes declares {size} decompressed",
+            "snappy block of {} bytes declares {size} decompressed bytes, more than snappy can store in it",
             compressed.len()
         )));
     }

@@ -94,7 +94,7 @@ fn skip_frame(rest: &mut &[u8]) -> Result<Option<Option<u64>>> {
     let descriptor = little_endian(rest, 1)? as u8;
     if descriptor & RESERVED != 0 {
         return Err(Error::corrupt(format!(
-            "zstd frame descriptor {descriptor:02x}"
+            "zstd frame descriptor {descriptor:02x} has its reserved bit set"
         )));
     }
     let is_single_segment = descriptor & SINGLE_SEGMENT != 0;
@@ -136,7 +136,7 @@ fn skip_blocks(rest: &mut &[u8], max_block: u64) -> Result<()> {
         let size = header >> 3;
         if size > max_block {
             return Err(Error::corrupt(format!(
-                "zstd block of {size} bytes, {max_block} allowed"
+                "zstd block has {size} bytes, but at most {max_block} are allowed"
             )));
         }
         match header >> 1 & 3 {

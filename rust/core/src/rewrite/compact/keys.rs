@@ -187,7 +187,7 @@ impl KeyHasher {
         // Otherwise the count of a batch whose records are not read could claim bits for 2^31 records.
         if count > payload.len() / record::MIN_BYTES {
             return Err(Error::corrupt(format!(
-                "records count is {count}, {} bytes hold fewer",
+                "records count is {count}, but the batch has only {} bytes of records",
                 payload.len()
             )));
         }
