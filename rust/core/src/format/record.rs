@@ -250,7 +250,9 @@ fn field<'a>(bytes: &'a [u8], at: &mut usize) -> Result<Option<&'a [u8]>> {
 
 #[cold]
 fn overrun(what: &str, length: i32, left: usize) -> Error {
-    Error::corrupt(format!("{what} length is {length}, but only {left} bytes are left"))
+    Error::corrupt(format!(
+        "{what} length is {length}, but only {left} bytes are left"
+    ))
 }
 
 fn varint(bytes: &[u8], at: &mut usize) -> Result<i32> {

@@ -42,7 +42,9 @@ impl Conversion {
             }
             (_, None, _) if self.recompress => "recompress needs a codec".into(),
             (.., Some(size)) if size <= BATCH_OVERHEAD => {
-                format!("batch size {size} is too small: the header alone has {BATCH_OVERHEAD} bytes")
+                format!(
+                    "batch size {size} is too small: the header alone has {BATCH_OVERHEAD} bytes"
+                )
             }
             (None | Some(2), ..) if self.drop_headers => {
                 "no headers need to be dropped: only magic 0 and 1 lack them".into()
