@@ -572,8 +572,8 @@ CODES: dict[str, Code] = {
     "stray": Code(
         "warning",
         "a broker renamed a partition's directory `-stray`, because the topic was not in its metadata",
-        "It loads the log and keeps the directory, but does not serve the log. A broker before 3.7 does not "
-        "start with this directory.",
+        "It loads the log and keeps the directory, but does not serve the log. A broker before 3.7 fails "
+        "at this directory.",
         "A read skips the directory, unless its path is given.",
         "if the topic was deleted, remove the directory. If the metadata were lost, `brokerless rescue` restores the "
         "partition",

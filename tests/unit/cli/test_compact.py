@@ -152,7 +152,7 @@ def test_why_a_tombstone_of_an_old_format_goes_or_stays(tmp_path, run, magic):
         os.utime(data / "t-0" / f"{base_offset:020}.log", (modified - age, modified - age))
     expected = {
         "a": f"goes: a tombstone of format {magic}, which has no delete horizon: its segment was last modified at "
-        f"{(modified - 10 * 86_400) * 1000}, up to {(modified - 86_400) * 1000} they go",
+        f"{(modified - 10 * 86_400) * 1000}, and a compaction drops such tombstones up to {(modified - 86_400) * 1000}",
         "b": "stays: a tombstone without a delete horizon; the next pass sets ",
         "c": "stays: a tombstone without a delete horizon; the next pass sets ",
     }

@@ -225,7 +225,7 @@ def test_messages_name_options_as_they_are_typed(run, tmp_path):
     pq.write_table(pa.table({"value": ["v"]}), tmp_path / "rows.parquet")
     result = run("produce", data, "--topic", "t", "--input", tmp_path / "rows.parquet")
     assert f"{data} belongs to cluster" in result.err
-    assert "say --sole-replica if none counts" in result.err
+    assert "give --sole-replica if no other replica matters" in result.err
 
 
 def test_a_message_that_is_shown_elsewhere_names_options_as_they_are_typed_too(run, copied):

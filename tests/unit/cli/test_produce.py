@@ -215,7 +215,7 @@ def test_recover_says_what_it_does_and_a_dry_run_does_nothing(golden, run, copie
     assert run("recover", path, "--topic", "crash-zst").code == 2
     again = run("recover", path)
     assert (again.code, again.out) == (0, "0 records lost; 0 changes; a broker will start\n")
-    assert again.err == f"0 changes made in {path}: a broker takes its logs as they are\n"
+    assert again.err == f"0 changes made in {path}: a broker accepts its logs unchanged\n"
 
 
 def test_recover_ends_with_the_code_of_damage_where_a_broker_does_not_start(golden, run, copied):
@@ -333,7 +333,7 @@ def test_settings_that_a_topic_cannot_have(run, tmp_path, config, message):
     assert message in refused.err
     assert not (tmp_path / "d").exists()
     assert run(*options).code == 0
-    assert "--config is for new topics, and t is there" in run(*options, "--config", "retention.ms=1").err
+    assert "--config is for new topics, and t exists" in run(*options, "--config", "retention.ms=1").err
 
 
 @pytest.mark.parametrize("keeps", [False, True])

@@ -47,7 +47,9 @@ def test_files_and_functions(text):
 
 
 def test_verbs_and_flags(text):
-    for line in re.findall(r"^\s*brokerless .*|`brokerless .*?`", text, flags=re.MULTILINE):
+    code = "\n".join(re.findall(r"^ *```.*?^ *```", text, flags=re.MULTILINE | re.DOTALL))
+    typed = re.findall(r"^\s*brokerless .*", code, flags=re.MULTILINE)
+    for line in typed + re.findall(r"`brokerless .*?`", text):
         command, words = cli, line.strip(" `").split()[1:]
         while isinstance(command, click.Group) and words and words[0] != "VERB" and not words[0].startswith(("<", ".")):
             assert words[0] in command.commands, line

@@ -237,7 +237,8 @@ def test_the_layers_of_a_directory_with_the_metadata_log(data, metadata, tmp_pat
 
 def test_no_record_goes_by_settings_that_are_not_known(data):
     """All topics were taken to have Kafka's defaults where metadata.log.dir is another disk."""
-    words = r"min_compaction_lag_ms and delete_retention_ms of its topic are not known.*directory that has it .metadata"
+    words = r"min_compaction_lag_ms and delete_retention_ms of its topic are not known.*directory that has such a log "
+    words += r".metadata"
     due = "cleanup_policy and min_cleanable_dirty_ratio and max_compaction_lag_ms"
     for verb, message in (
         (bl.Compaction(), words),

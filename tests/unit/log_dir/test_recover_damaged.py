@@ -128,7 +128,7 @@ def test_a_directory_that_was_left_clean_is_not_cut_unless_that_is_asked_for(dat
     overwrite(last, len(batch(0, [b"7"])) - 3, b"\xff")
     sound = [value for value in range(ROWS) if value != file_names.base_offset(str(last))]
     before = contents(data)
-    words = r"was shut down cleanly.* Nothing was changed; force does it"
+    words = r"was shut down cleanly.* Nothing was changed; force recovers it"
     with pytest.raises(bl.errors.CorruptRecordError, match=words):
         list(recovered(str(data)))
     assert contents(data) == before

@@ -99,7 +99,7 @@ def test_groups_and_topics_can_be_chosen(tmp_path):
     assert [(row["group"], row["topic"]) for row in chosen] == [("g", "t")]
     with pytest.raises(ValueError, match="groups: the list is empty"):
         bl.commits(tmp_path, groups=[])
-    with pytest.raises(TypeError, match="groups: several are expected"):
+    with pytest.raises(TypeError, match="groups: a list is expected"):
         bl.commits(tmp_path, groups="g")
 
 
