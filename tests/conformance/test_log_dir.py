@@ -128,7 +128,7 @@ def test_a_cluster_that_may_yet_give_a_producer_id_is_not_written_to_with_it(cli
         client.produce(broker, "t", 0, 1)
     with bl.open_log_dir(data, sole_replica=True) as log_dir:
         log_dir.reserve_producer_id(999)
-        with pytest.raises(ValueError, match="has given those below 1000, and will give this one"):
+        with pytest.raises(ValueError, match="has assigned the ids below 1000, and will assign this id"):
             log_dir.reserve_producer_id(1000)
 
 
@@ -147,7 +147,7 @@ def test_a_broker_of_several_takes_no_producer_id_that_another_one_may_give(clie
     }
     held = max(ids) + 1
     with bl.open_log_dir(data, sole_replica=True) as log_dir:
-        with pytest.raises(ValueError, match=r"brokers 2 have been given ids below \d+, and may yet give this one"):
+        with pytest.raises(ValueError, match=r"brokers 2 have reserved ids below \d+, and may still assign this id"):
             write(log_dir.log("t", 0), 1, producer_id=held, producer_epoch=0, base_sequence=0)
         assert log_dir.log("t", 0).log_end_offset == 0
     with bl.open_log_dir(data, sole_replica=True, next_producer_id=held + 1) as log_dir:
@@ -188,9 +188,9 @@ def test_a_second_disk_of_a_broker_that_was_killed_is_not_a_new_clusters(client,
     first, second = tmp_path / "first", tmp_path / "second"
     Broker(first, second, log=tmp_path / "broker-1.log", version=version).kill()
     with bl.open_log_dir(second, sole_replica=True) as log_dir:
-        with pytest.raises(ValueError, match="topic 't' needs the id that it has in cluster"):
+        with pytest.raises(ValueError, match="topic 't' needs the topic id that it has in cluster"):
             log_dir.create_topic("t")
-        with pytest.raises(ValueError, match="has no metadata log that says which ids the cluster has given"):
+        with pytest.raises(ValueError, match="has no metadata log that says which ids were assigned"):
             log_dir.reserve_producer_id(7)
 
 

@@ -129,8 +129,8 @@ def test_two_of_three_controllers_are_lost(client, lost, tmp_path):
         assert ids(client, broker) == lost.ids
         # What one node cannot keep is announced.
         announced = {
-            "min.insync.replicas of topic __transaction_state is 1, not 2: the topic has no more replicas",
-            "min.insync.replicas of the cluster is 1, not 2: there are no more nodes",
+            "min.insync.replicas of topic __transaction_state is lowered from 2 to 1, the number of its replicas",
+            "min.insync.replicas of the cluster is lowered from 2 to 1, the number of nodes",
         }
         assert announced <= set(map(str, rescued.notes))
         two, one = (f"'name': 'min.insync.replicas', 'value': '{count}'" for count in (2, 1))
@@ -450,7 +450,7 @@ def test_what_is_cut_at_a_time_has_each_transaction_whole(client, tmp_path):
         new = tmp_path / f"new-{at}"
         rescued = bl.rescue(tmp_path / "data", output=new, as_of=moment)
         assert rescued.left == []
-        assert any("now committed, for that was decided by then" in note for note in map(str, rescued.notes))
+        assert any("now committed, because this had been decided by then" in note for note in map(str, rescued.notes))
         with Broker(new, log=tmp_path / f"log-{at}", **few) as broker:
             seen = {(row["partition"], row["offset"]) for row in client.consume(broker, "t", "read_committed")}
             (group,) = client.state(broker, "groupOffsets", groups=["g"])

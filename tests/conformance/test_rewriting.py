@@ -90,7 +90,7 @@ def test_a_dry_run_beside_a_running_broker(client, tmp_path, operation):
     data = fill(tmp_path / "data", keyed=True, retention_ms=-1)
     with Broker(data, log=tmp_path / "broker.log") as broker:
         client.produce(broker, "t", 0, 50, "keyed")
-        with pytest.warns(UserWarning, match="in use: a broker, or another writer, holds"):
+        with pytest.warns(UserWarning, match="is in use by a broker or another writer"):
             found = rewrite(operation, data, topics=["t"], dry_run=True)
         assert client.consume(broker, "t", "read_committed")
         assert complaints(broker.log) == []

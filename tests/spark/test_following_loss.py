@@ -122,7 +122,7 @@ def test_a_log_that_seems_shorter_for_a_while_is_not_read_again(path, shorter):
 def test_a_checkpoint_that_goes_back_is_loss(path):
     send(path, 10, partitions=1)
     following, _ = follower(path)
-    with pytest.raises(DataLossError, match="t-0 was read to 10, and the next batch in the checkpoint ends at 4"):
+    with pytest.raises(DataLossError, match="t-0 was read up to offset 10, but the next batch in the checkpoint ends at 4"):
         following.plan({"t": {"0": 10}}, {"t": {"0": 4}})
 
 
@@ -170,7 +170,7 @@ def test_a_known_partition_that_is_gone_is_told_before_a_batch_is_written_down(p
     end = following.latest(following.initial())
     away()
     with pytest.raises(
-        DataLossError, match="t-0 is gone, or no longer selected: what it held from offset 5 on was not read"
+        DataLossError, match="t-0 is missing, or no longer selected: its records from offset 5 on were not read"
     ):
         following.latest(end)
     available_now, _ = follower(path)

@@ -123,7 +123,7 @@ def test_a_copy_keeps_its_offsets(spark, save, tmp_path, golden, load):
     save(frame.repartition(2, "partition").sortWithinPartitions("partition", "offset"), keepOffsets="true")
     wanted = ["offset", "timestamp", "timestampType", "key", "value", "headers", "leaderEpoch"]
     assert rows(tmp_path / "d", wanted) == rows(source, wanted)
-    with pytest.raises(Exception, match="do not follow"):
+    with pytest.raises(Exception, match="are not all above offset"):
         save(frame, keepOffsets="true")
     with pytest.raises(Exception, match="sort the rows"):
         save(frame.union(frame).coalesce(1), mode="overwrite", keepOffsets="true")

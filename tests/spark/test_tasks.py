@@ -246,10 +246,10 @@ def test_rows_that_may_never_have_been_committed_are_named(tmp_path, monkeypatch
     image = image_of({("t", 0): (1, 2)})
     monkeypatch.setattr("brokerless.metadata.log.cluster_image", lambda _: image)
     monkeypatch.setattr("brokerless.metadata.topic_settings.bootstrap", lambda *_: None)
-    with pytest.warns(UserWarning, match="whether offsets 5 to 9 of t-0 were committed is not known"):
+    with pytest.warns(UserWarning, match="not known whether offsets 5 to 9 of t-0 were committed"):
         records.plan(Options.parse({"path": str(tmp_path / "d")}))
     for end in ("latest", '{"t": {"0": 10}}'):
-        with pytest.warns(UserWarning, match="whether offsets 5 to 9 of t-0 were committed is not known"):
+        with pytest.warns(UserWarning, match="not known whether offsets 5 to 9 of t-0 were committed"):
             records.plan(Options.parse({"path": str(tmp_path / "d"), "endingOffsets": end}))
     for end in ("high-watermark", '{"t": {"0": 5}}'):
         with warnings.catch_warnings():

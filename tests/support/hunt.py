@@ -327,7 +327,7 @@ def _is_said(warned):
 
 def is_doubt(lost):
     """Tell whether a loss is that of a transaction's rows, of which it is not known whether it was committed."""
-    return "was committed is not known" in lost.reason
+    return "it is not known whether the transaction" in lost.reason
 
 
 def rows_of(reader):

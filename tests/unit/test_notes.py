@@ -121,7 +121,7 @@ def test_results_have_the_notes_of_their_call(tmp_path):
         log_dir.create_topic("t")
         log_dir.log("t", 0).append(batch(0, [b"v"]))
     lock = Lock(str(tmp_path / "data" / ".lock"))
-    with pytest.warns(UserWarning, match="what it writes meanwhile"):
+    with pytest.warns(UserWarning, match="may change the logs during the dry run"):
         (done,) = bl.rewrite(bl.Truncation(offset=0), tmp_path / "data", topics=["t"], dry_run=True)
     lock.release()
     assert ["in use" in text for text in done.notes] == [True]

@@ -292,7 +292,7 @@ def test_a_swap_file_of_another_name_is_damage(path):
     with (
         open(f"{path}/t-0/x.swap", "wb"),
         open_quietly(path) as directory,
-        pytest.raises(bl.errors.CorruptRecordError, match=r"no offset is in the name x\.swap"),
+        pytest.raises(bl.errors.CorruptRecordError, match=r"the name x\.swap does not begin with an offset"),
     ):
         directory.log("t", 0)
 

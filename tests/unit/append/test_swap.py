@@ -125,7 +125,7 @@ def test_a_half_written_segment_is_not_swapped_in(log):
 def test_the_log_ends_where_it_did(log):
     """Else offsets would be given a second time."""
     write_cleaned(log.directory, 9, batch(9, [b"9"], producer_id=7, base_sequence=9))
-    with pytest.raises(ValueError, match="it would end at 10, not 12"):
+    with pytest.raises(ValueError, match="the log would end at offset 10, not at 12"):
         log.replace_segments([Replacement((9,), (9,))])
     assert (values(log), log.log_end_offset) == (list(range(12)), 12)
 

@@ -118,7 +118,7 @@ def test_a_directory_that_another_node_registered(golden, tmp_path):
     ids = (data / "meta.properties").read_text()
     (data / "meta.properties").write_text(ids.replace("node.id=1", "node.id=7"))
     (found,) = [one for one in bl.check(data) if one.code == "ids-conflict"]
-    assert found.message == "node.id: stored 7, and the metadata registered the directory with node 1"
+    assert found.message == "node.id is 7, but in the metadata the directory belongs to node 1"
     assert found.message in str(forecast(str(data)).faults[0])
 
 
@@ -347,18 +347,18 @@ def test_a_log_that_a_broker_setting_compacts_has_no_gap(data, resource, is_comp
             None,
             16,
             (
-                "for 16 minutes (960000 ms) when the last record was written: "
+                "for 16 minutes (960000 ms), but "
                 "the default of transaction.max.timeout.ms is 900000"
             ),
         ),
         (60_000, 1, None),
-        (60_000, 2, "for 2 minutes (120000 ms) when the last record was written: its transaction.timeout.ms is 60000"),
+        (60_000, 2, "for 2 minutes (120000 ms), but its transaction.timeout.ms is 60000"),
         # The broker allows that.
         (3_600_000, 59, None),
         (
             3_600_000,
             61,
-            "for 1 hour (3660000 ms) when the last record was written: its transaction.timeout.ms is 3600000",
+            "for 1 hour (3660000 ms), but its transaction.timeout.ms is 3600000",
         ),
     ],
 )
@@ -382,9 +382,9 @@ FUTURE = 4_102_444_800_000
 @pytest.mark.parametrize(
     ("time", "why"),
     [
-        (FUTURE, f"its largest timestamp {FUTURE} is in the future: of 2100-01-01"),
+        (FUTURE, f"its largest timestamp {FUTURE} is in the future, on 2100-01-01"),
         (NOW // 1000, f"its largest timestamp {NOW // 1000} is of 1970-01-20: it looks like seconds"),
-        (NOW * 1000, f"its largest timestamp {NOW * 1000} is in the future: it looks like microseconds"),
+        (NOW * 1000, f"its largest timestamp {NOW * 1000} is in the future, and may be in microseconds"),
         (0, "its largest timestamp 0 is of 1970-01-01: no clock was set"),
         (12_345, "its largest timestamp 12345 is of 1970-01-01: no clock was set"),
         (NOW, None),

@@ -111,7 +111,7 @@ def test_the_latest_records_of_very_many_keys_are_compared_in_bounded_memory(tmp
         write_segment(tmp_path / copy / "t-0", 0, [zstd_batch(b"".join(records), count)])
     for copy, code, said in (
         ("same", 0, "1 equal"),
-        ("other", 1, "2 latest records differ, the first at offset 1499999"),
+        ("other", 1, "the latest records of keys differ: 2 records, of which the first is at offset 1499999"),
     ):
         ran = run_measured("check", tmp_path / "one", "--against", tmp_path / copy, "--records")
         assert (ran.code, said in ran.out + ran.err) == (code, True), ran

@@ -61,7 +61,7 @@ def test_two_directories_are_compared(log, run, tmp_path):
     other = write_segment(tmp_path / "other/t-0", 0, [batch(at, [b"v"]) for at in range(7)])
     result = run("check", data, "--against", tmp_path / "other")
     assert (result.code, result.err) == (3, "1 ahead\n")
-    assert result.out == "ahead t-0 at offset 7, leader epoch 0: the shorter one ends at offset 7\n"
+    assert result.out == "ahead t-0 at offset 7, leader epoch 0: the shorter log ends at offset 7\n"
     assert run("check", data, "--against", data)[:] == (0, "", "1 equal\n")
     assert run("check", data, "--against", data, "--all").out == "equal t-0\n"
     damage.flip_bit(other, 100)

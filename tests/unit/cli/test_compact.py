@@ -68,7 +68,7 @@ def test_records_without_a_key_are_a_matter_of_asking(tmp_path, run):
         log_dir.log("t", 0).append(batch(0, [b"1"]))
     refused = run("compact", tmp_path / "data", "--topic", "t", "--in-place", "--roll")
     assert refused.code == 2
-    assert "1 records without a key would be dropped, the first at offset 0" in refused.err
+    assert "1 of its records have no key, the first of them at offset 0" in refused.err
     assert offsets(tmp_path / "data") == {"t-0": [0]}
     assert run("compact", tmp_path / "data", "--topic", "t", "--in-place", "--drop-null-keys").code == 0
     assert offsets(tmp_path / "data") == {"t-0": []}
@@ -91,15 +91,15 @@ def test_why_a_record_is_still_there(data, run):
     assert explained(run, data, "a") == [
         "offset 0 (segment 0) goes: superseded by offset 3",
         "offset 2 (segment 0) goes: superseded by offset 3",
-        "offset 3 (segment 3) stays: the newest with its key",
+        "offset 3 (segment 3) stays: the newest record with its key",
     ]
     lines = explained(run, data, "62", "--bytes", "hex")
     assert lines[0] == "offset 1 (segment 0) goes: superseded by offset 4"
-    assert lines[1].startswith("offset 4 (segment 3) stays: a tombstone without a delete horizon; the next pass sets ")
+    assert lines[1].startswith("offset 4 (segment 3) stays: a tombstone without a delete horizon; the next compaction sets it to ")
     assert explained(run, data, "c") == ["no record has the key c"]
     run("compact", data, "--topic", "t", "--in-place", "--delete-retention-ms", 0)
     assert explained(run, data, "b") == [
-        "offset 4 (segment 0) stays: a tombstone, and the newest record with its key; nothing would be compacted"
+        "offset 4 (segment 0) stays: a tombstone, and the newest record with its key; a compaction would change nothing"
     ]
     (line,) = explained(run, data, "b", "--ignore-checkpoint")
     assert line.startswith("offset 4 (segment 0) goes: a tombstone whose delete horizon ")
@@ -112,16 +112,16 @@ def test_why_a_record_is_not_compacted_yet(data, run):
         log.append(marker(0, 7, commit=False), origin="coordinator")
         log.append(batch(0, [b"5"], keys=[b"a"]))
     lines = explained(run, data, "a")
-    newer = "; offset 7 is newer, but is not compacted yet (the active segment begins there)"
-    active = "no record is compacted from offset 5 on: the active segment begins there"
+    newer = "; offset 7 has a newer record of the key, but is not compacted yet (the active segment begins there)"
+    active = "no record from offset 5 on is compacted, because the active segment begins there"
     assert lines[2:] == [
-        f"offset 3 (segment 3) stays: the newest with its key{newer}",
-        f"offset 5 (segment 5) stays: {active}; offset 7 is newer",
+        f"offset 3 (segment 3) stays: the newest record with its key{newer}",
+        f"offset 5 (segment 5) stays: {active}; offset 7 has a newer record of the key",
         f"offset 7 (segment 5) stays: {active}",
     ]
     assert explained(run, data, "a", "--roll")[3:] == [
         "offset 5 (segment 5) goes: its transaction was aborted",
-        "offset 7 (segment 5) stays: the newest with its key",
+        "offset 7 (segment 5) stays: the newest record with its key",
     ]
     (found,) = [
         json.loads(line)
@@ -151,10 +151,10 @@ def test_why_a_tombstone_of_an_old_format_goes_or_stays(tmp_path, run, magic):
     for base_offset, age in ((0, 10 * 86_400), (2, 0)):
         os.utime(data / "t-0" / f"{base_offset:020}.log", (modified - age, modified - age))
     expected = {
-        "a": f"goes: a tombstone of format {magic}, which has no delete horizon: its segment was last modified at "
-        f"{(modified - 10 * 86_400) * 1000}, and a compaction drops such tombstones up to {(modified - 86_400) * 1000}",
-        "b": "stays: a tombstone without a delete horizon; the next pass sets ",
-        "c": "stays: a tombstone without a delete horizon; the next pass sets ",
+        "a": f"goes: a tombstone of format {magic}, which has no delete horizon. Its segment was last modified at "
+        f"{(modified - 10 * 86_400) * 1000}, and a compaction drops such tombstones if their ",
+        "b": "stays: a tombstone without a delete horizon; the next compaction sets it to ",
+        "c": "stays: a tombstone without a delete horizon; the next compaction sets it to ",
     }
     for key, why in expected.items():
         (line,) = explained(run, data, key)

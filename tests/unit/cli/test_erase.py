@@ -49,7 +49,7 @@ def test_in_place_with_a_report_and_a_warning(data, run):
 def test_other_brokers_may_have_what_was_erased_where_nothing_says_that_there_is_none(data, run):
     (data / "bootstrap.checkpoint").unlink()
     result = run("erase", data, "--topic", "t", "--key", "anna", "--in-place")
-    assert "replicas of other brokers may still have these records" in result.err
+    assert "replicas on other brokers may still have these records" in result.err
     result = run("erase", data, "--topic", "t", "--key", "anna", "--in-place", "--sole-replica")
     assert "replicas" not in result.err
 
@@ -88,7 +88,7 @@ def test_a_byte_order_mark_that_may_be_a_keys_is_not_guessed_about(data, run, tm
     (tmp_path / "keys").write_bytes(b"\xef\xbb\xbfanna\n")
     result = run("erase", data, "--topic", "t", "--keys-from", tmp_path / "keys", "--in-place")
     assert result.code == 2
-    assert "begins with a byte order mark: remove it" in result.err
+    assert "begins with a byte order mark. Remove the mark" in result.err
     assert keys(data) == KEYS
 
 

@@ -245,7 +245,7 @@ def test_no_file_named_dash_is_made(tmp_path, run, monkeypatch, option):
     write_records(tmp_path / "data", "t", [(b"k", b"v")])
     result = run("serve", "data", "--listen", "127.0.0.1:0", option, "-")
     assert result.code == 2
-    assert f"{option}': - does not stand for a file here: name a file" in result.err
+    assert f"{option}': this option does not accept - for stdin or stdout: name a file" in result.err
     assert not os.path.exists("-")
 
 
@@ -325,7 +325,7 @@ def test_a_directory_that_cannot_be_written_says_that_nothing_was_changed(tmp_pa
         result = run("recover", path)
     assert result.code == 2
     assert f"brokerless: Read-only file system: {path}/.lock\n" in result.err
-    assert "so nothing was changed" in result.err
+    assert "nothing was changed, because the directory could not be locked" in result.err
 
 
 def test_one_thing_has_no_plural(tmp_path, run):

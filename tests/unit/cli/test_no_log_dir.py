@@ -61,7 +61,7 @@ def test_a_rescue_of_any_folder_makes_no_cluster(tmp_path, run, names, is_dry):
     for disks in ((tmp_path / "junk",), (tmp_path / "data", tmp_path / "junk")):
         said = run("rescue", *disks, *to)
         assert said.code == 2
-        assert said.err.startswith(f"brokerless: {tmp_path}/junk is no log directory: it has none of a broker's own")
+        assert said.err.startswith(f"brokerless: {tmp_path}/junk is not a log directory: it has none of a broker's own")
     assert not (tmp_path / "new").exists()
 
 

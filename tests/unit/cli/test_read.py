@@ -254,7 +254,7 @@ def test_a_cut_tail_is_what_a_crash_leaves(copied, run):
     cut(max(directory.glob("*.log")), -10)
     result = run("read", directory)
     assert (result.code, result.out.count("\n")) == (0, 333)
-    assert "ends at 333; " in result.err
+    assert "ends at 333, but " in result.err
     assert "replication-offset-checkpoint says 350" in result.err
 
 
@@ -431,7 +431,7 @@ def replicated(tmp_path, monkeypatch):
 
 def test_rows_that_may_never_have_been_committed_are_named(replicated, run):
     data, image = replicated
-    said = "note: whether offsets 5 to 9 of t-0 were committed is not known: it has 2 replicas, and high watermark 5"
+    said = "note: it is not known whether offsets 5 to 9 of t-0 were committed, because the partition has 2 replicas, and the high watermark 5"
     result = run("read", data)
     assert said in result.err
     assert len(result.out.splitlines()) == 10
@@ -460,7 +460,7 @@ def test_a_read_names_the_rows_above_the_high_watermark(options, doubtful, repli
     if doubtful is None:
         assert "committed" not in err
     else:
-        assert f"whether offsets {doubtful[0]} to {doubtful[1]} of t-0 were committed is not known" in err
+        assert f"not known whether offsets {doubtful[0]} to {doubtful[1]} of t-0 were committed" in err
 
 
 @pytest.fixture
@@ -485,7 +485,7 @@ def two_disks(tmp_path):
 
 def test_the_metadata_log_of_a_read_is_found_or_named(two_disks, run):
     metadata, data = two_disks
-    said = "whether offsets 5 to 9 of t-{} were committed is not known: it has 2 replicas"
+    said = "it is not known whether offsets 5 to 9 of t-{} were committed, because the partition has 2 replicas"
     shutil.copytree(data / "t-0", metadata / "other-0")
     for options in ([metadata, data], [data, "--metadata", metadata], [metadata / "other-0", data]):
         err = run("read", *options).err
@@ -496,7 +496,7 @@ def test_the_metadata_log_of_a_read_is_found_or_named(two_disks, run):
 def test_that_it_is_not_known_whether_there_are_other_replicas_is_said_once(two_disks, run):
     _, data = two_disks
     for options, count in (([data], 1), ([data / "t-1"], 1), ([data, "--end-offset", "high-watermark"], 0)):
-        assert run("read", *options).err.count("other brokers may have replicas, and the metadata log") == count
+        assert run("read", *options).err.count("other brokers may have replicas, but the metadata log") == count
     refused = run("read", data, "--metadata", data)
     assert (refused.code, f"no metadata log in {data}" in refused.err, refused.out) == (2, True, "")
 
@@ -509,7 +509,7 @@ def test_a_read_that_stops_at_a_running_brokers_high_watermark_says_so(run, tmp_
     with bl.open_log_dir(tmp_path / "d", sole_replica=True):
         stopped = run("read", tmp_path / "d")
         assert [row["offset"] for row in objects(stopped.out)] == [0]
-        assert "read up to offset 1, the checkpointed high watermark; --end-offset latest reads up to 2" in stopped.err
+        assert "stopped at offset 1, the checkpointed high watermark, because a broker has the log open" in stopped.err
         whole = run("read", tmp_path / "d", "--end-offset", "latest")
         assert ([row["offset"] for row in objects(whole.out)], whole.err) == ([0, 1], "")
 

@@ -76,7 +76,7 @@ def test_a_copy_as_it_was(data, run, tmp_path):
 
 def test_a_dry_run_in_json(data, run):
     result = run("retain", data, "--topic", "t", "--before-offset", "latest", "--dry-run", "--json")
-    assert (result.code, result.err.splitlines()) == (0, ["2 partitions looked at, nothing changed"])
+    assert (result.code, result.err.splitlines()) == (0, ["2 partitions examined; nothing was changed"])
     (first, _) = map(json.loads, result.out.splitlines())
     assert first == {
         "topic": "t",
@@ -105,16 +105,16 @@ def test_a_start_offset_that_no_file_holds(data, run, tmp_path):
     log.append(batch(0, [b"03", b"04"]))
     log.close()
     result = run("retain", data / "t-1", "--before-offset", 4, "--output", tmp_path / "t-6")
-    assert "t-1: starts at offset 4, but no file beside it records this" in result.err
+    assert "the copy of t-1 starts at offset 4, but no file in its directory can record this offset" in result.err
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--retention-ms", 1], "exactly one of --output DIR, --in-place and --dry-run is needed"),
+        (["--retention-ms", 1], "give exactly one of --output DIR, --in-place and --dry-run"),
         (
             ["--retention-ms", 1, "--in-place", "--dry-run"],
-            "exactly one of --output DIR, --in-place and --dry-run is needed",
+            "give exactly one of --output DIR, --in-place and --dry-run",
         ),
         (["--in-place"], "no limit"),
         (["--before-offset", 4, "--dry-run"], "cannot delete records before offset 4"),
@@ -131,7 +131,7 @@ def test_what_is_refused(data, run, options, message):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--timestamp", 1], "exactly one of --output DIR, --in-place and --dry-run is needed"),
+        (["--timestamp", 1], "give exactly one of --output DIR, --in-place and --dry-run"),
         (["--timestamp", 1, "--offset", 1, "--dry-run"], "--timestamp does not go with --offset"),
         (["--dry-run"], "--timestamp or --offset is needed"),
     ],
@@ -176,9 +176,9 @@ DAY = 86_400_000
 @pytest.mark.parametrize(
     ("time", "words", "is_deleted"),
     [
-        (FUTURE, f"{FUTURE}, in the future: of 2100-01-01", False),
+        (FUTURE, f"{FUTURE}, in the future, on 2100-01-01", False),
         (T // 1000, f"{T // 1000}, of 1970-01-20: it looks like seconds", True),
-        (T * 1000, f"{T * 1000}, in the future: it looks like microseconds", False),
+        (T * 1000, f"{T * 1000}, in the future, and may be in microseconds", False),
         (T, moment(T), True),
     ],
     ids=["future", "seconds", "microseconds", "old"],
@@ -199,7 +199,7 @@ def test_the_time_that_deletes_or_keeps_a_segment_is_told(tmp_path, run, time, w
         # And the next one, which is as old.
         assert lines == [
             f"deletes segments up to largest timestamp {moment(T)}",
-            f"keeps those from largest timestamp {FUTURE}, in the future: of 2100-01-01",
+            f"keeps those from largest timestamp {FUTURE}, in the future, on 2100-01-01",
         ]
     else:
         assert lines == [f"keeps those from largest timestamp {words}"]

@@ -218,4 +218,4 @@ def test_only_the_latest_commit_resets_a_consumer(tmp_path, run):
     assert ("beyond the log end 1" in history, "resets" in history) == (True, False)
     assert "resets" not in run("groups", tmp_path, "--offsets").out
     write_records(tmp_path, "__consumer_offsets", records[:1])
-    assert "beyond the log end 1: resets" in run("groups", tmp_path, "--offsets").out
+    assert "beyond the log end 1, so a consumer resets" in run("groups", tmp_path, "--offsets").out

@@ -113,8 +113,8 @@ def test_each_setting_that_fewer_nodes_cannot_have_is_noted(tmp_path, dry_run):
     old = formatted(tmp_path / "old", "4.1", ("", IN_SYNC, "2"), ("1", IN_SYNC, "3"), *absent)
     rescued = bl.rescue(old, dry_run=True) if dry_run else bl.rescue(old, output=tmp_path / "new")
     assert [note for note in map(str, rescued.notes) if "keeps its id" not in note] == [
-        f"{IN_SYNC} of the cluster is 1, not 2: there are no more nodes",
-        f"{IN_SYNC} of broker 1 is 1, not 3: there are no more nodes",
+        f"{IN_SYNC} of the cluster is lowered from 2 to 1, the number of nodes",
+        f"{IN_SYNC} of broker 1 is lowered from 3 to 1, the number of nodes",
         (
             "settings of broker 2 are left out, because the new cluster does not have this node: log.cleaner.threads, "
             "background.threads"
@@ -132,7 +132,7 @@ def test_metadata_that_are_older_than_the_logs_are_in_doubt(old):
     assert bl.rescue(old, dry_run=True).doubts == []
     (old / "bootstrap.checkpoint").write_bytes(metadata)
     (doubt,) = map(str, bl.rescue(old, dry_run=True).doubts)
-    assert "the metadata are older than the logs: they do not know the last leader epoch of orders-0" in doubt
+    assert "the metadata are older than the logs: they lack the last leader epoch of orders-0" in doubt
 
 
 @pytest.mark.parametrize("damaged", [True, False])

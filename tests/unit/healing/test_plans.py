@@ -105,7 +105,7 @@ def test_files_that_are_made_again_name_the_finding(data):
 
 def test_a_checkpoint_of_the_directory_that_cannot_be_read_is_told(data, run):
     (data / "recovery-point-offset-checkpoint").write_text("x")
-    said = "write recovery-point-offset-checkpoint: it cannot be read"
+    said = "write recovery-point-offset-checkpoint again, because it cannot be read"
     assert str(RepairPlan.of(str(data))) == said
     assert bl.repair(data, dry_run=True).checkpoints == ["recovery-point-offset-checkpoint"]
     assert run("repair", data, "--dry-run").out == f"{said}\n"
@@ -121,7 +121,7 @@ def test_a_file_that_is_missing_is_told(data, lost, run):
 def test_what_is_left_as_it_is_says_why(data, run):
     damage.flip_bit(first(data), SIZE * 5 + 100)
     said = run("repair", data, "--dry-run", "--indexes-only").out.splitlines()
-    assert said[0] == "t-0: left as it is: its batches are damaged"
+    assert said[0] == "t-0 is left unchanged: its batches are damaged"
 
 
 def test_a_torn_tail_is_told(data, run):
@@ -182,7 +182,7 @@ def test_a_rescue_is_planned_partition_by_partition(data, tmp_path):
 def test_a_partition_that_no_disk_has_is_planned_empty(data):
     shutil.rmtree(data / "t-0")
     plan = RescuePlan.of([str(data)], str(data) + "-new")
-    assert f"{data}-new: write t-0: empty: no disk has it" in str(plan).splitlines()
+    assert f"{data}-new: write t-0: the new partition is empty, because no disk has it" in str(plan).splitlines()
 
 
 def left(report):

@@ -533,7 +533,7 @@ def test_of_a_lost_marker_of_a_committed_transaction_the_doubt_is_said(transacti
     harm_marker(transactional, 1)
     repaired = bl.repair(transactional, tmp_path / "to")
     (doubt,) = map(str, repaired.doubts)
-    assert "whether the transaction of producer 7 from offset 5 on was committed is not known" in doubt
+    assert "it is not known whether the transaction of producer 7 from offset 5 on was committed" in doubt
     assert committed(tmp_path / "to") == [0, 4]
 
 

@@ -241,7 +241,7 @@ def test_an_older_topic_of_the_same_name_is_not_used(disks, tmp_path):
     shutil.rmtree(disks[0] / "orders-0")
     rescued = bl.rescue(*disks, output=tmp_path / "new")
     assert [(one.topic, one.partition) for one in rescued.missing if one.is_gone] == [("orders", 0)]
-    assert any("an older topic of the name 'orders'" in note for note in map(str, rescued.notes))
+    assert any("an older topic with the name 'orders'" in note for note in map(str, rescued.notes))
 
 
 def test_a_topic_with_several_ids_is_refused_without_metadata(disks, tmp_path):
@@ -266,7 +266,7 @@ def test_a_name_with_a_huge_number_does_not_make_as_many_partitions(disks):
     found = bl.rescue(*disks, dry_run=True)
     assert found.topics["orders"] == 2
     assert any(
-        "orders-2000000000" in note and "the metadata know 2 partitions" in note for note in map(str, found.notes)
+        "orders-2000000000" in note and "the metadata have only 2 partitions" in note for note in map(str, found.notes)
     )
     without_metadata(*disks)
     with pytest.raises(ValueError, match="has a partition 2000000000"):
@@ -285,9 +285,9 @@ OLD, FLIPPED = "theOldClusterAAAAAAAAA", "theOldClusterAAAAAAAAC"
 @pytest.mark.parametrize(
     ("found", "taken", "note"),
     [
-        (("", OLD, OLD), OLD, "its cluster.id is empty, and not used"),
-        ((FLIPPED, OLD, OLD), OLD, f"the cluster.id {FLIPPED} is taken for a damaged {OLD}, the id on 2 of 3 disks"),
-        ((OLD, FLIPPED), OLD, f"the cluster.id {FLIPPED} is taken for a damaged {OLD}, the id on 1 of 2 disks"),
+        (("", OLD, OLD), OLD, "is not used, because it is empty"),
+        ((FLIPPED, OLD, OLD), OLD, f"is {FLIPPED}. This is treated as a damaged form of {OLD}, the id on 2 of 3 disks"),
+        ((OLD, FLIPPED), OLD, f"is {FLIPPED}. This is treated as a damaged form of {OLD}, the id on 1 of 2 disks"),
         (("", ""), None, "no disk names the cluster's id: the cluster gets a new one"),
     ],
 )
@@ -312,7 +312,7 @@ def test_the_given_cluster_id_settles_which_one_is_right(disks, tmp_path):
     with pytest.raises(ValueError, match=r"with a damaged id, give the right id \(cluster_id\)"):
         bl.rescue(*disks, dry_run=True)
     rescued = bl.rescue(*disks, output=tmp_path / "new", cluster_id=OLD)
-    assert f"{disks[0]}: the cluster.id garbage is taken for a damaged {OLD}, as given" in map(str, rescued.notes)
+    assert f"the cluster.id of {disks[0]} is garbage. This is treated as a damaged form of {OLD}, the given id" in map(str, rescued.notes)
     assert any(f"the cluster keeps its id, {OLD}" in note for note in map(str, rescued.notes))
 
 
@@ -385,7 +385,7 @@ def test_a_directory_with_the_topics_id_was_made_after_the_metadata(disks, tmp_p
     assert rescued.topics["orders"] == 4
     assert offsets(tmp_path / "new", "orders", 3) == [0]
     assert [one.partition for one in rescued.missing] == [2]
-    assert any("it got more partitions after these metadata" in note for note in map(str, rescued.notes))
+    assert any("partitions were added after the metadata were written" in note for note in map(str, rescued.notes))
 
 
 def test_a_topic_without_partitions_is_left_out(disks, tmp_path):
@@ -430,7 +430,7 @@ def test_without_metadata_groups_tell_how_many_partitions_they_are_in(disks, tmp
     rescued = bl.rescue(*disks, output=tmp_path / "new")
     assert rescued.topics["__consumer_offsets"] == count
     assert any(f"how many partitions __consumer_offsets has: {count}" in note for note in map(str, rescued.notes))
-    assert any("there may have been more" in note for note in map(str, rescued.notes))
+    assert any("A topic may have had more" in note for note in map(str, rescued.notes))
 
 
 def next_producer_id(path):
@@ -523,7 +523,7 @@ def test_metadata_records_in_a_newer_version_are_not_lost_silently(disks, tmp_pa
         bl.rescue(*disks, output=tmp_path / "new")
     rescued = bl.rescue(*disks, output=tmp_path / "new", release="4.0")
     assert rescued.topics["t"] == 1
-    assert any("left out: PartitionRecord" in note and "version 9" in note for note in map(str, rescued.notes))
+    assert any("decoding failed: PartitionRecord" in note and "version 9" in note for note in map(str, rescued.notes))
 
 
 @pytest.mark.parametrize(
@@ -544,7 +544,7 @@ def test_a_partition_that_is_being_moved_does_not_get_twice_the_replicas(disks, 
     rescued = bl.rescue(*disks, output=tmp_path / "new", nodes=[1, 2, 3, 4], topics=["orders"])
     (row,) = bl.cluster(rescued.nodes[1]).partitions.to_pylist()
     assert row["replicas"] == expected
-    assert any("orders-0: being moved to other nodes" in note for note in map(str, rescued.notes))
+    assert any("these partitions were being moved to other nodes: orders-0" in note for note in map(str, rescued.notes))
 
 
 @pytest.mark.parametrize("value", ["2", "two", "9" * 5000, "-1", "\u0663", "", " 3 "])
@@ -575,7 +575,7 @@ def test_a_replica_that_is_moved_to_another_disk_is_taken_if_no_other_is_left(di
     rescued = bl.rescue(*disks, output=tmp_path / "alone")
     assert rescued.chosen["orders-0"] == str(disks[0] / f"orders-0.{UNIQUE}-future")
     assert offsets(tmp_path / "alone") == list(range(10))
-    assert any("a replica that was moved to another disk" in note for note in map(str, rescued.notes))
+    assert any("a replica that was being moved to another disk" in note for note in map(str, rescued.notes))
 
 
 def test_a_stray_replica_is_taken_if_no_other_is_left(disks, tmp_path):
@@ -657,13 +657,13 @@ def test_metadata_of_a_commit_that_is_in_force_but_not_moved_are_read(disks, tmp
 def test_a_report_that_cannot_be_written_is_refused_before_any_work(disks, tmp_path, monkeypatch):
     monkeypatch.setattr("brokerless.healing.rescue_plan.find_topics", lambda *_: pytest.fail("work before"))
     (tmp_path / "there").mkdir()
-    with pytest.raises(FileExistsError, match="need a new path"):
+    with pytest.raises(FileExistsError, match="name a new directory for the bytes"):
         bl.rescue(*disks, output=tmp_path / "new", lost_path=tmp_path / "there")
     with pytest.raises(FileNotFoundError, match="parent directory"):
         bl.rescue(*disks, output=tmp_path / "new", lost_path=tmp_path / "no/report")
     with pytest.raises(FileExistsError, match="result needs a new path"):
         bl.rescue(*disks, output=disks[0], lost_path=tmp_path / "report")
-    with pytest.raises(ValueError, match="a place of its own"):
+    with pytest.raises(ValueError, match="the report cannot go to"):
         bl.rescue(*disks, output=tmp_path / "new", lost_path=tmp_path / "new")
 
 
@@ -878,7 +878,7 @@ def test_a_doubt_leads_to_exit_code_3(disks, run, tmp_path):
     metadata_log_of(disks[0], [1, 2, 3])
     result = run("rescue", disks[0], "--output", tmp_path / "new", "--lost", tmp_path / "report")
     assert result.code == 3
-    assert "doubt: the metadata are those of" in result.out
+    assert "doubt: the metadata come from" in result.out
     assert json.loads((tmp_path / "report/report.json").read_text())["doubts"]
     assert run("rescue", disks[0], "--dry-run", "--json").code == 3
 
@@ -1205,7 +1205,7 @@ def test_a_disk_that_the_metadata_do_not_name_as_a_replica_gives_batches_and_is_
     rescued = bl.rescue(*disks, output=tmp_path / "new")
     assert offsets(tmp_path / "new") == list(range(10))
     (note,) = [note for note in map(str, rescued.notes) if "batches come from" in note]
-    assert note == f"batches come from {disks[1]}, of node 2, for orders-0: the metadata name other nodes"
+    assert note == f"orders-0: batches come from {disks[1]} of node 2, although the metadata assign the replicas to other nodes"
 
 
 def test_the_records_before_a_segment_that_one_disk_lost_come_from_another(disks, tmp_path):
@@ -1231,7 +1231,7 @@ def test_a_replica_that_was_to_be_deleted_is_named_where_no_other_is_left(disks,
     (disks[0] / "orders-0").rename(deleted)
     (missing,) = [one for one in bl.rescue(disks[0], dry_run=True).missing if one.partition == 0]
     assert missing.reason.endswith(
-        f"A broker was about to delete {deleted}: renamed to orders-0, it is a replica again"
+        f"A broker was about to delete {deleted}. To use its records, rename it to orders-0, and run the rescue again"
     )
 
 

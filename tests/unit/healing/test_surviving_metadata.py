@@ -403,7 +403,7 @@ def test_a_leader_whose_log_has_nothing_of_its_epoch_has_lost_its_end(tmp_path, 
     log_of(path, [(1, "ab"), (2, "c")])
     quorum_state(path, leaderId=leader, leaderEpoch=epoch)
     doubts = list(map(str, surviving(path).doubts))
-    assert [bool(doubts), *("it has no records of epoch 3, which its node led" in one for one in doubts[:1])] == (
+    assert [bool(doubts), *("it has no records of leader epoch 3, although its node was the leader" in one for one in doubts[:1])] == (
         [True, True] if is_doubted else [False]
     )
 

@@ -84,7 +84,7 @@ def test_the_next_writer_rolls_forward(pending):
 
 def test_recover_plans_and_finishes_an_interrupted_commit(pending):
     steps = [(name, [str(step) for step in steps]) for name, steps in planned(str(pending))]
-    said = "put the new directory of an interrupted write in the place of the old directory: the write was committed"
+    said = "replace the old directory by the new one of an interrupted write, because the write was committed"
     assert ("a-0", [said]) in steps
     assert values(pending) == NEW
     assert next(recovered(str(pending)))[0] == "a-0"

@@ -280,7 +280,7 @@ def test_no_record_goes_by_the_settings_of_a_topic_that_the_metadata_do_not_name
 )
 def test_verbs_that_settings_do_not_decide_warn(data, verb):
     with pytest.warns(
-        UserWarning, match=f"{UNKNOWN}, and Kafka's defaults .* unless another of the broker's log.dirs has it"
+        UserWarning, match=f"{UNKNOWN}, so Kafka's defaults .* If neither another of the broker's log.dirs"
     ):
         bl.rewrite(verb, data, topics=["plain"])
 
@@ -288,7 +288,7 @@ def test_verbs_that_settings_do_not_decide_warn(data, verb):
 def test_a_brokers_file_is_a_cure_that_leaves_a_warning(data, tmp_path):
     file = tmp_path / "server.properties"
     file.write_text("log.cleaner.min.compaction.lag.ms=86400000\n")
-    with pytest.warns(UserWarning, match="the topics' own settings, and those set at runtime, are not known"):
+    with pytest.warns(UserWarning, match="topic-level settings, and settings made at runtime, are not known"):
         (done,) = bl.rewrite(bl.Compaction(), data, topics=["plain"], broker_config=file)
     setting = done.report.settings["min_compaction_lag_ms"]
     assert (setting.value, setting.source) == (86_400_000, str(file))
@@ -340,7 +340,7 @@ def rows(partition):
 @pytest.mark.parametrize("dry_run", [True, False])
 def test_no_record_goes_by_defaults_where_there_never_was_a_metadata_log(without_metadata, verb, dry_run):
     """Those of a topic with a lag of its own went."""
-    with pytest.raises(ValueError, match=r"of its topic (is|are) not known: no metadata log .* was found"):
+    with pytest.raises(ValueError, match=r"of its topic (is|are) not known, because no metadata log .* was found"):
         bl.rewrite(verb, without_metadata, dry_run=dry_run)
     assert rows(without_metadata) == [0, 1]
 
@@ -364,7 +364,7 @@ def test_what_is_given_is_enough_where_there_never_was_a_metadata_log(without_me
 def test_a_brokers_file_is_a_cure_there_too(without_metadata, tmp_path):
     file = tmp_path / "server.properties"
     file.write_text("log.cleaner.min.compaction.lag.ms=0\n")
-    with pytest.warns(UserWarning, match="the topic's own settings of t are not known, .*: there is no metadata log"):
+    with pytest.warns(UserWarning, match="the topic-level settings of t are not known, .*: there is no metadata log"):
         (done,) = bl.rewrite(bl.Compaction(), without_metadata, broker_config=file)
     found = [done.report.settings[name].source for name in ("min_compaction_lag_ms", "delete_retention_ms")]
     assert found == [str(file), "assumed"]
@@ -441,7 +441,7 @@ def test_what_does_not_fit_is_refused(data, metadata, tmp_path):
     file.write_text("node.id=2\n")
     with pytest.raises(ValueError, match=rf"{file} is of broker 2, and {data} of broker 1"):
         bl.open_log_dir(data, broker_config=file)
-    with pytest.raises(ValueError, match=f"no metadata log in {data}: a broker has it in metadata.log.dir"):
+    with pytest.raises(ValueError, match=f"{data} has no metadata log. A broker has it as __cluster_metadata-0"):
         bl.open_log_dir(data, metadata=data)
     meta = metadata / checkpoints.META_PROPERTIES
     meta.write_text(meta.read_text().replace("cluster.id=", "cluster.id=x"))

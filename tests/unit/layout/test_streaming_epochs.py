@@ -41,7 +41,7 @@ def test_an_epoch_that_is_older_than_the_last_is_an_error(tmp_path):
     assert values(tmp_path / "d") == [0, 1]
 
 
-@pytest.mark.parametrize(("before", "number", "known"), [([0], 2, "knows its epochs up to 0"), ([], 1, "knows none")])
+@pytest.mark.parametrize(("before", "number", "known"), [([0], 2, "has only its epochs up to 0"), ([], 1, "has none")])
 def test_an_epoch_whose_predecessor_is_missing_is_an_error(tmp_path, before, number, known):
     """The log directory is an older copy, or was emptied: rows would be missing, and nobody told."""
     for earlier in before:

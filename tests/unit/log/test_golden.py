@@ -127,7 +127,7 @@ def test_recovery_changes_only_what_a_reader_does_not_see(golden):
             crashed = bl.Log(golden / "logs" / "kafka-4.1-crashed" / partition)
             with warnings.catch_warnings():
                 # One was cut by hand, below its high watermark.
-                warnings.filterwarnings("ignore", "crash-cut-0 ends at 207; .*-checkpoint says 210")
+                warnings.filterwarnings("ignore", "crash-cut-0 ends at 207, but .*-checkpoint says 210")
                 rows = as_consumed(crashed.read(isolation_level=isolation_level, columns=CONSUMED_COLUMNS))
             expected = consumed(golden, "kafka-4.1-recovered", partition, isolation_level)
             assert [row["offset"] for row in rows] == [row["offset"] for row in expected][: len(rows)], partition
@@ -225,7 +225,7 @@ def test_a_read_of_a_tiered_log_notes_the_offsets_that_are_not_here(golden):
     directories = bl.LogDirs(golden / "logs/kafka-4.1-tiered")
     log = next(log for log in directories.logs() if log.missing_offsets)
     first, end = log.missing_offsets
-    note = f"{log.name} has no offsets {first} to {end - 1} here: remote or deleted"
+    note = f"{log.name} has no offsets {first} to {end - 1} here: they are in remote storage, or were deleted"
     with pytest.warns(UserWarning, match=f"^{note}$"):
         reader = log.read()
     assert reader.notes == [note]

@@ -138,14 +138,14 @@ def test_the_start_moves_to_where_the_files_begin_and_is_still_told(data):
         (bl.Retention(retention_bytes=1), "is tiered"),
         (bl.Retention(retention_ms=1), "is tiered"),
         (bl.Truncation(offset=100), "is tiered"),
-        (bl.Compaction(roll=True), "brokers do not compact tiered topics"),
+        (bl.Compaction(roll=True), "Brokers do not compact tiered topics"),
         (bl.Conversion(magic=1, drop={"producers", "headers"}), "leader epochs"),
     ],
 )
 def test_what_would_leave_remote_records_behind_is_refused(data, verb, words):
     before = starts(data)
     if verb.decided_by and not (data / "__cluster_metadata-0").exists():
-        words = "not known: no metadata log"
+        words = "not known, because no metadata log"
     for dry_run in (True, False):
         with pytest.raises(ValueError, match=words):
             rewrite(verb, data, topics=["tiered-plain"], dry_run=dry_run)
@@ -156,7 +156,7 @@ def test_erasing_here_alone_says_what_stays(data):
     (result,) = rewrite(bl.Erasure(key_prefixes=(b"k",), local_only=True), data, topics=["tiered-plain"])
     active = bl.Log(data / "tiered-plain-0").segments[-1].base_offset
     assert result.report.remote_offsets == (0, active)
-    said = f"not searched: remote storage, which may have offsets 0 to {active - 1} and keeps them"
+    said = f"remote storage was not searched: it may have offsets 0 to {active - 1}, which are not erased"
     assert said in result.report.lines()
 
 

@@ -116,10 +116,10 @@ def test_a_high_watermark_above_a_damaged_end_does_not_hide_what_is_lost(log):
     checkpoint(log, checkpoints.HIGH_WATERMARKS, 6)
     path, position = start_of(log, 5)
     flip_bit(path, position + 61)
-    with pytest.warns(UserWarning, match="t-0 ends at 5; replication-offset-checkpoint says 6"):
+    with pytest.warns(UserWarning, match="t-0 ends at 5, but replication-offset-checkpoint says 6"):
         assert read(log, end_offset="high-watermark", on_corrupt="skip") == ([0, 1, 2, 3, 4], [(5, 6)])
     with (
-        pytest.warns(UserWarning, match="t-0 ends at 5; replication-offset-checkpoint says 6"),
+        pytest.warns(UserWarning, match="t-0 ends at 5, but replication-offset-checkpoint says 6"),
         pytest.raises(bl.errors.CorruptRecordError, match="crc mismatch"),
     ):
         read(log, end_offset="high-watermark")

@@ -240,7 +240,7 @@ def test_an_unknown_partition_names_each_that_there_is_once(tmp_path):
 
 def test_what_is_nothing_of_kafka_is_said_to_be(tmp_path):
     (tmp_path / "notes.txt").touch()
-    with pytest.raises(ValueError, match=r"no log directory, partition directory or .log file"):
+    with pytest.raises(ValueError, match=r"is not a log directory, a partition directory or a .log file"):
         bl.LogDirs(tmp_path)
     with pytest.raises(ValueError, match=r"is not a .log file"):
         bl.LogDirs(tmp_path / "notes.txt")

@@ -169,7 +169,7 @@ def test_a_snapshot_that_does_not_hold_any_more_says_why_it_goes(tmp_path):
     log = tmp_path / "d" / "t-0" / f"{0:020d}.log"
     log.write_bytes(log.read_bytes()[:-7])
     [(_, steps)] = planned(str(tmp_path / "d"))
-    why = "a producer snapshot above 0, where the log is not trusted"
+    why = "a producer snapshot above offset 0, from which recovery checks the log"
     assert f"remove {2:020d}.snapshot: {why}" in map(str, steps)
 
 
@@ -213,7 +213,7 @@ def test_a_topic_whose_directory_is_still_to_be_made_is_told_of(tmp_path):
     (tmp_path / "d" / "t-1" / checkpoints.PARTITION_METADATA).unlink()
     (tmp_path / "d" / "t-1").rmdir()
     said = dict(planned(str(tmp_path / "d")))
-    assert list(map(str, said["t-1"])) == ["make its directory: the metadata of the new cluster name it"]
+    assert list(map(str, said["t-1"])) == ["make the directory, because the metadata of the new cluster have the partition"]
     assert dict(recovered(str(tmp_path / "d"))) == said
 
 
@@ -273,7 +273,7 @@ def test_opening_some_logs_leaves_the_directory_to_be_recovered(leftover):
 
 def test_no_marker_is_put_over_a_replica_that_cannot_be_recovered(leftover):
     (leftover / "nonsense.log").touch()
-    with pytest.raises(bl.errors.CorruptRecordError, match=r"no offset is in the name nonsense\.log"):
+    with pytest.raises(bl.errors.CorruptRecordError, match=r"the name nonsense\.log does not begin with an offset"):
         list(recovered(str(leftover.parent)))
     assert not bl.LogDirFiles(str(leftover.parent)).is_clean
     log_dir = bl.open_log_dir(leftover.parent)

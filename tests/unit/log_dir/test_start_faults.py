@@ -72,12 +72,12 @@ def move_it_to_another_node(cluster):
 @pytest.mark.parametrize(
     ("change", "name", "why"),
     [
-        (give_another_id, "headers-0", f"-stray.*its topic id is {OTHER_ID}, and the cluster's metadata have .{{22}} "),
-        (take_the_id, "headers-0", "-stray.*no partition.metadata; put one there, with the topic id .{22}"),
-        (name_it_otherwise, "foreign-0", "-stray.*the cluster's metadata do not name the topic"),
+        (give_another_id, "headers-0", f"-stray.*its topic id is {OTHER_ID}, but the cluster's metadata have .{{22}} "),
+        (take_the_id, "headers-0", "-stray.*no partition.metadata; write one with the topic id .{22}"),
+        (name_it_otherwise, "foreign-0", "-stray.*the cluster's metadata have no topic with this id"),
         (number_it_otherwise, "headers-7", "-stray.*the cluster's metadata do not have this partition"),
         (copy_it, "foreign-0", "a broker does not serve foreign-0: its topic id .{22} is that of topic headers"),
-        (move_it_to_another_node, "headers-0", r"-stray.*it is on nodes \(1,\), and this is node 7"),
+        (move_it_to_another_node, "headers-0", r"-stray.*assign it to nodes \(1,\), but this is node 7"),
     ],
 )
 def test_a_partition_that_a_broker_will_not_serve_is_named(cluster, rows, run, change, name, why):
@@ -99,7 +99,7 @@ def test_a_partition_that_a_broker_will_not_serve_is_named(cluster, rows, run, c
     first, second = result.out.splitlines()[:2]
     if change is move_it_to_another_node:
         assert first.endswith("; a broker will not start")
-        assert "node.id: stored 7, and the metadata registered the directory with node 1" in second
+        assert "node.id is 7, but in the metadata the directory belongs to node 1" in second
     else:
         end = "records are not served(, 1 log is lost)?$"
         assert re.search(f"; a broker will start and serve nothing: up to [1-9][0-9]* {end}", first)
@@ -119,7 +119,7 @@ def test_a_directory_of_strays_alone_has_lost_its_metadata(cluster, run):
     said = run("read", cluster)
     assert (said.code, said.out) == (0, "")
     assert re.search(
-        "^warning: not read are directories that a broker gave up .*, and [0-9]+ more$", said.err, re.MULTILINE
+        "^warning: directories that a broker renamed -stray .* are not read: .*, and [0-9]+ more$", said.err, re.MULTILINE
     )
     said = run("read", cluster, "--topic", "headers")
     assert said.code != 0
@@ -246,10 +246,10 @@ def tables(row):
 @pytest.mark.parametrize(
     ("replicas", "isr", "elr", "is_lost", "why"),
     [
-        ([1], [1], [], True, "leads with an empty log$"),
-        ([1, 2], [1], [], True, "leads with an empty log, and the other replicas delete their records$"),
+        ([1], [1], [], True, "becomes leader with an empty log$"),
+        ([1, 2], [1], [], True, "becomes leader with an empty log, and the other replicas delete their records$"),
         # All brokers were stopped: the last one that was in sync is eligible (KIP-966).
-        ([1, 2], [], [1], True, "leads with an empty log, and the other replicas delete their records$"),
+        ([1, 2], [], [1], True, "becomes leader with an empty log, and the other replicas delete their records$"),
         ([1, 2], [1, 2], [], False, "if this broker starts first, .*: start another replica first$"),
         ([1, 2], [], [1, 2], False, "if this broker starts first, .*: start another replica first$"),
         ([1, 2], [2], [], False, "in the directory with the id .{22}$"),

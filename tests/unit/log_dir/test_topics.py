@@ -80,7 +80,7 @@ def test_what_cannot_be_is_refused_before_a_task_runs(tmp_path):
         ({"partitions": 0}, "1 to 100000 are allowed"),
         ({"topic_id": TOPIC_ID[::-1]}, "has the id AAEC"),
         ({"config": {"segment_bytes": 1 << 20}}, "has segment_bytes=1073741824, not 1048576"),
-        ({"overwrite": True, "topic_id": TOPIC_ID}, "is that of the old topic"),
+        ({"overwrite": True, "topic_id": TOPIC_ID}, "is the id of the old topic"),
         ({"config": {"segment_bytes": 1}}, "segment_bytes"),
         ({"overwrite": True, "others": NewTopic()}, "cannot overwrite topics that rows name"),
         ({"others": NewTopic(topic_id=TOPIC_ID)}, "belongs to one topic: name that topic"),
@@ -101,7 +101,7 @@ def test_what_cannot_be_is_refused_before_a_task_runs(tmp_path):
 
 def test_a_cluster_that_has_started_gives_the_id(tmp_path, golden):
     shutil.copytree(golden / "logs/kafka-4.1", tmp_path / "d")
-    with pytest.raises(ValueError, match="needs the id that it has in cluster"):
+    with pytest.raises(ValueError, match="needs the topic id that it has in cluster"):
         begin(tmp_path / "d", sole_replica=True)
     with pytest.raises(ValueError, match="rows cannot go to topic 't': it does not exist"):
         send(begin_any(tmp_path / "d", sole_replica=True)[1], 1, topic=["t"])
@@ -190,7 +190,7 @@ def test_all_topics_or_none(tmp_path):
 @pytest.mark.parametrize("topic", ["__consumer_offsets", "__transaction_state"])
 def test_only_copies_are_written_to_topics_of_kafka(tmp_path, topic):
     """A coordinator that loads rows of anybody's own fails."""
-    with pytest.raises(ValueError, match=f"topic {topic} is Kafka's own: only copies"):
+    with pytest.raises(ValueError, match=f"topic {topic} is internal to Kafka: only rows"):
         begin(tmp_path / "d", topic)
     write, staging = begin(tmp_path / "d", topic, encoding=Encoding(keep_offsets=True))
     write.commit(send(staging, 1, offset=[7]))
@@ -213,7 +213,7 @@ def linked(tmp_path):
 def test_a_partition_behind_a_link_is_refused_before_anything_is_written(linked, overwrite):
     """A commit would put a directory in the place of the link: on the disk that was full."""
     before = sorted(linked.iterdir())
-    with pytest.raises(ValueError, match=r"t-0 is a symbolic link: .* \S*/moved would stay as it is"):
+    with pytest.raises(ValueError, match=r"t-0 is a symbolic link: .* \S*/moved would not get the rows"):
         begin(linked, overwrite=overwrite)
     assert sorted(linked.iterdir()) == before
     written(linked, 1, topic="other")

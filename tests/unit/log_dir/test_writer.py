@@ -261,7 +261,7 @@ def test_what_is_no_log_directory_is_not_written_to(tmp_path):
         open_quietly(tmp_path)
     (tmp_path / "t-0").mkdir()
     (tmp_path / "t-0" / "partition.metadata").touch()
-    with pytest.raises(ValueError, match="open the directory around it"):
+    with pytest.raises(ValueError, match="open the log directory around it"):
         open_quietly(tmp_path / "t-0")
     assert not (tmp_path / ".lock").exists()
 
@@ -295,7 +295,7 @@ def test_after_the_close_nothing_is_written(brokers):
 
 def test_a_topic_of_a_running_cluster_needs_its_id(brokers):
     with open_quietly(brokers) as log_dir:
-        with pytest.raises(ValueError, match="needs the id that it has in cluster abc"):
+        with pytest.raises(ValueError, match="needs the topic id that it has in cluster abc"):
             log_dir.create_topic("x")
         assert log_dir.create_topic("x", 2, topic_id=TOPIC_ID) == TOPIC_ID
         assert log_dir.log("x", 1)
@@ -321,7 +321,7 @@ def test_a_formatted_directory_is_of_a_running_cluster_once_a_broker_ran_on_it(b
     (brokers / "bootstrap.checkpoint").write_bytes(formatted)
     with pytest.warns(UserWarning, match="belongs to cluster abc"):
         log_dir = bl.open_log_dir(brokers)
-    with log_dir, pytest.raises(ValueError, match="needs the id that it has in cluster abc"):
+    with log_dir, pytest.raises(ValueError, match="needs the topic id that it has in cluster abc"):
         log_dir.create_topic("x")
     assert (brokers / "bootstrap.checkpoint").read_bytes() == formatted
 
@@ -340,7 +340,7 @@ def test_without_topics_a_directory_is_a_new_clusters_until_a_broker_has_made_it
         return
     (data / "recovery-point-offset-checkpoint").write_text("0\n0\n")
     with bl.open_log_dir(data, sole_replica=True) as log_dir:
-        with pytest.raises(ValueError, match="needs the id that it has in cluster abc"):
+        with pytest.raises(ValueError, match="needs the topic id that it has in cluster abc"):
             log_dir.create_topic("t")
         with pytest.raises(ValueError, match="no metadata log that says which ids"):
             log_dir.reserve_producer_id(7)
@@ -406,7 +406,7 @@ def test_who_else_has_a_replica_is_named_by_the_metadata(brokers, monkeypatch):
         warnings.simplefilter("error")
         bl.open_log_dir(brokers).close()
     described(alone | {("t", 1): (3, 4)})
-    with pytest.warns(UserWarning, match=r"cluster abc: t-1 is on nodes \(3, 4\); a replica that becomes leader"):
+    with pytest.warns(UserWarning, match=r"cluster abc: t-1 is on nodes \(3, 4\)\. If another replica becomes leader"):
         bl.open_log_dir(brokers).close()
     described({("t", 0): (3,)})
     with pytest.warns(UserWarning, match="another broker may have replicas"):

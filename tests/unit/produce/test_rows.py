@@ -321,7 +321,7 @@ REFUSED = [
         "column partition has type string, expected an integer: cast it",
     ),
     (pa.table({"value": ["x"], "partition": [1]}), {}, "topic 't' has no partition 1"),
-    (pa.table({"value": ["x"], "partition": [-1]}), {}, "row 0: partition is -1, allowed: 0 to 2147483647"),
+    (pa.table({"value": ["x"], "partition": [-1]}), {}, "row 0: partition is -1, but must be from 0 to 2147483647"),
     (
         pa.table({"value": ["x"], "headers": ["h"]}),
         {},
@@ -335,7 +335,7 @@ REFUSED = [
         "row 0: 1 headers in magic 1",
     ),
     (pa.table({"value": ["x"]}), {"keep_offsets": True}, "there is no column offset, which must be kept"),
-    (pa.table({"value": ["x"], "offset": [-7]}), {"keep_offsets": True}, "row 0: offset is -7, allowed: 0 to "),
+    (pa.table({"value": ["x"], "offset": [-7]}), {"keep_offsets": True}, "row 0: offset is -7, but must be from 0 to "),
     (
         pa.table({"value": ["x"], "offset": pa.array([None], pa.int64())}),
         {"keep_offsets": True},
@@ -434,7 +434,7 @@ REFUSED_BY_TOPIC = {
         {"max_message_bytes": 1000},
         {"value": b"x" * 2000},
         bl.errors.RecordTooLargeError,
-        "a record takes 2071 bytes in a batch of its own, max_message_bytes is 1000",
+        "the record takes 2071 bytes in a batch of its own, but max_message_bytes is 1000",
     ),
     "size by a byte": (
         {"max_message_bytes": 200},
@@ -476,7 +476,7 @@ REFUSED_BY_TOPIC = {
         {"keep_offsets": True},
         {"offset": (1 << 63) - 1},
         bl.errors.AppendError,
-        "leaves none for the log",
+        "is too large: it can be",
     ),
     "a copy's size": (
         {"segment_bytes": 1000, "keep_offsets": True},

@@ -166,7 +166,7 @@ def test_a_segment_that_is_deleted_meanwhile_leaves_the_others(tmp_path, monkeyp
 
     monkeypatch.setattr(contents, "check_log", check_log)
     found = numbers(tmp_path)
-    assert any("00000000000000000001.log: it no longer exists" in note for note in found.notes)
+    assert any("00000000000000000001.log was not read, because it no longer exists" in note for note in found.notes)
     assert found.tables["topics"]["records"].to_pylist() == [2]
     assert not {"offset-gap", "segment-missing"} & {row["code"] for row in found.tables["findings"].to_pylist()}
 

@@ -136,7 +136,7 @@ def test_a_dry_run_reads_a_directory_that_is_in_use(data):
     before = {path: path.read_bytes() for path in sorted(data.rglob("*")) if path.is_file()}
     with bl.open_log_dir(data, sole_replica=True) as log_dir:
         log_dir.log("t", 0)
-        with pytest.warns(UserWarning, match="in use: a broker, or another writer, holds"):
+        with pytest.warns(UserWarning, match="is in use by a broker or another writer"):
             found = rewrite(VERB, data, topics=["t"], dry_run=True)
     assert [one.report for one in found] == expected
     assert {path: path.read_bytes() for path in before} == before

@@ -146,10 +146,10 @@ def test_two_servers_do_not_share_a_file_of_commits(data, tmp_path):
 
 def test_a_file_of_commits_that_is_none_is_refused_at_once(data, tmp_path):
     (tmp_path / "commits").write_text("g\tt\n")
-    with pytest.raises(OSError, match="line 1 is no commit"), bl.serve(data, commits=tmp_path / "commits"):
+    with pytest.raises(OSError, match="line 1 is not a valid commit"), bl.serve(data, commits=tmp_path / "commits"):
         pass
     (tmp_path / "commits").write_text("none of ours")
-    with pytest.raises(OSError, match="line 1 is no commit"), bl.serve(data, commits=tmp_path / "commits"):
+    with pytest.raises(OSError, match="line 1 is not a valid commit"), bl.serve(data, commits=tmp_path / "commits"):
         pass
     assert (tmp_path / "commits").read_text() == "none of ours"
     with pytest.raises(OSError, match="nowhere"), bl.serve(data, commits=tmp_path / "nowhere" / "commits"):

@@ -110,7 +110,7 @@ def test_users_are_read_from_a_file(data, tmp_path):
 
 @pytest.mark.parametrize(
     ("content", "reason"),
-    [("ann\n", "line 1 is not user:password"), ("", "no user"), ("a:1\na:2\n", "'a' is there twice")],
+    [("ann\n", "line 1 is not user:password"), ("", "no user"), ("a:1\na:2\n", "'a' is listed twice")],
 )
 def test_a_file_without_users_is_refused(data, tmp_path, content, reason):
     """A server that asks nobody, since a file was empty, would show all."""

@@ -63,7 +63,7 @@ def test_a_file_that_lost_rows(exported, tmp_path):
 def test_a_file_that_is_gone_is_told_before_anything_is_begun(exported, tmp_path):
     (file,) = (tmp_path / "e").glob("topic=late/*/*.parquet")
     file.unlink()
-    with pytest.raises(ValueError, match=f"topic 'late' cannot be restored: .*{file.name} is gone, the first of 1;"):
+    with pytest.raises(ValueError, match=f"topic 'late' cannot be restored, because .*1 file of the export is missing, such as .*{file.name}\\."):
         restore(Here(), exported, str(tmp_path / "d"))
     assert not (tmp_path / "d").exists()
     restore(Here(), exported, str(tmp_path / "d"), topics=["two"])
@@ -175,12 +175,12 @@ def test_an_export_that_lost_records_is_not_restored_silently(source, tmp_path, 
     content[-1] ^= 1
     damaged.write_bytes(content)
     lost = export(Here(), str(source), str(tmp_path / "e"), options={"onCorrupt": "skip"}).lost
-    with pytest.warns(UserWarning, match="lacks the damaged ranges of its logs, in 1 place;"):
+    with pytest.warns(UserWarning, match="left out the damaged ranges of its logs, in 1 place,"):
         assert restore(Here(), str(tmp_path / "e"), str(tmp_path / "d")).lost == lost
     command = importlib.import_module("brokerless.cli.spark.restore")
     monkeypatch.setattr(command, "task_progress", lambda *_: contextlib.nullcontext())
     given = {"topics": (), "topic_ids": (), "compression": "none", "batch_size": 16384, "sole_replica": False}
-    with pytest.raises(SystemExit) as ended, pytest.warns(UserWarning, match="lacks the damaged ranges of its logs"):
+    with pytest.raises(SystemExit) as ended, pytest.warns(UserWarning, match="left out the damaged ranges of its logs"):
         inspect.unwrap(command.restore.callback)(
             Here(), exported=str(tmp_path / "e"), output=str(tmp_path / "d"), form="text", **given
         )

@@ -84,7 +84,7 @@ def test_offsets_have_to_be_apart(tmp_path):
     write, staging = begin(tmp_path / "d", encoding=Encoding(keep_offsets=True))
     late, early = send(staging, 7, 9, offset=[7, 9]), send(staging, 2, 3, offset=[2, 3])
     between = send(staging, 8, offset=[8])
-    with pytest.raises(ValueError, match="offsets 8 to 8 of t-0 do not follow 9"):
+    with pytest.raises(ValueError, match="offsets 8 to 8 of t-0 are not all above offset 9"):
         write.commit([*late, *early, *between])
     write, staging = begin(tmp_path / "d", encoding=Encoding(keep_offsets=True))
     write.commit([*send(staging, 7, 9, offset=[7, 9]), *send(staging, 2, 3, offset=[2, 3])])

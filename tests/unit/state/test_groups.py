@@ -109,16 +109,16 @@ def test_a_commit_counts_from_the_time_of_its_marker(tmp_path):
 def test_types_that_are_not_known_are_said_and_the_others_are_there(tmp_path):
     records = [(b"\0\x63\0\0", b"\0\0"), (group_key("g"), group_value(1)), (b"\0\2\0\x09", b"\0\3")]
     write_records(tmp_path, "__consumer_offsets", records)
-    with pytest.warns(UserWarning, match="are not understood") as warned:
+    with pytest.warns(UserWarning, match="cannot be decoded") as warned:
         assert list(by_name(tmp_path)) == ["g"]
     said = sorted(str(one.message) for one in warned)
     malformed = (
-        "key: group: 9 bytes needed, 0 left; a coordinator does not load the partition: all its groups, and what they "
-        "committed, are gone"
+        "key: group: 9 bytes needed, 0 left; a coordinator does not load the partition, so all groups in it are "
+        "unavailable"
     )
     assert said == [
-        "__consumer_offsets-0: 1 records are not understood, the first at offset 0: unknown type 99",
-        f"__consumer_offsets-0: 1 records are not understood, the first at offset 2: {malformed}",
+        "__consumer_offsets-0: 1 records cannot be decoded, the first of them at offset 0: unknown type 99",
+        f"__consumer_offsets-0: 1 records cannot be decoded, the first of them at offset 2: {malformed}",
     ]
 
 
@@ -195,7 +195,7 @@ def test_a_damaged_checkpoint_of_a_replica_leaves_the_other_groups(tmp_path):
     for root, name, partition in ((one, "a", 0), (two, "a", 0), (two, "b", 1)):
         write_records(root, "__consumer_offsets", [(group_key(name), group_value(1))], partition=partition)
     (two / "__consumer_offsets-0/leader-epoch-checkpoint").write_bytes(b"x")
-    with pytest.warns(UserWarning, match="what __consumer_offsets-0 says is not known"):
+    with pytest.warns(UserWarning, match="__consumer_offsets-0 is left out, because it cannot be read"):
         assert list(by_name(one, two)) == ["b"]
 
 
@@ -211,5 +211,5 @@ def test_commits_whose_marker_is_damaged_do_not_count(tmp_path):
     with pytest.warns(UserWarning, match="the content of these records is not known") as warned:
         found = [*bl.commits(tmp_path).read_all()["group"].to_pylist(), *by_name(tmp_path)]
     assert found == ["sound", "plain", "plain", "sound"]
-    doubt = "whether the transaction of producer 6 from offset 2 on was committed is not known"
+    doubt = "it is not known whether the transaction of producer 6 from offset 2 on was committed"
     assert sum(doubt in str(one.message) for one in warned) == 2

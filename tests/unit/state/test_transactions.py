@@ -74,7 +74,7 @@ def test_without_some_coordinators_it_is_not_known_what_hangs(tmp_path):
     )
     write_segment(tmp_path / "t-0", 0, in_transaction(0, 9, [(b"k", b"v")], commit=None))
     absent = "__transaction_state-0 is in none of the paths: its transactional ids are not shown"
-    hangs = "which transactions hang is not known"
+    hangs = "it is not known which transactions hang"
     with pytest.warns(UserWarning, match=absent), pytest.warns(UserWarning, match=hangs):
         (row,) = [row for row in bl.transactions(tmp_path).to_pylist() if row["producer_id"] == 9]
     assert row["is_hanging"] is None
@@ -144,7 +144,7 @@ def test_a_damaged_log_gives_the_producers_before_the_damage(tmp_path):
     content = bytearray(path.read_bytes())
     struct.pack_into(">i", content, len(content) - len(batches[2]) + 8, 3)
     path.write_bytes(content)
-    with pytest.warns(UserWarning, match="the producers of t-0 may not be all: .* is damaged: length 3 is below"):
+    with pytest.warns(UserWarning, match="the list of producers of t-0 may be incomplete: .* is damaged \(length 3 is below"):
         assert bl.producers(tmp_path)["producer_id"].to_pylist() == [8]
 
 
@@ -173,9 +173,9 @@ def test_producers_at_a_time_that_the_log_has_not_are_not_known(tmp_path):
     write_segment(tmp_path / "t-0", 10, batches)
     with pytest.warns(UserWarning, match="the producers of t-0 are not known: it begins at offset 10"):
         assert bl.producers(tmp_path, as_of_offset=9).num_rows == 0
-    with pytest.warns(UserWarning, match="the producers of t-0 are not known: its first record here, at offset 10"):
+    with pytest.warns(UserWarning, match="the producers of t-0 are not known: the first record in this directory, at offset 10"):
         assert bl.producers(tmp_path, as_of=NOW).num_rows == 0
-    with pytest.warns(UserWarning, match="the producers of t-0 may not be all: its log begins at offset 10"):
+    with pytest.warns(UserWarning, match="the list of producers of t-0 may be incomplete: the log begins at offset 10"):
         (row,) = bl.producers(tmp_path, as_of=NOW + 11).to_pylist()
     assert (row["producer_id"], row["transaction_start_offset"]) == (8, None)
     write_snapshot(tmp_path / "t-0", 10, [(7, 4)])
@@ -192,10 +192,10 @@ def test_a_damaged_checkpoint_of_a_replica_leaves_the_other_partitions(tmp_path)
     for root, name, producer in ((one, "t-0", 8), (two, "t-0", 8), (one, "t-1", 9)):
         write_segment(root / name, 0, in_transaction(0, producer, [(b"k", b"v")], commit=None))
     (two / "t-0/leader-epoch-checkpoint").write_bytes(b"x")
-    with pytest.warns(UserWarning, match="what t-0 says is not known: .*leader-epoch-checkpoint"):
+    with pytest.warns(UserWarning, match="t-0 is left out, because it cannot be read: .*leader-epoch-checkpoint"):
         found = by_id(one, two)
     assert [(name, row["is_hanging"], len(row["open"])) for name, row in found.items()] == [("x", False, 1)]
-    with pytest.warns(UserWarning, match="what t-0 says is not known"):
+    with pytest.warns(UserWarning, match="t-0 is left out, because it cannot be read"):
         assert bl.producers(one, two, topics=["t"])["partition"].to_pylist() == [1]
 
 
@@ -236,7 +236,7 @@ def test_what_does_not_fit_in_memory_gets_no_verdict(tmp_path):
         (row,) = bl.transactions(tmp_path, memory=1024).to_pylist()
     assert [
         "and 512 bytes are allowed" in " ".join(notes),
-        "hang is not known: not all records of __transaction_state-0 are shown" in " ".join(notes),
+        "hang, because not all records of __transaction_state-0 could be read" in " ".join(notes),
     ] == [True, True], notes
     assert (row["is_hanging"], row["open"][0]["is_hanging"]) == (None, None)
     assert [row["is_hanging"] for row in bl.transactions(tmp_path).to_pylist()] == [False, False]
@@ -255,7 +255,7 @@ def test_damage_in_the_coordinators_records_leaves_no_verdict(tmp_path):
         (row,) = bl.transactions(tmp_path).to_pylist()
     assert [
         "the content of these records is not known" in " ".join(notes),
-        "which transactions hang is not known" in " ".join(notes),
+        "it is not known which transactions hang" in " ".join(notes),
     ] == [True, True], notes
     assert (row["state"], row["is_hanging"]) == ("CompleteCommit", None)
 
@@ -265,7 +265,7 @@ def test_partitions_with_transactions_that_no_path_has_are_named(tmp_path):
     write_records(tmp_path, "__transaction_state", [(transaction_key("x"), transaction_value(9, ONGOING, partitions))])
     write_segment(tmp_path / "t-0", 0, in_transaction(0, 9, [(b"k", b"v")], commit=None))
     unseen = (
-        "u-0, u-1, u-2, u-3, u-4, and 1 more are in none of the paths: which transactions they have open is not known"
+        "u-0, u-1, u-2, u-3, u-4, and 1 more are in none of the paths, so it is not known which transactions they have open"
     )
     with pytest.warns(UserWarning, match=unseen):
         assert bl.transactions(tmp_path).num_rows == 1

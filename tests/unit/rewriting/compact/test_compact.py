@@ -220,7 +220,7 @@ def test_records_without_a_key_are_not_dropped_unasked(tmp_path):
     log.append(batch(0, [b"1", b"2"]))
     log.roll()
     before = contents(log)
-    with pytest.raises(ValueError, match="2 records without a key would be dropped, the first at offset 1;"):
+    with pytest.raises(ValueError, match="2 of its records have no key, the first of them at offset 1"):
         log.run(Compaction())
     assert contents(log) == before
     assert log.run(Compaction(drop_null_keys=True)).total("unkeyed") == 2
@@ -245,7 +245,7 @@ def test_a_log_that_no_cleaner_would_take_up_is_left_alone_if_asked(tmp_path):
     report = log.run(Compaction(only_due=True))
     assert (report.passes, report.is_due) == (0, False)
     assert report.skip_reason == "not_dirty"
-    assert report.lines()[0] == "not due: 0.44 of its bytes are dirty, a broker compacts above 0.5"
+    assert report.lines()[0] == "not due: 0.44 of its bytes are dirty, and a broker compacts only above 0.5"
     assert report.bytes_before == report.bytes_after == size(log)
     assert log.run(Compaction()).total("superseded") == 1
 
