@@ -48,7 +48,9 @@ def write_ahead_of_the_follower(client, tmp_path):
         follower.kill()
     log = bl.LogDirs(tmp_path / "leader").log("t", 0)
     (said,) = Uncommitted([log]).of(log, log.plan())
-    assert said.startswith("it is not known whether offsets 100 to 199 of t-0 were committed, because the partition has 2")
+    assert said.startswith(
+        "it is not known whether offsets 100 to 199 of t-0 were committed, because the partition has 2"
+    )
     list(recovered(str(tmp_path / "leader")))
 
 

@@ -175,7 +175,9 @@ def test_a_read_of_a_tiered_log_returns_the_local_part(client, tmp_path):
         wait_until_moved(client, broker, data / "t-0")
         consumed, local_start = client.consume(broker, "t"), client.offset(broker, "t", 0, EARLIEST_LOCAL)
         assert consumed[0]["offset"] == 0
-    with pytest.warns(UserWarning, match="t-0 has no offsets 0 to .* here: they are in remote storage, or were deleted"):
+    with pytest.warns(
+        UserWarning, match="t-0 has no offsets 0 to .* here: they are in remote storage, or were deleted"
+    ):
         ours = as_consumed(bl.LogDirs(data), "t")
     assert ours == [row for row in consumed if row["offset"] >= local_start]
     assert 0 < len(ours) < len(consumed)

@@ -345,9 +345,7 @@ def test_a_damaged_segment_that_has_to_be_split_stops_a_broker(client, stopped, 
     put(data, wide, end=4 * span)
     overwrite(data / "t-0" / f"{0:020}.log", sum(map(len, wide[:3])), bytes(60))
     (data / checkpoints.CLEAN_SHUTDOWN).unlink()
-    with pytest.raises(
-        bl.errors.CorruptRecordError, match=r"does not start.* .*log must be split, but is damaged: "
-    ):
+    with pytest.raises(bl.errors.CorruptRecordError, match=r"does not start.* .*log must be split, but is damaged: "):
         list(recovered(str(data)))
     shutil.copytree(data, tmp_path / "theirs")
     with pytest.raises(AssertionError, match="Found record size 0"):

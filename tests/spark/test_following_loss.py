@@ -122,7 +122,9 @@ def test_a_log_that_seems_shorter_for_a_while_is_not_read_again(path, shorter):
 def test_a_checkpoint_that_goes_back_is_loss(path):
     send(path, 10, partitions=1)
     following, _ = follower(path)
-    with pytest.raises(DataLossError, match="t-0 was read up to offset 10, but the next batch in the checkpoint ends at 4"):
+    with pytest.raises(
+        DataLossError, match="t-0 was read up to offset 10, but the next batch in the checkpoint ends at 4"
+    ):
         following.plan({"t": {"0": 10}}, {"t": {"0": 4}})
 
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     _Command = TypeVar("_Command", bound=Callable[..., Any])
     _TargetT = TypeVar("_TargetT", bound="RewriteTarget")
 
-REWRITE_EXITS = exit_line(damage="damage was found, or carried over")
+REWRITE_EXITS = exit_line(damage="damage was found, or the new logs have the same damage")
 
 
 @dataclass(frozen=True, kw_only=True)

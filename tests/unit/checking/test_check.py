@@ -346,10 +346,7 @@ def test_a_log_that_a_broker_setting_compacts_has_no_gap(data, resource, is_comp
         (
             None,
             16,
-            (
-                "for 16 minutes (960000 ms), but "
-                "the default of transaction.max.timeout.ms is 900000"
-            ),
+            ("for 16 minutes (960000 ms), but the default of transaction.max.timeout.ms is 900000"),
         ),
         (60_000, 1, None),
         (60_000, 2, "for 2 minutes (120000 ms), but its transaction.timeout.ms is 60000"),

@@ -95,7 +95,9 @@ def test_why_a_record_is_still_there(data, run):
     ]
     lines = explained(run, data, "62", "--bytes", "hex")
     assert lines[0] == "offset 1 (segment 0) goes: superseded by offset 4"
-    assert lines[1].startswith("offset 4 (segment 3) stays: a tombstone without a delete horizon; the next compaction sets it to ")
+    assert lines[1].startswith(
+        "offset 4 (segment 3) stays: a tombstone without a delete horizon; the next compaction sets it to "
+    )
     assert explained(run, data, "c") == ["no record has the key c"]
     run("compact", data, "--topic", "t", "--in-place", "--delete-retention-ms", 0)
     assert explained(run, data, "b") == [
@@ -152,7 +154,8 @@ def test_why_a_tombstone_of_an_old_format_goes_or_stays(tmp_path, run, magic):
         os.utime(data / "t-0" / f"{base_offset:020}.log", (modified - age, modified - age))
     expected = {
         "a": f"goes: a tombstone of format {magic}, which has no delete horizon. Its segment was last modified at "
-        f"{(modified - 10 * 86_400) * 1000}, and a compaction drops such tombstones if their ",
+        f"{(modified - 10 * 86_400) * 1000}, and a compaction drops such tombstones if their segment was last modified at "
+        f"{(modified - 86_400) * 1000} or before",
         "b": "stays: a tombstone without a delete horizon; the next compaction sets it to ",
         "c": "stays: a tombstone without a delete horizon; the next compaction sets it to ",
     }

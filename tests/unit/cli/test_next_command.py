@@ -66,4 +66,6 @@ def test_a_dry_run_of_a_clean_directory_does_not_ask_for_a_recovery(run, golden)
     """It said "next: brokerless recover" of a directory on which a broker starts."""
     code, out, err = run("recover", golden / "logs/kafka-4.1", "--dry-run")
     assert (code, "a broker will start" in out) == (0, True)
-    assert err.splitlines()[-1].endswith("the directory was shut down cleanly, so a broker starts without this recovery")
+    assert err.splitlines()[-1].endswith(
+        "the directory was shut down cleanly, so a broker starts without this recovery"
+    )

@@ -54,7 +54,9 @@ def test_offsets_of_a_tiered_log_name_remote_storage(golden, run):
     path = golden / "logs" / "kafka-4.1-tiered" / "tiered-txn-0"
     by_time = run("offsets", path, "--timestamp", 0)
     assert (by_time.code, by_time.out) == (0, "tiered-txn-0\t182\n")
-    assert by_time.err == "note: tiered-txn-0 has no offsets 0 to 181 here: they are in remote storage, or were deleted\n"
+    assert (
+        by_time.err == "note: tiered-txn-0 has no offsets 0 to 181 here: they are in remote storage, or were deleted\n"
+    )
     assert run("offsets", path, "--timestamp", "latest").err == ""
 
 

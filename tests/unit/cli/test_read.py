@@ -41,7 +41,7 @@ def test_golden(log_dir, isolation_level, golden, run):
         assert result.code == 0
         rows = objects(result.out)
         if log_dir.endswith("-tiered") and directory.name.startswith("tiered-"):
-            assert "remote or deleted" in result.err
+            assert "in remote storage, or were deleted" in result.err
             expected = [row for row in expected if row["offset"] >= rows[0]["offset"] > 0]
         else:
             assert result.err == ""
@@ -431,7 +431,10 @@ def replicated(tmp_path, monkeypatch):
 
 def test_rows_that_may_never_have_been_committed_are_named(replicated, run):
     data, image = replicated
-    said = "note: it is not known whether offsets 5 to 9 of t-0 were committed, because the partition has 2 replicas, and the high watermark 5"
+    said = (
+        "note: it is not known whether offsets 5 to 9 of t-0 were committed, because the partition has 2 replicas, and "
+        "the high watermark 5"
+    )
     result = run("read", data)
     assert said in result.err
     assert len(result.out.splitlines()) == 10

@@ -331,7 +331,7 @@ def test_a_hostile_quorum_state_raises_no_error(tmp_path, content):
     assert any("controllers that are not known" in doubt for doubt in map(str, surviving(path).doubts))
 
 
-@pytest.mark.filterwarnings("ignore:read as if without ids")
+@pytest.mark.filterwarnings("ignore:the file is ignored")
 def test_a_lost_or_damaged_meta_properties_hides_no_metadata(tmp_path):
     path = root(tmp_path / "1")
     log_of(path, [(1, ["a"])])
@@ -403,9 +403,10 @@ def test_a_leader_whose_log_has_nothing_of_its_epoch_has_lost_its_end(tmp_path, 
     log_of(path, [(1, "ab"), (2, "c")])
     quorum_state(path, leaderId=leader, leaderEpoch=epoch)
     doubts = list(map(str, surviving(path).doubts))
-    assert [bool(doubts), *("it has no records of leader epoch 3, although its node was the leader" in one for one in doubts[:1])] == (
-        [True, True] if is_doubted else [False]
-    )
+    assert [
+        bool(doubts),
+        *("it has no records of leader epoch 3, although its node was the leader" in one for one in doubts[:1]),
+    ] == ([True, True] if is_doubted else [False])
 
 
 @pytest.mark.parametrize("is_gone", [True, False])

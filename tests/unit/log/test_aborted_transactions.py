@@ -299,7 +299,8 @@ def test_a_damaged_commit_marker_ends_no_read_without_a_word(ten_transactions, b
     log = bl.Log(path.parent)
     found = []
     with pytest.raises(
-        bl.errors.CorruptRecordError, match="not known whether the transaction of producer 2 from offset 2 on was committed"
+        bl.errors.CorruptRecordError,
+        match="not known whether the transaction of producer 2 from offset 2 on was committed",
     ):
         found.extend(rows["offset"].to_pylist() for rows in log.read(isolation_level="read_committed"))
     assert found == [[0]]
@@ -360,7 +361,8 @@ def test_a_marker_that_a_snapshot_knows_of_and_is_not_there_is_missed(tmp_path):
     write_snapshot(directory, 4)
     log = bl.Log(directory)
     with pytest.raises(
-        bl.errors.CorruptRecordError, match=r"no marker was found up to offset 4, but 0+4\.snapshot says that it has ended"
+        bl.errors.CorruptRecordError,
+        match=r"no marker was found up to offset 4, but 0+4\.snapshot says that it has ended",
     ):
         committed(log)
     reader = log.read(isolation_level="read_committed", on_corrupt="skip", columns=["offset"])
@@ -397,7 +399,7 @@ def tiered(tmp_path):
     return directory
 
 
-@pytest.mark.filterwarnings("ignore:.* remote or deleted")
+@pytest.mark.filterwarnings("ignore:.* in remote storage, or were deleted")
 def test_a_transaction_that_began_in_the_remote_part_is_open_from_there(tiered):
     """As a broker has it: the log start offset is that of the remote part."""
     log = bl.Log(tiered)
@@ -406,7 +408,7 @@ def test_a_transaction_that_began_in_the_remote_part_is_open_from_there(tiered):
     assert committed(log) == []
 
 
-@pytest.mark.filterwarnings("ignore:.* remote or deleted")
+@pytest.mark.filterwarnings("ignore:.* in remote storage, or were deleted")
 def test_a_lost_marker_of_a_transaction_that_began_in_the_remote_part_is_missed(tiered):
     write_segment(tiered, 14, [batch(14, [b"x"])])
     write_snapshot(tiered, 14)

@@ -20,7 +20,7 @@ from support.kafka_answers import (
 
 ISOLATION_LEVELS = ["read_uncommitted", "read_committed"]
 # A tiered log has a note, as a test here shows.
-pytestmark = pytest.mark.filterwarnings("ignore:.* remote or deleted")
+pytestmark = pytest.mark.filterwarnings("ignore:.* in remote storage, or were deleted")
 
 
 def partitions(golden, log_dir):

@@ -131,7 +131,9 @@ def test_a_log_of_which_only_indexes_were_copied_is_not_silently_empty(three_seg
     for path in three_segments.glob("*.log"):
         path.unlink()
     log = bl.Log(three_segments)
-    with pytest.warns(UserWarning, match=r"t-0 has indexes, but the \.log files of these are missing, from 0{20}\.log on"):
+    with pytest.warns(
+        UserWarning, match=r"t-0 has indexes, but the \.log files of these are missing, from 0{20}\.log on"
+    ):
         assert (log.segments, log.log_end_offset) == ([], 0)
 
 
@@ -143,7 +145,7 @@ def test_a_checkpoint_older_than_the_last_retention_is_no_missing_range(three_se
     assert (log.log_start_offset, log.missing_offsets) == (4, None)
 
 
-@pytest.mark.filterwarnings("ignore:.* remote or deleted")
+@pytest.mark.filterwarnings("ignore:.* in remote storage, or were deleted")
 def test_offsets_in_remote_storage_count_as_missing_here(golden):
     log = bl.Log(golden / "logs" / "kafka-4.1-tiered" / "tiered-plain-0")
     assert (log.log_start_offset, log.local_log_start_offset, log.missing_offsets) == (0, 290, (0, 290))

@@ -258,7 +258,10 @@ def test_where_nobody_knows_which_ids_a_cluster_gave_they_are_refused_unless_tol
             with pytest.raises(ValueError, match=r"no metadata log that says .* --drop producers"):
                 append(content)
         assert log.log_end_offset == 0
-    with bl.open_log_dir(data, next_producer_id=5000) as log_dir, pytest.raises(ValueError, match="will give this one"):
+    with (
+        bl.open_log_dir(data, next_producer_id=5000) as log_dir,
+        pytest.raises(ValueError, match="will assign this id"),
+    ):
         log_dir.log("t", 0).append(content)
     with bl.open_log_dir(data, next_producer_id=5001) as log_dir:
         assert log_dir.log("t", 0).append(content).last_offset == 0

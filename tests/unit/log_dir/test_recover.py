@@ -213,7 +213,9 @@ def test_a_topic_whose_directory_is_still_to_be_made_is_told_of(tmp_path):
     (tmp_path / "d" / "t-1" / checkpoints.PARTITION_METADATA).unlink()
     (tmp_path / "d" / "t-1").rmdir()
     said = dict(planned(str(tmp_path / "d")))
-    assert list(map(str, said["t-1"])) == ["make the directory, because the metadata of the new cluster have the partition"]
+    assert list(map(str, said["t-1"])) == [
+        "make the directory, because the metadata of the new cluster have the partition"
+    ]
     assert dict(recovered(str(tmp_path / "d"))) == said
 
 

@@ -336,7 +336,7 @@ def test_a_log_whose_last_batch_is_an_old_one_is_not_written_to_behind_it(data, 
     (data / checkpoints.CLEAN_SHUTDOWN).unlink()
     first = newest.base_offset + again + 1
     before, lost = contents(data), end - first
-    words = rf"loses {lost} sound records .* offsets {first} to {end - 1}.*the log ends at {first} by its last batch"
+    words = rf"loses {lost} sound records .* offsets {first} to {end - 1}.*the last batch ends at offset {first}"
     with bl.open_log_dir(data) as log_dir, pytest.raises(bl.errors.CorruptRecordError, match=words):
         log_dir.log("t", 0)
     assert contents(data / "t-0") == {name[4:]: file for name, file in before.items() if name.startswith("t-0/")}

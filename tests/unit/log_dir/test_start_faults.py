@@ -119,7 +119,9 @@ def test_a_directory_of_strays_alone_has_lost_its_metadata(cluster, run):
     said = run("read", cluster)
     assert (said.code, said.out) == (0, "")
     assert re.search(
-        "^warning: directories that a broker renamed -stray .* are not read: .*, and [0-9]+ more$", said.err, re.MULTILINE
+        "^warning: directories that a broker renamed -stray .* are not read: .*, and [0-9]+ more$",
+        said.err,
+        re.MULTILINE,
     )
     said = run("read", cluster, "--topic", "headers")
     assert said.code != 0

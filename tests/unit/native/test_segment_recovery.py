@@ -93,7 +93,9 @@ NEXT = batch(1, [b"w"], leader_epoch=2)
             "transaction from offset 0 on is open",
             id="outside-the-open-transaction",
         ),
-        pytest.param(OPEN + short_marker() + batch(2, [b"v"]), 0, "cut", 2, "2 bytes, but needs 6", id="bad-marker-stays"),
+        pytest.param(
+            OPEN + short_marker() + batch(2, [b"v"]), 0, "cut", 2, "2 bytes, but needs 6", id="bad-marker-stays"
+        ),
         pytest.param(batch(0, [], last_offset_delta=0) + NEXT, 0, "whole", 2, None, id="empty-batch"),
         pytest.param(b"", 3, "whole", 0, None, id="nothing"),
     ],

@@ -63,7 +63,10 @@ def test_a_file_that_lost_rows(exported, tmp_path):
 def test_a_file_that_is_gone_is_told_before_anything_is_begun(exported, tmp_path):
     (file,) = (tmp_path / "e").glob("topic=late/*/*.parquet")
     file.unlink()
-    with pytest.raises(ValueError, match=f"topic 'late' cannot be restored, because .*1 file of the export is missing, such as .*{file.name}\\."):
+    with pytest.raises(
+        ValueError,
+        match=f"topic 'late' cannot be restored, because .*1 file of the export is missing, such as .*{file.name}\\.",
+    ):
         restore(Here(), exported, str(tmp_path / "d"))
     assert not (tmp_path / "d").exists()
     restore(Here(), exported, str(tmp_path / "d"), topics=["two"])

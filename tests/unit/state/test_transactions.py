@@ -144,7 +144,9 @@ def test_a_damaged_log_gives_the_producers_before_the_damage(tmp_path):
     content = bytearray(path.read_bytes())
     struct.pack_into(">i", content, len(content) - len(batches[2]) + 8, 3)
     path.write_bytes(content)
-    with pytest.warns(UserWarning, match="the list of producers of t-0 may be incomplete: .* is damaged \(length 3 is below"):
+    with pytest.warns(
+        UserWarning, match="the list of producers of t-0 may be incomplete: .* is damaged \(length 3 is below"
+    ):
         assert bl.producers(tmp_path)["producer_id"].to_pylist() == [8]
 
 
@@ -171,9 +173,11 @@ def test_producers_before_each_offset_are_those_of_a_log_cut_there(golden, tmp_p
 def test_producers_at_a_time_that_the_log_has_not_are_not_known(tmp_path):
     batches = [*in_transaction(10, 8, [(b"k", b"v")], commit=True), *in_transaction(12, 9, [(b"k", b"v")], commit=None)]
     write_segment(tmp_path / "t-0", 10, batches)
-    with pytest.warns(UserWarning, match="the producers of t-0 are not known: it begins at offset 10"):
+    with pytest.warns(UserWarning, match="the producers of t-0 are not known: the log begins at offset 10"):
         assert bl.producers(tmp_path, as_of_offset=9).num_rows == 0
-    with pytest.warns(UserWarning, match="the producers of t-0 are not known: the first record in this directory, at offset 10"):
+    with pytest.warns(
+        UserWarning, match="the producers of t-0 are not known: the first record in this directory, at offset 10"
+    ):
         assert bl.producers(tmp_path, as_of=NOW).num_rows == 0
     with pytest.warns(UserWarning, match="the list of producers of t-0 may be incomplete: the log begins at offset 10"):
         (row,) = bl.producers(tmp_path, as_of=NOW + 11).to_pylist()
@@ -265,7 +269,7 @@ def test_partitions_with_transactions_that_no_path_has_are_named(tmp_path):
     write_records(tmp_path, "__transaction_state", [(transaction_key("x"), transaction_value(9, ONGOING, partitions))])
     write_segment(tmp_path / "t-0", 0, in_transaction(0, 9, [(b"k", b"v")], commit=None))
     unseen = (
-        "u-0, u-1, u-2, u-3, u-4, and 1 more are in none of the paths, so it is not known which transactions they have open"
+        "u-0, u-1, u-2, u-3, u-4, and 1 more are in none of the paths, so it is not known which transactions they have"
     )
     with pytest.warns(UserWarning, match=unseen):
         assert bl.transactions(tmp_path).num_rows == 1
