@@ -154,8 +154,8 @@ def test_why_a_tombstone_of_an_old_format_goes_or_stays(tmp_path, run, magic):
         os.utime(data / "t-0" / f"{base_offset:020}.log", (modified - age, modified - age))
     expected = {
         "a": f"goes: a tombstone of format {magic}, which has no delete horizon. Its segment was last modified at "
-        f"{(modified - 10 * 86_400) * 1000}, and a compaction drops such tombstones if their segment was last modified at "
-        f"{(modified - 86_400) * 1000} or before",
+        f"{(modified - 10 * 86_400) * 1000}, and a compaction drops such tombstones if their segment was last "
+        f"modified at {(modified - 86_400) * 1000} or before",
         "b": "stays: a tombstone without a delete horizon; the next compaction sets it to ",
         "c": "stays: a tombstone without a delete horizon; the next compaction sets it to ",
     }

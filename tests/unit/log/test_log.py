@@ -157,7 +157,7 @@ def test_offsets_in_remote_storage_count_as_missing_here(golden):
 def test_the_high_watermark_is_null_without_a_checkpoint(three_segments):
     log = bl.Log(three_segments)
     assert log.high_watermark is None
-    with pytest.raises(ValueError, match="the high watermark of t-0 is not known: .* has no checkpoint of it"):
+    with pytest.raises(ValueError, match=r"the high watermark of t-0 is not known: .* has no checkpoint of it"):
         log.read(end_offset="high-watermark")
 
 

@@ -39,7 +39,9 @@ def test_a_partition_that_is_a_string_is_not_unknown(data):
 @pytest.mark.parametrize("name", ["new", "t-3"])
 def test_a_copy_of_a_log_directory_is_not_made_in_one(data, name):
     """A broker would stop at it, or take it for a partition."""
-    with pytest.raises(ValueError, match="data is a log directory. A broker loads the directories in it as partitions"):
+    with pytest.raises(
+        ValueError, match=r"data is a log directory. A broker loads the directories in it as partitions"
+    ):
         rewrite(VERB, data, topics=["t"], output=data / name)
     assert sorted(path.name for path in data.glob("t-*")) == ["t-0", "t-1", "t-2"]
 

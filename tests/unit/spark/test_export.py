@@ -272,9 +272,9 @@ def test_what_cannot_be(numbers, tmp_path, arguments, message):
 
 
 def test_no_export_in_a_log_directory(numbers, tmp_path):
-    with pytest.raises(ValueError, match="d is a log directory. A broker loads"):
+    with pytest.raises(ValueError, match=r"d is a log directory. A broker loads"):
         export(Here(), numbers, f"{numbers}/e")
-    with pytest.raises(ValueError, match="d is a log directory. A broker loads"):
+    with pytest.raises(ValueError, match=r"d is a log directory. A broker loads"):
         export(Here(), numbers, f"{numbers}/exports/e")
     with pytest.raises(ValueError, match="t-0 is a partition directory"):
         export(Here(), numbers, f"{numbers}/t-0/exports/e")

@@ -145,7 +145,7 @@ def test_a_damaged_log_gives_the_producers_before_the_damage(tmp_path):
     struct.pack_into(">i", content, len(content) - len(batches[2]) + 8, 3)
     path.write_bytes(content)
     with pytest.warns(
-        UserWarning, match="the list of producers of t-0 may be incomplete: .* is damaged \(length 3 is below"
+        UserWarning, match=r"the list of producers of t-0 may be incomplete: .* is damaged \(length 3 is below"
     ):
         assert bl.producers(tmp_path)["producer_id"].to_pylist() == [8]
 
