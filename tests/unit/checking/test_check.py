@@ -370,7 +370,7 @@ def test_a_transaction_is_overdue_by_the_timeout_of_its_producer_where_that_is_k
         ]
         write_records(tmp_path, "__transaction_state", records)
     found = [one for one in bl.check(tmp_path) if one.code == "transaction-overdue"]
-    assert [one.message.partition("and was ")[2] for one in found] == ([] if said is None else [said])
+    assert [one.message.partition("it had been open ")[2] for one in found] == ([] if said is None else [said])
 
 
 FUTURE = 4_102_444_800_000
