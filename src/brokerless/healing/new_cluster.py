@@ -119,9 +119,9 @@ class NewCluster:
             found = "; ".join(f"{counted(count, 'record')}: {why}" for why, count in lost.items())
             is_newer = all(why.startswith("unknown version") for why in lost)
             raise UnsupportedFormatError(
-                f"metadata records{' of a newer release' * is_newer} are not understood ({found}), and their content "
-                f"would be lost: {'use a newer brokerless, or ' * is_newer}give the release of Kafka that the new "
-                f"cluster has ({option('release')}), which leaves them out",
+                f"metadata records{' of a newer release' * is_newer} cannot be decoded: their content would be lost "
+                f"({found}). {'Use a newer brokerless, or g' if is_newer else 'G'}ive the release of Kafka that the "
+                f"new cluster has ({option('release')}), which leaves these records out",
                 path=metadata.path,
             )
         for why, count in lost.items():

@@ -176,7 +176,7 @@ def _identity(file: str | int) -> tuple[int, int]:
 def _opened(path: str) -> disk.Output:
     # A broken link can neither be opened nor created.
     if storage.is_directory(path) or storage.is_broken_link(path):
-        raise CorruptRecordError("the directory cannot be locked, because its lock is not a file: remove it", path=path)
+        raise CorruptRecordError("the directory cannot be locked: its lock is not a file. Remove the lock", path=path)
     while True:
         try:
             return disk.open_existing(path)

@@ -61,7 +61,7 @@ class Doubt(NamedTuple):
         """The explanation for errors and reports."""
         return (
             f"it is not known whether the transaction of producer {self.producer_id} from offset {self.first_offset} "
-            f"on was committed, because its marker may be in the damaged range ({self.damage.reason})"
+            f"on was committed: its marker may be in the damaged range ({self.damage.reason})"
         )
 
 

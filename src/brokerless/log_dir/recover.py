@@ -258,8 +258,8 @@ def _check_clean(root: RootWriter, found: Forecast) -> None:
     if found.cuts:
         cuts = "; ".join(f"{name}/{cut}" for name, cut in found.cuts)
         raise CorruptRecordError(
-            "the directory was shut down cleanly, so a broker recovers nothing, and serves the sound batches. A "
-            f"recovery loses {found.lost_records} records of sound batches: it cuts off {cuts}. Nothing was changed. "
+            "the directory was shut down cleanly: a broker recovers nothing, and serves the sound batches. A recovery "
+            f"loses {found.lost_records} records of sound batches, because it cuts off {cuts}. Nothing was changed. "
             f"To recover the directory, and set aside the cut bytes, use {option('force')}",
             path=root.path,
         )

@@ -70,7 +70,7 @@ class Loaded(NamedTuple):
             # Without the clean-shutdown marker, recovery itself causes these losses.
             cure = "; run `brokerless recover` on the log directory" if is_clean else ""
             raise SilentLossError(
-                f"a broker would silently lose records of this log: {losses}{cure}", path=self.changes.directory
+                f"a broker would lose records without an error: {losses}{cure}", path=self.changes.directory
             )
 
     def check_cuts(self) -> None:
@@ -83,7 +83,7 @@ class Loaded(NamedTuple):
         if lost:
             records, offsets = sum(cut.records for cut in lost), [cut.offsets or (0, 0) for cut in lost]
             raise CorruptRecordError(
-                f"the log needs recovery, which cuts the log at damage and loses {records} sound records after it, "
+                f"the log needs recovery: this cuts the log at damage, and loses {records} sound records after it, "
                 f"offsets {offsets[0][0]} to {offsets[-1][1]}. The damage is in {lost[0].name} from byte "
                 f"{lost[0].position} on ({lost[0].why}). Nothing was changed. `brokerless recover` on the log "
                 "directory cuts the log as a broker would, and sets aside the bytes that it cuts. To keep these "
@@ -118,6 +118,6 @@ class Loaded(NamedTuple):
         """
         for cut in self.cuts:
             raise CorruptRecordError(
-                f"the log needs recovery first, which cuts off {cut}: run `brokerless recover`",
+                f"the log needs recovery first: this cuts off {cut}. Run `brokerless recover`",
                 path=self.changes.directory,
             )

@@ -151,7 +151,7 @@ class _Loader:
     def load(self) -> Loaded:
         for name in filter(file_names.is_fatal, self.changes.names()):
             raise CorruptRecordError(
-                f"a broker does not start, because the name {name} does not begin with an offset: move the file out"
+                f"a broker does not start: the name {name} does not begin with an offset: move the file out"
             )
         live = file_names.live_files(
             self.changes.names(), lambda name: self._next_offset(file_names.base_offset(name), file_names.SWAP)
@@ -312,7 +312,7 @@ class _Loader:
                     return _Outcome.SPLIT
                 if recovered.outcome is _Outcome.OUT_OF_ORDER:
                     raise CorruptRecordError(
-                        f"a broker does not start, because of {name}: {recovered.reason}. {_REPAIR}"
+                        f"a broker does not start: {name} has a fault ({recovered.reason}). {_REPAIR}"
                     )
             self.segments.append(base_offset)
         if not self.is_clean and self._recover_unflushed() is _Outcome.SPLIT:
@@ -372,7 +372,7 @@ class _Loader:
                 return False
             except UnsupportedFormatError as error:
                 raise CorruptRecordError(
-                    f"a broker does not start, because {txn_index} cannot be read: {error}. Remove it and {index}: "
+                    f"a broker does not start: {txn_index} cannot be read: {error}. Remove it and {index}: "
                     "a broker rebuilds both"
                 ) from error
         # A broker keeps the index of a short segment. Its last entry would still point to lost records.
@@ -385,7 +385,7 @@ class _Loader:
             name = file_names.segment_file(base_offset, kind)
             if name in self.changes and self.changes.size(name) > limit // entry * entry:
                 raise CorruptRecordError(
-                    f"a broker does not start, because {name} has {self.changes.size(name)} bytes, more than "
+                    f"a broker does not start: {name} has {self.changes.size(name)} bytes, more than "
                     f"segment.index.bytes={limit} allows. Remove the file: a broker rebuilds it"
                 )
 
@@ -437,7 +437,7 @@ class _Loader:
             return _Recovered(_Outcome.OUT_OF_ORDER, why)
         if recovery.ended == "failed":
             raise CorruptRecordError(
-                f"a broker does not start, because of {log}: {why}. Truncate the log there",
+                f"a broker does not start: {log} has a fault ({why}). Truncate the log there",
                 position=recovery.valid_bytes,
             )
         self._cut_off(base_offset, recovery.valid_bytes, why, is_damage=recovery.error is not None)
@@ -527,7 +527,7 @@ class _Loader:
         except CorruptRecordError as error:
             why = f"{log} must be split, but is damaged: {error.args[0]}"
             raise CorruptRecordError(
-                f"a broker does not start, because {why}. Run `brokerless repair`", position=error.position
+                f"a broker does not start: {why}. Run `brokerless repair`", position=error.position
             ) from error
 
     def _split(self, base_offset: int) -> None:
@@ -544,14 +544,14 @@ class _Loader:
                 if not parts or last - parts[-1][0] > _MAX_RELATIVE_OFFSET:
                     if first is None:
                         raise CorruptRecordError(
-                            f"a broker does not start, because it cannot split {log}: the batch that ends at offset "
+                            f"a broker does not start: it cannot split {log}: the batch that ends at offset "
                             f"{last} needs a new segment, but its first offset is in a payload that cannot be "
                             "decompressed. Truncate the log there",
                             position=batch["position"],
                         )
                     if last < first or last - first > _MAX_RELATIVE_OFFSET or (not parts and first < base_offset):
                         raise CorruptRecordError(
-                            f"a broker does not start, because it cannot split {log}: offset {last} does not fit into "
+                            f"a broker does not start: it cannot split {log}: offset {last} does not fit into "
                             f"a segment with base offset {first}. Truncate the log there",
                             position=batch["position"],
                         )
@@ -609,12 +609,9 @@ class _Loader:
         leads = f"{index_name} has offset {last_offset} at byte {start}, but {log} has no such batch there"
         if walk.ended == "failed":
             if whole.ended != "failed":
-                raise CorruptRecordError(
-                    f"a broker does not start, because {leads}. Remove {index_name}: a broker rebuilds it"
-                )
+                raise CorruptRecordError(f"a broker does not start: {leads}. Remove {index_name}: a broker rebuilds it")
             raise CorruptRecordError(
-                f"a broker does not start, because {log} is damaged after its last whole batch: {walk.error}. "
-                f"{_REPAIR}",
+                f"a broker does not start: {log} is damaged after its last whole batch: {walk.error}. {_REPAIR}",
                 position=walk.position,
             )
         next_offset = walk.next_offset
@@ -638,7 +635,7 @@ class _Loader:
             return _native.LeaderEpochs(checkpoints.parse_leader_epochs(self.changes.read(checkpoints.LEADER_EPOCHS)))
         except CorruptRecordError as error:
             raise CorruptRecordError(
-                f"a broker does not start, because {checkpoints.LEADER_EPOCHS} cannot be read: {error}. Remove the "
+                f"a broker does not start: {checkpoints.LEADER_EPOCHS} cannot be read: {error}. Remove the "
                 "file and recover the log, which rebuilds the leader epochs"
             ) from error
 

@@ -42,7 +42,7 @@ def replay(changes: Changes, base_offset: int, start_offset: int, producers: _na
     with changes.open(name) as file:
         feed(walk, file)
     if walk.ended == "failed":
-        raise CorruptRecordError(f"a broker does not start, because of {name}: {walk.error}. Truncate the log there")
+        raise CorruptRecordError(f"a broker does not start: {name} has a fault ({walk.error}). Truncate the log there")
 
 
 def feed(

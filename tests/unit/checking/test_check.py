@@ -380,10 +380,10 @@ FUTURE = 4_102_444_800_000
     ("time", "why"),
     [
         (FUTURE, f"its largest timestamp {FUTURE} is in the future, on 2100-01-01"),
-        (NOW // 1000, f"its largest timestamp {NOW // 1000} is of 1970-01-20: it looks like seconds"),
+        (NOW // 1000, f"its largest timestamp {NOW // 1000} is of 1970-01-20, and may be in seconds"),
         (NOW * 1000, f"its largest timestamp {NOW * 1000} is in the future, and may be in microseconds"),
-        (0, "its largest timestamp 0 is of 1970-01-01: no clock was set"),
-        (12_345, "its largest timestamp 12345 is of 1970-01-01: no clock was set"),
+        (0, "its largest timestamp 0 is of 1970-01-01, as of a clock that was not set"),
+        (12_345, "its largest timestamp 12345 is of 1970-01-01, as of a clock that was not set"),
         (NOW, None),
     ],
     ids=["future", "seconds", "microseconds", "zero", "uptime", "now"],

@@ -202,7 +202,7 @@ def test_a_removed_segment_is_damage(copied, run):
     ("time", "note"),
     [
         (4_102_444_800_000, "latest record in the future, on 2100-01-01"),
-        (NOW // 1000, "latest record of 1970-01-20: it looks like seconds"),
+        (NOW // 1000, "latest record of 1970-01-20, and may be in seconds"),
         (NOW * 1000, "latest record in the future, and may be in microseconds"),
         (NOW, ""),
     ],

@@ -70,7 +70,9 @@ def move_the_end(data):
     """No checksum covers the base offset of the last batch: by it the log ends at 1033."""
     segment = data / "t-0" / f"{6:020d}.log"
     overwrite(segment, segment.stat().st_size * 2 // 3 + 6, b"\x04")
-    return "its last batch ends at offset 1033, but the log ended at 9 according to recovery-point-offset-checkpoint and "
+    return (
+        "its last batch ends at offset 1033, but the log ended at 9 according to recovery-point-offset-checkpoint and "
+    )
 
 
 LOSSES = pytest.mark.parametrize("lose", [lose_the_end, lose_a_segment, empty_a_segment, cut_an_older_segment])
