@@ -113,7 +113,7 @@ def test_what_is_deleted_between_plan_and_read_is_loss(path, limited):
     reading = reader()
     tasks = reading.partitions(reading.initialOffset(), {name: {str(i): 1 for i in range(3)} for name in "tu"})
     shutil.rmtree(path / "u-1")
-    with pytest.raises(FileNotFoundError, match="deleted, cut or replaced"):
+    with pytest.raises(FileNotFoundError, match="deleted, truncated or replaced"):
         [list(reading.read(task)) for task in tasks]
     with pytest.warns(UserWarning, match=r"some data may be lost \(failOnDataLoss is false\).*u-1"):
         rows = [rows for task in tasks for rows in reader(failOnDataLoss="false").read(task)]
@@ -121,7 +121,7 @@ def test_what_is_deleted_between_plan_and_read_is_loss(path, limited):
     # one that is only moved aside for an instant, or has been cleaned, is not
     for log in (path / "t-0").glob("*.log"):
         log.rename(log.with_suffix(".moved"))
-    with pytest.raises(FileNotFoundError, match="deleted, cut or replaced"):
+    with pytest.raises(FileNotFoundError, match="deleted, truncated or replaced"):
         [list(reader(failOnDataLoss="false").read(task)) for task in tasks]
     # nor is a machine that does not see the path
     shutil.rmtree(path)

@@ -79,8 +79,8 @@ impl TaskError {
     /// The error for a planned file that no longer exists.
     pub(crate) fn gone(path: &str) -> Self {
         Self(format!(
-            "FileNotFoundError: [Errno {}] deleted, cut or replaced since the read was planned, as brokers do: read \
-             again: '{path}'",
+            "FileNotFoundError: [Errno {}] a broker deleted, truncated or replaced the file after the read was planned: \
+             read again: '{path}'",
             libc::ENOENT
         ))
     }

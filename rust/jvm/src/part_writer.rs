@@ -408,8 +408,8 @@ fn of_file(error: &io::Error, path: &str, staging: &Staging) -> TaskError {
         return TaskError::of_file(error, path);
     }
     TaskError::value(format!(
-        "{} is gone: a broker was started meanwhile and deleted it; or the streaming query was started a second time, \
-         and continued without this epoch; or the job was cancelled",
+        "{} was deleted: a broker was started meanwhile and deleted it, or the streaming query was started a second \
+         time and continued without this streaming epoch, or the job was cancelled",
         staging.path
     ))
 }

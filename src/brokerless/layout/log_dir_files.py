@@ -152,7 +152,7 @@ class LogDirFiles:
         try:
             return self._parsed(name, checkpoints.parse_offset_checkpoint, {})
         except CorruptRecordError as error:
-            note(f"read as if without entries: {error}")
+            note(f"the file is treated as empty: {error}")
             return {}
 
     def _parsed(self, name: str, parse: Callable[[bytes], _T], absent: _T) -> _T:

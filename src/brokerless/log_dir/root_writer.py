@@ -339,7 +339,7 @@ class RootWriter:
         try:
             return self._parsed(name, checkpoints.parse_offset_checkpoint) or {}
         except checkpoints.UnexpectedContentError as error:
-            note(f"read as if without entries: {error}")
+            note(f"the file is treated as empty: {error}")
             self.overlooked[name] = str(error.args[0])
             return {}
 

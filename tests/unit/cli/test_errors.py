@@ -255,9 +255,9 @@ def test_a_note_is_printed_once_and_agrees_with_the_cure(tmp_path, run):
     (tmp_path / "meta.properties").write_text("version=1\nnode.id=x\n")
     for verb in (["serve", "--as-of", "nonsense"], ["producers"], ["recover", "--dry-run"], ["ls"], ["transactions"]):
         result = run(verb[0], tmp_path, *verb[1:])
-        assert result.err.count("read as if without ids") <= 1
+        assert result.err.count("the file is ignored") <= 1
         assert "move it aside" not in result.out + result.err
-    assert "read as if without ids" in run("recover", tmp_path, "--dry-run").err
+    assert "the file is ignored" in run("recover", tmp_path, "--dry-run").err
     assert "hint: write it again with version, cluster.id, node.id" in run("recover", tmp_path, "--dry-run").err
 
 

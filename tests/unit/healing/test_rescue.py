@@ -341,7 +341,7 @@ def test_a_dry_run_changes_nothing(disks, tmp_path):
     [
         ({}, "give a directory"),
         ({"output": "x", "dry_run": True}, "give a directory"),
-        ({"dry_run": True, "nodes": [1, 1]}, "not nodes"),
+        ({"dry_run": True, "nodes": [1, 1]}, "the ids of nodes must be"),
         ({"dry_run": True, "voters": "2@host:9093"}, "not among the nodes"),
         ({"dry_run": True, "voters": "1:9093"}, "not voters"),
         ({"dry_run": True, "topics": ["nothing"]}, "unknown topic"),
@@ -618,7 +618,7 @@ def test_a_stray_replica_of_another_topic_of_its_name_is_left_out_with_a_doubt(d
         change(*disks)
         rescued = bl.rescue(*disks, output=tmp_path / change.__name__)
         assert offsets(rescued.output) == list(range(10))
-        (doubt,) = (doubt for doubt in map(str, rescued.doubts) if "gave up" in doubt)
+        (doubt,) = (doubt for doubt in map(str, rescued.doubts) if "renamed -stray" in doubt)
         assert f"{disks[0]}/orders-0.{UNIQUE}-stray" in doubt
         assert OTHER_ID in doubt
 

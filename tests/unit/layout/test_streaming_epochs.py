@@ -130,7 +130,7 @@ def test_what_a_query_left_is_removed_by_its_next_epoch_and_by_no_other(tmp_path
     assert values(tmp_path / "d") == [0, 1, 1]
     # one that is still at it is told
     with pytest.raises(
-        ValueError, match=f"{left.staging} is gone: .* or the streaming query was started a second time"
+        ValueError, match=f"{left.staging} was deleted: .* or the streaming query was started a second time"
     ):
         late.finish()
 

@@ -45,7 +45,7 @@ def test_a_segment_that_retention_deletes_after_the_plan_is_read_to_its_end(dire
 def test_a_segment_that_is_gone_is_not_found(directory):
     splits = bl.Log(directory).plan()
     os.remove(splits[0].path)
-    with pytest.raises(FileNotFoundError, match=r"deleted, cut or replaced .*: read again"):
+    with pytest.raises(FileNotFoundError, match=r"deleted, truncated or replaced .*: read again"):
         list(bl.read_split(splits[0]))
 
 

@@ -65,7 +65,7 @@ def test_a_partition_twice_in_one_broker_is_refused_as_by_kafka(tmp_path):
     partition(two, "t-0")
     partition(two, "u-0")
     found = bl.LogDirs(one, two)
-    with pytest.raises(ValueError, match="t-0 of node 1 is in two places"):
+    with pytest.raises(ValueError, match="t-0 of node 1 is in two directories"):
         found.logs()
     assert [log.name for log in found.logs(["u"])] == ["u-0"]
     assert len(found.logs(all_replicas=True)) == 3
@@ -86,7 +86,7 @@ def test_the_metadata_log_is_on_the_disk_where_the_node_has_started_it(tmp_path)
     write_segment(disks[1] / "__cluster_metadata-0", 0, [batch(0, [b"x"])])
     assert [log.path for log in bl.LogDirs(*disks).logs()] == [str(disks[1] / "__cluster_metadata-0")]
     write_segment(disks[2] / "__cluster_metadata-0", 0, [batch(0, [b"x"])])
-    with pytest.raises(ValueError, match="__cluster_metadata-0 of node 1 is in two places"):
+    with pytest.raises(ValueError, match="__cluster_metadata-0 of node 1 is in two directories"):
         bl.LogDirs(*disks).logs()
 
 
@@ -94,7 +94,7 @@ def test_two_names_of_one_partition_in_one_directory_are_refused(tmp_path):
     root = broker(tmp_path, 1)
     partition(root, "t-0")
     partition(root, "t-00")
-    with pytest.raises(ValueError, match="t-0 of node 1 is in two places"):
+    with pytest.raises(ValueError, match="t-0 of node 1 is in two directories"):
         bl.LogDirs(root).logs()
 
 

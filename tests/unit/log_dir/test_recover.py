@@ -199,7 +199,7 @@ def test_a_dry_run_takes_only_what_the_run_takes(tmp_path):
                 list(recover(str(tmp_path / "d")))
     (tmp_path / "empty").mkdir()
     for recover in (planned, recovered):
-        with pytest.raises(ValueError, match=r"not a log directory: .*/empty' has none of its files"):
+        with pytest.raises(ValueError, match=r"/empty' is not a log directory: it has none"):
             list(recover(str(tmp_path / "empty")))
         with pytest.raises(ValueError, match=r"not a log directory: .* one partition's"):
             list(recover(str(tmp_path / "d" / "t-0")))

@@ -159,7 +159,7 @@ def test_the_column_of_topics_is_no_use_to_a_write_to_others(tmp_path):
         (["u", None], "1 rows have a null in column topic"),
         (["u", "a b"], "not a topic name"),
         (["u", "__cluster_metadata"], "cannot go to topic '__cluster_metadata'"),
-        (["u", "__consumer_offsets"], "topic __consumer_offsets is Kafka's own"),
+        (["u", "__consumer_offsets"], "topic __consumer_offsets is internal to Kafka"),
     ):
         with pytest.raises(ValueError, match=message):
             send(staging, 1, 2, topic=topics)
@@ -196,7 +196,7 @@ def test_only_copies_are_written_to_topics_of_kafka(tmp_path, topic):
     write.commit(send(staging, 1, offset=[7]))
     assert values(tmp_path / "d", topic) == [1]
     # one that is there already is no better, if rows name it
-    with pytest.raises(ValueError, match="is Kafka's own"):
+    with pytest.raises(ValueError, match="is internal to Kafka"):
         send(begin_any(tmp_path / "d")[1], 2, topic=[topic])
 
 
