@@ -218,7 +218,11 @@ def test_a_read_does_not_know_a_sinks_options(load, tmp_path):
 
 @pytest.mark.parametrize(
     ("topic", "reason"),
-    [("__consumer_offsets", "is internal to Kafka"), ("__cluster_metadata", "Raft|cannot go"), ("a/b", "not a topic name")],
+    [
+        ("__consumer_offsets", "is internal to Kafka"),
+        ("__cluster_metadata", "Raft|cannot go"),
+        ("a/b", "not a topic name"),
+    ],
 )
 def test_rows_do_not_go_to_topics_that_no_write_may_create(spark, save, tmp_path, topic, reason):
     frame = numbers(spark, 0, 10).selectExpr("key", "value", f"'{topic}' topic")

@@ -749,7 +749,7 @@ def test_a_cluster_in_the_place_of_the_old_one_keeps_its_remote_segments(tiered,
 @pytest.mark.parametrize(
     ("options", "name", "said"),
     [
-        ({"cluster_id": "laptop"}, "t", "A cluster with another id must not use it"),
+        ({"cluster_id": "laptop"}, "t", "A cluster with another id must not use this storage"),
         ({"rename": {"t": "u"}}, "u", "belong to the topic's old id"),
     ],
 )

@@ -303,7 +303,9 @@ def test_the_metadata_log_is_found_among_the_paths(data, metadata):
 
 
 def test_opening_for_writing_warns_unless_it_is_told_where_the_metadata_log_is(data, metadata):
-    with pytest.warns(UserWarning, match=rf"{UNKNOWN}, .*name the directory that has it \(metadata\)") as caught:
+    with pytest.warns(
+        UserWarning, match=rf"{UNKNOWN}, .*Name the directory that has __cluster_metadata-0 \(metadata\)"
+    ) as caught:
         bl.open_log_dir(data, sole_replica=True).close()
     assert caught[0].filename == __file__
     with bl.open_log_dir(data, metadata=metadata) as log_dir:

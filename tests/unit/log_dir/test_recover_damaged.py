@@ -316,7 +316,7 @@ def test_a_batch_that_a_flipped_bit_moves_behind_the_end_of_the_log_is_refused(d
     (data / checkpoints.CLEAN_SHUTDOWN).unlink()
     (data / checkpoints.RECOVERY_POINTS).write_bytes(checkpoints.format_offset_checkpoint({}))
     before, moved = contents(data), (1 << 40) + last["base_offset"]
-    words = rf"loses 1 sound records .* offset {moved} is not below \d+, where the segment has to end"
+    words = rf"loses 1 sound records .* offset {moved} is not below \d+, where the next segment begins"
     with bl.open_log_dir(data) as log_dir, pytest.raises(bl.errors.CorruptRecordError, match=words):
         log_dir.log("t", 0)
     assert contents(data / "t-0") == {name[4:]: file for name, file in before.items() if name.startswith("t-0/")}
@@ -364,7 +364,7 @@ def test_a_flipped_bit_of_the_last_offset_moves_no_end(data, is_clean):
     before = contents(data / "t-0")
     with (
         bl.open_log_dir(data) as log_dir,
-        pytest.raises(bl.errors.CorruptRecordError, match=r"the batch was moved|is not below"),
+        pytest.raises(bl.errors.CorruptRecordError, match=r"base offset|is not below"),
     ):
         log_dir.log("t", 0)
     assert contents(data / "t-0") == before
