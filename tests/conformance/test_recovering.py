@@ -134,7 +134,7 @@ def test_a_broker_starts_on_damaged_metadata_without_what_is_behind_the_damage(c
     overwrite(path, bad["position"] + bad["size"] - 3, b"\xff\xff")
     said = forecast(str(data))
     assert said.is_good
-    assert f"from {bad['position']} on" in str(said.notes[0])
+    assert f"from byte {bad['position']} on" in str(said.notes[0])
     list(recovered(str(data)))
     with Broker(data, log=tmp_path / "after.log", **AFTER_A_KILL) as broker:
         assert client.consume(broker, "t") == consumed

@@ -198,7 +198,7 @@ def test_recover_says_what_it_does_and_a_dry_run_does_nothing(golden, run, copie
     *_, line, cut = planned.out.splitlines()
     assert re.fullmatch(r"crash-zstd-0: \d+ changes", line)
     assert re.match(
-        r"crash-zstd-0: sets aside 0+282\.log from \d+ on \(\d+ bytes: .*crc mismatch.* \d+ records of", cut
+        r"crash-zstd-0: sets aside 0+282\.log from byte \d+ on \(\d+ bytes: .*crc mismatch.* \d+ records of", cut
     )
     assert "would be made" in planned.err
     assert "--all prints them" in planned.err

@@ -259,7 +259,7 @@ def test_damage_to_the_clusters_metadata_is_what_a_broker_cuts_off(cluster, run)
     first, second = result.out.splitlines()[:2]
     assert first.endswith("; a broker will start")
     assert second.startswith("a broker cuts off a part of __cluster_metadata-0")
-    assert f"from {position} on" in second
+    assert f"from byte {position} on" in second
     file = cluster.parent / "rows.jsonl"
     file.write_text('{"value": "a"}\n')
     said = run("produce", cluster, "--topic", "headers", "--input", file, "--sole-replica")
