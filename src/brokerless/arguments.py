@@ -128,9 +128,9 @@ def to_ms(name: str, time: object, forms: str = _TIMES) -> int:
 
     >>> to_ms("start_timestamp", "2024-05-01T12:00")
     1714564800000
-    >>> to_ms("start_timestamp", "yesterday")
+    >>> to_ms("start_timestamp", "soon")
     Traceback (most recent call last):
-    ValueError: start_timestamp: 'yesterday' is no time: give ms since 1970, a datetime, or ISO 8601 (2024-05-01T12:00)
+    ValueError: start_timestamp: 'soon' is not a time: give ms since 1970, a datetime, or ISO 8601 (2024-05-01T12:00)
     """
     if isinstance(time, SupportsIndex):
         return time.__index__()

@@ -163,7 +163,7 @@ def _valid(layer: Layer) -> Layer:
             _values({config: value})
             configs[config] = value
         except ValueError as error:
-            note(f"ignored, as a broker does: {config}={value!r} of {layer.source}: {error}")
+            note(f"{config}={value!r} of {layer.source} is ignored, as a broker ignores an invalid value: {error}")
     return Layer(layer.source, configs)
 
 

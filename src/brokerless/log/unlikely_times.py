@@ -27,9 +27,9 @@ def unlikely_time(timestamp: int, now: int) -> str | None:
     """Describe a timestamp in the future, in January 1970, or in another unit than ms; None for any other.
 
     >>> unlikely_time(1_700_000_000, 1_700_000_000_000)
-    'of 1970-01-20: it looks like seconds'
+    'of 1970-01-20, and may be in seconds'
     >>> unlikely_time(0, 1_700_000_000_000)
-    'of 1970-01-01: no clock was set'
+    'of 1970-01-01, as of a clock that was not set'
     >>> unlikely_time(1_700_000_000_000_000, 1_700_000_000_000)
     'in the future, and may be in microseconds'
     >>> unlikely_time(5_000_000_000_000, 1_700_000_000_000)

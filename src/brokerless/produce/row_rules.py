@@ -266,5 +266,5 @@ def _refusal(kind: type[InvalidRecordError], refused: Any, reason: Callable[[int
     listed = [(row, reason(row)) for row in found[:_MOST_LISTED].to_pylist()]
     row, why = listed[0]
     first = f"row {row}: {why}"
-    message = first if len(found) == 1 else f"{len(found)} rows are refused, the first is {first}"
+    message = first if len(found) == 1 else f"{len(found)} rows are refused; the first is {first}"
     return kind(message, record_errors=listed)

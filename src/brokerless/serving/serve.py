@@ -143,8 +143,8 @@ def _check_written(
             continue
         if directory.holds(os.fspath(path)):
             raise ValueError(
-                f"{option(name)}: {os.fspath(path)} is in a directory that is served, where nothing is written:"
-                " choose a file elsewhere"
+                f"{option(name)}: {os.fspath(path)} is in a directory that is served, and the server writes nothing "
+                "there: choose a file elsewhere"
             )
         for other in read:
             if _are_one(os.fspath(path), os.fspath(other)):
@@ -153,7 +153,7 @@ def _check_written(
         of_commits = (f"{os.fspath(commits)}{ending}" for ending in _BESIDE_COMMITS)
         if any(_are_one(os.fspath(read_log), one) for one in of_commits):
             raise ValueError(
-                f"{option('read_log')}: {os.fspath(read_log)} is the file of {option('commits')}: choose another"
+                f"{option('read_log')}: {os.fspath(read_log)} is already used for {option('commits')}: choose another"
             )
 
 

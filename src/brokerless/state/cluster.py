@@ -256,7 +256,7 @@ def _replay_directories(directories: LogDirs, image: MetadataImage, until: int |
 
 def _tell_left_out(path: str, image: MetadataImage) -> None:
     for why, count in image.unknown.items():
-        note(f"{path}: {count} records are not understood: {why}")
+        note(f"{path}: {count} records cannot be decoded: {why}")
     for name, count in image.left_out.items():
         note(f"{path}: {count} records {name} of a preview release are left out")
 

@@ -1142,6 +1142,6 @@ def test_deleted_records_do_not_come_back_without_the_checkpoint_of_log_starts(c
     data = copied("kafka-4.1", "trimmed-delete-records-0", "trimmed-to-end-0")
     (data / "log-start-offset-checkpoint").write_bytes(content)
     repaired = bl.repair(data, tmp_path / "to")
-    assert sum("does not record it" in doubt for doubt in map(str, repaired.doubts)) == 2
+    assert sum("has no log start offset for it" in doubt for doubt in map(str, repaired.doubts)) == 2
     starts = [log.log_start_offset for log in bl.LogDirs(tmp_path / "to").logs()]
     assert sorted(starts) == [117, 200]

@@ -55,7 +55,7 @@ def test_a_malformed_log_start_checkpoint_does_not_make_every_partition_unreadab
     directory = copied("kafka-4.1", "trimmed-delete-records-0")
     (directory.parent / "log-start-offset-checkpoint").write_bytes(b"\0garbage\xff")
     log = bl.Log(directory)
-    with pytest.warns(UserWarning, match=r"without entries: .*log-start-offset-checkpoint"):
+    with pytest.warns(UserWarning, match=r"treated as empty: .*log-start-offset-checkpoint"):
         assert log.log_start_offset == log.segments[0].base_offset
     with warnings.catch_warnings():
         warnings.simplefilter("error")

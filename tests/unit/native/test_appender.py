@@ -162,7 +162,7 @@ def test_errors_name_the_records_the_limit_and_the_way_out():
     assert [index for index, _ in caught.value.record_errors] == [0, 1]
     assert "null key" in caught.value.record_errors[0][1]
     assert f"timestamp {T - 15} is not within 10 ms before" in caught.value.record_errors[1][1]
-    assert str(caught.value).startswith("2 records are refused, the first is record 0 at position 0 (base_offset 0): ")
+    assert str(caught.value).startswith("2 records are refused; the first is record 0 at position 0 (base_offset 0): ")
     with pytest.raises(errors.RecordTooLargeError, match=r"batch has 70 bytes.*max_message_bytes is 69"):
         MemoryLog(max_message_bytes=69).append(batch(0, [b"vv"]))
 

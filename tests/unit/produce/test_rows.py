@@ -584,7 +584,7 @@ def test_rows_whose_time_runs_out_while_they_wait_do_not_take_others_with_them(t
     producer = bl.Producer(tmp_path, "t", idempotent=idempotent, **OLD)
     producer.send([{"value": b"%d" % hour, "timestamp": NOW + hour * 600_000} for hour in range(-6, 6)])
     now += 1_200_000
-    with pytest.raises(bl.errors.InvalidTimestampError, match="2 rows are refused, the first is row 0: timestamp"):
+    with pytest.raises(bl.errors.InvalidTimestampError, match="2 rows are refused; the first is row 0: timestamp"):
         producer.close()
     assert values(tmp_path) == [b"%d" % hour for hour in range(-4, 6)]
     wanted = list(range(10)) if idempotent else [-1] * 10

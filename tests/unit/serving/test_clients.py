@@ -225,7 +225,7 @@ def test_one_file_has_one_purpose(data, tmp_path, name):
     if name == "hard":
         (tmp_path / name).hardlink_to(tmp_path / "same")
     with (
-        pytest.raises(ValueError, match=f"read_log: .*{name} is the file of commits"),
+        pytest.raises(ValueError, match=f"read_log: .*{name} is already used for commits"),
         bl.serve(data, commits=tmp_path / "same", read_log=tmp_path / name),
     ):
         pass

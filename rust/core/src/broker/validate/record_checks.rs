@@ -251,7 +251,7 @@ impl<'r> RecordChecks<'r> {
         };
         let message = match self.refused_count {
             1 => first,
-            count => format!("{count} records are refused, the first is {first}"),
+            count => format!("{count} records are refused; the first is {first}"),
         };
         let mut refused = Refused::new(refusal, message);
         refused.records = std::mem::take(&mut self.refused);
