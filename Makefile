@@ -16,7 +16,7 @@ unexport MAKEFLAGS MFLAGS
 RUST := Cargo.toml Cargo.lock .cargo/config.toml $(shell find rust/*/src rust/*/Cargo.toml rust/*/build.rs -type f)
 JAR := src/brokerless/spark/brokerless.jar
 
-.PHONY: setup prerequisites develop demo check check-lint check-core check-unit test test-core test-oldest test-python test-jar hunt lint conformance promises everything bench fuzz sanitize docs wheels test-installed
+.PHONY: setup prerequisites develop demo check check-lint check-core check-unit test test-core test-oldest test-python test-jar hunt lint conformance promises everything bench fuzz sanitize docs wheels test-installed audit coverage site
 
 setup: prerequisites .venv/.developed build/native/.built $(JAR)  ## .venv with the package, its spark extra and the command
 
@@ -117,6 +117,16 @@ test-installed: setup  ## what pip builds from the source distribution, as a use
 
 docs: setup  ## site/
 	.venv/bin/pip install --group docs && .venv/bin/mkdocs build --strict --quiet
+
+# The jar's native library for the platform of this machine, for the wheels of all platforms.
+build/libraries: setup
+	.venv/bin/pip install --group wheels && .venv/bin/python tools/wheels.py --library-only --libraries $@
+
+audit: setup  ## licences, sources and bans of crates, and known vulnerabilities; DB=DIRECTORY names a clone of RustSec's advisories
+	@tools/prerequisites audit
+	cargo deny --offline check licenses bans sources
+	$(if $(DB),cp -R "$(DB)" "$$(mktemp -d)/advisory-db" && cargo deny check --disable-fetch advisories,@echo "note: advisories of crates are not checked: name a clone of RustSec's database with DB=")
+	.venv/bin/pip install --group audit && .venv/bin/pip-audit --requirement constraints.txt --no-deps --disable-pip --progress-spinner off
 
 # Kafka as it is released, and all else that conformance runs.
 build/.conformance: .venv/.developed $(shell find tests/conformance -name pom.xml -o -name '*.java' -o -path '*/go/*') tests/conformance/fetch.py tools/kept.py
