@@ -8,7 +8,7 @@
 - A replica without a readable topic id ranks after replicas with one, because it may belong to an older topic.
 - A replica that was being moved to another disk (`-future`) ranks after equal replicas that were not.
 - A replica that its broker renamed to `-stray` is used if the partition has no other replica, and no other topic has
-  its topic's name. A broker that starts with a new metadata log renames all its replicas to `-stray`.
+  the same name. A broker that starts with a new metadata log renames all its replicas to `-stray`.
 """
 
 from __future__ import annotations
@@ -269,7 +269,7 @@ def _move_lone_strays(
     known: Collection[str],
     names: Mapping[str, str],
 ) -> None:
-    """Add `-stray` replicas to the other replicas, unless another topic has their topic's name or id."""
+    """Add `-stray` replicas to the other replicas, unless another topic has the same name or the same id."""
     for replica in list(strays):
         name = replica.log.topic or ""
         if name not in known and replica.topic_id not in names:

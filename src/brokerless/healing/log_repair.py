@@ -77,7 +77,8 @@ class LogRepair:
         doubts: the uncertainties, such as a transaction whose outcome is unknown.
         recorded: the ranges of offsets that the repaired log lacks before its end, ascending.
         log_start_offset: the offset below which records are deleted; None if no checkpoint has it.
-        snapshots_from: producer snapshots above this offset describe other batches than those of the repaired log.
+        snapshots_from: the highest offset of a producer snapshot that is kept. Later snapshots do not fit the batches
+            of the repaired log.
         gone: the steps for present files, or parts of files, that the result lacks. They neither keep nor write a file.
         unusable: why the log can only be copied as it is; None if it can be repaired.
     """
@@ -492,8 +493,8 @@ def _gap(log: Log, behind: Piece, start: int, end: int) -> DamagedRange:
 def known_start(log: Log) -> int | None:
     """Return the log start offset: from the checkpoint, or from the leader epochs; None if it is not known.
 
-    A checkpointed offset above every known end of the log is ignored. It may equal the end, if all records were
-    deleted. If the checkpoint is missing or unreadable, the leader epochs show which records were deleted: see
+    A checkpointed offset above every known end of the log is ignored. An offset equal to the end is valid: all records
+    were deleted. If the checkpoint is missing or unreadable, the leader epochs show which records were deleted: see
     `start_of_epochs`.
     """
     start = log.root.log_start_offsets.get((log.topic or "", log.partition or 0))

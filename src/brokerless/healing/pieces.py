@@ -36,7 +36,8 @@ class Piece(NamedTuple):
         end_position: the byte position where the batches end.
         first_offset: the first offset; for messages of magic 0 and 1, the lowest possible one.
         next_offset: the offset after the last batch.
-        patches: bytes to overwrite, each with its position in the file. Patches outside the piece are for other pieces.
+        patches: new bytes, each with the position in the file of the bytes that they replace. Patches outside the piece
+            are for other pieces.
         content: the bytes themselves, if they differ from those in the file.
         verb: "keep"; "fill" (from another replica); "reseal" (with a new checksum); "trim" (rebuilt without records
             that another batch has); or "mark" (a new marker in the place of a lost ABORT marker).
@@ -257,7 +258,7 @@ def divided(piece: Piece, offsets: Sequence[int]) -> Iterator[Piece]:
 
 
 def spans(path: str, batches: pa.RecordBatch, gaps: Gaps) -> Iterator[Piece]:
-    """Yield one piece of another replica per stretch of adjacent batches: see `joined`."""
+    """Yield one piece of another replica for each stretch of adjacent batches; see `joined`."""
     columns: list[list[Any]] = [
         batches[name].to_pylist() for name in ("position", "size", "base_offset", "last_offset")
     ]

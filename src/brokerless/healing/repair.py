@@ -112,7 +112,7 @@ def repair(
 
 
 def _finish_commit(path: str, *, is_allowed: bool) -> None:
-    """Finish a write that was interrupted after its commit. Readers already use its files."""
+    """Finish a write that was interrupted after its commit. Readers already use the files of this write."""
     if not storage.exists(f"{path}/{commit_journal.NAME}"):
         return
     if not is_allowed:

@@ -219,7 +219,7 @@ class _Copy(NamedTuple):
         is_whole: False if the records begin after the start of the log, and no readable snapshot covers the earlier
             ones.
         epoch: the leader epoch of its last sound record; -1 for a cluster that has not started.
-        offset: the offset after that record; -1 for a cluster that has not started.
+        offset: the offset after its last sound record; -1 for a cluster that has not started.
         damage: the faults of the copy; "" without any.
         is_end_known: whether the copy has all records that its node had.
     """
@@ -379,7 +379,7 @@ def _sound_end(log: Log, start: int, epoch: int) -> tuple[int, int, str]:
 
 
 def _voters_of_quorum_state(log: Log) -> set[int]:
-    """Return the voters in the file `quorum-state`; empty if it has none, as when the log names them (KIP-853)."""
+    """Return the voters in the file `quorum-state`; empty if the file has none because the log names them (KIP-853)."""
     with suppress(ValueError, TypeError, KeyError, OverflowError):
         return {int(voter["voterId"]) for voter in _quorum_state(log)["currentVoters"]}
     return set()

@@ -40,7 +40,7 @@ def log_threads() -> int:
 def _quotas() -> Iterator[int]:
     """Yield the cores that each quota allows, in the process's cgroups (v1 and v2) and their parents.
 
-    In a container, the path of a cgroup may be that of the host, so that only the root of the mount exists.
+    In a container, the path of a cgroup may be its path on the host. Then only the root of the mount exists here.
     """
     for line in _read(_OWN_CGROUPS).splitlines():
         controllers, _, path = line.partition(":")[2].partition(":")

@@ -58,7 +58,7 @@ class UnexpectedContentError(CorruptRecordError):
 class LeaderEpoch(NamedTuple):
     """A leader epoch of a log, from its leader-epoch-checkpoint.
 
-    A log's epochs are `Log.leader_epochs`.
+    `Log.leader_epochs` returns all leader epochs of a log.
 
     Attributes:
         epoch: the number of the epoch.

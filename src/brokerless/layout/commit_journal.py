@@ -53,7 +53,7 @@ class Journal(NamedTuple):
         unique: 32 hex digits for the names of the replaced directories.
         partitions: the names of the partition directories in the journal.
         gone: the names of the partition directories that the write removes.
-        files: the names of the log directory's own files in the journal.
+        files: the names of the files in the journal that belong to the log directory itself, not to a partition.
     """
 
     root: str
@@ -160,8 +160,8 @@ def in_force(directory: str, use: Callable[[str], _T]) -> _T:
     """Call `use` with the current path of a partition directory, which commits move into and out of the journal.
 
     Args:
-        directory: the path at which it was found, in its log directory or in the journal.
-        use: called with the directory's path; it raises FileNotFoundError if it does not find its file.
+        directory: the path at which the partition directory was found, in its log directory or in the journal.
+        use: called with the current path. It must raise FileNotFoundError if a commit has moved the directory.
     """
     for _ in range(_MOVES):
         try:

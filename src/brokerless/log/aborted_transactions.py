@@ -109,7 +109,8 @@ def first_unstable_offset(files: PartitionFiles, end_offset: int, *, skips: bool
     """Find where the first transaction open at `end_offset` starts, from the newest snapshot and the batches after it.
 
     Raises:
-        CorruptRecordError: damage may hide a marker. With `skips`, its transaction is treated as ended instead.
+        CorruptRecordError: damage may hide a marker. With `skips`, no error is raised, and the transaction whose marker
+            may be hidden is treated as ended.
     """
     found = _open_at(files, end_offset, None)
     for doubt in () if skips else found.doubts:
@@ -261,7 +262,7 @@ def _open_at(files: PartitionFiles, end_offset: int, walked: _Walked | None) -> 
 def _walk(
     files: PartitionFiles, first: int, open_transactions: _Open, end_offset: int, start_offset: int | None = None
 ) -> _Walked:
-    """Walk the headers of the segments from `first` on, and continue after damage: a read needs the rows around it."""
+    """Walk the headers of the segments from `first` on. Continue after damage, because a read needs the rows there."""
     aborted: list[Aborted] = []
     doubts: list[Doubt] = []
     for segment in files.segments[first:]:
@@ -323,7 +324,7 @@ def _is_sound(segment: Segment, file: storage.File, offset: int) -> bool:
 
 
 def _ended(files: PartitionFiles, open_transactions: _Open, known: _Open) -> Iterator[tuple[int, int]]:
-    """Yield the transactions that have no marker although a snapshot does not list them as open."""
+    """Yield the transactions without a marker that a snapshot nevertheless does not list as open."""
     begins = dict(known)
     for producer, begun in open_transactions:
         if begins.get(producer, NO_END) > begun >= files.log_start_offset:

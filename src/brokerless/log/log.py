@@ -243,7 +243,7 @@ class Log:
         Raises:
             OffsetOutOfRangeError: `start_offset` is below the lowest local offset or above the log end offset.
             CorruptRecordError: damage or missing records may hide the first record of a requested time. With "skip",
-                the read skips them, and reports them if they lie directly before the record it finds.
+                no error is raised, and `Reader.lost` reports them if they lie directly before the first record found.
             ValueError: an unknown word, a negative time, `target_bytes` below 1, or "high-watermark" without a
                 checkpointed high watermark.
 
@@ -365,11 +365,11 @@ class Log:
 
         The columns are `position size base_offset last_offset batch_length partition_leader_epoch magic crc attributes
         compression timestamp_type is_transactional is_control delete_horizon_ms last_offset_delta base_timestamp
-        max_timestamp producer_id producer_epoch base_sequence last_sequence records_count`. Values are those of Kafka's
-        accessors: a v0 or v1 entry has no producer (-1) and no records_count (null).
+        max_timestamp producer_id producer_epoch base_sequence last_sequence records_count`. The values equal what
+        Kafka's accessors return: for a batch of v0 or v1, producer_id is -1 and records_count is null.
 
-        Batches below the log start offset are included. `position` counts from the start of each segment's file. To
-        scan one segment, call `scan` on an element of `segments`.
+        Batches below the log start offset are included. `position` is the byte position in the segment's file. To scan
+        one segment, call `scan` on an element of `segments`.
 
         Args:
             check_crcs: verify checksums and add the result as a column `is_valid`.
@@ -400,8 +400,8 @@ class Log:
             for times and for -3. The epoch of "latest" is the last one known, or 0 if the log has none (magic 0 and 1).
 
         Raises:
-            CorruptRecordError: damage or missing records directly before the answer, or at the log's end if there is no
-                answer.
+            CorruptRecordError: damage or missing records may hide the answer, because they are directly before it or,
+                without an answer, at the log's end.
             ValueError: another negative number, or -6 for a log with remote segments.
 
         >>> Log(SAMPLE).offsets_for_times(-1).offset

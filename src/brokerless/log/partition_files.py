@@ -228,7 +228,7 @@ class PartitionFiles:
 
     @property
     def _ends_before_last_batch(self) -> bool:
-        """True if other files give an end in the last segment before the last batch, and none at its end or above."""
+        """True if other files give an end before the last batch of the last segment, and none at its end or above."""
         next_offset, _, damage, last_batch = self._unlimited_extent
         if damage is not None or last_batch is None:
             return False

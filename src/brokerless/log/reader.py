@@ -250,8 +250,8 @@ def _open(split: Split) -> tuple[File, bool]:
 def _is_in_one_piece(split: Split) -> bool:
     """Return whether the file that now has the segment's name holds all of its offsets.
 
-    The file lacks offsets if a conversion divided the segment because it grew. It also lacks offsets if the segment was
-    the last one and still has no successor: then the log was truncated.
+    The file lacks offsets if a conversion made the segment larger, and so divided it. It also lacks offsets if the
+    segment was and still is the last one: the log was truncated.
 
     Raises:
         FileNotFoundError: the directory no longer exists.

@@ -121,7 +121,7 @@ class Segment:
 
     @property
     def is_swapped(self) -> bool:
-        """True if its `.log` still has the name of a cleaned file that is not in place yet."""
+        """True if its `.log` still has the suffix `.swap`, because it was not renamed to its final name yet."""
         return bool(self._swapped & file_names.LOG)
 
     @property
@@ -145,7 +145,7 @@ class Segment:
 
     @property
     def has_transaction_index(self) -> bool:
-        """True if it has a `.txnindex`. A broker creates one at the first abort."""
+        """True if it has a `.txnindex`. A broker creates this file at the first abort in the segment."""
         return self.has(file_names.TXNINDEX)
 
     def open(self) -> storage.File:
@@ -155,9 +155,9 @@ class Segment:
     def entry_behind(self, next_offset: int, size: int) -> tuple[int, int] | None:
         """Return the last offset index entry if it lies after the end of an older segment's `.log`; else None.
 
-        The entry is an offset and a byte position. A broker adds it before it writes the batch (LogSegment.append), and
-        truncates both. No checksum covers the index, so the entry is returned only if its offset and its position both
-        lie after the end of the `.log`.
+        The entry is an offset and a byte position. If it lies after the end of the `.log`, batches are missing there,
+        because a broker truncates the index and the `.log` together. No checksum covers the index, so the entry is
+        returned only if both its offset and its position lie after the end.
 
         Args:
             next_offset: the offset after the last batch of the `.log`.

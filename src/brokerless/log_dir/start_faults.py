@@ -296,8 +296,8 @@ class Absent(NamedTuple):
         topic: the topic.
         partition: the partition number.
         path: the log directory.
-        is_lost: whether the broker will lead the partition with an empty log. Otherwise it fetches the records from
-            another node, has never created the log, or has it in a directory that is not known.
+        is_lost: whether the broker will lead the partition with an empty log. If False, the broker fetches the records
+            from another node, has never created the log, or has the log in a directory that is not known.
         why: the reason, as a sentence.
         strays: the partition's directories that the broker renamed to `-stray` while it had other metadata.
     """

@@ -4,9 +4,9 @@ A cluster keeps this state in `__transaction_state`. A directory at rest keeps i
 ignore, beside its checkpoints. Each change is durable before it takes effect: a partition is recorded before its log
 gets the transaction's first batch, and the outcome before the first marker.
 
-So after a crash, the next `open_log_dir` finishes an interrupted commit. It aborts a transaction without an outcome,
-because its lock on the directory shows that the transaction's producer no longer runs. A new producer with the same id
-also aborts such a transaction.
+So after a crash, the next `open_log_dir` finishes an interrupted commit. It aborts a transaction without an outcome:
+it holds the lock on the directory, so the transaction's producer no longer runs. A new producer with the same
+transactional id also aborts such a transaction.
 """
 
 from __future__ import annotations
@@ -114,8 +114,8 @@ class TransactionalIds:
     def end(self, transactional_id: str, *, is_commit: bool) -> None:
         """Record the outcome of the transaction, and write its marker to each of its partitions.
 
-        An earlier outcome stays if not all of its markers are written yet. The transaction's batches must be durable.
-        When this method returns, the markers are durable too.
+        If an outcome is already recorded but some of its markers are not written yet, that outcome stays. The
+        transaction's batches must be durable before the call. When this method returns, the markers are durable too.
         """
         state = self._states[transactional_id]
         if not state.partitions:
