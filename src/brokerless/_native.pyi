@@ -1,8 +1,8 @@
 """The compiled core: it reads bytes, or an open file, and returns Arrow.
 
 A `data` argument is any contiguous buffer: bytes, bytearray, memoryview or pyarrow.Buffer. The interpreter lock is
-released during the work, so do not write to a buffer that is being read. `position` is the position of data[0] in its
-file. It appears in errors and in the `position` column.
+released during the work, so do not write to a buffer that is being read. `position` is the byte position of data[0] in
+its file, to which positions in errors and in the column `position` refer.
 
 All functions may raise `brokerless.errors.CorruptRecordError` and `UnsupportedFormatError`, with `position`,
 `base_offset` and `next_position` set and `path` None (see `brokerless.errors.located`), and ValueError for an invalid
@@ -418,7 +418,7 @@ class RecordRows:
 class EndOffsets:
     """The search for the log end offset at given times, from batch headers.
 
-    A batch was in the log at a time if its largest timestamp and those of all earlier batches are not later.
+    A batch was in the log at a time if neither its largest timestamp nor that of an earlier batch is above the time.
 
     Args:
         times: ms, int64, ascending.
@@ -523,7 +523,7 @@ class HeaderWalk:
         """The base offset of the first batch."""
     @property
     def last_batch(self) -> tuple[int, bytes] | None:
-        """The position of the last batch, and its first bytes. These include a checksum, so they identify the batch."""
+        """The position and the first bytes of the last batch. The bytes identify it, because they include a checksum."""
     @property
     def leader_epoch(self) -> int:
         """The highest leader epoch in any header; -1 if none."""
@@ -576,7 +576,7 @@ class LocalFile:
 
     def __new__(cls, path: str) -> Self: ...
     def fileno(self) -> int:
-        """Return the file descriptor. It is closed when the last object that uses the file is deleted."""
+        """Return the file descriptor, which is closed when the last object that uses the file is deleted."""
 
 @final
 class RunReader:
@@ -596,7 +596,7 @@ class RunReader:
 
 @final
 class SplitReader:
-    """An iterator over a split. It yields rows, and the fields of each `Defect`.
+    """An iterator over the rows of a split. Between rows, it yields the fields of each `Defect` as a tuple.
 
     The path of a defect is None if the defect is in the split's own file.
 
@@ -759,7 +759,7 @@ def check_segment(
         producers: the producer state before the segment. The call adds the segment's batches.
 
     Returns:
-        The facts from the batches; None if the segment is not plain. In that case, the arguments are unchanged.
+        The facts from the batches; None if the segment is not plain. If it is not plain, the call changes no argument.
 
     Raises:
         OSError: the file cannot be read.
@@ -849,7 +849,7 @@ def place_headers(headers: _Data) -> tuple[list[tuple[int, bytes]], int]:
 
 @final
 class OffsetCommits:
-    """A decoder of the offset commits among records of `__consumer_offsets`. It uses memory for each key.
+    """A decoder of the offset commits among records of `__consumer_offsets`. It keeps the key of each commit in memory.
 
     Args:
         memory: the maximum number of bytes that the keys may take; 250 MB by default.
@@ -868,8 +868,8 @@ class OffsetCommits:
         Returns:
             One row per commit: `row group topic partition is_removed offset previous_offset previous_commit_time
             leader_epoch metadata commit_time expire_time topic_id`. `row` is the index of the record. `previous_offset`
-            is the group's commit before this one, even if it was removed, and `previous_commit_time` is its time. Both
-            are null if unknown. For a removed offset, the other columns from `offset` on are null.
+            is the offset of the group's previous commit, even if that commit was removed, and `previous_commit_time` is
+            its time. Both are null if unknown. For a removed offset, the other columns from `offset` on are null.
 
         Raises:
             UnsupportedFormatError: a column takes more than 1 GiB, or the keys more memory than is allowed.
@@ -1178,7 +1178,7 @@ class KeySketch:
 class LatestRecords:
     """The latest record of each key, as a coordinator keeps it when it loads its topic.
 
-    It uses memory for each key that is not removed.
+    It keeps each key in memory until a record without a value removes the key.
 
     Args:
         memory: the maximum memory of the records in bytes; no limit by default. One record may take at most an eighth
@@ -1740,8 +1740,8 @@ class CompactionRewrite:
 class SegmentConversion:
     """A conversion of old segments to new ones of another magic or codec. Offsets do not change.
 
-    For each old segment, call `begin`, `feed` and `finish`. If `is_full`, continue with a new output. Its base offset
-    is the end of the full output.
+    For each old segment, call `begin`, `feed` and `finish`. If `is_full`, continue with a new output, whose base offset
+    is the `next_offset` of the full one.
 
     Args:
         magic: 0, 1 or 2; None keeps the magic of each batch.
@@ -1751,7 +1751,7 @@ class SegmentConversion:
         batch_size: join neighbouring batches up to this many uncompressed bytes, if readers see no difference. None to
             join single messages only.
         join_below: join only below this offset, because another replica may end between batches above it.
-        drop_headers: drop headers that the magic cannot store. Otherwise they are refused.
+        drop_headers: drop headers that the magic cannot store. If False, headers are an error for such a magic.
         drop_producers: drop producer ids, even if the magic supports them. Also drop control batches, the records of
             `aborted` transactions, and all records from `last_stable_offset` on.
         aborted: (producer_id, first_offset, last_offset) of the aborted transactions of the log.
@@ -1967,7 +1967,7 @@ class SegmentRecovery:
         """The offset after the last valid batch; the base offset without valid batches."""
     @property
     def highest_next_offset(self) -> int:
-        """The highest offset after any valid batch. It is above `next_offset` if batches are out of order."""
+        """The highest offset after any valid batch. This is above `next_offset` if batches are out of order."""
     @property
     def producers_end(self) -> int | None:
         """The offset after the last valid batch of magic 2, or None. Only these batches concern producers."""

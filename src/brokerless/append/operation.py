@@ -6,7 +6,7 @@ An operation (compact, retain, convert, erase) is a small picklable object.
 2. `work` carries out the plan, in any process: it reads the old segments and writes new ones as `.cleaned` files.
 3. The owner applies the `Outcome` to the log.
 
-So only the owner changes the log, and only when all new files are durable.
+So only the owner of the log changes it, and only when all new files are durable.
 """
 
 from __future__ import annotations
@@ -101,8 +101,8 @@ class Replacement(NamedTuple):
     """New segments that replace old ones. Their `.cleaned` files are complete and durable.
 
     Attributes:
-        base_offsets: the base offsets of the new segments, ascending. The first equals that of the first source. If no
-            record of the sources stays, one empty segment remains.
+        base_offsets: the base offsets of the new segments, ascending. The first new segment has the base offset of the
+            first source. If no record of the sources stays, there is one empty new segment.
         sources: the base offsets of the old segments, ascending, with no other segment between them.
     """
 
@@ -175,7 +175,7 @@ class PlainOperation:
 
 
 class RewriteOperation(Protocol[PlanT, ReportT]):
-    """An operation on a log: a frozen dataclass of its options. It, its plans and its outcomes are picklable."""
+    """An operation on a log: a frozen dataclass of its options. Operations, plans and outcomes are picklable."""
 
     @property
     def state_name(self) -> str:

@@ -190,8 +190,8 @@ class LogWriter:
             high_watermark: the checkpointed high watermark; None if the checkpoint does not name the log.
             now: returns the time in ms since the epoch.
             before_changes: called before opening the log makes its first change, when all these changes are known.
-            reserve_producer_id: called before the append of a batch whose producer id a cluster may also assign. It
-                raises if the cluster may still assign the id (`LogDirWriter.reserve_producer_id`).
+            reserve_producer_id: called before the append of a batch whose producer id a cluster may also assign. The
+                function must raise if the cluster may still assign the id (`LogDirWriter.reserve_producer_id`).
             replication: the known state of other replicas.
 
         Raises:
@@ -338,7 +338,7 @@ class LogWriter:
         leader_epoch: int | None = None,
         transaction_version: int = 0,
     ) -> AppendResult:
-        """Append one produce request, as a broker does. It is durable after `flush` or `close`.
+        """Append one produce request, as a broker does. The records are durable after `flush` or `close`.
 
         Args:
             batches: whole batches: one batch of magic 2 from a client, or any number from a leader ("replication").
@@ -529,8 +529,8 @@ class LogWriter:
     def end_open_transactions(self, commits: Iterable[Commit] = (), at: int | None = None) -> int:
         """End all open transactions with markers, as their coordinator would, and return their number.
 
-        Use it for a log whose coordinator has lost these transactions. Otherwise they would stay open for ever, and
-        `read_committed` reads would stop at the first of them.
+        Use this method if the log's transaction coordinator has lost its state. Without a marker, the transactions
+        would stay open for ever, and `read_committed` reads would stop at the first of them.
 
         Args:
             commits: the transactions to end with COMMIT markers. The others get ABORT markers.

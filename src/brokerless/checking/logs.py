@@ -544,7 +544,7 @@ class _Snapshots:
         return self._found
 
     def _compare(self, offset: int, segment: Segment | None) -> None:
-        """Compare a snapshot with the producers before a segment; if `segment` is None, with those of the whole log."""
+        """Compare a snapshot with the producers before a segment, or in the whole log if `segment` is None."""
         path = self._log.files.snapshot_path(offset)
         try:
             with located(path):

@@ -4,7 +4,7 @@
   only if it has the topic's id: a broker created it after the last metadata on these disks.
 - Without metadata, the directory with the highest partition number gives the topic's number of partitions. For Kafka's
   own topics, the keys of their records give this number (`partition_counts`).
-- A directory with another topic id belongs to an older topic of the same name. It is ignored.
+- A directory with another topic id belongs to an older topic of the same name, and is ignored.
 - A replica without a readable topic id ranks after replicas with one, because it may belong to an older topic.
 - A replica that was being moved to another disk (`-future`) ranks after equal replicas that were not.
 - A replica that its broker renamed to `-stray` is used if the partition has no other replica, and no other topic has

@@ -1,8 +1,8 @@
 """`LogRepair`: the steps of a repair for one log, and their planning (`salvage`).
 
-Every sound batch on both sides of damage is kept, with its offsets. Other replicas supply the other batches, if they
-have them. The findings of a deep check give the bytes of each segment that are not sound batches. Nothing is changed
-before `write_partition` executes the steps.
+Every sound batch on both sides of damage is kept, with its offsets. Damaged and missing batches are taken from other
+replicas that have them. The findings of a deep check show which bytes of each segment are not sound batches. Nothing is
+changed before `write_partition` executes the steps.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class LogRepair:
         log_start_offset: the offset below which records are deleted; None if no checkpoint has it.
         snapshots_from: the highest offset of a producer snapshot that is kept. Later snapshots do not fit the batches
             of the repaired log.
-        gone: the steps for present files, or parts of files, that the result lacks. They neither keep nor write a file.
+        gone: the steps for present files, or parts of files, that the result will not have.
         unusable: why the log can only be copied as it is; None if it can be repaired.
     """
 
@@ -476,7 +476,7 @@ def _clipped(ranges: Iterable[DamagedRange], start: int, end: int) -> Iterator[D
 def _inside(known: Sequence[tuple[int, int]], start: int, end: int) -> Iterator[tuple[int, int]]:
     """Yield the ranges in [start, end) that an earlier repair recorded as lost.
 
-    Other gaps are due to compaction, or lie below the log start.
+    Gaps that no repair recorded are due to compaction, or lie below the log start.
     """
     for place in range(bisect_right(known, start, key=lambda one: one[1]), len(known)):
         low, high = known[place]
@@ -573,7 +573,7 @@ def _segments(
 def _is_cut(lost: Iterable[DamagedRange], end: int, last: int, log_start_offset: int) -> bool:
     """Return whether offsets before the empty last segment are lost, so that a consumer would wait for them.
 
-    If so, the log must end with its last batch, as it does after Kafka's own recovery.
+    If offsets are lost there, the log must end with its last batch, as it does after Kafka's recovery.
     """
     return log_start_offset < last and any(end <= one.start_offset < last for one in lost)
 

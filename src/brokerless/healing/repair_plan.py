@@ -65,8 +65,8 @@ class RepairPlan:
         path: the log directory, or the partition's directory.
         root: the log directory.
         logs: the plan for each log.
-        moving: the damaged replicas that a broker was moving here, by directory. They are left out, because they would
-            replace the current replicas.
+        moving: the damaged replicas that a broker was moving here, by directory. The result does not have them, because
+            a broker would replace the current replicas with them.
         topics: the topics that are repaired; None: all.
         configs: the settings of topics.
         topic_ids: the ids of topics.

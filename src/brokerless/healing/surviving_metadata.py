@@ -1,17 +1,17 @@
 """The newest metadata of a cluster on any of its disks, with the records as Kafka wrote them.
 
-Each controller and each broker has a copy of the metadata log. The copy that reaches furthest is used: by the leader
-epoch of its last sound batch, then by its end offset. A copy is used up to its first damage. A damaged snapshot is
-ignored, because an older snapshot and the log after it may have the same records.
+Each controller and each broker has a copy of the metadata log. The most recent copy is used: the one whose last sound
+batch has the highest leader epoch and, among equals, the highest end offset. A copy is used up to its first damage. A
+damaged snapshot is ignored, because an older snapshot and the log after it may have the same records.
 
-These logs are not sound copies:
+A copy is not sound in these cases:
 
 - an empty or missing log;
 - a log that ends before the end that its other files give;
 - a log that ends below its newest snapshot, because a controller writes snapshots only of records in its log.
 
-If most voters have sound copies, nothing is in doubt. Every committed record is in one of these copies, and so in the
-copy that reaches furthest, as in an election among these voters.
+If most voters have sound copies, nothing is in doubt: every committed record is in one of these copies, and so in the
+most recent one, as in an election among these voters.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class SurvivingImage(MetadataImage):
         return self._features.get(name, 0)
 
     def features(self) -> list[bytes]:
-        """Return the records of the features. metadata.version is first, because it gives the others their meaning."""
+        """Return the records of the features. metadata.version is first, because the meaning of others depends on it."""
         keys = sorted(
             (key for key in self._records if key[0] == "feature" and key[1] in self._features),
             key=lambda key: key[1] != "metadata.version",

@@ -1,7 +1,7 @@
 """The text files of a log directory: checkpoints, leader epochs, partition.metadata, meta.properties, shutdown marker.
 
-Each `parse_*` function returns what Kafka's own reader would return, and raises `CorruptRecordError` if that reader
-would refuse the content. Both tolerate CRLF, a missing last newline, duplicate entries and a newer version of
+Each `parse_*` function returns what Kafka would read, and raises `CorruptRecordError` if Kafka would refuse the
+content. Like Kafka, it tolerates CRLF, a missing last newline, duplicate entries and a newer version of
 partition.metadata. Each `format_*` function returns the content that Kafka would write.
 """
 

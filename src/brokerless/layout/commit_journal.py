@@ -2,8 +2,8 @@
 
 1. The writer stages new partition directories, and files of the log directory, in a directory that a broker would
    delete (`brokerless-0.<32 hex digits>-delete`).
-2. It renames that directory to the name of the journal. This is the commit point: before it, nothing has changed. From
-   then on, brokerless's readers look into the journal first.
+2. The writer renames that directory to the name of the journal. This rename is the commit: before it, nothing has
+   changed. After it, brokerless's readers look into the journal first.
 3. The writer, or after a crash the next one, rolls the journal forward: it moves each entry to its place. Each move can
    be repeated, so a crash in between does no harm.
 
@@ -127,7 +127,7 @@ def commit_token(root: str) -> object:
 
 
 def list_consistent(root: str) -> tuple[dict[str, str], Journal | None]:
-    """Return the directories of a log directory by name, and its journal, in a consistent state. This takes no lock.
+    """Return the directories of a log directory by name, and its journal, in a consistent state. Take no lock.
 
     While a journal is rolled forward, each partition is in the journal, in its final place or, for an instant, in
     neither of them. So the journal is read before and after the listing, and both are repeated if it has changed.

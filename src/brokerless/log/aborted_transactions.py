@@ -1,8 +1,8 @@
 """Aborted and open transactions: the records that `read_committed` leaves out.
 
 A walk over batch headers finds the markers in the log. A broker also keeps an index of aborted transactions. The index
-has no checksum, so it is used only where damage hides a marker. Producer snapshots have a checksum. They list the
-transactions that are open at their offset.
+has no checksum, so it is used only where damage hides a marker. A producer snapshot has a checksum, and lists the
+transactions that are open at its offset.
 
 A transaction is in doubt if damage may hide its marker, and neither an index nor a snapshot shows its outcome.
 """
@@ -367,7 +367,7 @@ def _past_damage(
 def _may_hide_marker(file: storage.File, defect: Defect, *, is_alone: bool) -> bool:
     """Return whether damage may hide a transaction's marker.
 
-    It hides none in these cases:
+    Damage hides no marker in these cases:
 
     - No offset is missing.
     - The damage is a single batch that is larger than a marker.

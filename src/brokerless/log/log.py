@@ -36,7 +36,7 @@ _TARGET_BYTES = 128 << 20
 
 
 class Log:
-    """A partition directory, or one `.log` file of it.
+    """A partition directory, or one of its `.log` files, open for reading.
 
     The parent of a partition directory is treated as the broker's log directory. Its checkpoints give the log start
     offset and the high watermark. A `.log` file is read as part of its partition. Outside a partition directory, its
@@ -167,7 +167,8 @@ class Log:
     def log_start_offset(self) -> int:
         """The lowest offset of the log: the checkpointed one, or the first segment's base offset.
 
-        It may lie inside a batch. It lies below the local segments if older segments were moved to remote storage.
+        This offset may lie inside a batch. It is below the local segments if older segments were moved to remote
+        storage.
         """
         return self.files.log_start_offset
 
@@ -188,7 +189,7 @@ class Log:
 
     @property
     def high_watermark(self) -> int | None:
-        """The last checkpointed high watermark, or None. It may lie outside the log's current offsets."""
+        """The last checkpointed high watermark, or None. This offset may lie outside the log's current offsets."""
         return self.files.high_watermark
 
     @property
@@ -200,7 +201,7 @@ class Log:
     def last_stable_offset(self) -> int:
         """The end of a `read_committed` read, if all records are replicated.
 
-        That is the first offset of the earliest open transaction or, without one, the log end offset.
+        This end is the first offset of the earliest open transaction or, without one, the log end offset.
         """
         return stable_end(self.files, "latest")
 
@@ -218,9 +219,9 @@ class Log:
     ) -> list[Split]:
         """Divide a read into splits, which can be read anywhere and in any order: see `read_split`.
 
-        Planning reads file names, small files and the batch headers at the end of the active segment. For times and
-        transactions, it also reads the headers for which no index has the answer. It reads records only to look up a
-        time, and at most the records of one batch.
+        Planning reads file names, small files and the batch headers at the end of the active segment. To look up times
+        and transactions, it also reads the batch headers that no index covers. It reads records only to look up a time,
+        and at most the records of one batch.
 
         Args:
             start_offset: the first offset to read. The default, "earliest", is the lowest offset in this directory:

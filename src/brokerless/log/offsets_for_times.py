@@ -9,8 +9,8 @@ Indexes only make the lookup faster. A time index entry states that its batch ha
 it is later. The entry is used only if the batch has timestamp t, and only to skip batches *earlier* than the wanted
 time. So an entry that points to another batch with the same timestamp does no harm.
 
-A broker reads only headers. brokerless also verifies the checksum of each batch that no index entry confirms. Otherwise
-a flipped bit in a timestamp would move the start of a read, and nobody would notice the missing rows.
+A broker reads only headers. brokerless also verifies checksums, except for batches that an index entry confirms.
+Without this, a flipped bit in a timestamp would move the start of a read, and nobody would notice the missing rows.
 """
 
 from __future__ import annotations

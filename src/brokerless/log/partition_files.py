@@ -263,7 +263,8 @@ class PartitionFiles:
     def log_start_offset(self) -> int:
         """The lowest offset of the log: the checkpointed one, or the first segment's base offset.
 
-        It may lie inside a batch. It lies below the local segments if older segments were moved to remote storage.
+        This offset may lie inside a batch. It is below the local segments if older segments were moved to remote
+        storage.
         """
         checkpointed = self._of_partition(self.root.log_start_offsets)
         if not self.segments:
@@ -313,7 +314,7 @@ class PartitionFiles:
 
     @property
     def high_watermark(self) -> int | None:
-        """The last checkpointed high watermark, or None. It may lie outside the log's current offsets."""
+        """The last checkpointed high watermark, or None. This offset may lie outside the log's current offsets."""
         return self._of_partition(self.root.high_watermarks)
 
     @property
@@ -358,7 +359,7 @@ class PartitionFiles:
 
     @property
     def missing(self) -> list[Defect]:
-        """The records that should be in the directory according to its other files, but are not."""
+        """The ranges of records that the directory lacks, although its other files refer to them."""
         found = [] if self.lost_before is None else [self.lost_before]
         for segment in self.segments:
             found += self.lost_after(segment)

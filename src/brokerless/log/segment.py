@@ -62,10 +62,7 @@ class Entry(NamedTuple):
     position: int
 
     def holds(self, file: storage.File) -> bool:
-        """Return whether the entry is right.
-
-        It is right if a sound batch starts at `position`, with a last offset above `before` and at most `offset`.
-        """
+        """Return whether a sound batch starts at `position`, with a last offset above `before` and at most `offset`."""
         offsets = _native.batch_offsets_at(file, self.position)
         return offsets is not None and self.before < offsets[1] <= self.offset
 
@@ -359,7 +356,7 @@ def sound_batches(
 ) -> Iterator[tuple[memoryview, int]]:
     """Yield the bytes of whole batches from `position` (a batch boundary) to `end`, with their position.
 
-    Their checksums are right, and `walk` has seen their headers. The bytes are valid until the next iteration.
+    The batches' checksums are right, and `walk` has read their headers. The bytes are valid until the next iteration.
 
     Raises:
         CorruptRecordError: the next batch is damaged, cut, or out of the order that `walk` expects.

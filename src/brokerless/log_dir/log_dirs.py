@@ -387,7 +387,7 @@ def _parsed(path: str) -> file_names.DirectoryName | None:
 
 
 def _refuse_doubled(replicas: list[Log]) -> None:
-    """Refuse a partition if one broker has two directories of it: the broker would not start."""
+    """Refuse a partition if one broker has two directories for it, because the broker would not start."""
     by_broker: dict[int | str, Log] = {}
     for log in replicas if len(replicas) > 1 else ():
         node = log.root.node_id

@@ -539,7 +539,7 @@ def _check_partitions(root: RootWriter) -> None:
 
 
 def _check_deleted(root: RootWriter, name: str, topic: str) -> None:
-    """Refuse a `-delete` directory that keeps a broker from starting. It is not recovered, because nothing reads it."""
+    """Refuse a `-delete` directory that keeps a broker from starting. Do not recover it, because nothing reads it."""
     try:
         for fault in partition_faults(f"{root.path}/{name}"):
             raise fault.error()

@@ -57,13 +57,14 @@ class RootWriter:
         log_start_offsets: the log start offset checkpoint, by (topic, partition).
         high_watermarks: the high watermark checkpoint, by (topic, partition).
         first_dirty_offsets: the cleaner checkpoint, by (topic, partition).
-        overlooked: the checkpoints with an invalid number, by file name, each with the error. They are written again.
+        overlooked: the checkpoints with an invalid number, by file name, each with the error. A broker reads them as
+            empty, so they are written again.
         partitions: the directory name of each partition, including partitions that only the metadata name.
         leftovers: the partition of each `-future` and `-stray` directory, by directory name. A starting broker
             recovers these too.
         deleted: the topics of `-delete` directories, by directory name. A starting broker loads these, then deletes
             them.
-        made: the partitions created by this object. They are empty, so they need no recovery.
+        made: the partitions created by this object. New partitions are empty, so they need no recovery.
         bootstrap: the metadata that a new cluster starts with; None if the cluster has started, or there are no
             metadata.
         bootstrap_file: the path of these metadata.

@@ -382,7 +382,7 @@ class _Directories(NamedTuple):
         moves: the partitions that are being moved to a directory, each with its id. A broker completes the move if the
             metadata place the partition there (`LogManager.recoverAbandonedFutureLogs`).
         strays: the `-stray` directories of each partition.
-        was_clean: whether the broker was shut down cleanly. If so, it had created all its logs.
+        was_clean: whether the broker was shut down cleanly. If so, the broker had created all its logs before.
     """
 
     roots: dict[str | None, LogDirFiles]
