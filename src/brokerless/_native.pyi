@@ -220,7 +220,7 @@ class Encoder:
             timestamps.
         log_append_time: the time in ms; -1 by default.
         base_offset: the base offset of every batch. A producer sends 0, because the append assigns offsets.
-        partition_leader_epoch: the leader epoch of every batch. A producer sends the default -1, unknown.
+        partition_leader_epoch: the leader epoch of every batch. A producer sends -1 (unknown), the default.
         producer_id: the producer's id; -1, the default, for no producer. With an id, `producer_epoch` and
             `base_sequence` must not be negative.
         producer_epoch: the producer's epoch.
@@ -497,7 +497,7 @@ class ErasureScan:
 
     @property
     def needed(self) -> int:
-        """The size in bytes of the batch after the consumed bytes; 0 if unknown."""
+        """The size in bytes of the next batch, which starts after the consumed bytes; 0 if unknown."""
 
 @final
 class HeaderWalk:
@@ -523,7 +523,7 @@ class HeaderWalk:
         """The base offset of the first batch."""
     @property
     def last_batch(self) -> tuple[int, bytes] | None:
-        """The position and the first bytes of the last batch. The bytes identify it, because they include a checksum."""
+        """The position and the first bytes of the last batch. The bytes identify it, as they include a checksum."""
     @property
     def leader_epoch(self) -> int:
         """The highest leader epoch in any header; -1 if none."""
@@ -776,7 +776,7 @@ class BatchCursor:
         file: the open `.log`.
         position: the position where a batch starts.
         end: the position where the last batch ends.
-        start_offset: batches that end below it are skipped.
+        start_offset: batches that end below this offset are skipped.
     """
 
     def __new__(cls, file: Readable, position: int, end: int, start_offset: int) -> Self: ...
@@ -906,7 +906,7 @@ class OffsetIndex:
 
 @final
 class SpaceEstimate:
-    """An estimate of the size of records in each message format and codec, for which every batch is built in each.
+    """An estimate of the size of records in each message format and codec. To measure it, each batch is built in all.
 
     Args:
         max_batch_bytes: the cap on one batch's decompressed size.
@@ -922,7 +922,7 @@ class SpaceEstimate:
 
     @property
     def needed(self) -> int:
-        """The size in bytes of the batch after the consumed bytes; 0 if unknown."""
+        """The size in bytes of the next batch, which starts after the consumed bytes; 0 if unknown."""
     @property
     def records(self) -> int:
         """The number of records."""
@@ -1155,7 +1155,7 @@ class KeySketch:
     """A HyperLogLog sketch of the distinct keys of records. Its standard error is 1.6 %.
 
     Args:
-        serialized: what `to_bytes` returned.
+        serialized: the result of `to_bytes`; None for an empty sketch.
 
     Raises:
         ValueError: `serialized` is not a sketch.
@@ -1354,7 +1354,7 @@ class Appended:
 
     @property
     def first_offset(self) -> int:
-        """The offset of the first record; for a duplicate, the stored one.
+        """The offset of the first record; for a duplicate, the offset that was stored before.
 
         -1 if there was no batch. Also -1 for v0 and v1 with given offsets, because their headers lack the first offset.
         """
@@ -1582,7 +1582,7 @@ class Appender:
 
 @final
 class CompactionScan:
-    """A scan of a log for the records that compaction keeps. It covers the keys whose hashes lie in a range.
+    """A scan of a log for the records that compaction keeps. It covers only keys whose hashes lie in a range.
 
     First feed the clean segments, for their transactions only ("follow"), then the dirty segments ("dirty"). After
     that, `newest` returns the verdicts on the dirty records. Finally, feed the clean segments again ("clean").
@@ -1633,7 +1633,7 @@ class CompactionScan:
         """End the segment, and return the verdicts on it."""
 
     def newest(self, first: int, end: int) -> tuple[bytes, bytes, bytes]:
-        """Return bits for the dirty records numbered from `first` to below `end` that are the newest with their key.
+        """Return the verdicts on the dirty records with the indexes [first, end) that are the newest with their key.
 
         Returns:
             Three bit sets: records that stay; records that stay and need a delete horizon; tombstones that are dropped.
@@ -1641,7 +1641,7 @@ class CompactionScan:
 
     @property
     def needed(self) -> int:
-        """The size in bytes of the batch after the consumed bytes; 0 if unknown."""
+        """The size in bytes of the next batch, which starts after the consumed bytes; 0 if unknown."""
     @property
     def keys(self) -> int:
         """The number of keys of the dirty part in this hash range."""
@@ -1658,10 +1658,10 @@ class SegmentVerdicts:
         """The index of the segment's first record among the records of all dirty segments: a multiple of 8."""
     @property
     def keep(self) -> bytes:
-        """A bit for each marker and each record of the clean part that stays."""
+        """One bit per record of the segment. It is set for each marker and each record of the clean part that stays."""
     @property
     def stamp(self) -> bytes:
-        """A bit for each of these records that needs a delete horizon."""
+        """One bit per record, as in `keep`. It is set for those that stay and need a delete horizon."""
     @property
     def txnindex(self) -> bytes:
         """The entries of aborted transactions whose marker is still needed."""
@@ -1728,7 +1728,7 @@ class CompactionRewrite:
         """True if the output is full while batches wait."""
     @property
     def needed(self) -> int:
-        """The size in bytes of the batch after the consumed bytes; 0 if unknown."""
+        """The size in bytes of the next batch, which starts after the consumed bytes; 0 if unknown."""
     @property
     def records(self) -> int:
         """The number of records of the segment so far."""
@@ -1750,7 +1750,7 @@ class SegmentConversion:
         recompress: also recompress batches that already have the codec.
         batch_size: join neighbouring batches up to this many uncompressed bytes, if readers see no difference. None to
             join single messages only.
-        join_below: join only below this offset, because another replica may end between batches above it.
+        join_below: join only below this offset. Above it, another replica may end between two batches that are joined.
         drop_headers: drop headers that the magic cannot store. If False, headers are an error for such a magic.
         drop_producers: drop producer ids, even if the magic supports them. Also drop control batches, the records of
             `aborted` transactions, and all records from `last_stable_offset` on.
@@ -1800,7 +1800,7 @@ class SegmentConversion:
 
     @property
     def needed(self) -> int:
-        """The size in bytes of the batch after the consumed bytes; 0 if unknown."""
+        """The size in bytes of the next batch, which starts after the consumed bytes; 0 if unknown."""
     @property
     def is_full(self) -> bool:
         """True if the output has no room for the next batch."""
@@ -1845,7 +1845,7 @@ class SegmentErasure:
 
     @property
     def needed(self) -> int:
-        """The size in bytes of the batch after the consumed bytes; 0 if unknown."""
+        """The size in bytes of the next batch, which starts after the consumed bytes; 0 if unknown."""
     @property
     def is_full(self) -> bool:
         """True if the output has no room for the next batch."""
@@ -1959,7 +1959,7 @@ class SegmentRecovery:
         """The reason for the value of `ended`, unless that is "whole"."""
     @property
     def needed(self) -> int:
-        """The size in bytes of the batch after the consumed bytes; 0 if unknown."""
+        """The size in bytes of the next batch, which starts after the consumed bytes; 0 if unknown."""
     @property
     def valid_bytes(self) -> int: ...
     @property
@@ -2023,7 +2023,7 @@ class SegmentEnd:
         """The reason why `ended` is "failed"; otherwise None."""
     @property
     def needed(self) -> int:
-        """The size in bytes of the batch after the consumed bytes; 0 if unknown."""
+        """The size in bytes of the next batch, which starts after the consumed bytes; 0 if unknown."""
 
     def __new__(cls, position: int) -> Self: ...
     def feed(self, data: _Data, position: int, end: int) -> int:
@@ -2048,7 +2048,7 @@ class ProducerReplay:
         """The reason why `ended` is "failed"; otherwise None."""
     @property
     def needed(self) -> int:
-        """The size in bytes of the batch after the consumed bytes; 0 if unknown."""
+        """The size in bytes of the next batch, which starts after the consumed bytes; 0 if unknown."""
 
     def __new__(cls, producers: Producers, start_offset: int) -> Self: ...
     def feed(self, data: _Data, position: int, end: int) -> int:

@@ -793,7 +793,7 @@ class LogWriter:
             raise ValueError(f"log {self.directory} is {state}")
 
     def _with_log_name(self, error: Exception) -> Exception:
-        """Add the log's name to a refusal, because a caller that writes to many logs cannot know which one refused."""
+        """Add the log's name to an error, so that a caller that writes to many logs knows which log refused."""
         if isinstance(error, AppendError):
             error.log = os.path.basename(self.directory)
         return error

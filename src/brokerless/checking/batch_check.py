@@ -144,7 +144,7 @@ class BatchCheck:
             self._found.append(finding)
 
     def take_epoch(self, epoch: int, base_offset: int, last_base_offset: int, last_offset: int) -> None:
-        """Add adjacent batches of one leader epoch, which is not below the epochs before."""
+        """Add adjacent batches of one leader epoch. The epoch must not be below an earlier one."""
         if self.epochs and self.epochs[-1][0] == epoch:
             self.epochs[-1] = (epoch, self.epochs[-1][1], last_base_offset, last_offset)
         elif len(self.epochs) < _MOST_EPOCHS:

@@ -180,7 +180,7 @@ class LogCheck:
                 yield found
 
     def _after_a_crash(self, found: Finding) -> Finding:
-        """Return a finding. After a crash, replace its code if it is in an index that a starting broker rebuilds."""
+        """Return a finding. Its code becomes `index-unflushed` if a broker will rebuild the index after a crash."""
         root = self._log.root
         # A running broker uses the index as it is.
         if found.code not in _INDEXES or root.is_clean or root.is_locked or root.node_id is None:
@@ -286,7 +286,7 @@ class LogCheck:
             yield self._finding("topic-id-missing", path, "the file is missing")
 
     def _offsets(self) -> Iterator[Finding]:
-        """Yield checkpoints beyond the end of the log."""
+        """Yield a finding for each checkpoint with an offset above the end of the log."""
         log = self._log
         if log.files.is_file or log.root.is_locked:
             return

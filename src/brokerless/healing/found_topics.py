@@ -6,7 +6,7 @@
   own topics, the keys of their records give this number (`partition_counts`).
 - A directory with another topic id belongs to an older topic of the same name, and is ignored.
 - A replica without a readable topic id ranks after replicas with one, because it may belong to an older topic.
-- A replica that was being moved to another disk (`-future`) ranks after equal replicas that were not.
+- A replica that was being moved to another disk (`-future`) ranks after an equal replica that was not being moved.
 - A replica that its broker renamed to `-stray` is used if the partition has no other replica, and no other topic has
   the same name. A broker that starts with a new metadata log renames all its replicas to `-stray`.
 """

@@ -163,7 +163,7 @@ class LogRepair:
         ]
 
     def _is_kept(self, name: str) -> bool:
-        """Return whether a file beside the `.log` files is kept. The other files are rebuilt, or are useless."""
+        """Return whether a file that is no `.log` file is kept. Files that are not kept are rebuilt, or are useless."""
         if name.endswith((*file_names.STATES, ".tmp")):
             return False
         if name == lost_offsets.FILE or file_names.is_fatal(name):
@@ -610,7 +610,7 @@ def replaced_files(log: Log) -> list[str]:
 
 
 def _rebuilt(log: Log, findings: Iterable[Finding], is_epochs_file_right: bool | None) -> list[Step]:
-    """Return the steps for the files beside the `.log` files that are rebuilt.
+    """Return the steps for the files, other than `.log` files, that are rebuilt.
 
     Args:
         log: the log.

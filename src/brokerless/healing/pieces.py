@@ -137,7 +137,7 @@ def sound_pieces(log: Log, findings: Iterable[Finding], gaps: Gaps) -> list[Piec
 
 
 def _without_overlap(piece: Piece, path: str, position: int, offset: int) -> Iterator[Piece]:
-    """Yield a piece in parts. The batch at a position is rebuilt from its records at an offset and above."""
+    """Yield a piece in parts. The batch at `position` is rebuilt from its records at `offset` and above."""
     if piece.content or piece.path != path or not piece.position <= position < piece.end_position:
         yield piece
         return
@@ -151,7 +151,7 @@ def _without_overlap(piece: Piece, path: str, position: int, offset: int) -> Ite
 
 
 def _made_anew(path: str, batch: Batch, offset: int) -> bytes:
-    """Return a batch of format 2 with the records of a batch at an offset and above."""
+    """Return a new batch of format 2 with the records of a batch at `offset` and above."""
     with storage.File(path) as file:
         content = file.read(batch["position"], batch["size"])
     decoder = _native.Decoder(["offset", "timestamp", "key", "value", "headers"], start_offset=offset)

@@ -59,7 +59,7 @@ _NO_EPOCH = checkpoints.format_clean_shutdown(None)
 
 @dataclass(frozen=True, kw_only=True)
 class RepairPlan:
-    """The plan of a repair. Its text has one line per step.
+    """The plan of a repair. As text, the plan has one line per step.
 
     Attributes:
         path: the log directory, or the partition's directory.
@@ -270,7 +270,7 @@ class RepairPlan:
         return result
 
     def foreseen(self, to: str) -> RepairReport:
-        """Return the report of the planned repair, with the findings outside of logs that would remain."""
+        """Return the report of the planned repair, with the remaining findings about files outside partitions."""
         self.at_rest.check()
         result = self.report(to)
         result.dry_run = True

@@ -82,7 +82,7 @@ class SurvivingImage(MetadataImage):
         return self._features.get(name, 0)
 
     def features(self) -> list[bytes]:
-        """Return the records of the features. metadata.version is first, because the meaning of others depends on it."""
+        """Return the records of the features. metadata.version is first, because the other features depend on it."""
         keys = sorted(
             (key for key in self._records if key[0] == "feature" and key[1] in self._features),
             key=lambda key: key[1] != "metadata.version",
@@ -217,7 +217,7 @@ class _Copy(NamedTuple):
         image: the metadata after its last sound record.
         voters: the controllers that elect their leader, as far as the copy has them.
         is_whole: False if the records begin after the start of the log, and no readable snapshot covers the earlier
-            ones.
+            records.
         epoch: the leader epoch of its last sound record; -1 for a cluster that has not started.
         offset: the offset after its last sound record; -1 for a cluster that has not started.
         damage: the faults of the copy; "" without any.

@@ -44,7 +44,7 @@ def list_directory(path: str) -> list[str]:
 
 
 def list_subdirectories(path: str) -> list[str]:
-    """Return the names of the directories in a directory, sorted. For a store, use its last listing."""
+    """Return the names of the directories in a directory, sorted. For an object store, use its last listing."""
     if is_remote(path):
         return sorted(name for name, is_prefix in remote.list_directory(path, is_fresh=False).items() if is_prefix)
     with os.scandir(path) as entries:
@@ -138,7 +138,7 @@ def modified_ns(path: str) -> int:
 
 
 def is_link(path: str) -> bool:
-    """Return whether `path` is a symbolic link. Stores have none."""
+    """Return whether `path` is a symbolic link. Object stores have no links."""
     return not is_remote(path) and os.path.islink(path)
 
 

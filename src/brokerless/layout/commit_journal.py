@@ -219,8 +219,8 @@ def commit(root: str, staging: str, *, unique: str, gone: Collection[str] = ()) 
     """Commit a staged and durable write by renaming its directory to the journal. Then call `roll_forward`.
 
     Args:
-        root: the log directory, locked. If it has a clean-shutdown marker, the staged partitions must be closed
-            cleanly.
+        root: the log directory, which must be locked. If it has a clean-shutdown marker, the staged partitions must be
+            closed cleanly.
         staging: the name of the staging directory in it, with partition directories and files of the log directory.
         unique: 32 hex digits that no other directory has in its name.
         gone: the names of partition directories to remove, which may be replicas that are being moved.

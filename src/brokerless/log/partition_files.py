@@ -241,8 +241,8 @@ class PartitionFiles:
         """The end of a log at rest, if the last batch reaches beyond that end; else None.
 
         No checksum covers base offsets, so a flipped bit in the last one moves the end of the log. The true end is
-        `corroborated_end`. If that is None, another file's end inside the gap before the last batch proves that the
-        batch was moved.
+        `corroborated_end`. If that is None, another file may give an end inside the gap before the last batch. Such an
+        end proves that the batch was moved, because no log ends inside a gap.
         """
         if self.is_file:
             return None if self.whole is self else self.whole.exceeded_end
@@ -366,7 +366,7 @@ class PartitionFiles:
         return found
 
     def lost_after(self, segment: Segment) -> list[Defect]:
-        """Return the records missing at the end of a segment and between it and the next one."""
+        """Return the records missing at the end of a segment, and between this segment and the next one."""
         if segment.limit_offset <= self.log_start_offset:
             # Deleted records are not missing.
             return []
@@ -383,7 +383,7 @@ class PartitionFiles:
         return [*found, *self._cut_short(segment)]
 
     def _cut_short(self, segment: Segment) -> Iterator[Defect]:
-        """Yield the records that an older segment's index lists after the `.log`'s end. A read does its own check."""
+        """Yield the records missing at the end of an older segment's `.log`, according to its index."""
         # On an object store, this check costs a request for each segment.
         if not self.trusts_index(segment) or is_remote(segment.path):
             return

@@ -177,7 +177,7 @@ def _rows(
 
 
 def _cut_short(split: Split, next_offset: int) -> Defect | None:
-    """Return the records that the segment's index lists after the end of the file."""
+    """Return the range of records that are missing at the end of the file, according to the segment's index."""
     directory, name = os.path.split(split.path)
     if name != file_names.segment_file(split.base_offset, file_names.LOG):
         return None

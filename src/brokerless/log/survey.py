@@ -126,7 +126,7 @@ def is_lost(path: str) -> bool:
 
 
 def cut_short(segment: Segment, next_offset: int | None, size: int) -> Iterator[Defect]:
-    """Yield the records lost at an older segment's end: its index lists them, but its sound `.log` is shorter.
+    """Yield the records lost at the end of an older segment. Its `.log` has no damage, but ends before the index does.
 
     Args:
         segment: a segment of a log at rest.

@@ -102,7 +102,7 @@ class TransactionalIds:
         return known.producer_id, known.producer_epoch
 
     def epoch(self, transactional_id: str) -> tuple[int, int]:
-        """Return the producer id and epoch of an id's newest producer."""
+        """Return the id and the epoch of the newest producer with a transactional id."""
         state = self._states[transactional_id]
         return state.producer_id, state.producer_epoch
 
@@ -152,8 +152,8 @@ class TransactionalIds:
 def new_producer_id() -> int:
     """Return a random producer id that no broker allocates: brokers allocate ids from 0.
 
-    If a broker's own new producer had the same id, the broker would mistake its first batch for a duplicate, and drop
-    it silently.
+    If a broker allocated the same id to a new producer, the broker would mistake that producer's first batch for a
+    duplicate, and drop it silently.
 
     >>> new_producer_id() >= 1 << 62
     True
