@@ -47,7 +47,7 @@ _MOST_COMPARED = 1000
 
 
 class _Epochs:
-    """The leader epochs of a log: `known`, from its batches, or those in its checkpoint if that is sound."""
+    """The leader epochs of a log: `known` if given, else those in its leader epoch checkpoint if that is sound."""
 
     def __init__(self, log: Log, known: Sequence[tuple[int, int]] | None = None) -> None:
         self._starts = [start for start, _ in known or ()]

@@ -213,7 +213,7 @@ def is_log_dir(path: str) -> bool:
 
 
 def hint_at_log_dirs(path: str) -> str:
-    """Return a hint that names log directories one level below a path, which is not one itself; "" if none exist."""
+    """Return a hint that names the log directories directly below a path that is no log directory; "" if none exist."""
     found = []
     for name in sorted(_names(path))[:_MOST_LISTED]:
         inside = _names(f"{path}/{name}")

@@ -85,7 +85,7 @@ def start_faults(path: str, beside: Collection[str] = ()) -> Iterator[Fault]:
     """Yield the faults of a log directory: in its small files, in its file names, and beside its metadata log.
 
     Faults in the metadata records are found when the metadata image is built, and faults in a log when the log is
-    loaded. A broker also loads logs that it is about to delete.
+    loaded. A log that a broker will delete can keep the broker from starting, too, because the broker loads it first.
 
     Args:
         path: the log directory.

@@ -416,7 +416,10 @@ class LogDirWriter:
         return ", ".join(known[:3]) + more
 
     def _described_epoch(self, topic: str, partition: int, leader_epoch: int | None) -> int | None:
-        """Raise the leader epoch in the metadata written here, and return it; if it is None, return the known epoch."""
+        """Raise the partition's leader epoch in the metadata written here to `leader_epoch`, and return `leader_epoch`.
+
+        If `leader_epoch` is None, return the epoch in these metadata, or None if they lack the topic.
+        """
         described = self._root.bootstrap.topics.get(topic) if self._root.bootstrap else None
         if described is None:
             return leader_epoch
