@@ -271,7 +271,8 @@ def _by_bar(
 def _span(hours: pa.Table) -> tuple[int, int]:
     """Return the first and the last hour to show: the range of all records, unless it exceeds ten years.
 
-    If it does, return the range of the middle 99 % of the records, extended by its own length before and after it.
+    For more than ten years, take the range of the middle 99 % of the records, and extend it by its length on both
+    sides.
     """
     ordered = hours.group_by("hour").aggregate([("records", "sum")]).sort_by("hour")
     first, last = ordered["hour"][0].as_py(), ordered["hour"][-1].as_py()
@@ -501,7 +502,7 @@ def _transactions(tables: dict[str, pa.Table]) -> Section:
 
 
 def _without_times(column: pa.ChunkedArray[Any]) -> list[list[dict[str, Any]]]:
-    """Return lists of structs without the columns whose times Python may have no date for."""
+    """Return lists of structs without their time columns, because Python has no dates for some of the times."""
     names = ("topic", "partition", "first_offset", "is_hanging")
     found: list[list[dict[str, Any]]] = []
     chunks: list[Any] = column.chunks

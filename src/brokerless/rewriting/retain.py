@@ -1,7 +1,7 @@
 """Deleting a log's oldest segments by a broker's rules (UnifiedLog.deleteOldSegments), and DeleteRecords.
 
-On a broker every topic has a limit, by default a week. Here only the caller's limits apply, because a backup may be
-older than a week and would be deleted.
+A broker applies the topic's retention, which is a week by default. This module applies only the caller's limits,
+because the default would delete any backup that is older than a week.
 """
 
 from __future__ import annotations

@@ -269,7 +269,7 @@ def _committed(
 
 
 def _take_doubtful(decisions: Mapping[int, Sequence[_Decision]], loose: dict[int, list[_Part]]) -> None:
-    """Give each decision the other parts of the transactions to which its doubtful parts may belong.
+    """Add to each decision all parts of the transactions to which its doubtful parts may belong.
 
     A part is doubtful if it may belong to an earlier transaction. All these parts are then kept or cut together.
     """
@@ -399,7 +399,7 @@ def _parts(
         producers: the producers; None: all.
         timestamp: the time, ms. The scan ends with a segment in which most batches are at least an hour later. A few
             batches may have any time, because a producer's clock may be wrong.
-        open_ones: the scan does not end before these dicts are empty.
+        open_ones: the scan continues until these dicts are empty.
         end_offset: the scan ends with the segment that has this offset.
     """
     wanted = None if producers is None else pa.array(sorted(producers), pa.int64())

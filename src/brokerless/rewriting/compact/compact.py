@@ -81,7 +81,7 @@ class Compaction:
 
     @property
     def decided_by(self) -> tuple[str, ...]:
-        """The topic's settings for lag and retention, unless overridden; with `only_due`, also those for due logs."""
+        """The topic's settings that are not overridden: lag and retention, and with `only_due`, when a log is due."""
         own = tuple(name for name in _OF_RECORDS if getattr(self, name) is None)
         return own + (_OF_DUE_LOGS if self.only_due else ())
 
