@@ -463,7 +463,7 @@ class _Loader:
                 self.changes.write(name, content, "rebuilt from the segment")
 
     def _report_unreachable(self, base_offset: int, end_offset: int, highest: int) -> None:
-        """Report batches that no reader reaches: the last batch has lower offsets, and the log continues from them."""
+        """Report batches that no reader reaches, because the last batch has lower offsets, where the log then ends."""
         log = file_names.segment_file(base_offset, file_names.LOG)
         with self.changes.open(log) as file:
             spans = [(batch["base_offset"], batch["last_offset"]) for batch in headers(file)]

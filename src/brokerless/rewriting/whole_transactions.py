@@ -165,7 +165,7 @@ class _Decision:
         return part.marker is not None and part.marker.time < self.time
 
     def distance(self, part: _Part, name: tuple[str, int]) -> int | None:
-        """Return the ms between a part's marker and the decision's markers; None if it cannot be one of these."""
+        """Return the ms between a part's marker and the decision's markers; None if the decision did not write it."""
         if self.partitions is not None and name not in self.partitions:
             return None
         marker = part.marker

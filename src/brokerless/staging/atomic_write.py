@@ -197,8 +197,8 @@ class AtomicWrite:
         """Commit all rows of these parts, in all topics at once.
 
         Once the rows are committed, a failure is only a warning, because after an error the caller would write the rows
-        again. An earlier failure loses the parts that were already appended, unless the write can be resumed
-        (`resumes`).
+        again. After a failure before that point, parts that were already appended are lost, unless the write can be
+        resumed (`resumes`).
 
         Args:
             parts: the parts, in the order of their rows; parts that keep their offsets in any order.
@@ -448,7 +448,7 @@ class AtomicWrite:
     def _remove_leftovers(self, owner: str, query: str) -> None:
         """Remove the staging directories of earlier writes of an owner or a query. Needs the lock.
 
-        The commit of an earlier write that is still going on then fails.
+        If such an earlier write is still running, its commit then fails.
         """
         failed: OSError | None = None
         for name in storage.list_subdirectories(self.path) if owner or query else ():

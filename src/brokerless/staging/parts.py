@@ -1,8 +1,8 @@
 """The parts of a write: one task's rows as files of batches, one for each partition, with offsets from 0.
 
 Tasks write parts into the staging directory of the write, in any process on any machine that sees the directory. Each
-attempt at a task has its own files, and its own producer id if batches have one. The commit appends the parts that it
-is given, and no others (`brokerless.staging.atomic_write`).
+attempt at a task has its own files, and its own producer id if batches have one. The commit appends only the parts that
+its caller passes, and ignores all other parts (`brokerless.staging.atomic_write`).
 """
 
 from __future__ import annotations
@@ -190,7 +190,7 @@ def fingerprint(partitions: Sequence[int]) -> str:
 
 
 def check_divided(parts: Iterable[Part], partitions: Mapping[str, tuple[int, ...]]) -> None:
-    """Refuse rows that were divided among other partitions than a topic has. Any write may have created the topic.
+    """Refuse rows that were divided among other partitions than a topic has now, because another write created it.
 
     Raises:
         ValueError: a topic does not have the partitions among which its rows were divided.

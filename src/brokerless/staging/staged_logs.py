@@ -52,7 +52,8 @@ def copied_log(log: LogWriter, to: str, parts: Sequence[Part], *, is_epoch: bool
         log: the closed log.
         to: the directory of the copy, which is created.
         parts: the parts to be appended. If they are large, the copy begins a new segment.
-        is_epoch: more commits will follow soon, so the copy begins a new segment unless the active one is small.
+        is_epoch: True for a streaming epoch. More commits will follow soon, so the copy begins a new segment unless the
+            active segment is small.
     """
     active = segments_in(log.directory)[-1]
     is_large = sum(part.size for part in parts) * _LARGE >= log.config.segment_bytes

@@ -120,7 +120,7 @@ def _known(column: pa.Array[Any]) -> pa.Array[Any]:
 
 
 class _UnknownError(Exception):
-    """The directory lacks the snapshot or the batches from which the producers at a point are built."""
+    """The snapshot or the batches from which the producers at a point are built are not in the directory."""
 
 
 def _end_at(log: Log, time: int) -> int:
