@@ -249,7 +249,7 @@ def _over_time(tables: dict[str, pa.Table]) -> Section:
 def _by_bar(
     hours: pa.Table, named: list[str], first: int, width: int
 ) -> tuple[list[str], dict[tuple[str, int], dict[str, int]]]:
-    """Return the series, and the sums of each series and bar. The last series is for topics without a series."""
+    """Return the series, and the sums of each series and bar. Topics without their own series share the last one."""
     found = set(pc.unique(hours["topic"]).to_pylist())
     legend = [topic for topic in named if topic in found]
     if found != set(legend):

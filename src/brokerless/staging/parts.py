@@ -184,13 +184,13 @@ class Staging:
 
 
 def fingerprint(partitions: Sequence[int]) -> str:
-    """Return a short digest of a topic's partitions, which each part of each task carries."""
+    """Return a short digest of a topic's partitions. It is in each part, so that a commit detects other partitions."""
     digest = hashlib.sha256(",".join(map(str, partitions)).encode()).hexdigest()
     return f"{len(partitions)}-{digest[:16]}"
 
 
 def check_divided(parts: Iterable[Part], partitions: Mapping[str, tuple[int, ...]]) -> None:
-    """Refuse rows that were divided among other partitions than a topic has now, because another write created it.
+    """Refuse rows of a topic that another write has created meanwhile, with other partitions than these rows expect.
 
     Raises:
         ValueError: a topic does not have the partitions among which its rows were divided.

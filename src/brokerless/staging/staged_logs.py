@@ -173,7 +173,7 @@ def _access(path: str) -> tuple[int, int, int]:
 
 
 def _headers(part: Part) -> bytes | None:
-    """Return only the headers of a part's batches, after checking their checksums; None if a copy costs no more."""
+    """Verify the batches of a part, and return only their headers; None if copying the whole part costs no more."""
     headers, position = bytearray(), 0
     block = memoryview(bytearray(min(_BLOCK, part.size)))
     with _open(part) as file:

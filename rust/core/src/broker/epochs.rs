@@ -1,7 +1,7 @@
 //! Leader epochs and their start offsets (`LeaderEpochFileCache`).
 //!
-//! Epochs and start offsets both ascend. Entries that contradict a newer one are dropped from the end, because the
-//! newest leader is right.
+//! Epochs and start offsets both ascend. If a new entry contradicts older entries, the older entries are dropped,
+//! because the newest leader is right.
 
 use crate::base::error::{Error, Result};
 

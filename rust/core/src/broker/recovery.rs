@@ -317,7 +317,8 @@ impl SegmentEnd {
     }
 }
 
-/// Replays the batches of one segment for its producers only. Checksums are not verified. The state changes at the end.
+/// Replays the batches of one segment for its producers only. Checksums are not verified. The producer state changes
+/// only at the end.
 #[derive(Debug)]
 pub struct ProducerReplay {
     /// The walk over its batches. It ends after the last whole one, or where the load fails.

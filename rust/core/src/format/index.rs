@@ -91,7 +91,7 @@ pub struct TimestampOffset {
 }
 
 impl IndexEntry<12> for TimestampOffset {
-    /// Timestamp -1.
+    /// The timestamp is -1.
     const START: [u8; 12] = [255, 255, 255, 255, 255, 255, 255, 255, 0, 0, 0, 0];
 
     fn parse(slot: [u8; 12], base_offset: i64) -> Self {

@@ -152,8 +152,8 @@ pub struct Fetch {
     partial: Option<PartialBatch>,
     /// The lowest offset at which a wrapper may begin. A wrapper's header does not contain its first offset.
     pub next_offset: i64,
-    /// True if rows are made without records where all columns follow from a batch's header. The records are then not
-    /// validated, but the checksum is. If checksums are not checked, the records are read.
+    /// True to make rows from a batch's header alone, if all wanted columns follow from the header. The records are
+    /// then not validated, but the checksum is. If checksums are not checked, the records are read.
     pub by_headers: bool,
 }
 
@@ -207,7 +207,8 @@ impl Fetch {
 
     /// Appends the wanted rows of the entry at the start of `bytes`: all of them, or none and an error.
     ///
-    /// A batch with very many records, headers or bytes needs several calls. The first call returns its error.
+    /// A batch with very many records, headers or bytes needs several calls. If the batch is damaged, the first call
+    /// returns the error.
     pub fn batch(
         &mut self,
         header: &Header,

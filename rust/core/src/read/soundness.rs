@@ -94,7 +94,7 @@ impl Soundness {
         }
     }
 
-    /// Starts a run with the next batch.
+    /// Starts a new run of consecutive batches with the next batch.
     pub fn start_run(&mut self) {
         self.first_offset = None;
     }
@@ -211,7 +211,8 @@ impl Soundness {
     }
 
     /// Returns the batches that begin at the end of the previous batch, if all other batches overlap the previous one,
-    /// so that no batch is dropped. The longest chain could keep the later of two overlapping batches instead.
+    /// so that no batch is dropped. Without this check, the later of two overlapping batches could be kept, and the
+    /// earlier one dropped.
     fn first_of_overlapping(
         &self,
         batches: &[SoundBatch],
@@ -345,10 +346,10 @@ impl Soundness {
         reached.max(self.first_possible.saturating_add(MAX_GAP))
     }
 
-    /// Improves the choice between two neighbours that contradict each other: the batch that leaves fewer gaps stays. A
-    /// batch that a flipped bit has moved a little leaves gaps on both sides. If both leave the same number of gaps,
-    /// the dropped batch should explain the gap. Neither batch explains a gap before the first or after the second
-    /// batch.
+    /// Chooses again between two neighbouring batches that contradict each other: the batch that leaves fewer gaps
+    /// stays, because a batch that a flipped bit has moved a little leaves gaps on both sides. If both batches leave
+    /// the same number of gaps, the batch stays whose gap is on the side of the other batch, because dropping the other
+    /// batch explains this gap.
     fn prefer_fewer_gaps(&self, batches: &[SoundBatch], stays: &mut [bool], is_limited: bool) {
         let limit = self.reach(batches);
         let mut kept: Vec<usize> = (0..batches.len()).filter(|&i| is_set(stays, i)).collect();

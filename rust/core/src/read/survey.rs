@@ -26,7 +26,7 @@ const MAX_BLOCK: usize = 1 << 20;
 /// bytes can look like a large batch at every position, and each would be checksummed to its end.
 const SEARCHED: i64 = 64 << 20;
 const SEARCHED_PER_BYTE: i64 = 8;
-/// The minimum cost of checking a candidate.
+/// The minimum number of bytes by which checking a candidate reduces the budget.
 const TRY: i64 = 1 << 12;
 /// The maximum distance of a segment's offsets from its base offset, because index entries hold 31 bits.
 const REACH: i64 = 1 << 31;

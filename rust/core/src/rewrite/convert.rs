@@ -10,8 +10,8 @@
 //!   one wrapper at the offset of the last record.
 //!
 //! Kafka's down-conversion silently loses headers, producers and transactions, and so makes aborted records visible.
-//! Here such a loss is refused unless it is requested. If it is, aborted and undecided records are dropped with their
-//! markers.
+//! Here such a loss is refused unless it is requested. If the loss of producers is requested, aborted and undecided
+//! records are dropped with their markers.
 
 mod config;
 mod group;
@@ -63,7 +63,7 @@ struct Codecs {
 
 /// The change that a single entry needs to match the requested form.
 enum Change {
-    /// Nothing.
+    /// No change.
     None,
     /// Another leader epoch in its header.
     LeaderEpoch,

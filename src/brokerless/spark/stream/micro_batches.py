@@ -236,7 +236,7 @@ class Follower:
         return {key: _End(self._end(log), log.log_end_offset) for key, log in _logs(self._options).items()}
 
     def _frozen(self, target: dict[Partition, _End], begins: dict[Partition, int]) -> dict[Partition, _End]:
-        """Return the target, updated for logs that were missing or shorter when it was set.
+        """Return the ends of Trigger.AvailableNow, updated for logs that were missing or shorter at that time.
 
         A log may have been missing for a moment. And the start offsets of a new query may be beyond the ends, because
         Spark requests them after it has set the ends.

@@ -163,8 +163,8 @@ impl KeyMap {
             .map(|slot| PackedRecord(slot[2]))
     }
 
-    /// Stores the records of the keys in the range. `first` records precede them. A later record replaces an earlier
-    /// one.
+    /// Stores the records of the keys in the range. `first` is the number of records before these. A later record
+    /// replaces an earlier one.
     pub(crate) fn put(&mut self, keys: &[HashedKey], first: u64) {
         for keys in keys.chunks(TOGETHER) {
             self.touch(keys);

@@ -84,7 +84,7 @@ counts! {
         batches,
         /// Entries of the old segments that changed.
         changed,
-        /// Entries that were not joined, because another replica may end after them.
+        /// Entries that were not joined, because another replica may end inside the joined batch.
         apart,
         /// Records that lost their headers.
         headers,
