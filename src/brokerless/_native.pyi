@@ -147,8 +147,8 @@ class Decoder:
         end_offset: rows at this offset and above are left out.
         aborted: (producer_id, first_offset, last_offset of the ABORT marker) in any order.
         check_crcs: verify the CRC of each batch (of each message in v0 and v1).
-        max_rows: a call returns after the Kafka batch that reaches this many rows.
-        max_bytes: a call also returns after the Kafka batch that reaches this many bytes of Arrow data.
+        max_rows: a call returns after the Kafka batch with which it has this many rows.
+        max_bytes: a call also returns after the Kafka batch with which it has this many bytes of Arrow data.
         max_batch_bytes: the cap on one batch's decompressed size. A larger batch raises UnsupportedFormatError.
         spark: use Spark's types: timestamps in us (null if out of range), and null for absent headers.
         order: the lowest allowed offset of the first batch, and the offset below which all batches must end. Offsets
@@ -277,7 +277,7 @@ class Encoder:
         """
 
 def crc32c(data: _Data) -> int:
-    """Return the CRC-32C (Castagnoli) of `data`. A batch of magic 2 stores that of its bytes from position 21 on."""
+    """Return the CRC-32C (Castagnoli) of `data`. A batch of magic 2 stores the CRC of its bytes from position 21 on."""
 
 def empty_batch(offset: int, leader_epoch: int) -> bytes:
     """Return an empty batch of format 2 for one offset (61 bytes), as compaction leaves it."""
@@ -439,7 +439,7 @@ class EndOffsets:
         """
 
     def finish(self, end: int) -> pa.Array[Any]:
-        """Return the end offset of each time. For times that no batch has decided, it is `end`."""
+        """Return the end offset at each time. If no batch is later than a time, the end offset is `end`."""
 
 @final
 class ErasedRecords:
@@ -585,7 +585,7 @@ class RunReader:
     Args:
         file: the open `.log`.
         run: a `brokerless.log.survey.Run`.
-        decoder: decodes the rows, and keeps its place for the next run.
+        decoder: the decoder of the rows. It keeps its position for the next run.
     """
 
     def __new__(cls, file: Readable, run: tuple[int, int, int, int], decoder: Decoder) -> Self: ...
@@ -606,8 +606,8 @@ class SplitReader:
         cut_short: called with the offset after the file's last batch. It returns the records that the segment's index
             lists after the end of the file.
         check_crcs: verify checksums.
-        max_rows: an iteration step ends after the Kafka batch that reaches this many rows.
-        max_bytes: a step also ends after the Kafka batch that reaches this many bytes of Arrow data.
+        max_rows: an iteration step ends after the Kafka batch with which it has this many rows.
+        max_bytes: a step also ends after the Kafka batch with which it has this many bytes of Arrow data.
         spark: use Spark's types; see `Decoder`.
 
     Raises:
@@ -745,7 +745,8 @@ def check_segment(
         size: its length.
         base_offset: the lowest offset that a batch may have.
         sequences: the producers' sequences before the segment. The call adds the segment's sequences.
-        limit_offset: all batches end below this offset. None: only the reach of the indexes limits the offsets.
+        limit_offset: all batches end below this offset. None: the offsets are only limited to the 31 bits that index
+            entries hold.
         offset_index: the `.index`, if any.
         time_index: the `.timeindex`, if any.
         is_closed: whether a broker has closed the indexes. If so, the last entry of the time index must have the
@@ -756,7 +757,7 @@ def check_segment(
         producers: the producer state before the segment. The call adds the segment's batches.
 
     Returns:
-        The facts from the batches; None if the segment is not plain. In that case, the arguments are unchanged.
+        The facts from the batches; None if the segment is not plain. `sequences` and `producers` are then unchanged.
 
     Raises:
         OSError: the file cannot be read.
@@ -767,7 +768,7 @@ def batch_offsets_at(file: Readable, position: int) -> tuple[int, int] | None:
 
 @final
 class BatchCursor:
-    """A place between the batches of a segment, for `skip_equal`.
+    """A position between the batches of a segment, for `skip_equal`.
 
     Args:
         file: the open `.log`.
@@ -1026,9 +1027,9 @@ def json_rows(data: _Data, bytes: str = "utf8", first_line: int = 1) -> pa.Recor
     """
 
 def highest_cluster_producer_id(data: _Data) -> int | None:
-    """Return the highest producer id in whole batches, of those that a cluster may assign; None if there is none.
+    """Return the highest producer id in whole batches that a cluster may also assign; None if there is none.
 
-    The search ends at bytes that are not a batch.
+    Bytes that are not a batch end the search.
     """
 
 def json_lines(rows: pa.RecordBatch, bytes: str = "utf8") -> bytes:
@@ -1057,8 +1058,8 @@ class LogDump:
     def feed(self, data: _Data, position: int) -> tuple[bytes, int]:
         """Return the lines of the whole batches in `data`, and the size of these batches in bytes.
 
-        A call returns after the batch with which its text reaches 4 MiB. Text with a size of 0 is the readable part of
-        a damaged batch, whose error the next call raises.
+        A call returns after the batch with which its text reaches 4 MiB. If the size is 0, the text is the readable
+        part of a damaged batch, and the next call raises the error.
         """
 
 @final
@@ -1069,7 +1070,7 @@ class JsonDump:
     def feed(self, data: _Data, position: int) -> tuple[bytes, int]:
         """Return the lines of the whole batches in `data`, and the size of these batches (see `LogDump.feed`).
 
-        A batch whose records are damaged has `"records": null`. The next call raises its error.
+        If the records of a batch are damaged, its line has `"records": null`, and the next call raises the error.
         """
 
 def kraft_snapshot(records: Sequence[_Data], timestamp: int, controls: Sequence[tuple[int, _Data]] = ...) -> bytes:
@@ -1150,7 +1151,7 @@ class KeySketch:
     """A HyperLogLog sketch of the distinct keys of records. Its standard error is 1.6 %.
 
     Args:
-        serialized: what `to_bytes` returned.
+        serialized: the result of `to_bytes`; None for an empty sketch.
 
     Raises:
         ValueError: `serialized` is not a sketch.
@@ -1273,7 +1274,7 @@ class Producers:
     def __new__(cls) -> Self: ...
     @staticmethod
     def from_snapshot(data: _Data, *, now: int, producer_id_expiration_ms: int) -> Producers:
-        """Read a `.snapshot`, without producers that have no open transaction and whose idle time at `now` (ms) is up.
+        """Read a `.snapshot`, without producers that have expired at `now` (ms) and have no open transaction.
 
         Raises:
             CorruptRecordError: version, CRC or length is wrong.
@@ -1283,7 +1284,7 @@ class Producers:
         """Return the content of a `.snapshot`, ordered by producer id."""
 
     def entries(self) -> pa.RecordBatch:
-        """Return the columns of `producer_snapshot`, ordered by producer id."""
+        """Return the producers with the columns of `producer_snapshot`, ordered by producer id."""
 
 @final
 class SegmentState:
@@ -1348,9 +1349,9 @@ class Appended:
 
     @property
     def first_offset(self) -> int:
-        """The offset of the first record; for a duplicate, the stored one.
+        """The offset of the first record; for a duplicate, the first offset of the stored batch.
 
-        -1 if there was no batch, and for v0 and v1 with given offsets, whose headers lack it.
+        -1 if there was no batch, and for v0 and v1 with given offsets, because their headers lack the first offset.
         """
     @property
     def last_offset(self) -> int:
@@ -1369,7 +1370,7 @@ class Appended:
         """The number of accepted requests, including duplicates."""
     @property
     def duplicates(self) -> int:
-        """The number of duplicates among them."""
+        """The number of duplicates among the accepted requests."""
     @property
     def consumed(self) -> int:
         """The number of bytes of `data` that were accepted."""
@@ -1387,7 +1388,7 @@ class Appended:
         """
 
     def followed_by(self, next: Appended) -> Appended:
-        """Return both results combined, without their writes."""
+        """Return this result and a later one combined, without their writes."""
 
 @final
 class Closing:
@@ -1494,9 +1495,9 @@ class Appender:
         Args:
             data: from a client, one batch of magic 2 with base offset 0. With given offsets ("replication"), any number
                 of batches.
-            leader_epoch: the epoch that a leader stores in the batches. With given offsets, batches of a higher epoch
-                are left out. With 2^31 - 1, no batch is left out, and a batch without an epoch gets the epoch of the
-                previous batch.
+            leader_epoch: the leader epoch that a leader stores in the batches. With given offsets, batches of a higher
+                leader epoch are left out. With 2^31 - 1, no batch is left out, and a batch without a leader epoch gets
+                that of the previous batch.
             now: the clock, ms.
             origin: who appends, which determines the checks.
             may_be_cut: leave out an incomplete last batch, as a broker does. Otherwise it is an error.
@@ -1524,10 +1525,10 @@ class Appender:
             leader_epoch: as in `append`.
             now: as in `append`.
             origin: as in `append`.
-            position: the position of `data`, to which positions in errors are relative.
-            is_encoded_here: True if an `Encoder` built the batches, so that their headers describe their records
-                correctly. Headers and checksums are checked. Records are read only if the topic's settings need more
-                than the headers.
+            position: the position of `data` in its file, which is added to the positions in errors.
+            is_encoded_here: True only if the batches are from an `Encoder`, because their headers must describe their
+                records correctly. Headers and checksums are checked. Records are read only if the topic's settings need
+                more than the headers.
         """
 
     def append_in_place(self, headers: _Data, *, leader_epoch: int, now: int, origin: _Origin = "client") -> Appended:
@@ -1537,7 +1538,7 @@ class Appender:
         to be written.
 
         Args:
-            headers: the batches' headers (`headers_alone`). An `Encoder` made the batches.
+            headers: the headers of the batches (`headers_alone`). The batches must be from an `Encoder`.
             leader_epoch: as in `append`.
             now: as in `append`.
             origin: as in `append`.
@@ -1583,7 +1584,7 @@ class CompactionScan:
 
     Args:
         txnindexes: the content of each `.txnindex` of the log.
-        log_start_offset: transactions that were aborted below it are not followed.
+        log_start_offset: transactions that were aborted below this offset are ignored.
         first_dirty_offset: the first offset of the dirty part.
         now: ms since the epoch. Tombstones and markers with a delete horizon at or before this time are dropped.
         hash_key: the key of the hash function, a secret value for this run.
@@ -1705,8 +1706,8 @@ class CompactionRewrite:
     def feed(self, data: Buffer, position: int, output: SegmentOutput) -> int:
         """Rewrite the whole batches at the start of `data`, which lies at `position`; return their size in bytes.
 
-        If `is_full`, the waiting batches do not fit. Call again with a new output, whose base offset is the end of the
-        full one.
+        If `is_full`, the waiting batches do not fit. Call again with a new output. Its base offset must be the end
+        offset of the full output.
 
         Raises:
             CorruptRecordError: a batch is damaged, or begins below the end of the previous batch.
@@ -1735,7 +1736,7 @@ class SegmentConversion:
     """A conversion of old segments to new ones of another magic or codec. Offsets do not change.
 
     For each old segment, call `begin`, `feed` and `finish`. If `is_full`, continue with a new output. Its base offset
-    is the end of the full output.
+    must be the end offset of the full output.
 
     Args:
         magic: 0, 1 or 2; None keeps the magic of each batch.
@@ -1744,13 +1745,14 @@ class SegmentConversion:
         recompress: also recompress batches that already have the codec.
         batch_size: join neighbouring batches up to this many uncompressed bytes, if readers see no difference. None to
             join single messages only.
-        join_below: join only below this offset, because another replica may end between batches above it.
+        join_below: join only below this offset, because the log of another replica may end between batches above this
+            offset.
         drop_headers: drop headers that the magic cannot store. Otherwise they are refused.
         drop_producers: drop producer ids, even if the magic supports them. Also drop control batches, the records of
             `aborted` transactions, and all records from `last_stable_offset` on.
         aborted: (producer_id, first_offset, last_offset) of the aborted transactions of the log.
         last_stable_offset: the last stable offset of the log.
-        log_end_offset: the log end offset. A batch that is not below it is damaged.
+        log_end_offset: the log end offset. A batch at or above this offset is damaged.
         max_batch_bytes: the cap on one batch's decompressed size.
         threads: the number of threads that share the work.
 
@@ -2002,7 +2004,7 @@ class SegmentEnd:
         """The position at which the last whole batch ends."""
     @property
     def next_offset(self) -> int | None:
-        """The offset after that batch; None if there is no batch."""
+        """The offset after the last whole batch; None without a whole batch."""
     @property
     def ended(self) -> Literal["whole", "failed"] | None:
         """The result: None if more of the file must be fed; "failed" if the broker does not start on this segment."""

@@ -154,7 +154,8 @@ impl PartWriter {
         }
     }
 
-    /// Refuses rows without a topic, and refuses copies if some rows have no timestamp.
+    /// Refuses rows without a topic. If rows keep their offsets and have a column `timestamp`, also refuses nulls in
+    /// this column.
     fn check_nulls(&self, block: &[u8]) -> Result<(), TaskError> {
         let needs_topic = self.fields.has_topic();
         let needs_time = self.fields.has_timestamp() && self.task.staging.encoding.keep_offsets;

@@ -158,7 +158,10 @@ class ServedDirectory:
             self._times, self._names = times, names
 
     def _modified(self) -> tuple[int, ...] | None:
-        """Return the time of the last addition or removal of an entry in the directories; None if it is too recent."""
+        """Return when the directories last got or lost an entry; None if that was less than two seconds ago.
+
+        A later change could then have the same time, because some file systems have coarse clocks.
+        """
         found = []
         for path in self._local:
             try:

@@ -29,7 +29,7 @@ pub(crate) struct Key {
     pub(crate) partition: i32,
 }
 
-/// The part of a fetch request for one partition, and the offsets last sent for it.
+/// The part of a fetch request for one partition, and the offsets last sent for this partition.
 #[derive(Debug, Clone)]
 pub(crate) struct Wanted {
     pub(crate) fetch_offset: i64,

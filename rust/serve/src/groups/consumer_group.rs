@@ -479,7 +479,7 @@ impl Member {
 pub(crate) struct Pattern {
     pub(crate) text: StrBytes,
     matched: BTreeSet<Uuid>,
-    /// The topics that existed.
+    /// The topics that existed when the pattern was matched.
     listing: Arc<Topics>,
 }
 
