@@ -72,7 +72,7 @@ struct Files {
 impl PartWriter {
     /// Creates a writer of rows with fields of these names.
     ///
-    /// `task` is the driver's description of the write. `query` is the streaming query to which the epoch belongs, or
+    /// `task` is the driver's description of the write. `query` is the streaming query whose epoch is written, or
     /// empty. A later commit of the query removes the staging directory if this write never commits. `unique` are 32
     /// hexadecimal digits that no other attempt has.
     pub fn new(

@@ -24,9 +24,9 @@ class CutSnapshotError(CorruptRecordError):
 
 
 def snapshot_of_name(name: str) -> tuple[int, int] | None:
-    """Return the end offset and the epoch in the name of a metadata snapshot; None for any other name.
+    """Return the end offset and the leader epoch in the name of a metadata snapshot; None for any other name.
 
-    Return None for names with numbers outside of Kafka's ranges, too.
+    Names with numbers outside of Kafka's ranges also give None.
     """
     match = _SNAPSHOT.fullmatch(name)
     found = None if match is None else (int(match[1]), int(match[2]))
@@ -36,8 +36,8 @@ def snapshot_of_name(name: str) -> tuple[int, int] | None:
 def is_fatal_snapshot(name: str) -> bool:
     """Return whether a file of this name beside the metadata log keeps a node from starting (`Snapshots.parse`).
 
-    A node parses the offset and the epoch at the start of the name, and ignores the rest, such as the number that makes
-    the name of an unfinished snapshot unique.
+    A node parses the offset and the leader epoch at the start of the name, and ignores the rest, such as the number
+    that makes the name of an unfinished snapshot unique.
 
     >>> is_fatal_snapshot("x.checkpoint"), is_fatal_snapshot("00000000000000000051-0000000001-7234234.checkpoint.part")
     (True, False)

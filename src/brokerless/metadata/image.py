@@ -321,7 +321,7 @@ class MetadataImage:
         }
 
     def _registered(self, broker_id: int, epoch: int) -> dict[str, Any]:
-        """Return a broker, which must be registered with this epoch (`ClusterControlManager.replay`)."""
+        """Return a broker, which must be registered with this broker epoch (`ClusterControlManager.replay`)."""
         broker = self._brokers.get(broker_id)
         if broker is None:
             raise _RefusedError(f"broker {broker_id} is not registered")

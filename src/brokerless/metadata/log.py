@@ -29,9 +29,9 @@ _HEADER, _FOOTER = "SNAPSHOT_HEADER", "SNAPSHOT_FOOTER"
 
 
 def snapshots(log: Log) -> list[tuple[int, int, str]]:
-    """Return the end offset, the epoch and the path of each snapshot, newest first.
+    """Return the end offset, the leader epoch and the path of each snapshot, newest first.
 
-    The last entry may be the snapshot that formatting wrote, with offset 0 and epoch 0.
+    The last entry may be the snapshot that formatting wrote, with offset 0 and leader epoch 0.
     """
     named = ((name, snapshot_of_name(name)) for name in storage.list_directory(log.path))
     return sorted(((*found, f"{log.path}/{name}") for name, found in named if found is not None), reverse=True)

@@ -184,7 +184,7 @@ class Producer:
         return known
 
     def _identity(self, producer_id: int | None) -> tuple[int, int]:
-        """Return the producer id and epoch of this producer."""
+        """Return the producer id and the producer epoch of this producer."""
         if producer_id is not None:
             self._dir.reserve_producer_id(producer_id)
         if self.transactional_id is not None:

@@ -70,7 +70,7 @@ RECORDS = Unit(1000, ("", "k", "M", "G"))
 
 
 class Series(NamedTuple):
-    """One series: `values[i]` belongs to the i-th place of the axis; `colour` counts from 0."""
+    """One series: `values[i]` belongs to the i-th position on the axis; `colour` is an index that starts at 0."""
 
     values: Sequence[float]
     colour: int

@@ -50,7 +50,7 @@ class ErasureReport:
             were written.
         remote_offsets: the range [start, end) that remote storage may hold: every segment of a tiered log except the
             active one. Copies in remote storage were not searched, and stay there. None if the log is not tiered.
-        may_have_replicas: whether other brokers may have the partition, too, because the metadata in the log directory
+        may_have_replicas: whether other brokers may also have the partition, because the metadata in the log directory
             do not rule that out.
         leftovers: the files and directories beside the log that may hold the same records, and that brokers no longer
             read, or do not read yet.

@@ -135,7 +135,7 @@ class Retention:
 
         Raises:
             ValueError: `before_offset` is given, but the topic is only compacted, or its policy is empty and the
-                release is before 4.2. A broker refuses that, too. Or the log is tiered, and a limit of time or size is
+                release is before 4.2. A broker also refuses this. Or the log is tiered, and a limit of time or size is
                 given.
             OffsetOutOfRangeError: `before_offset` is beyond the high watermark.
         """

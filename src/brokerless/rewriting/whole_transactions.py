@@ -190,7 +190,7 @@ def keep_whole(cuts: Sequence[Cut], timestamp: int | None) -> Verdict:
     """Find the transactions that the cuts would halve.
 
     Args:
-        cuts: the logs, including the coordinators' logs if these are cut, too.
+        cuts: the logs, including the coordinators' logs if these are also cut.
         timestamp: the time at which the logs are cut, ms; None if they are cut by offsets.
     """
     if len(cuts) < 2:
@@ -334,7 +334,7 @@ def _by_times(parts: Iterable[_Part], skew: int = _SKEW) -> Iterator[_Committed]
 
 
 def _overlapping(parts: Iterable[_Part], skew: int) -> Iterator[list[_Part]]:
-    """Yield the parts whose times overlap, and whose markers have the same epoch."""
+    """Yield the parts whose times overlap, and whose markers have the same producer epoch."""
     found: list[_Part] = []
     until = 0
     for part in sorted(parts, key=lambda one: (0 if one.marker is None else one.marker.producer_epoch, _begun(one))):
@@ -453,7 +453,7 @@ def _decisions(cuts: Sequence[Cut], timestamp: int | None, begun: int) -> dict[i
     """Return the decisions of the coordinators whose logs are cut too, by producer, ascending.
 
     Decisions made over an hour after `timestamp` are left out. Decisions completed over an hour before both `timestamp`
-    and `begun` are left out, too.
+    and `begun` are also left out.
     """
     found: dict[int, list[_Decision]] = defaultdict(list)
     since, until = (-NO_END, NO_END)

@@ -151,8 +151,8 @@ class Staging:
         """Return the writer of one attempt at a task.
 
         Args:
-            query: the streaming query that the epoch belongs to. A later commit of the query removes the staging
-                directory if this write never commits.
+            query: the streaming query whose epoch is written. A later commit of the query removes the staging directory
+                if this write never commits.
 
         Raises:
             ValueError: the staging directory is not visible here, or belongs to another write.

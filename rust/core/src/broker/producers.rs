@@ -1,4 +1,4 @@
-//! The producer state of a log: sequences, epochs and open transactions (`ProducerStateManager`).
+//! The producer state of a log: sequences, producer epochs and open transactions (`ProducerStateManager`).
 //!
 //! An append first works on a [`ProducersUpdate`], a copy of the producers that it concerns. Only an accepted append
 //! applies the update, so a refused append leaves no trace. Kafka's transaction verification is off, as on a broker

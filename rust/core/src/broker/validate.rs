@@ -73,7 +73,7 @@ pub fn topic_codec(
     Codec::new(compression, level).map(Some)
 }
 
-/// A batch with the header with which it is stored. Its `position` counts from the start of the request, or of the
+/// A batch with the header with which it is stored. Its `position` is relative to the start of the request, or of the
 /// rebuilt bytes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ValidatedBatch {

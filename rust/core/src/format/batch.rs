@@ -59,7 +59,7 @@ pub struct Header {
     pub partition_leader_epoch: i32,
     /// 0, 1 or 2.
     pub magic: i8,
-    /// As stored.
+    /// The stored checksum.
     pub crc: u32,
     /// Only the low byte has a meaning.
     pub attributes: i16,

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! They have no header and no checksum. An index is only a hint: if it contradicts the log, the log is right. Relative
-//! offsets count from the segment's base offset.
+//! offsets are relative to the segment's base offset.
 
 use std::marker::PhantomData;
 

@@ -24,7 +24,7 @@ pub struct Message<'a> {
     pub key: Option<&'a [u8]>,
     /// The value.
     pub value: Option<&'a [u8]>,
-    /// The message's own header. Inside a wrapper, its position counts from the start of the wrapper's payload.
+    /// The message's own header. Inside a wrapper, its position is relative to the start of the wrapper's payload.
     pub header: Header,
     /// The bytes of this message.
     pub entry: &'a [u8],

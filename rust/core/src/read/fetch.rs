@@ -143,7 +143,7 @@ pub enum Progress {
     ColumnsFull,
 }
 
-/// A consumer, with the rows that it wants and its scratch memory.
+/// The state of a consumer's read: the wanted rows, and scratch memory.
 pub struct Fetch {
     selection: Selection,
     check_crcs: bool,

@@ -28,7 +28,7 @@ const MOST_PRODUCERS: usize = 1 << 17;
 /// Bytes between two entries of an offset index, unless a topic says otherwise (index.interval.bytes).
 const INDEX_INTERVAL: u64 = 4096;
 
-/// The last sequence of each producer and epoch, for the producers that appeared last.
+/// The last sequence of each producer id and producer epoch, for the producers that appeared last.
 ///
 /// There are two generations. When the younger one is full, it replaces the older one, which is forgotten.
 #[derive(Debug, Clone, Default)]
@@ -140,7 +140,7 @@ pub struct SegmentSummary {
     pub has_transactions: bool,
 }
 
-/// Checks a segment and returns its summary; None if the segment is not plain. In that case, `sequences` is unchanged.
+/// Checks a segment and returns its summary; None if the segment is not plain. `sequences` is then unchanged.
 ///
 /// `take` gets the bytes of whole batches that are plain so far, in order, with their position.
 pub fn check_segment<F: ReadAt>(

@@ -111,8 +111,8 @@ impl Converter {
         std::mem::take(&mut self.converted)
     }
 
-    /// Returns true if the result depends on this entry alone. In that case, any converter with the same options can
-    /// call [`Self::convert_independent`], while this one calls [`Self::advance`].
+    /// Returns true if the result depends on this entry alone. Any converter with the same options can then call
+    /// [`Self::convert_independent`], while this one calls [`Self::advance`].
     fn is_independent(&self, header: &Header) -> bool {
         let becomes_batch = self.conversion.magic.unwrap_or(header.magic) == 2;
         let is_single_message =

@@ -75,7 +75,7 @@ pub(crate) struct Field {
     pub(crate) tagged: Versions,
     /// The tag.
     pub(crate) tag: u32,
-    /// Its default value, as JSON. Kafka's JSON leaves fields with this value out, too.
+    /// Its default value, as JSON. Kafka's JSON also leaves out fields with this value.
     pub(crate) default: &'static str,
 }
 

@@ -16,9 +16,9 @@ use crate::base::sync::lock;
 
 /// The memory of a partition in a session, with its topic's name. Longer names are not kept.
 const OF_PARTITION: usize = 512;
-/// The epoch of a request that starts a session.
+/// The session epoch of a request that starts a session.
 const INITIAL: i32 = 0;
-/// The epoch of a request that ends its session, or uses none.
+/// The session epoch of a request that ends its session, or uses none.
 const FINAL: i32 = -1;
 
 /// A partition that is fetched. Since version 13, clients name the topic by its id alone.

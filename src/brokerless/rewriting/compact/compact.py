@@ -147,7 +147,7 @@ class Compaction:
             ValueError: records without a key would be dropped.
             CorruptRecordError: a segment is damaged.
             UnsupportedFormatError: an empty batch would have to stay, but it is a message of magic 0 or 1. Kafka's
-                cleaner fails here, too.
+                cleaner also fails in this case.
         """
         if plan.skip_reason:
             return Outcome(report=_report(plan, [], ()))

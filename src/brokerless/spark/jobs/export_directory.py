@@ -49,7 +49,7 @@ class ExportDirectory:
     def finish(self, *directories: str) -> None:
         """Remove the files of failed tasks and the given directories. In an object store, delete nothing.
 
-        If an attempt of a task is still running, it fails when it finishes its file.
+        On a local disk, an attempt of a task that is still running then fails when it finishes its file.
         """
         for name in () if self.is_remote else (*directories, _TEMPORARY):
             if storage.exists(f"{self.path}/{name}"):

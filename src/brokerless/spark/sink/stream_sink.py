@@ -35,7 +35,7 @@ _QUERY_ID = "sql.streaming.queryId"
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
-    """The writer of a query's epochs.
+    """The writer of a query's streaming epochs.
 
     For each epoch, Spark creates a writer and pickles it for the tasks. For the commit, Spark creates another writer in
     another process. So pickling a writer begins an epoch, and creating one does not.

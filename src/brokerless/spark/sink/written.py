@@ -1,4 +1,4 @@
-"""The messages between a write's driver, its tasks and its commit, in forms that tasks in the JVM use, too.
+"""The messages between a write's driver, its tasks and its commit, in forms that tasks in the JVM also use.
 
 A writer is pickled as a call of `writer` with JSON, and a task's result as a call of `written` with JSON. The JVM reads
 the JSON of the writer and writes the JSON of the result (`rust/jvm/src/write_task.rs`). Unpickling in Python gives the

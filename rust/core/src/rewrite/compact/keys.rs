@@ -84,7 +84,8 @@ impl HashingOptions {
     }
 }
 
-/// Receives the results batch by batch. Numbers count from the first record of the batches that are hashed together.
+/// Receives the results batch by batch. Record numbers start at 0 with the first record of the batches that are hashed
+/// together.
 pub(super) trait KeySink {
     /// Receives keys, in order.
     fn keys(&mut self, keys: &[HashedKey]);
