@@ -179,7 +179,7 @@ class _Decision:
 
 
 class _Committed(NamedTuple):
-    """A committed transaction: its parts, the epochs in its markers, and the decision, if its record is known."""
+    """A committed transaction: its parts, the producer epochs in its markers, and the decision, if known."""
 
     parts: list[_Part]
     epochs: tuple[int, int]
