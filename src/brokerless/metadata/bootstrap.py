@@ -68,7 +68,7 @@ _UNASSIGNED = "AAAAAAAAAAAAAAAAAAAAAQ"
 class Topic:
     """A topic: its id (22 characters of URL-safe base64), its own settings, and the leader epoch of each partition.
 
-    `directories` holds, for partitions whose place is known, the id of their log directory.
+    `directories` holds the id of the log directory of each partition, if it is known.
     """
 
     topic_id: str

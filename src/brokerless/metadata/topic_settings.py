@@ -158,7 +158,7 @@ class Cluster:
         )
 
     def _topic_id(self, topic: str) -> str | None:
-        """Return a topic's id according to the metadata; None if they do not have the topic."""
+        """Return a topic's id according to the metadata; None if the metadata do not have the topic."""
         if topic in self._described:
             return self._described[topic].topic_id
         return None if self.image is None else self.image.topic_ids.get(topic)

@@ -141,8 +141,8 @@ class Changes:
     def set_aside(self, name: str, position: int, why: str) -> None:
         """Cut a file at a position, and keep the bytes cut off under a name that brokers ignore.
 
-        A crash before the cut leaves the whole file, and a copy of its end under the other name. The next call finds
-        this copy, and does not write it again.
+        After a crash before the cut, both the whole file and the copy of its end exist. The next call uses this copy,
+        and does not write another one.
         """
         stem = f"{file_names.SET_ASIDE}{name}-from-{position}"
         earlier = [other for other in self._content if other.startswith(stem) and not other.endswith(_TMP)]

@@ -161,7 +161,7 @@ class _Decision:
         return earlier if is_later_one else later
 
     def is_older(self, part: _Part) -> bool:
-        """Return whether a part's marker is older than the decision, and so (if clocks are right) of an earlier one."""
+        """Return whether a part's marker is older than the decision. If clocks are right, an earlier one wrote it."""
         return part.marker is not None and part.marker.time < self.time
 
     def distance(self, part: _Part, name: tuple[str, int]) -> int | None:
@@ -300,7 +300,7 @@ def _nearest(decisions: Iterable[_Decision], part: _Part, name: tuple[str, int])
 
 
 def _undocumented(parts: Sequence[_Part]) -> list[_Committed]:
-    """Return the transactions of a producer whose decision is not known."""
+    """Return the transactions of a producer for which no decision is known."""
     found = list(_by_times([part for part in parts if part.first >= 0]))
     found.sort(key=lambda one: min(part.time for part in one.parts))
     for part in parts:
@@ -370,7 +370,7 @@ def _behind(numbered: tuple[int, Cut], timestamp: int | None) -> list[_Part]:
 
 
 def _kept(numbered: tuple[int, Cut], producers: Collection[int], since: int) -> list[_Part]:
-    """Return the parts that end below a cut, with a marker since a time."""
+    """Return the parts that end below a cut, and whose marker is not older than a time."""
     number, cut = numbered
     segments = cut.state.segments
     first = len([one for one in segments if one.base_offset < cut.end])

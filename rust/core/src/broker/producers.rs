@@ -27,7 +27,7 @@ pub enum AppendOrigin {
     Coordinator,
     /// The leader of a metadata log, which assigns offsets itself.
     RaftLeader,
-    /// A leader's log that is copied with its offsets: a follower, a restore, a recovery.
+    /// An append that keeps given offsets: by a follower, a restore or a recovery.
     Replication,
 }
 

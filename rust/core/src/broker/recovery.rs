@@ -28,7 +28,7 @@ pub enum WalkEnd {
     Failed(String),
 }
 
-/// A batch of a file, or the reason why there is none.
+/// A batch of a file, or the reason why no batch could be read.
 enum StoredBatch<'a> {
     Batch(Header, &'a [u8]),
     /// The bytes needed from here on.

@@ -88,7 +88,7 @@ pub(crate) struct AppendContext {
     pub(crate) origin: AppendOrigin,
     pub(crate) leader_epoch: i32,
     pub(crate) first_offset: i64,
-    /// The broker's clock, ms.
+    /// The current time on the broker, ms.
     pub(crate) now: i64,
     /// True if the header's statements about records are trusted.
     pub(crate) is_encoded_here: bool,

@@ -7,8 +7,8 @@
 //!             | int64 last stable offset                                                     34
 //! ```
 //!
-//! They have no header and no checksum. An index is only a hint: if it contradicts the log, the log is right. Relative
-//! offsets are relative to the segment's base offset.
+//! They have no header and no checksum. An index is only a hint: if it contradicts the log, the log is right. A
+//! relative offset is the distance from the segment's base offset.
 
 use std::marker::PhantomData;
 

@@ -18,7 +18,7 @@ pub(crate) const MIN_SIZE: usize = 26;
 pub struct Message<'a> {
     /// Absolute offset.
     pub offset: i64,
-    /// The effective timestamp: -1 in magic 0, the wrapper's under LogAppendTime.
+    /// The effective timestamp: -1 in magic 0, and the wrapper's timestamp under LogAppendTime.
     pub timestamp: i64,
     /// The key.
     pub key: Option<&'a [u8]>,

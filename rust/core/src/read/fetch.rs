@@ -179,7 +179,8 @@ impl Fetch {
         self.selection.is_below(header)
     }
 
-    /// Returns true if wanted offsets begin before the batch. The first offset of a wrapper is inside it.
+    /// Returns true if the wanted offsets begin below the batch's first offset. The first offset of a wrapper is inside
+    /// it.
     pub(crate) fn begins_before(&self, header: &Header) -> bool {
         header.magic == 2 && self.selection.start_offset < header.base_offset
     }

@@ -121,7 +121,8 @@ const PROBE: usize = 1 << 16;
 
 /// The bytes of a file from `position` on, in one reused buffer, so that memory does not grow with the log.
 ///
-/// It reads up to `end`. If a batch starts before `end` and reaches beyond, it reads exactly to the end of that batch.
+/// It reads up to `end`. If a batch starts before `end` and reaches beyond `end`, the window reads exactly to the end
+/// of that batch.
 pub(crate) struct Window<F> {
     /// Byte position in the file.
     pub(crate) position: u64,

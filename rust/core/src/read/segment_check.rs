@@ -126,13 +126,13 @@ pub struct SegmentSummary {
     pub next_offset: i64,
     /// The greatest leader epoch so far.
     pub leader_epoch: i32,
-    /// The leader epochs, in order; not all if there are very many.
+    /// The leader epochs, in order. If there are very many, the last ones are left out.
     pub epochs: Vec<EpochRange>,
     /// The first gaps between offsets.
     pub offset_gaps: Vec<OffsetGap>,
     /// The first gaps between sequences.
     pub sequence_gaps: Vec<SequenceGap>,
-    /// True if a batch lacks records that its offsets once had.
+    /// True if a batch has fewer records than offsets, as after compaction.
     pub is_compacted: bool,
     /// True if a batch has a producer.
     pub has_producers: bool,

@@ -1,8 +1,8 @@
 //! Finds the sound batches of a segment: those with correct framing and checksum, in the order of their offsets.
 //! Records are not read.
 //!
-//! No checksum covers a base offset, so one flipped bit moves a batch. The order of the batches reveals such a move.
-//! Where batches contradict each other, as few as possible are dropped.
+//! No checksum covers a base offset, so one flipped bit can move a batch to other offsets. The order of the batches
+//! reveals such a move. Where batches contradict each other, as few as possible are dropped.
 
 use crate::base::error::{Error, Result};
 use crate::format::batch::Header;
@@ -41,7 +41,7 @@ pub struct BatchRange {
 pub struct Rising {
     /// The batches that stay; neighbours are one range.
     pub kept: Vec<BatchRange>,
-    /// The other batches, each with whether some of its offsets are missing from the batches that stay.
+    /// The other batches. The flag is true if some of the batch's offsets are missing from the batches that stay.
     pub dropped: Vec<(BatchRange, bool)>,
     /// The offset ranges [first, next) of the batches that stay.
     pub covered: Vec<(i64, i64)>,

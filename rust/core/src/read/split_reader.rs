@@ -64,8 +64,8 @@ impl Split {
 
     /// Returns true if reading stops at `end_offset`.
     ///
-    /// If `end_offset` is just the end of the segment, all bytes are read: bytes after the last batch of an older
-    /// segment are damage.
+    /// If `end_offset` is the end of the segment, all bytes are read, because bytes after the last batch of an older
+    /// segment are damage that must be reported.
     fn is_bounded(&self) -> bool {
         self.end_offset < self.following_offset.unwrap_or(i64::MAX)
     }

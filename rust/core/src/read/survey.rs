@@ -471,7 +471,7 @@ impl<'f, F: ReadAt> Walk<'f, F> {
     /// Finds the first sound batch that starts at `position` or later. Reuses the result of the last search if it still
     /// applies.
     ///
-    /// If many successive batches are damaged, each of these searches looks for the same batch.
+    /// If many successive batches are damaged, a search after each of them would find the same batch again.
     fn search(&mut self, position: u64) -> FileResult<Option<u64>, F> {
         if let Some((start, found)) = self.last_search {
             // The last search would have found a sound batch in between.

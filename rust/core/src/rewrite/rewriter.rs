@@ -22,7 +22,8 @@ pub trait Rewrite {
     fn finish(&mut self, out: &mut Vec<u8>) -> Result<()>;
 }
 
-/// A call returns when this number of bytes waits to be written, because small entries may become large.
+/// A call returns once this number of bytes waits to be written. The limit exists because small entries may become
+/// large ones.
 const MAX_PENDING: usize = 8 << 20;
 
 /// A walk over old segments into new ones.
@@ -133,7 +134,8 @@ impl Rewriter {
         Ok(())
     }
 
-    /// Moves the rest of the old segment's transaction index. The cleaner may drop a marker before its entry.
+    /// Moves the remaining entries of the old segment's transaction index. Their markers may be missing, because the
+    /// cleaner may drop a marker before its index entry.
     pub(crate) fn end(&mut self, output: &mut SegmentOutput) -> Result<()> {
         self.aborted
             .drain(..)

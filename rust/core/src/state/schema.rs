@@ -71,7 +71,7 @@ pub(crate) struct Field {
     pub(crate) versions: Versions,
     /// The versions in which it may be null.
     pub(crate) nullable: Versions,
-    /// The versions in which it is optional, after its tag.
+    /// The versions in which the field is tagged, and so optional.
     pub(crate) tagged: Versions,
     /// The tag.
     pub(crate) tag: u32,

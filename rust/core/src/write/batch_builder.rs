@@ -245,7 +245,7 @@ impl BatchBuilder {
         self.buffer.truncate(0);
     }
 
-    /// Takes the closed batches: the memory, and the number of bytes that they fill. The builder continues in the
+    /// Takes the closed batches: their memory, and the number of bytes that they fill in it. The builder then uses the
     /// memory `spare`.
     pub(crate) fn take(&mut self, spare: Vec<u8>) -> (Vec<u8>, usize) {
         self.buffer.truncate(self.start);

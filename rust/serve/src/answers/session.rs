@@ -231,8 +231,8 @@ impl Sessions {
 /// The partitions that a request names.
 struct Asked {
     known: Vec<(Key, Wanted)>,
-    /// Partitions whose topic name is longer than the name of any topic. A request may have thousands of them, each
-    /// with a name of 32 KB, so they are neither kept nor compared.
+    /// Partitions whose topic name is longer than the name of any topic. A request may have thousands of such
+    /// partitions, each with a name of 32 KB, so they are neither kept nor compared.
     unknown: Vec<(Key, Wanted)>,
 }
 

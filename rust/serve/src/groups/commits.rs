@@ -222,8 +222,8 @@ impl Commits {
     }
 
     /// Keeps commits of a group, durably if there is a file. `protocol_type` is the protocol type of the group's
-    /// members, if it has members. A group without commits is not kept. `share` takes the memory of the lines for the
-    /// file.
+    /// members, if it has members. A group without commits is not kept. `share` is charged with the memory of the lines
+    /// for the file.
     pub(super) fn commit(
         &self,
         directory: &dyn Directory,

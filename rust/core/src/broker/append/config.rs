@@ -106,7 +106,7 @@ pub struct AppendRequest {
     /// The leader epoch: a leader stores its batches with it, and replication leaves out batches of a later leader
     /// epoch. A copy of a log has no leader, and uses [`ANY_EPOCH`].
     pub leader_epoch: i32,
-    /// The broker's clock, ms.
+    /// The current time on the broker, ms.
     pub now: i64,
     /// True if brokerless's encoder made the batches, so that their headers describe their records correctly.
     pub is_encoded_here: bool,
@@ -117,8 +117,8 @@ pub struct AppendRequest {
 /// The result of an accepted request (Kafka's `LogAppendInfo`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AppendInfo {
-    /// Offset of its first record. -1 if there was no batch, and for given offsets in magic 0 and 1, whose headers do
-    /// not contain it.
+    /// Offset of its first record. -1 if there was no batch, and for given offsets in magic 0 and 1, because their
+    /// headers do not contain the first offset.
     pub first_offset: i64,
     /// Offset of its last record; -1 if there was no batch.
     pub last_offset: i64,

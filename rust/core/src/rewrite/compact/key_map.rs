@@ -118,7 +118,8 @@ impl Table {
 #[derive(Debug)]
 pub(crate) struct KeyMap {
     range: HashRange,
-    /// A hash's table is its distance from the start of the range, shifted right by this.
+    /// The number of bits by which the distance of a hash from the start of the range is shifted right. The result is
+    /// the number of the hash's table.
     shift: u32,
     tables: Vec<Table>,
     slots: usize,

@@ -74,7 +74,7 @@ pub(super) struct HashingOptions {
     pub(super) is_dirty: bool,
     /// True if tombstones of magic 0 and 1, which have no delete horizon, are kept.
     pub(super) keeps_legacy_tombstones: bool,
-    /// The clock, ms.
+    /// The current time, ms.
     pub(super) now: i64,
 }
 

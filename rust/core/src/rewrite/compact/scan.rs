@@ -42,7 +42,7 @@ pub struct ScanOptions {
     pub log_start_offset: i64,
     /// The start of the dirty part.
     pub first_dirty_offset: i64,
-    /// The clock, ms: tombstones and markers with a delete horizon up to now are dropped.
+    /// The current time, ms. Tombstones and markers whose delete horizon is not later are dropped.
     pub now: i64,
     /// The key of the hash, which only this run knows.
     pub hash_key: [u64; 2],
