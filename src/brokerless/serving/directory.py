@@ -273,7 +273,7 @@ class ServedDirectory:
         return found
 
     def offset_for_time(self, topic: str, partition: int, timestamp: int, end: int) -> tuple[int, int, int]:
-        """Return the offset, the timestamp and the leader epoch of the first record at or after a time; or -1."""
+        """Return the offset, the timestamp and the leader epoch of the first record at or after a time; -1 for none."""
         with collected():
             found = answer(PartitionFiles(self._logs[topic, partition].path), timestamp, end)
         return found.offset, found.timestamp, -1 if found.leader_epoch is None else found.leader_epoch

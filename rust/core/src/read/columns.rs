@@ -84,7 +84,7 @@ impl BinaryColumn {
             .truncate(self.offsets.last().map_or(0, |&end| (end & !NULL) as usize));
     }
 
-    /// The end of each row in the bytes, after a 0, with the sign bit set for null; and the bytes.
+    /// Returns the number 0 and the end of each row in the bytes, with the sign bit set for a null row; and the bytes.
     pub fn parts(&self) -> (&[i32], &[u8]) {
         (&self.offsets, &self.data)
     }
@@ -158,7 +158,8 @@ impl HeadersColumn {
         (self.keys.bytes(), self.values.bytes())
     }
 
-    /// The number of headers up to the end of each row, after a 0; keys and values.
+    /// Returns the number 0 and, for each row, the number of headers of all rows up to it; then the keys and the
+    /// values.
     pub fn parts(&self) -> (&[i32], &BinaryColumn, &BinaryColumn) {
         (&self.offsets, &self.keys, &self.values)
     }

@@ -94,7 +94,8 @@ impl Selection {
         header.last_offset() < self.start_offset && header.last_offset_delta >= 0
     }
 
-    /// Returns true if no row of the batch is wanted. This depends on fields that only the checksum protects.
+    /// Returns true if no row of the batch is wanted. The result depends on fields that may be damaged, so the checksum
+    /// must be verified first.
     fn is_unwanted(&self, header: &Header) -> bool {
         header.is_control()
             || header.records_count == Some(0)

@@ -46,7 +46,7 @@ pub struct Split {
     pub aborted: Vec<AbortedTransaction>,
     /// True if damage is skipped, and the lost offsets reported.
     pub skips: bool,
-    /// Every batch of the file ends below it, if that is known.
+    /// The offset below which every batch of the file ends, if it is known.
     pub limit_offset: Option<i64>,
     /// True if this is the last split of the segment.
     pub ends_segment: bool,

@@ -15,7 +15,7 @@ use crate::rewrite::segment_output::SegmentOutput;
 /// Decides the result for each entry.
 pub trait Rewrite {
     /// Rewrites the next entry and appends the result to `out`, after the results of earlier entries that waited.
-    /// Returns true if the entry is unchanged: it then follows these results.
+    /// Returns true if the entry is unchanged. The caller must then put the entry itself after these results.
     fn entry(&mut self, header: &Header, entry: &[u8], out: &mut Vec<u8>) -> Result<bool>;
 
     /// Appends the result of the entries that wait, at the end of a segment.

@@ -172,7 +172,7 @@ class Compaction:
         )
 
     def steps(self, plan: Plan, share: int) -> Steps[CompactionReport] | None:
-        """Decide by ranges of hashes, rewrite by groups of segments; see `Divisible`."""
+        """Divide the decisions by ranges of hashes, and the rewrite by groups of segments; see `Divisible`."""
         is_small = sum(segment.size for segment in plan.found.segments) <= share
         return None if plan.skip_reason or is_small else self._steps(plan, share)
 
