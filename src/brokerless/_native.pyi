@@ -147,8 +147,8 @@ class Decoder:
         end_offset: rows at this offset and above are left out.
         aborted: (producer_id, first_offset, offset of the ABORT marker) of each aborted transaction, in any order.
         check_crcs: verify the CRC of each batch (of each message in v0 and v1).
-        max_rows: a call returns after the Kafka batch that reaches this many rows.
-        max_bytes: a call also returns after the Kafka batch that reaches this many bytes of Arrow data.
+        max_rows: a call returns after the Kafka batch with which it has this many rows.
+        max_bytes: a call also returns after the Kafka batch with which it has this many bytes of Arrow data.
         max_batch_bytes: the cap on one batch's decompressed size. A larger batch raises UnsupportedFormatError.
         spark: use Spark's types: timestamps in us (null if out of range), and null for absent headers.
         order: the lowest allowed offset of the first batch, and the offset below which all batches must end. Offsets
@@ -608,8 +608,8 @@ class SplitReader:
         cut_short: called with the offset after the file's last batch. It returns the range of records that are missing
             if the segment's index has entries beyond the end of the file.
         check_crcs: verify checksums.
-        max_rows: an iteration step ends after the Kafka batch that reaches this many rows.
-        max_bytes: a step also ends after the Kafka batch that reaches this many bytes of Arrow data.
+        max_rows: an iteration step ends after the Kafka batch with which it has this many rows.
+        max_bytes: a step also ends after the Kafka batch with which it has this many bytes of Arrow data.
         spark: use Spark's types; see `Decoder`.
 
     Raises:
@@ -770,7 +770,7 @@ def batch_offsets_at(file: Readable, position: int) -> tuple[int, int] | None:
 
 @final
 class BatchCursor:
-    """A place between the batches of a segment, for `skip_equal`.
+    """A position between the batches of a segment, for `skip_equal`.
 
     Args:
         file: the open `.log`.
@@ -1033,7 +1033,7 @@ def json_rows(data: _Data, bytes: str = "utf8", first_line: int = 1) -> pa.Recor
 def highest_cluster_producer_id(data: _Data) -> int | None:
     """Return the highest producer id in whole batches that a cluster may also assign; None if there is none.
 
-    The search ends at bytes that are not a batch.
+    Bytes that are not a batch end the search.
     """
 
 def json_lines(rows: pa.RecordBatch, bytes: str = "utf8") -> bytes:
@@ -1288,7 +1288,7 @@ class Producers:
         """Return the content of a `.snapshot`, ordered by producer id."""
 
     def entries(self) -> pa.RecordBatch:
-        """Return the columns of `producer_snapshot`, ordered by producer id."""
+        """Return the producers with the columns of `producer_snapshot`, ordered by producer id."""
 
 @final
 class SegmentState:
@@ -1393,7 +1393,7 @@ class Appended:
         """
 
     def followed_by(self, next: Appended) -> Appended:
-        """Return both results combined, without their writes."""
+        """Return this result and a later one combined, without their writes."""
 
 @final
 class Closing:
@@ -1500,9 +1500,9 @@ class Appender:
         Args:
             data: from a client, one batch of magic 2 with base offset 0. With given offsets ("replication"), any number
                 of batches.
-            leader_epoch: the epoch that a leader stores in the batches. With given offsets, batches of a higher epoch
-                are left out. With 2^31 - 1, no batch is left out, and a batch without an epoch gets the epoch of the
-                previous batch.
+            leader_epoch: the leader epoch that a leader stores in the batches. With given offsets, batches of a higher
+                leader epoch are left out. With 2^31 - 1, no batch is left out, and a batch without a leader epoch gets
+                that of the previous batch.
             now: the clock, ms.
             origin: who appends, which determines the checks.
             may_be_cut: leave out an incomplete last batch, as a broker does. If False, an incomplete batch is an error.
@@ -1530,10 +1530,10 @@ class Appender:
             leader_epoch: as in `append`.
             now: as in `append`.
             origin: as in `append`.
-            position: the position of `data`, to which positions in errors are relative.
-            is_encoded_here: True if an `Encoder` built the batches, so that their headers describe their records
-                correctly. Headers and checksums are checked. Records are read only if the topic's settings need more
-                than the headers.
+            position: the position of `data` in its file, which is added to the positions in errors.
+            is_encoded_here: True only if the batches are from an `Encoder`, because their headers must describe their
+                records correctly. Headers and checksums are checked. Records are read only if the topic's settings need
+                more than the headers.
         """
 
     def append_in_place(self, headers: _Data, *, leader_epoch: int, now: int, origin: _Origin = "client") -> Appended:
@@ -1589,7 +1589,7 @@ class CompactionScan:
 
     Args:
         txnindexes: the content of each `.txnindex` of the log.
-        log_start_offset: transactions that were aborted below it are not followed.
+        log_start_offset: transactions that were aborted below this offset are ignored.
         first_dirty_offset: the first offset of the dirty part.
         now: ms since the epoch. Tombstones and markers with a delete horizon at or before this time are dropped.
         hash_key: the key of the hash function, a secret value for this run.
@@ -1711,8 +1711,8 @@ class CompactionRewrite:
     def feed(self, data: Buffer, position: int, output: SegmentOutput) -> int:
         """Rewrite the whole batches at the start of `data`, which lies at `position`; return their size in bytes.
 
-        If `is_full`, the waiting batches do not fit. Call again with a new output, whose base offset is the end of the
-        full one.
+        If `is_full`, the waiting batches do not fit. Call again with a new output. Its base offset must be the end
+        offset of the full output.
 
         Raises:
             CorruptRecordError: a batch is damaged, or begins below the end of the previous batch.

@@ -13,7 +13,7 @@ _EXAMPLE = re.compile(r"(?m)^( *)>>> .*\n?(?:^\1(?!$).*\n?)*")
 class Doctests(griffe.Extension):
     """Fence each example, so that Markdown does not join its lines."""
 
-    def on_object(self, *, obj: griffe.Object, **kwargs: Any) -> None:
+    def on_object(self, *, obj: griffe.Object, **kwargs: Any) -> None:  # noqa: ANN401, ARG002 - Griffe's own signature
         """Fence the examples of a docstring."""
         if obj.docstring:
             obj.docstring.value = _EXAMPLE.sub(_fenced, obj.docstring.value)
