@@ -115,8 +115,17 @@ test-installed: setup  ## what pip builds from the source distribution, as a use
 	rm -rf build/sdist && .venv/bin/maturin sdist --out build/sdist
 	$(STEP) installed tools/installed build/sdist/*.tar.gz $(PYTHON)
 
-docs: setup  ## site/
-	.venv/bin/pip install --group docs && .venv/bin/mkdocs build --strict --quiet
+# The site needs no extension: nothing is compiled.
+docs: .venv-docs/.installed  ## site/: these documents, with search, a page for each verb and each class, and llms.txt
+	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict --quiet --config-file tools/site/mkdocs.yml
+
+site: .venv-docs/.installed  ## publishes the documents of VERSION beside those of earlier versions, on the branch gh-pages
+	NO_MKDOCS_2_WARNING=1 PATH="$(CURDIR)/.venv-docs/bin:$$PATH" mike deploy --config-file tools/site/mkdocs.yml --push --update-aliases "$(VERSION)" latest
+	.venv-docs/bin/mike set-default --config-file tools/site/mkdocs.yml --push latest
+
+.venv-docs/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv-docs && .venv-docs/bin/pip install --upgrade pip
+	.venv-docs/bin/pip install --group docs && touch $@
 
 # The jar's native library for the platform of this machine, for the wheels of all platforms.
 build/libraries: setup

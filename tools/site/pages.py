@@ -5,6 +5,7 @@ MkDocs calls `on_config`, `on_files` and `on_page_markdown`.
 
 from __future__ import annotations
 
+import os
 import posixpath
 import re
 from pathlib import Path, PurePosixPath
@@ -22,11 +23,22 @@ VERBS = "command-line.md"
 NAMES = "reference.md"
 SINGLE = {"changelog.md": "CHANGELOG.md", "security.md": "SECURITY.md"}
 """Pages that are files of the project's root."""
+LISTED = {"Start": r"index\.md", "Guides": r"guides/.*", "Verbs": r"verbs/.*", "Facts": r"(?!index)[a-z-]*\.md"}
+"""The pages in llms.txt. The reference of Python is in docstrings, which those pages only name."""
+SUMMARY = (
+    "brokerless reads, writes, checks, repairs, compacts, converts and serves Apache Kafka log directories with no broker "
+    "running: from Python, the command line and Spark."
+)
+TEXTS: dict[str, str] = {}
+"""The Markdown of each page, as it was built."""
 SOURCE = "https://github.com/brokerless/brokerless/blob/main"
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Put the generated pages into the navigation, where it names their sources."""
+    # mike sets it. A site of one version has no list of versions.
+    if "MIKE_DOCS_VERSION" not in os.environ:
+        config.extra.pop("version", None)
     lists = {VERBS: list(verbs()), NAMES: list(names())}
 
     def expanded(entry: object) -> object:
@@ -79,7 +91,27 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
             return f"]({SOURCE}/{of_root}{hash_}{anchor})"
         return f"]({posixpath.relpath(path, posixpath.dirname(here) or '.')}{hash_}{anchor})"
 
-    return re.sub(r"\]\(([^)\s]+)\)", lead, markdown)
+    led = re.sub(r"\]\(([^)\s]+)\)", lead, markdown)
+    TEXTS[here] = led
+    return led
+
+
+def on_post_build(config: MkDocsConfig) -> None:
+    """Write `llms.txt`, which lists the pages for language models (llmstxt.org), and all of them in one file."""
+    lines, whole = [f"# {config.site_name}", "", f"> {SUMMARY}"], []
+    for title, paths in LISTED.items():
+        lines += ["", f"## {title}", ""]
+        for path in sorted(path for path in TEXTS if re.fullmatch(paths, path)):
+            text = TEXTS[path]
+            heading = re.search(r"(?m)^# (.*)$", text)
+            lines.append(f"- [{heading[1] if heading else path}]({config.site_url}{path})")
+            whole.append(text)
+    site = Path(config.site_dir)
+    for path, text in TEXTS.items():
+        (site / path).parent.mkdir(parents=True, exist_ok=True)
+        (site / path).write_text(text, encoding="utf-8")
+    (site / "llms.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (site / "llms-full.txt").write_text("\n\n".join(whole), encoding="utf-8")
 
 
 def verbs() -> dict[str, str]:
@@ -109,10 +141,12 @@ def names() -> dict[str, str]:
             module, _, last = found[1].rpartition(".")
             short = found[1] if module == "spark" else last
             path = f"reference/{short}.md"
-            pages[path] = f"# {short}\n\n{line}\n"
+            pages[path] = f"---\ntitle: {short}\n---\n\n{line}\n    options:\n      heading_level: 1\n"
             index.append(f"- [`{short}`]({NAMES}#{short})")
-        elif line.startswith("    "):
+        elif line.startswith("      "):
             pages[path] += f"{line}\n"
+        elif line.strip() == "options:":
+            continue
         elif line or not index or not index[-1].startswith("- "):
             index.append(line)
         if line.startswith("#"):
