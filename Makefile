@@ -131,11 +131,11 @@ site: .venv-docs/.installed  ## publishes the documents of VERSION beside those 
 build/libraries: setup
 	.venv/bin/pip install --group wheels && .venv/bin/python tools/wheels.py --library-only --libraries $@
 
-audit: setup  ## licences, sources and bans of crates, and known vulnerabilities; DB=DIRECTORY names a clone of RustSec's advisories
+audit: setup  ## licences, sources and bans of crates; DB=DIRECTORY, a clone of RustSec's advisories, and ONLINE=1 also check for known vulnerabilities
 	@tools/prerequisites audit
 	cargo deny --offline check licenses bans sources
-	$(if $(DB),cp -R "$(DB)" "$$(mktemp -d)/advisory-db" && cargo deny check --disable-fetch advisories,@echo "note: advisories of crates are not checked: name a clone of RustSec's database with DB=")
-	.venv/bin/pip install --group audit && .venv/bin/pip-audit --requirement constraints.txt --no-deps --disable-pip --progress-spinner off
+	$(if $(DB),cargo audit --db "$(DB)" --no-fetch --deny unsound --deny yanked,@echo "note: crates are not checked for vulnerabilities: name a clone of RustSec's database with DB=")
+	$(if $(ONLINE),.venv/bin/pip install --group audit && .venv/bin/pip-audit --strict --requirement constraints.txt --no-deps --disable-pip --progress-spinner off,@echo "note: Python packages are not checked for vulnerabilities: ONLINE=1 asks their index")
 
 # Kafka as it is released, and all else that conformance runs.
 build/.conformance: .venv/.developed $(shell find tests/conformance -name pom.xml -o -name '*.java' -o -path '*/go/*') tests/conformance/fetch.py tools/kept.py
