@@ -16,7 +16,7 @@ unexport MAKEFLAGS MFLAGS
 RUST := Cargo.toml Cargo.lock .cargo/config.toml $(shell find rust/*/src rust/*/Cargo.toml rust/*/build.rs -type f)
 JAR := src/brokerless/spark/brokerless.jar
 
-.PHONY: setup prerequisites develop demo check check-lint check-core check-unit test test-core test-oldest test-python test-jar hunt lint conformance promises everything bench fuzz sanitize docs wheels test-installed audit coverage site
+.PHONY: setup prerequisites develop demo check check-lint check-core check-unit test test-core test-oldest test-python test-jar hunt lint conformance promises everything bench fuzz sanitize docs wheels test-installed audit site
 
 setup: prerequisites .venv/.developed build/native/.built $(JAR)  ## .venv with the package, its spark extra and the command
 

@@ -26,8 +26,8 @@ SINGLE = {"changelog.md": "CHANGELOG.md", "security.md": "SECURITY.md"}
 LISTED = {"Start": r"index\.md", "Guides": r"guides/.*", "Verbs": r"verbs/.*", "Facts": r"(?!index)[a-z-]*\.md"}
 """The pages in llms.txt. The reference of Python is in docstrings, which those pages only name."""
 SUMMARY = (
-    "brokerless reads, writes, checks, repairs, compacts, converts and serves Apache Kafka log directories with no broker "
-    "running: from Python, the command line and Spark."
+    "brokerless reads, writes, checks, repairs, compacts, converts and serves Apache Kafka log directories with no "
+    "broker running: from Python, the command line and Spark."
 )
 TEXTS: dict[str, str] = {}
 """The Markdown of each page, as it was built."""
