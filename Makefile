@@ -16,7 +16,7 @@ unexport MAKEFLAGS MFLAGS
 RUST := Cargo.toml Cargo.lock .cargo/config.toml $(shell find rust/*/src rust/*/Cargo.toml rust/*/build.rs -type f)
 JAR := src/brokerless/spark/brokerless.jar
 
-.PHONY: setup prerequisites develop demo check check-lint check-core check-unit test test-core test-oldest test-python test-jar hunt lint conformance promises everything bench fuzz sanitize docs wheels test-installed
+.PHONY: setup prerequisites develop demo check check-lint check-core check-unit test test-core test-oldest test-python test-jar hunt lint conformance promises everything bench fuzz sanitize docs wheels test-installed audit site
 
 setup: prerequisites .venv/.developed build/native/.built $(JAR)  ## .venv with the package, its spark extra and the command
 
@@ -115,8 +115,27 @@ test-installed: setup  ## what pip builds from the source distribution, as a use
 	rm -rf build/sdist && .venv/bin/maturin sdist --out build/sdist
 	$(STEP) installed tools/installed build/sdist/*.tar.gz $(PYTHON)
 
-docs: setup  ## site/
-	.venv/bin/pip install --group docs && .venv/bin/mkdocs build --strict --quiet
+# The site needs no extension: nothing is compiled.
+docs: .venv-docs/.installed  ## site/: these documents, with search, a page for each verb and each class, and llms.txt
+	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict --quiet --config-file tools/site/mkdocs.yml
+
+site: .venv-docs/.installed  ## publishes the documents of VERSION beside those of earlier versions, on the branch gh-pages
+	NO_MKDOCS_2_WARNING=1 PATH="$(CURDIR)/.venv-docs/bin:$$PATH" mike deploy --config-file tools/site/mkdocs.yml --push --update-aliases "$(VERSION)" latest
+	.venv-docs/bin/mike set-default --config-file tools/site/mkdocs.yml --push latest
+
+.venv-docs/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv-docs && .venv-docs/bin/pip install --upgrade pip
+	.venv-docs/bin/pip install --group docs && touch $@
+
+# The jar's native library for the platform of this machine, for the wheels of all platforms.
+build/libraries: setup
+	.venv/bin/pip install --group wheels && .venv/bin/python tools/wheels.py --library-only --libraries $@
+
+audit: setup  ## licences, sources and bans of crates; DB=DIRECTORY, a clone of RustSec's advisories, and ONLINE=1 also check for known vulnerabilities
+	@tools/prerequisites audit
+	cargo deny --offline check licenses bans sources
+	$(if $(DB),cargo audit --db "$(DB)" --no-fetch --deny unsound --deny yanked,@echo "note: crates are not checked for vulnerabilities: name a clone of RustSec's database with DB=")
+	$(if $(ONLINE),.venv/bin/pip install --group audit && .venv/bin/pip-audit --strict --requirement constraints.txt --no-deps --disable-pip --progress-spinner off,@echo "note: Python packages are not checked for vulnerabilities: ONLINE=1 asks their index")
 
 # Kafka as it is released, and all else that conformance runs.
 build/.conformance: .venv/.developed $(shell find tests/conformance -name pom.xml -o -name '*.java' -o -path '*/go/*') tests/conformance/fetch.py tools/kept.py

@@ -11,6 +11,8 @@ import pytest
 
 TESTS = Path(__file__).parent
 DATA = TESTS / "data"
+# These tests are for an installed wheel: see tools/installed.
+collect_ignore = ["installed"]
 
 # A JVM that lives for seconds gains nothing from the optimising compiler or a parallel collector.
 # `spark/quick_start.py` makes the archive of classes; without it, Spark only starts more slowly.

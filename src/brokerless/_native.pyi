@@ -1,8 +1,8 @@
 """The compiled core: it reads bytes, or an open file, and returns Arrow.
 
 A `data` argument is any contiguous buffer: bytes, bytearray, memoryview or pyarrow.Buffer. The interpreter lock is
-released during the work, so do not write to a buffer that is being read. `position` is the position of data[0] in its
-file. It appears in errors and in the `position` column.
+released during the work, so do not write to a buffer that is being read. `position` is the byte position of data[0] in
+its file, to which positions in errors and in the column `position` refer.
 
 All functions may raise `brokerless.errors.CorruptRecordError` and `UnsupportedFormatError`, with `position`,
 `base_offset` and `next_position` set and `path` None (see `brokerless.errors.located`), and ValueError for an invalid
@@ -110,7 +110,7 @@ DEFAULT_MAX_BATCH_BYTES: int
 """The default cap on the decompressed size of one batch: 256 MiB."""
 
 FIRST_OWN_PRODUCER_ID: int
-"""The lower bound of the producer ids that brokerless assigns. A cluster assigns ids from 0 and never gets this far."""
+"""The lowest producer id that brokerless assigns. A cluster assigns its ids upwards from 0 and never reaches it."""
 
 ROW_COLUMNS: tuple[str, ...]
 """All columns of rows: the columns of Spark's Kafka source, and the lineage of a row.
@@ -134,21 +134,21 @@ def batch_schema(check_crcs: bool = False) -> pa.Schema:
 
 @final
 class Decoder:
-    """A decoder of bytes to rows, for one range of a log. It keeps scratch memory and its position between calls.
+    """A decoder that turns the bytes of a log into rows. Between calls, it keeps scratch memory and its offset.
 
-    Control records never become rows. With `aborted` (read_committed), the batches of aborted transactions are left
-    out. Not thread-safe.
+    Control records never become rows. If `aborted` is given, as for a read_committed read, the batches of aborted
+    transactions are left out. Not thread-safe.
 
     Args:
         columns: the columns to return, in this order. Columns that are not listed cost nothing.
-        topic: the value of that column, or null.
-        partition: the value of that column, or null.
+        topic: the value of the column `topic`; None for null.
+        partition: the value of the column `partition`; None for null.
         start_offset: rows below this offset are left out.
         end_offset: rows at this offset and above are left out.
-        aborted: (producer_id, first_offset, last_offset of the ABORT marker) in any order.
+        aborted: (producer_id, first_offset, offset of the ABORT marker) of each aborted transaction, in any order.
         check_crcs: verify the CRC of each batch (of each message in v0 and v1).
-        max_rows: a call returns after the Kafka batch that reaches this many rows.
-        max_bytes: a call also returns after the Kafka batch that reaches this many bytes of Arrow data.
+        max_rows: a call returns after the Kafka batch with which it has this many rows.
+        max_bytes: a call also returns after the Kafka batch with which it has this many bytes of Arrow data.
         max_batch_bytes: the cap on one batch's decompressed size. A larger batch raises UnsupportedFormatError.
         spark: use Spark's types: timestamps in us (null if out of range), and null for absent headers.
         order: the lowest allowed offset of the first batch, and the offset below which all batches must end. Offsets
@@ -188,39 +188,41 @@ class Decoder:
 
         Returns:
             The rows, if any, or None, and the number of bytes consumed. `(None, 0)` means that `data` holds no whole
-            batch: see `needed`. Rows may exceed `max_rows` by one Kafka batch. A batch of more than 262,144 records
-            comes in parts: calls return rows with 0 bytes consumed until the last part. Call again with the same bytes.
+            batch: see `needed`. Rows may exceed `max_rows` by one Kafka batch. The rows of a batch of more than 262,144
+            records are returned by several calls. All these calls except the last one return 0 bytes consumed: call
+            again with the same bytes.
 
         Raises:
-            CorruptRecordError: the damage is at the start of `data`. The previous call returned the rows before it.
+            CorruptRecordError: the batch at the start of `data` is damaged. Earlier calls returned all rows before it.
         """
 
 @final
 class Encoder:
     """An encoder of rows to batches, for one partition and producer session.
 
-    Uncompressed batches equal those of Kafka's own builder byte for byte. The encoder keeps scratch memory, and
-    sequences continue from batch to batch (after 2147483647 comes 0). A batch ends before the record that would make it
-    larger than `batch_size`, by Kafka's estimate if it is compressed. A record is never split, so a batch of one record
-    may be larger. Not thread-safe.
+    Uncompressed batches equal the batches of Kafka's own builder byte for byte. Sequence numbers continue from batch to
+    batch, and 0 follows 2147483647. A batch ends before the record that would make it larger than `batch_size`. For a
+    compressed batch, this size is Kafka's estimate. A record is never split, so a batch of one record may be larger.
+    Not thread-safe.
 
         encoder = Encoder(compression="zstd", producer_id=4001, producer_epoch=0, base_sequence=0)
         batches = encoder.encode(rows, timestamp=1_700_000_000_000)
 
     Args:
-        magic: the message format: 2; or 1 or 0, of Kafka before 0.11 and 0.10. Formats 1 and 0 have no headers,
-            producers or zstd; format 0 has no timestamps either.
+        magic: the message format: 2, 1 (used before Kafka 0.11) or 0 (used before Kafka 0.10). Formats 1 and 0 have no
+            headers, producers or zstd; format 0 has no timestamps either.
         compression: "none", "gzip", "snappy", "lz4" or "zstd".
         level: gzip 1 to 9, lz4 1 to 17, zstd -131072 to 22; None is Kafka's default (6, 9, 3).
         batch_size: the size limit of a batch in bytes, as the producer's `batch.size`.
         max_records: the maximum number of records in a batch; None for no limit.
         keep_offsets: see `encode`.
-        timestamp_type: "CreateTime", or "LogAppendTime": then `log_append_time` replaces the rows' timestamps.
+        timestamp_type: "CreateTime" or "LogAppendTime". With "LogAppendTime", `log_append_time` replaces the rows'
+            timestamps.
         log_append_time: the time in ms; -1 by default.
         base_offset: the base offset of every batch. A producer sends 0, because the append assigns offsets.
-        partition_leader_epoch: the leader epoch of every batch. A producer sends the default -1, unknown.
-        producer_id: the producer's id; -1, the default, for no producer. With an id, epoch and sequence must not be
-            negative.
+        partition_leader_epoch: the leader epoch of every batch. A producer sends -1 (unknown), the default.
+        producer_id: the producer's id; -1, the default, for no producer. With an id, `producer_epoch` and
+            `base_sequence` must not be negative.
         producer_epoch: the producer's epoch.
         base_sequence: the sequence number of the first record.
         is_transactional: True if the batches are part of a transaction.
@@ -252,19 +254,19 @@ class Encoder:
         is_transactional: bool = False,
     ) -> Self: ...
     def encode(self, rows: pa.RecordBatch, *, timestamp: int) -> pa.Buffer:
-        """Encode all rows as whole batches. No rows give an empty buffer.
+        """Encode all rows as whole batches. If there are no rows, the buffer is empty.
 
-        Columns are found by name; unknown ones are ignored. Only `value` is required:
+        Columns are found by name. Unknown columns are ignored. Only `value` is required:
 
-        - `key`, `value`: binary or string of any width, taken as bytes. A null is Kafka's null.
-        - `headers`: list<struct<key, value>>. A null list has no headers.
-        - `timestamp`: any timestamp type, truncated to ms, or int64 ms. -1 ms is Kafka's "none".
+        - `key`, `value`: binary or string of any width, stored as bytes. A null is stored as null.
+        - `headers`: list<struct<key, value>>. If the list is null, the record has no headers.
+        - `timestamp`: any timestamp type, truncated to ms, or int64 ms. -1 ms means that the record has no timestamp.
 
-        With `keep_offsets`, a rising `offset` (int64) is also required. Gaps are kept: a batch ends only if an offset
-        is more than 2147483647 above the batch's first offset. `leaderEpoch` (int32; null: `partition_leader_epoch`)
-        and `timestampType` (int32 as in rows; null: `timestamp_type`) apply to a batch, which ends where they change.
-        Under LogAppendTime, it also ends where the timestamp changes. Magic 0 can keep NoTimestampType only, magic 1
-        and 2 only the other types.
+        With `keep_offsets`, an `offset` (int64) that rises from row to row is also required. A gap between offsets does
+        not end a batch, unless an offset is more than 2147483647 above the batch's first offset. All records of a batch
+        share `leaderEpoch` (int32; null: `partition_leader_epoch`) and `timestampType` (int32 as in rows; null:
+        `timestamp_type`), so a batch ends where one of them changes. Under LogAppendTime, they also share the
+        timestamp. Magic 0 allows only NoTimestampType, magic 1 and 2 allow only the other types.
 
         Args:
             rows: any number of rows.
@@ -272,15 +274,16 @@ class Encoder:
 
         Raises:
             TypeError: not a `pyarrow.RecordBatch`.
-            ValueError: a column has an unsuitable type; or ("row 17: ...") Kafka refuses the record, or a value lies
-                outside the buffer of its column. In these cases, no row is encoded and no sequence is used.
+            ValueError: a column has an unsuitable type, Kafka refuses a record, or a value lies outside the buffer of
+                its column. A message about one row begins with its index ("row 17: ..."). No row is encoded, and no
+                sequence number is used.
         """
 
 def crc32c(data: _Data) -> int:
-    """Return the CRC-32C (Castagnoli) of `data`. A batch of magic 2 stores that of its bytes from position 21 on."""
+    """Return the CRC-32C (Castagnoli) of `data`. A batch of magic 2 stores this checksum of its bytes 21 and later."""
 
 def empty_batch(offset: int, leader_epoch: int) -> bytes:
-    """Return an empty batch of format 2 for one offset (61 bytes), as compaction leaves it."""
+    """Return an empty batch of format 2 that covers one offset (61 bytes). Compaction leaves the same batch."""
 
 def end_of_transaction(batch: Buffer) -> tuple[bool, int] | None:
     """Return the contents of a transaction marker: True for a COMMIT, and the coordinator's epoch.
@@ -369,8 +372,8 @@ def scan(
     Columns: `position size base_offset last_offset batch_length partition_leader_epoch magic crc attributes
     compression timestamp_type is_transactional is_control delete_horizon_ms last_offset_delta base_timestamp
     max_timestamp producer_id producer_epoch base_sequence last_sequence records_count`, and `is_valid` with
-    `check_crcs`. Values are those of Kafka's accessors: a v0 or v1 entry has no producer (-1) and no records_count
-    (null).
+    `check_crcs`. The values equal what Kafka's accessors return: for a batch of v0 or v1, producer_id is -1 and
+    records_count is null.
 
     Returns:
         One row for each batch, and the number of bytes consumed.
@@ -415,7 +418,7 @@ class RecordRows:
 class EndOffsets:
     """The search for the log end offset at given times, from batch headers.
 
-    A batch was in the log at a time if its largest timestamp and those of all earlier batches are not later.
+    A batch was in the log at a time if neither its largest timestamp nor that of an earlier batch is above the time.
 
     Args:
         times: ms, int64, ascending.
@@ -430,7 +433,7 @@ class EndOffsets:
 
     def __new__(cls, times: pa.Array[Any]) -> Self: ...
     def seek(self, offset: int) -> None:
-        """Skip to a batch. All batches before it are earlier than the next time, and end before `offset`."""
+        """Skip batches that end below `offset`. None of them may have a timestamp above `next_time`."""
 
     def feed(self, data: _Data, position: int) -> int:
         """Read the whole batches at the start of `data`, and return their size in bytes.
@@ -439,16 +442,16 @@ class EndOffsets:
         """
 
     def finish(self, end: int) -> pa.Array[Any]:
-        """Return the end offset of each time. For times that no batch has decided, it is `end`."""
+        """Return the end offset for each time. If no batch is later than a time, its end offset is `end`."""
 
 @final
 class ErasedRecords:
     """The records to erase in a segment.
 
     `bits` has one bit per record, in record order, least significant bit first. A set bit marks an erased record.
-    Records after the last byte stay. `records` is the number of erased records, and `bytes` the size of their keys and
-    values. `examined` is the number of records compared. `ranges` holds the first and last offset of each run of erased
-    records.
+    Records for which `bits` is too short stay. `records` is the number of erased records, and `bytes` the size of their
+    keys and values. `examined` is the number of records compared. `ranges` holds the first and last offset of each run
+    of erased records.
     """
 
     @property
@@ -470,7 +473,7 @@ class ErasureScan:
         keys: whole keys.
         key_prefixes: prefixes of keys.
         headers: headers as (name, value).
-        blank: erase values only. Records without a value, or with an empty one, do not match.
+        blank: erase values only. Records whose value is null or empty then do not match.
         max_batch_bytes: the cap on one batch's decompressed size.
     """
 
@@ -494,7 +497,7 @@ class ErasureScan:
 
     @property
     def needed(self) -> int:
-        """The size in bytes of the batch after the consumed bytes; 0 if unknown."""
+        """The size in bytes of the next batch, which starts after the consumed bytes; 0 if unknown."""
 
 @final
 class HeaderWalk:
@@ -520,7 +523,7 @@ class HeaderWalk:
         """The base offset of the first batch."""
     @property
     def last_batch(self) -> tuple[int, bytes] | None:
-        """The position of the last batch, and its first bytes. These include a checksum, so they identify the batch."""
+        """The position and the first bytes of the last batch. The bytes identify it, as they include a checksum."""
     @property
     def leader_epoch(self) -> int:
         """The highest leader epoch in any header; -1 if none."""
@@ -547,26 +550,25 @@ class HeaderWalk:
         """Scan the bytes of the file at `position`; `end` is the file's size.
 
         Returns:
-            The position to continue at. If it lies after the data, continue reading there. If it lies inside the data
-            and the file continues, the batch there is incomplete. Then feed again from this position, with more bytes
-            if the position did not move.
+            The position at which the next feed must start. If this position lies inside the data and the file
+            continues, the data contain only a part of the batch there. If the position did not move, feed more bytes.
 
         Raises:
             CorruptRecordError: the framing is broken.
         """
 
     def start_file(self, order: tuple[int, int] | None = None) -> None:
-        """Start another segment, or another part of the segment, with the next feed.
+        """Make the next feed start another segment, or another part of the same segment.
 
         Args:
-            order: the lowest offset that a batch may have, and the offset below which all batches must end. If given,
-                two faults are also errors: offsets that do not rise within this range, and wrong checksums of batches
-                that may be markers.
+            order: the lowest offset that a batch may have, and the offset below which all batches must end. If `order`
+                is given, the scan also raises if offsets do not rise within this range, or if the checksum of a batch
+                that may be a marker is wrong.
         """
 
 @final
 class LocalFile:
-    """A regular file open for reading, which the core reads without a copy.
+    """A regular file open for reading. The core reads the file itself, so its bytes do not pass through Python.
 
     Raises:
         OSError: the file cannot be opened, or is not a regular file.
@@ -574,7 +576,7 @@ class LocalFile:
 
     def __new__(cls, path: str) -> Self: ...
     def fileno(self) -> int:
-        """Return the file descriptor. It is closed when the last object that uses the file is deleted."""
+        """Return the file descriptor, which is closed when the last object that uses the file is deleted."""
 
 @final
 class RunReader:
@@ -585,7 +587,7 @@ class RunReader:
     Args:
         file: the open `.log`.
         run: a `brokerless.log.survey.Run`.
-        decoder: decodes the rows, and keeps its place for the next run.
+        decoder: decodes the rows. Use the same decoder for all runs of a segment.
     """
 
     def __new__(cls, file: Readable, run: tuple[int, int, int, int], decoder: Decoder) -> Self: ...
@@ -594,7 +596,7 @@ class RunReader:
 
 @final
 class SplitReader:
-    """An iterator over a split. It yields rows, and the fields of each `Defect`.
+    """An iterator over the rows of a split. Between rows, it yields the fields of each `Defect` as a tuple.
 
     The path of a defect is None if the defect is in the split's own file.
 
@@ -603,11 +605,11 @@ class SplitReader:
         file: the open `.log`; None for an absent split.
         columns: the wanted columns in their order.
         is_planned: whether `file` is the file for which the split was planned.
-        cut_short: called with the offset after the file's last batch. It returns the records that the segment's index
-            lists after the end of the file.
+        cut_short: called with the offset after the file's last batch. It returns the range of records that are missing
+            if the segment's index has entries beyond the end of the file.
         check_crcs: verify checksums.
-        max_rows: an iteration step ends after the Kafka batch that reaches this many rows.
-        max_bytes: a step also ends after the Kafka batch that reaches this many bytes of Arrow data.
+        max_rows: an iteration step ends after the Kafka batch with which it has this many rows.
+        max_bytes: a step also ends after the Kafka batch with which it has this many bytes of Arrow data.
         spark: use Spark's types; see `Decoder`.
 
     Raises:
@@ -667,7 +669,7 @@ def survey(
     is_clean: bool = True,
     limit_offset: int | None = None,
 ) -> tuple[list[tuple[Any, ...]], int]:
-    """Survey a segment for `brokerless.log.survey.survey`, with its arguments.
+    """Do the work of `brokerless.log.survey.survey`, which describes the arguments.
 
     Returns:
         The fields of `Run` and of `Defect` (whose path is None), in the order of the file; the offset after the last
@@ -721,7 +723,7 @@ class PlainSegment:
         """True if a batch is in a transaction."""
     @property
     def replays(self) -> bool:
-        """True if a broker that replays the producers would start."""
+        """True if a broker could rebuild its producer state from the segment. If False, the broker would not start."""
 
 def check_segment(
     file: Readable,
@@ -738,14 +740,15 @@ def check_segment(
     leader_epoch: int = ...,
     producers: Producers | None = None,
 ) -> PlainSegment | None:
-    """Check a plain segment in one pass: sound batches of magic 2 in order, and indexes that lead to them.
+    """Check a segment in one pass, if it is plain: all batches are sound, of magic 2 and in order, and the indexes fit.
 
     Args:
         file: the open `.log`.
         size: its length.
         base_offset: the lowest offset that a batch may have.
         sequences: the producers' sequences before the segment. The call adds the segment's sequences.
-        limit_offset: all batches end below this offset. None: only the reach of the indexes limits the offsets.
+        limit_offset: all batches must end below this offset. None: their offsets must only be low enough for the
+            indexes, which store offsets relative to `base_offset`.
         offset_index: the `.index`, if any.
         time_index: the `.timeindex`, if any.
         is_closed: whether a broker has closed the indexes. If so, the last entry of the time index must have the
@@ -756,7 +759,7 @@ def check_segment(
         producers: the producer state before the segment. The call adds the segment's batches.
 
     Returns:
-        The facts from the batches; None if the segment is not plain. In that case, the arguments are unchanged.
+        The facts from the batches; None if the segment is not plain. If it is not plain, the call changes no argument.
 
     Raises:
         OSError: the file cannot be read.
@@ -767,13 +770,13 @@ def batch_offsets_at(file: Readable, position: int) -> tuple[int, int] | None:
 
 @final
 class BatchCursor:
-    """A place between the batches of a segment, for `skip_equal`.
+    """A position between the batches of a segment, for `skip_equal`.
 
     Args:
         file: the open `.log`.
         position: the position where a batch starts.
         end: the position where the last batch ends.
-        start_offset: batches that end below it are skipped.
+        start_offset: batches that end below this offset are skipped.
     """
 
     def __new__(cls, file: Readable, position: int, end: int, start_offset: int) -> Self: ...
@@ -787,7 +790,7 @@ class BatchCursor:
 def skip_equal(one: BatchCursor, other: BatchCursor) -> int | None:
     """Skip sound batches of magic 2 that are in both segments, with equal offsets, leader epochs and checksums.
 
-    Both cursors stop at the end of a segment, or before batches that differ or are not plain.
+    Both cursors stop at the end of a segment, or before batches that differ, are damaged or have another magic.
 
     Returns:
         The offset after the last equal batch; None if no batch is equal.
@@ -825,7 +828,8 @@ def find_timestamp(
 def headers_alone(data: _Data) -> tuple[bytes, int]:
     """Return the headers of whole batches of magic 2, without their records, and the size of these batches in bytes.
 
-    An append in place needs these headers. Because the append cannot verify checksums, this function verifies them.
+    `Appender.append_in_place` needs these headers. It cannot verify checksums without the records, so this function
+    verifies them.
 
     Raises:
         CorruptRecordError: a checksum is wrong, or bytes are not a batch.
@@ -836,7 +840,8 @@ def place_headers(headers: _Data) -> tuple[list[tuple[int, bytes]], int]:
     """Return the start positions of successive batches, given only their headers. The first position is 0.
 
     Returns:
-        The position and the first bytes of each batch, which no checksum covers; and the end of the last batch.
+        For each batch, its position and the header bytes that its checksum does not cover; and the end of the last
+        batch.
 
     Raises:
         CorruptRecordError: bytes are not a header.
@@ -844,7 +849,7 @@ def place_headers(headers: _Data) -> tuple[list[tuple[int, bytes]], int]:
 
 @final
 class OffsetCommits:
-    """A decoder of the offset commits among records of `__consumer_offsets`. It uses memory for each key.
+    """A decoder of the offset commits among records of `__consumer_offsets`. It keeps the key of each commit in memory.
 
     Args:
         memory: the maximum number of bytes that the keys may take; 250 MB by default.
@@ -863,8 +868,8 @@ class OffsetCommits:
         Returns:
             One row per commit: `row group topic partition is_removed offset previous_offset previous_commit_time
             leader_epoch metadata commit_time expire_time topic_id`. `row` is the index of the record. `previous_offset`
-            is the group's commit before this one, even if it was removed, and `previous_commit_time` is its time. Both
-            are null if unknown. For a removed offset, the other columns from `offset` on are null.
+            is the offset of the group's previous commit, even if that commit was removed, and `previous_commit_time` is
+            its time. Both are null if unknown. For a removed offset, the other columns from `offset` on are null.
 
         Raises:
             UnsupportedFormatError: a column takes more than 1 GiB, or the keys more memory than is allowed.
@@ -901,7 +906,7 @@ class OffsetIndex:
 
 @final
 class SpaceEstimate:
-    """An estimate of the size of records in each message format and codec. Every batch is built in every form.
+    """An estimate of the size of records in each message format and codec. To measure it, each batch is built in all.
 
     Args:
         max_batch_bytes: the cap on one batch's decompressed size.
@@ -917,7 +922,7 @@ class SpaceEstimate:
 
     @property
     def needed(self) -> int:
-        """The size in bytes of the batch after the consumed bytes; 0 if unknown."""
+        """The size in bytes of the next batch, which starts after the consumed bytes; 0 if unknown."""
     @property
     def records(self) -> int:
         """The number of records."""
@@ -929,7 +934,7 @@ class SpaceEstimate:
         """
 
     def filled(self, compression: str, batch_size: int) -> int | None:
-        """Return the size of batches of magic 2 that a producer fills up to `batch_size`; None if not measured."""
+        """Return the size of all records in batches of magic 2 that are filled up to `batch_size`; None if unknown."""
 
 @final
 class TimeIndex:
@@ -992,11 +997,11 @@ def open_transactions(data: _Data) -> list[tuple[int, int]]:
     """
 
 def segment_files(names: list[str], kinds: dict[str, int]) -> tuple[dict[int, int], list[str]]:
-    """Return the files of each segment by ascending base offset, and the names that belong to no segment.
+    """Return the kinds of files of each segment, by ascending base offset, and the names that belong to no segment.
 
     Args:
         names: the names in a partition directory.
-        kinds: the bit that stands for each extension; extensions have no dot.
+        kinds: the bit for each extension; extensions have no dot. The kinds of a segment's files are a sum of bits.
     """
 
 def producer_snapshot(data: _Data) -> pa.RecordBatch:
@@ -1026,9 +1031,9 @@ def json_rows(data: _Data, bytes: str = "utf8", first_line: int = 1) -> pa.Recor
     """
 
 def highest_cluster_producer_id(data: _Data) -> int | None:
-    """Return the highest producer id in whole batches, of those that a cluster may assign; None if there is none.
+    """Return the highest producer id in whole batches that a cluster may also assign; None if there is none.
 
-    The search ends at bytes that are not a batch.
+    Bytes that are not a batch end the search.
     """
 
 def json_lines(rows: pa.RecordBatch, bytes: str = "utf8") -> bytes:
@@ -1057,8 +1062,8 @@ class LogDump:
     def feed(self, data: _Data, position: int) -> tuple[bytes, int]:
         """Return the lines of the whole batches in `data`, and the size of these batches in bytes.
 
-        A call returns after the batch with which its text reaches 4 MiB. Text with a size of 0 is the readable part of
-        a damaged batch, whose error the next call raises.
+        A call returns after the batch with which its text reaches 4 MiB. If the size is 0 but there is text, a batch is
+        damaged: the text is its readable part, and the next call raises the error.
         """
 
 @final
@@ -1069,7 +1074,7 @@ class JsonDump:
     def feed(self, data: _Data, position: int) -> tuple[bytes, int]:
         """Return the lines of the whole batches in `data`, and the size of these batches (see `LogDump.feed`).
 
-        A batch whose records are damaged has `"records": null`. The next call raises its error.
+        A batch whose records are damaged has `"records": null`. The next call raises the error.
         """
 
 def kraft_snapshot(records: Sequence[_Data], timestamp: int, controls: Sequence[tuple[int, _Data]] = ...) -> bytes:
@@ -1087,7 +1092,7 @@ def metadata_record(name: str, version: int, json: _Data) -> bytes:
     Args:
         name: the name in the message's definition.
         version: the version of the message.
-        json: the message. Only tagged fields may be omitted. They then have their default.
+        json: the message. Only tagged fields may be omitted. An omitted field gets its default.
 
     Raises:
         ValueError: no record type has this name, or the JSON does not fit its definition.
@@ -1124,7 +1129,7 @@ def state_records(topic: str, keys: pa.Array[Any], values: pa.Array[Any], memory
         approximate memory of the record in bytes. Key and value of a record that is too large are not decoded.
 
     Raises:
-        ValueError: Kafka has no such topic.
+        ValueError: `topic` is not one of these topics.
         UnsupportedFormatError: a column takes more than 1 GiB.
     """
 
@@ -1150,7 +1155,7 @@ class KeySketch:
     """A HyperLogLog sketch of the distinct keys of records. Its standard error is 1.6 %.
 
     Args:
-        serialized: what `to_bytes` returned.
+        serialized: the result of `to_bytes`; None for an empty sketch.
 
     Raises:
         ValueError: `serialized` is not a sketch.
@@ -1173,7 +1178,7 @@ class KeySketch:
 class LatestRecords:
     """The latest record of each key, as a coordinator keeps it when it loads its topic.
 
-    It uses memory for each key that is not removed.
+    It keeps each key in memory until a record without a value removes the key.
 
     Args:
         memory: the maximum memory of the records in bytes; no limit by default. One record may take at most an eighth
@@ -1206,7 +1211,7 @@ class LatestRecords:
         """
 
     def too_large(self) -> list[tuple[int, int]]:
-        """Return the offset of each latest record that is too large to keep, and the bytes of its key and value."""
+        """Return the offset of each latest record that is too large to keep, and the size of its key and value."""
 
     def take(self, *, by_group: bool = False) -> Iterator[pa.RecordBatch]:
         """Remove the records and return them in the order of the log, in one or more batches.
@@ -1273,7 +1278,7 @@ class Producers:
     def __new__(cls) -> Self: ...
     @staticmethod
     def from_snapshot(data: _Data, *, now: int, producer_id_expiration_ms: int) -> Producers:
-        """Read a `.snapshot`, without producers that have no open transaction and whose idle time at `now` (ms) is up.
+        """Read a `.snapshot`. Leave out producers that have expired at `now` (ms) and have no open transaction.
 
         Raises:
             CorruptRecordError: version, CRC or length is wrong.
@@ -1283,7 +1288,7 @@ class Producers:
         """Return the content of a `.snapshot`, ordered by producer id."""
 
     def entries(self) -> pa.RecordBatch:
-        """Return the columns of `producer_snapshot`, ordered by producer id."""
+        """Return the producers with the columns of `producer_snapshot`, ordered by producer id."""
 
 @final
 class SegmentState:
@@ -1294,8 +1299,8 @@ class SegmentState:
         created_ms: the time in ms at which it was created or opened.
         size: the size of the `.log` in bytes.
         first_timestamp: the max_timestamp of its first batch; None if it is empty.
-        index: the content of the `.index`. With zeros after the entries, it is full, as for Kafka.
-        timeindex: the content of the `.timeindex`. With zeros after the entries, it is full, as for Kafka.
+        index: the content of the `.index`. If zeros follow the entries, the index counts as full, as in Kafka.
+        timeindex: the content of the `.timeindex`. If zeros follow the entries, the index counts as full, as in Kafka.
         txnindex: the content of the `.txnindex`.
         max_timestamp: the segment's largest timestamp, and the last offset of the first batch that has it. None: use
             the last entry of the time index, as a load does.
@@ -1323,9 +1328,10 @@ class SegmentWrite:
         """The base offset of the segment."""
     @property
     def is_new(self) -> bool:
-        """True if a roll comes first: write `final_time_entry` and the snapshot, and create this segment's files.
+        """True if the log rolls before this write.
 
-        Existing files with these names are stale, or belong to an empty active segment.
+        For a roll, write `final_time_entry` and the snapshot, and create the files of this segment. If files with these
+        names exist, replace them: they are stale, or belong to an empty active segment.
         """
     @property
     def snapshot(self) -> bytes | pa.Buffer | None:
@@ -1348,9 +1354,9 @@ class Appended:
 
     @property
     def first_offset(self) -> int:
-        """The offset of the first record; for a duplicate, the stored one.
+        """The offset of the first record; for a duplicate, the offset that was stored before.
 
-        -1 if there was no batch, and for v0 and v1 with given offsets, whose headers lack it.
+        -1 if there was no batch. Also -1 for v0 and v1 with given offsets, because their headers lack the first offset.
         """
     @property
     def last_offset(self) -> int:
@@ -1369,7 +1375,7 @@ class Appended:
         """The number of accepted requests, including duplicates."""
     @property
     def duplicates(self) -> int:
-        """The number of duplicates among them."""
+        """The number of duplicates among the accepted requests."""
     @property
     def consumed(self) -> int:
         """The number of bytes of `data` that were accepted."""
@@ -1387,7 +1393,7 @@ class Appended:
         """
 
     def followed_by(self, next: Appended) -> Appended:
-        """Return both results combined, without their writes."""
+        """Return this result and a later one combined, without their writes."""
 
 @final
 class Closing:
@@ -1402,11 +1408,11 @@ class Closing:
 
 @final
 class Appender:
-    """The appends of a broker to one log. It checks each append and computes the bytes to write, but writes no file.
+    """An appender to one log. It checks appends as a broker does, and computes the bytes to write. It writes no file.
 
     A refused append changes nothing, not even leader epochs and segments. (Kafka assigns the epoch and rolls the
-    segment before it refuses.) The other arguments are settings of the topic, under Kafka's names. Sizes are in bytes,
-    times in ms. Not thread-safe.
+    segment before it refuses.) The arguments that are not listed here are settings of the topic, under Kafka's names.
+    Sizes are in bytes, times in ms. Not thread-safe.
 
     Args:
         segment: the active segment.
@@ -1445,7 +1451,7 @@ class Appender:
         """The base offset of the active segment."""
     @property
     def segment_size(self) -> int:
-        """The size of its `.log`."""
+        """The size of the active segment's `.log`."""
     @property
     def max_timestamp(self) -> tuple[int, int]:
         """The active segment's largest timestamp, and the last offset of the first batch that has it."""
@@ -1494,16 +1500,16 @@ class Appender:
         Args:
             data: from a client, one batch of magic 2 with base offset 0. With given offsets ("replication"), any number
                 of batches.
-            leader_epoch: the epoch that a leader stores in the batches. With given offsets, batches of a higher epoch
-                are left out. With 2^31 - 1, no batch is left out, and a batch without an epoch gets the epoch of the
-                previous batch.
+            leader_epoch: the leader epoch that a leader stores in the batches. With given offsets, batches of a higher
+                leader epoch are left out. With 2^31 - 1, no batch is left out, and a batch without a leader epoch gets
+                that of the previous batch.
             now: the clock, ms.
             origin: who appends, which determines the checks.
-            may_be_cut: leave out an incomplete last batch, as a broker does. Otherwise it is an error.
+            may_be_cut: leave out an incomplete last batch, as a broker does. If False, an incomplete batch is an error.
             transaction_version: the version of a coordinator's markers.
 
         Raises:
-            AppendError: the append is refused. The subclass is named like Kafka's answer.
+            AppendError: the append is refused. The subclass has the name of Kafka's error.
             CorruptRecordError: a checksum is wrong, or the framing is broken.
         """
 
@@ -1524,27 +1530,27 @@ class Appender:
             leader_epoch: as in `append`.
             now: as in `append`.
             origin: as in `append`.
-            position: the position of `data`, to which positions in errors are relative.
-            is_encoded_here: True if an `Encoder` built the batches, so that their headers describe their records
-                correctly. Headers and checksums are checked. Records are read only if the topic's settings need more
-                than the headers.
+            position: the position of `data` in its file, which is added to the positions in errors.
+            is_encoded_here: True only if the batches are from an `Encoder`, because their headers must describe their
+                records correctly. Headers and checksums are checked. Records are read only if the topic's settings need
+                more than the headers.
         """
 
     def append_in_place(self, headers: _Data, *, leader_epoch: int, now: int, origin: _Origin = "client") -> Appended:
         """Append all batches of a file that becomes the `.log` of a segment. Either all batches are appended or none.
 
-        The segment is the active one if that is empty, otherwise a new one after it. `SegmentWrite.log` has the headers
-        to be written.
+        If the active segment is empty, the file becomes its `.log`. Otherwise, it becomes the `.log` of a new segment.
+        `SegmentWrite.log` has the headers to be written.
 
         Args:
-            headers: the batches' headers (`headers_alone`). An `Encoder` made the batches.
+            headers: the batches' headers (`headers_alone`). The batches must be from an `Encoder`.
             leader_epoch: as in `append`.
             now: as in `append`.
             origin: as in `append`.
 
         Raises:
             AppendError: a batch is refused; or the append would change more than headers, would need the records,
-                or would begin a new segment among the batches.
+                or would begin a new segment between two of the batches.
             CorruptRecordError: the framing is broken.
         """
 
@@ -1569,21 +1575,21 @@ class Appender:
         """
 
     def set_high_watermark(self, offset: int | None) -> None:
-        """Set the high watermark, from log start to log end. None: it follows the log end, as with a single replica."""
+        """Set the high watermark, between log start and log end. With None, it is always the log end."""
 
     def remove_expired_producers(self, now: int) -> list[int]:
         """Remove producers that are idle for `producer_id_expiration_ms`; return their ids."""
 
 @final
 class CompactionScan:
-    """A scan of a log for the records that compaction keeps. It covers the keys whose hashes lie in a range.
+    """A scan of a log for the records that compaction keeps. It covers only keys whose hashes lie in a range.
 
     First feed the clean segments, for their transactions only ("follow"), then the dirty segments ("dirty"). After
     that, `newest` returns the verdicts on the dirty records. Finally, feed the clean segments again ("clean").
 
     Args:
         txnindexes: the content of each `.txnindex` of the log.
-        log_start_offset: transactions that were aborted below it are not followed.
+        log_start_offset: transactions that were aborted below this offset are ignored.
         first_dirty_offset: the first offset of the dirty part.
         now: ms since the epoch. Tombstones and markers with a delete horizon at or before this time are dropped.
         hash_key: the key of the hash function, a secret value for this run.
@@ -1627,7 +1633,7 @@ class CompactionScan:
         """End the segment, and return the verdicts on it."""
 
     def newest(self, first: int, end: int) -> tuple[bytes, bytes, bytes]:
-        """Return bits for the dirty records numbered from `first` to below `end` that are the newest with their key.
+        """Return the verdicts on the dirty records with the indexes [first, end) that are the newest with their key.
 
         Returns:
             Three bit sets: records that stay; records that stay and need a delete horizon; tombstones that are dropped.
@@ -1635,7 +1641,7 @@ class CompactionScan:
 
     @property
     def needed(self) -> int:
-        """The size in bytes of the batch after the consumed bytes; 0 if unknown."""
+        """The size in bytes of the next batch, which starts after the consumed bytes; 0 if unknown."""
     @property
     def keys(self) -> int:
         """The number of keys of the dirty part in this hash range."""
@@ -1649,13 +1655,13 @@ class SegmentVerdicts:
 
     @property
     def first_number(self) -> int:
-        """The number of the segment's first record among the records of all dirty segments: a multiple of 8."""
+        """The index of the segment's first record among the records of all dirty segments: a multiple of 8."""
     @property
     def keep(self) -> bytes:
-        """A bit for each marker and each record of the clean part that stays."""
+        """One bit per record of the segment. It is set for each marker and each record of the clean part that stays."""
     @property
     def stamp(self) -> bytes:
-        """A bit for each of these records that needs a delete horizon."""
+        """One bit per record, as in `keep`. It is set for those that stay and need a delete horizon."""
     @property
     def txnindex(self) -> bytes:
         """The entries of aborted transactions whose marker is still needed."""
@@ -1705,8 +1711,8 @@ class CompactionRewrite:
     def feed(self, data: Buffer, position: int, output: SegmentOutput) -> int:
         """Rewrite the whole batches at the start of `data`, which lies at `position`; return their size in bytes.
 
-        If `is_full`, the waiting batches do not fit. Call again with a new output, whose base offset is the end of the
-        full one.
+        If `is_full`, the waiting batches do not fit. Call again with a new output. Its base offset must be the end
+        offset of the full output.
 
         Raises:
             CorruptRecordError: a batch is damaged, or begins below the end of the previous batch.
@@ -1722,20 +1728,20 @@ class CompactionRewrite:
         """True if the output is full while batches wait."""
     @property
     def needed(self) -> int:
-        """The size in bytes of the batch after the consumed bytes; 0 if unknown."""
+        """The size in bytes of the next batch, which starts after the consumed bytes; 0 if unknown."""
     @property
     def records(self) -> int:
         """The number of records of the segment so far."""
     @property
     def kept(self) -> int:
-        """The number of records among these that stayed."""
+        """The number of records of the segment so far that stayed."""
 
 @final
 class SegmentConversion:
     """A conversion of old segments to new ones of another magic or codec. Offsets do not change.
 
-    For each old segment, call `begin`, `feed` and `finish`. If `is_full`, continue with a new output. Its base offset
-    is the end of the full output.
+    For each old segment, call `begin`, `feed` and `finish`. If `is_full`, continue with a new output, whose base offset
+    is the `next_offset` of the full one.
 
     Args:
         magic: 0, 1 or 2; None keeps the magic of each batch.
@@ -1744,13 +1750,13 @@ class SegmentConversion:
         recompress: also recompress batches that already have the codec.
         batch_size: join neighbouring batches up to this many uncompressed bytes, if readers see no difference. None to
             join single messages only.
-        join_below: join only below this offset, because another replica may end between batches above it.
-        drop_headers: drop headers that the magic cannot store. Otherwise they are refused.
+        join_below: join only below this offset. Above it, another replica may end between two batches that are joined.
+        drop_headers: drop headers that the magic cannot store. If False, headers are an error for such a magic.
         drop_producers: drop producer ids, even if the magic supports them. Also drop control batches, the records of
             `aborted` transactions, and all records from `last_stable_offset` on.
         aborted: (producer_id, first_offset, last_offset) of the aborted transactions of the log.
         last_stable_offset: the last stable offset of the log.
-        log_end_offset: the log end offset. A batch that is not below it is damaged.
+        log_end_offset: the log end offset. A batch at this offset or above is reported as damage.
         max_batch_bytes: the cap on one batch's decompressed size.
         threads: the number of threads that share the work.
 
@@ -1782,19 +1788,19 @@ class SegmentConversion:
     def feed(self, data: _Data, position: int, output: SegmentOutput) -> int:
         """Rewrite whole batches at the start of `data`, which lies at `position`; return their size in bytes.
 
-        The size is 0 only if `output` is full, or if a batch needs `needed` bytes.
+        The size is 0 only if `output` is full, or if `data` is shorter than the next batch, whose size is `needed`.
         """
 
     def finish(self, output: SegmentOutput) -> bool:
         """Push the waiting batches at the end of the old segment.
 
         Returns:
-            True if all are pushed; False if `output` is full: call again with another output.
+            True if all batches are pushed. False if `output` is full; in that case, call again with another output.
         """
 
     @property
     def needed(self) -> int:
-        """The size in bytes of the batch after the consumed bytes; 0 if unknown."""
+        """The size in bytes of the next batch, which starts after the consumed bytes; 0 if unknown."""
     @property
     def is_full(self) -> bool:
         """True if the output has no room for the next batch."""
@@ -1805,9 +1811,14 @@ class SegmentConversion:
     def converted(self) -> dict[str, int]:
         """The counts so far, by name.
 
-        `batches`, and the `changed` batches; batches not joined (`apart`) because of `join_below`; records that lost
-        their `headers` or `timestamps`; batches that lost their `producers`; dropped `control_batches`; dropped
-        `aborted` and `undecided` records.
+        - `batches`: all batches.
+        - `changed`: batches that changed.
+        - `apart`: batches that were not joined because of `join_below`.
+        - `headers`, `timestamps`: records that lost their headers, or their timestamp.
+        - `producers`: batches that lost their producer.
+        - `control_batches`: dropped control batches.
+        - `aborted`: dropped records of aborted transactions.
+        - `undecided`: dropped records from `last_stable_offset` on.
         """
 
 @final
@@ -1824,7 +1835,7 @@ class SegmentErasure:
 
     def __new__(cls, *, blank: bool = False, max_batch_bytes: int = ...) -> Self: ...
     def begin(self, erased: _Data, txnindex: _Data, max_segment_bytes: int) -> None:
-        """Start an old segment, to erase the records that have a set bit. See `SegmentConversion.begin`."""
+        """Start an old segment. Records with a set bit in `erased` are erased. See `SegmentConversion.begin`."""
 
     def feed(self, data: _Data, position: int, output: SegmentOutput) -> int:
         """Rewrite whole batches, as `SegmentConversion.feed` does."""
@@ -1834,7 +1845,7 @@ class SegmentErasure:
 
     @property
     def needed(self) -> int:
-        """The size in bytes of the batch after the consumed bytes; 0 if unknown."""
+        """The size in bytes of the next batch, which starts after the consumed bytes; 0 if unknown."""
     @property
     def is_full(self) -> bool:
         """True if the output has no room for the next batch."""
@@ -1868,7 +1879,8 @@ class Server:
     """A server of Kafka's protocol, which runs on its own threads until `stop`.
 
     Args:
-        directory: answers for a directory: see `serving.directory.ServedDirectory`. Several threads call it.
+        directory: the object that answers questions about a log directory (`serving.directory.ServedDirectory`).
+            Several threads call it.
         listen: host and port; port 0 selects a free port.
         node_id: the id of the one broker that clients see.
         advertised: the server's host, or host and port, in its metadata responses; None for the address at which the
@@ -1907,7 +1919,7 @@ class Server:
     def counts(self) -> list[tuple[str, str, bool, tuple[str, str] | None, int]]:
         """Return the server's counters.
 
-        Each has a name, a help text, True for a gauge (it may fall), a label with its value, and the number.
+        Each counter has a name, a help text, True for a gauge (which may fall), a label with its value, and its number.
         """
     @property
     def host(self) -> str:
@@ -1922,12 +1934,12 @@ class Server:
 class SegmentRecovery:
     """The recovery of a segment after a crash, as in a broker's load. It finds the valid part, and builds new indexes.
 
-    Feed it the file in order. It updates `producers` and `epochs`.
+    Feed the bytes of the `.log` in order.
 
     Args:
         base_offset: the offset in the segment's name.
-        producers: the producer state at its first batch, which is updated.
-        epochs: the leader epochs, which are updated.
+        producers: the producer state before the first batch. The recovery updates it.
+        epochs: the leader epochs. The recovery updates them.
         index_interval_bytes: the topic's setting.
         segment_index_bytes: the topic's setting.
     """
@@ -1936,18 +1948,18 @@ class SegmentRecovery:
     def ended(self) -> Literal["whole", "cut", "emptied", "split", "failed"] | None:
         """How Kafka's load treats the segment; None if more of the file must be fed.
 
-        - "whole": the file is cut to `valid_bytes`, after its last whole batch.
-        - "cut": the file is cut to `valid_bytes`, before an invalid batch.
-        - "emptied": the offsets do not increase, so that nothing stays.
-        - "split": the offsets are too far apart, so that the segment is split into several.
+        - "whole": Kafka truncates the file to `valid_bytes`, after its last whole batch.
+        - "cut": Kafka truncates the file to `valid_bytes`, before an invalid batch.
+        - "emptied": the offsets do not increase, so Kafka empties the segment.
+        - "split": the offsets are too far apart for one segment, so Kafka splits the segment.
         - "failed": the broker does not start.
         """
     @property
     def error(self) -> str | None:
-        """The reason for this treatment, unless it is "whole"."""
+        """The reason for the value of `ended`, unless that is "whole"."""
     @property
     def needed(self) -> int:
-        """The size in bytes of the batch after the consumed bytes; 0 if unknown."""
+        """The size in bytes of the next batch, which starts after the consumed bytes; 0 if unknown."""
     @property
     def valid_bytes(self) -> int: ...
     @property
@@ -1955,7 +1967,7 @@ class SegmentRecovery:
         """The offset after the last valid batch; the base offset without valid batches."""
     @property
     def highest_next_offset(self) -> int:
-        """The highest offset after any valid batch. It is above `next_offset` if batches are out of order."""
+        """The highest offset after any valid batch. This is above `next_offset` if batches are out of order."""
     @property
     def producers_end(self) -> int | None:
         """The offset after the last valid batch of magic 2, or None. Only these batches concern producers."""
@@ -1982,8 +1994,8 @@ class SegmentRecovery:
         """Recover from the bytes of the file at `position`, where the last call stopped; `end` is the file's size.
 
         Returns:
-            The number of bytes consumed. If bytes are left, the batch there is incomplete and more are `needed`, unless
-            the recovery has `ended`.
+            The number of bytes consumed. If some bytes are left and `ended` is None, they are an incomplete batch: feed
+            `needed` bytes from its start.
 
         Raises:
             ValueError: the last call did not stop at this position.
@@ -1991,7 +2003,7 @@ class SegmentRecovery:
 
 @final
 class SegmentEnd:
-    """The end of a segment as a load finds it: by the framing alone. The magic and the checksums are not checked.
+    """The end of a segment as a load finds it, by the framing of batches alone: magic and checksums are not checked.
 
     Args:
         position: the start of the first batch to feed.
@@ -2002,16 +2014,16 @@ class SegmentEnd:
         """The position at which the last whole batch ends."""
     @property
     def next_offset(self) -> int | None:
-        """The offset after that batch; None if there is no batch."""
+        """The offset after the last whole batch; None if there is no batch."""
     @property
     def ended(self) -> Literal["whole", "failed"] | None:
         """The result: None if more of the file must be fed; "failed" if the broker does not start on this segment."""
     @property
     def error(self) -> str | None:
-        """Why it failed."""
+        """The reason why `ended` is "failed"; otherwise None."""
     @property
     def needed(self) -> int:
-        """The size in bytes of the batch after the consumed bytes; 0 if unknown."""
+        """The size in bytes of the next batch, which starts after the consumed bytes; 0 if unknown."""
 
     def __new__(cls, position: int) -> Self: ...
     def feed(self, data: _Data, position: int, end: int) -> int:
@@ -2024,7 +2036,7 @@ class ProducerReplay:
     Checksums are not verified.
 
     Args:
-        producers: the producer state, which is updated at the end.
+        producers: the producer state. The replay updates it when it ends.
         start_offset: batches that end below it are skipped.
     """
 
@@ -2033,10 +2045,10 @@ class ProducerReplay:
         """None if more of the file must be fed; "failed" if the broker does not start."""
     @property
     def error(self) -> str | None:
-        """Why it failed."""
+        """The reason why `ended` is "failed"; otherwise None."""
     @property
     def needed(self) -> int:
-        """The size in bytes of the batch after the consumed bytes; 0 if unknown."""
+        """The size in bytes of the next batch, which starts after the consumed bytes; 0 if unknown."""
 
     def __new__(cls, producers: Producers, start_offset: int) -> Self: ...
     def feed(self, data: _Data, position: int, end: int) -> int:

@@ -72,8 +72,8 @@ def check_several(name: str, values: object) -> None:
 def some_or_all(name: str, values: Iterable[_T] | None) -> list[_T] | None:
     """Return the values of an argument that selects some of several, such as topics; None selects all.
 
-    An empty list is refused. It usually comes from a search that found nothing, for which "all" would be a surprise,
-    and "none" would report that all is well.
+    An empty list is refused. It usually comes from a search that found nothing. If it meant "all", the caller would be
+    surprised; if it meant "none", a check of nothing would report that all is well.
 
     Raises:
         TypeError: a string is given instead of a list.
@@ -157,7 +157,7 @@ def listed_few(names: Iterable[str], count: int | None = None) -> str:
     """Return some names, separated by commas, and the number of other names.
 
     Args:
-        names: all names, or the first `FEW` of them.
+        names: all names, or at least the first `FEW` of them.
         count: the number of all names; None if `names` has all.
 
     >>> listed_few("abcdefg"), listed_few("abcde", 1000)

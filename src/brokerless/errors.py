@@ -260,7 +260,7 @@ class InvalidRecordError(AppendError):
 
 
 class InvalidTimestampError(InvalidRecordError):
-    """A timestamp is outside the topic's range, or the batch claims LogAppendTime.
+    """A timestamp is outside the topic's range, or the batch has LogAppendTime, which only a broker may set.
 
     The attributes are those of `InvalidRecordError`.
     """

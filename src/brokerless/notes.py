@@ -1,7 +1,7 @@
 """Notes: information that a caller gets beside a result, such as a doubt about the records read.
 
-Code calls `note` with the text. The innermost `collected` block around the call gets the text, and makes it a part of a
-result. Without such a block, the note becomes a Python warning at the line of the caller's code. Each thread has its
+Code calls `note` with the text. The innermost `collected` block around the call gets the text, and adds it to its list
+of notes. Without such a block, the note becomes a Python warning at the line of the caller's code. Each thread has its
 own collectors, which other threads do not affect.
 """
 

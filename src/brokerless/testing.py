@@ -97,6 +97,6 @@ if pytest is not None:
 
     @pytest.fixture
     def kafka(tmp_path: Path) -> Iterator[Kafka]:
-        """A `Kafka` for the test. The test creates topics with it, and the test's clients read them."""
+        """A `Kafka` for the test, which creates topics in it. The test's clients read these topics."""
         with Kafka(tmp_path / "kafka") as kafka:
             yield kafka

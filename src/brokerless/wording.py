@@ -1,7 +1,7 @@
 """Wording of a call's options in messages, as Python, the command line or Spark names them.
 
-Code that detects an error names an option with `option`, or puts a `Remedy` into the error. The interface of the call
-determines the form: `sole_replica`, `--sole-replica` or `soleReplica`.
+Code that detects an error names an option with `option`, or puts a `Remedy` into the error. The interface through which
+the call came determines the form: `sole_replica`, `--sole-replica` or `soleReplica`.
 """
 
 from __future__ import annotations

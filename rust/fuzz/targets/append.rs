@@ -92,7 +92,8 @@ fn sealed(data: &[u8], is_first: bool) -> Vec<u8> {
     sealed
 }
 
-/// Either all headers are appended in place, or none. If all are appended, they show the end of the segment.
+/// Either all headers are appended in place, or none. If all are appended, the last batch ends at the size of the
+/// segment.
 fn append_in_place(headers: &[u8], config: LogConfig) {
     let (mut log, mut effects) = (log(config), Effects::default());
     let request = AppendRequest {
@@ -111,8 +112,8 @@ fn append_in_place(headers: &[u8], config: LogConfig) {
     assert_eq!(end, log.segment().size);
 }
 
-/// The bytes determine the topic's settings and the origin. A refused request leaves no trace. A follower accepts
-/// unchanged the batches that a leader has stored of a client, and ends in the same state.
+/// The bytes determine the topic's settings and the origin. A refused request leaves no trace. A follower accepts the
+/// batches of a client as the leader has stored them, leaves them unchanged, and ends in the same state.
 pub(crate) fn append(data: &[u8]) {
     let choice = crc32c(data) as u8;
     let origin = [
@@ -154,7 +155,7 @@ pub(crate) fn append(data: &[u8]) {
     assert_eq!(follower.producers().entries(), leader.producers().entries());
 }
 
-/// Windows of any size give the same result. The valid part is whole when it is recovered again.
+/// Windows of any size give the same result. A second recovery of the valid part cuts nothing.
 pub(crate) fn recovery(data: &[u8]) {
     recovered_alike(data);
     recovered_alike(&sealed(data, false));

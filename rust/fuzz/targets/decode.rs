@@ -108,8 +108,8 @@ fn decoded(data: &[u8], check_crcs: bool, is_fast: bool) -> Decoded {
     }
 }
 
-/// The fast and the checked path give the same rows and the same error. The batches before the error decode the same
-/// without it. A right checksum changes nothing.
+/// The fast and the checked path give the same rows and the same error. Without the damaged batch, the batches before
+/// it give the same rows. If all checksums are right, verifying them changes nothing.
 pub(crate) fn decode(data: &[u8]) {
     let fast = decoded(data, false, true);
     assert_eq!(

@@ -49,8 +49,8 @@ fn converted_by_two(conversion: Conversion, data: &[u8]) -> Result<Vec<u8>> {
     Ok(log)
 }
 
-/// Returns the number of records in whole batches, and of those whose key starts with `prefix`, with their bits. None
-/// if the log is damaged.
+/// Returns the number of records in whole batches, and the number and the bits of those whose key starts with `prefix`.
+/// None if the log is damaged.
 fn records(data: &[u8], prefix: u8) -> Option<(u64, u64, Vec<u8>)> {
     let matcher = RecordMatcher {
         key_prefixes: vec![vec![prefix]],

@@ -90,7 +90,7 @@ impl Directory for TwoTopics {
     }
 }
 
-/// Requests of one client after the other, each after its length in two bytes. Three bits of the first byte determine
+/// Successive requests of one client, each preceded by its length in two bytes. Three bits of the first byte determine
 /// whether the server requires a password.
 pub(crate) fn requests(data: &[u8]) {
     let Some((first, mut rest)) = data.split_first() else {

@@ -114,8 +114,8 @@ pub(crate) fn write_task(data: &[u8]) {
     );
 }
 
-/// A block of rows; its checksum decides how they are written. Either the rows are refused, or the parts have the same
-/// number of records, in sound batches. An abort leaves none of its files.
+/// A block of rows. The checksum of the block selects the options with which they are written. Either the rows are
+/// refused, or the parts have the same number of records, in sound batches. An abort leaves none of its files.
 pub(crate) fn rows(data: &[u8]) {
     let choice = crc32c(data);
     let is = |bit: u32| choice >> bit & 1 != 0;

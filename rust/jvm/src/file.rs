@@ -13,7 +13,7 @@ use crate::task::TaskSplit;
 
 /// The journal of a commit: see `brokerless.layout.commit_journal`.
 const JOURNAL: &str = ".brokerless-journal";
-/// The number of times that a directory may be moved while a file in it is opened.
+/// The maximum number of moves of a directory during the opening of a file in it.
 const MOVES: usize = 5;
 const SWAP: &str = ".swap";
 const DELETED: &str = ".deleted";

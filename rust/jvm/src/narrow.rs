@@ -1,5 +1,5 @@
-//! Narrows planned tasks to the rows that a query's filters and its limit can select. Spark applies both again. So only
-//! rows that certainly do not match may be omitted, and the remaining rows may include others.
+//! Narrows planned tasks to the rows that a query's filters and its limit can select. Only rows that certainly do not
+//! match may be omitted. The remaining rows may include others, because Spark applies the filters and the limit again.
 
 use brokerless_core::{OffsetIndex, batch_offsets_at};
 use serde::Deserialize;
@@ -117,7 +117,7 @@ fn keeps(split: &mut TaskSplit, next: Option<&TaskSplit>, bounds: &Bounds) -> bo
     true
 }
 
-/// The first offset of the batch to which the entry of a split points, if that batch is there.
+/// The first offset of the batch to which the index entry of a split points, if that batch is at this position.
 fn first_offset_of(split: &TaskSplit) -> Option<i64> {
     let (before, offset) = split.entry?;
     let (file, _) = file::open(split)

@@ -72,7 +72,7 @@ struct Files {
 impl PartWriter {
     /// Creates a writer of rows with fields of these names.
     ///
-    /// `task` is the driver's description of the write. `query` is the streaming query to which the epoch belongs, or
+    /// `task` is the driver's description of the write. `query` is the streaming query whose epoch is written, or
     /// empty. A later commit of the query removes the staging directory if this write never commits. `unique` are 32
     /// hexadecimal digits that no other attempt has.
     pub fn new(
@@ -154,7 +154,8 @@ impl PartWriter {
         }
     }
 
-    /// Refuses rows without a topic, and refuses copies if some rows have no timestamp.
+    /// Refuses rows without a topic. If rows keep their offsets and have a column `timestamp`, also refuses nulls in
+    /// this column.
     fn check_nulls(&self, block: &[u8]) -> Result<(), TaskError> {
         let needs_topic = self.fields.has_topic();
         let needs_time = self.fields.has_timestamp() && self.task.staging.encoding.keep_offsets;

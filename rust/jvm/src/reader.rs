@@ -153,8 +153,8 @@ impl TaskReader {
             })
     }
 
-    /// The number and the bytes of the Kafka batches of the last rows; and the offsets lost so far, as far as the end of
-    /// the log is known.
+    /// The number and the bytes of the Kafka batches of the last rows, and the number of offsets lost so far. Offsets
+    /// lost at an unknown end of the log are not counted.
     pub(crate) fn counts(&mut self) -> [u64; COUNTS] {
         let Some((_, reader)) = &mut self.split else {
             return [0, 0, self.lost_offsets];

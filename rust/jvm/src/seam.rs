@@ -7,9 +7,9 @@
 //! - Addresses from `next` are read only until the next call of `next` or `close` with the same handle.
 //! - The block of memory given to `write` was allocated, and is neither freed nor changed during the call.
 //!
-//! So a handle is a `Box` to which nothing else refers, and it may be borrowed for one call. No other pointer is
-//! followed here, and the JNI copies Java's arrays. A panic does not leave these functions: it becomes an exception of
-//! the task.
+//! Because of these rules, a handle is a `Box` to which nothing else refers, and may be borrowed for one call. No other
+//! pointer is followed here, and the JNI copies Java's arrays. A panic does not leave these functions: it becomes an
+//! exception of the task.
 
 #![expect(unsafe_code, reason = "argued for above")]
 

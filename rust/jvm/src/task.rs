@@ -58,7 +58,7 @@ pub(crate) struct TaskSplit {
     pub(crate) entry: Option<(i64, i64)>,
     pub(crate) fallback_position: u64,
     pub(crate) file_size: Option<u64>,
-    /// Byte position, and the first bytes in hexadecimal.
+    /// Byte position of the last batch, and its first bytes in hexadecimal.
     pub(crate) last_batch: Option<(u64, String)>,
     aborted: Vec<(i64, i64, i64)>,
     on_corrupt: String,

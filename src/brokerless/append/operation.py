@@ -6,7 +6,7 @@ An operation (compact, retain, convert, erase) is a small picklable object.
 2. `work` carries out the plan, in any process: it reads the old segments and writes new ones as `.cleaned` files.
 3. The owner applies the `Outcome` to the log.
 
-So only the owner changes the log, and only when all new files are durable.
+So only the owner of the log changes it, and only when all new files are durable.
 """
 
 from __future__ import annotations
@@ -101,8 +101,8 @@ class Replacement(NamedTuple):
     """New segments that replace old ones. Their `.cleaned` files are complete and durable.
 
     Attributes:
-        base_offsets: the base offsets of the new segments, ascending. The first equals that of the first source. If no
-            record of the sources stays, one empty segment remains.
+        base_offsets: the base offsets of the new segments, ascending. The first new segment has the base offset of the
+            first source. If no record of the sources stays, there is one empty new segment.
         sources: the base offsets of the old segments, ascending, with no other segment between them.
     """
 
@@ -134,13 +134,13 @@ class Outcome(Generic[ReportT]):
         ends_open_transactions: True to end the transactions that are open after the truncation. All get ABORT markers,
             except `commits`.
         commits: the open transactions to end with COMMIT markers.
-        ended_at: the time of these markers in ms, which is the same in each replica.
+        ended_at: the time of the ABORT and COMMIT markers in ms, which is the same in each replica.
         deleted_segments: the number of oldest segments to delete. If all are deleted, a new segment begins at the log
             end.
         log_start_offset: the new log start offset; None to change it only for deleted segments.
         first_dirty_offset: the log's new offset in the cleaner checkpoint; None to keep the present one.
-        outputs: for each replacement, the directory of its files, which `collect` moves to the log's directory; empty
-            if all files are in the log's directory already.
+        outputs: for each replacement, the directory of its files. `collect` moves the files to the log's directory.
+            Empty if all files are in the log's directory already.
         has_producers: False if the new segments hold no producer's batches any more, so that the log forgets its
             producers.
         has_leader_epochs: False if the new segments have no leader epochs (formats 0 and 1), so that the log forgets
@@ -175,7 +175,7 @@ class PlainOperation:
 
 
 class RewriteOperation(Protocol[PlanT, ReportT]):
-    """An operation on a log: a frozen dataclass of its options. It, its plans and its outcomes are picklable."""
+    """An operation on a log: a frozen dataclass of its options. Operations, plans and outcomes are picklable."""
 
     @property
     def state_name(self) -> str:
@@ -230,7 +230,7 @@ class Divisible(RewriteOperation[PlanT, ReportT], Protocol[PlanT, ReportT]):
     """An operation that can divide its work on a large log, so that no call needs memory or time for the whole log."""
 
     def steps(self, plan: PlanT, share: int) -> Steps[ReportT] | None:
-        """Return the work in steps of calls for about `share` bytes each; None if one call is enough."""
+        """Return the work as steps, whose calls handle about `share` bytes each; None if one call is enough."""
 
 
 def check_known(operation: RewriteOperation[Any, Any], config: TopicConfig, directory: str) -> None:

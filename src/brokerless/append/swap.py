@@ -93,8 +93,8 @@ def check(directory: str, segments: Sequence[Segment], replacements: Iterable[Re
 def swap(directory: str, replacement: Replacement) -> None:
     """Replace old segments by new ones. After a crash at any step, a load finds either the old or the new segments.
 
-    There is one exception, which Kafka has, too. A load determines the old segments by the offsets in the new ones. So
-    it may keep old segments after the last of these offsets, although all of their records were removed.
+    There is one exception, as in Kafka. A load removes only the old segments up to the last offset in the new ones. So
+    if the rewrite removed all records of the last old segments, a load after a crash may keep these old segments.
     """
     names = set(storage.list_directory(directory))
 

@@ -73,7 +73,7 @@ class AppendResult:
 
     Attributes:
         first_offset: the offset of the first record; for a duplicate, the offset that was stored before. -1 without a
-            batch. Also -1 for batches before format 2 that keep their offsets, because their headers do not contain it.
+            batch. Also -1 for batches before format 2 that keep their offsets: their headers lack the first offset.
         last_offset: the offset of the last record; -1 without a batch.
         log_append_time: the time that the records were stamped with, ms; -1 if they keep their own. For a duplicate,
             the largest timestamp that was stored before.
@@ -109,15 +109,15 @@ class AppendResult:
 class LogWriter:
     """A partition open for writing. `open` creates it. Do not share it between threads.
 
-    From a decision of the appender until its last byte is in the files, the log is marked as broken (`_changing`). If
-    the write fails, the appender is ahead of the files, and only a new load of the directory shows what the files hold.
+    While the bytes of an append are being written, the log is marked as broken (`_changing`). If the write fails, the
+    mark stays: the appender is ahead of the files, and only a new load of the directory shows what the files contain.
 
     Attributes:
         directory: the partition's directory.
         config: the topic's settings.
         recovery: the changes made by opening the log.
         cuts: the parts of segments that opening the log cut off.
-        expected_end: the log end offset that other files gave when the log was opened; None if the log did not end
+        expected_end: the log end offset according to other files when the log was opened; None unless the log ended
             below it.
         first_dirty_offset: the offset below which everything was cleaned (the cleaner checkpoint); None if unknown.
         is_tiered: True if older segments may be in remote storage, so that `truncate_to` refuses offsets below the
@@ -178,7 +178,7 @@ class LogWriter:
         """Open a partition directory. Recover it first, unless it was closed cleanly.
 
         Args:
-            directory: the partition's directory. It exists; an empty one becomes an empty log.
+            directory: the partition's directory, which must exist. An empty directory becomes an empty log.
             config: the topic's settings.
             is_clean: whether the log directory had its clean-shutdown marker.
             recovery_point: the checkpointed recovery point.
@@ -189,9 +189,9 @@ class LogWriter:
                 other files of the log directory refer.
             high_watermark: the checkpointed high watermark; None if the checkpoint does not name the log.
             now: returns the time in ms since the epoch.
-            before_changes: called when the changes are known, before the first change is made.
-            reserve_producer_id: called before the append of a batch whose producer id a cluster may also assign. It
-                raises if the cluster may still assign the id (`LogDirWriter.reserve_producer_id`).
+            before_changes: called before opening the log makes its first change, when all these changes are known.
+            reserve_producer_id: called before the append of a batch whose producer id a cluster may also assign. The
+                function must raise if the cluster may still assign the id (`LogDirWriter.reserve_producer_id`).
             replication: the known state of other replicas.
 
         Raises:
@@ -338,7 +338,7 @@ class LogWriter:
         leader_epoch: int | None = None,
         transaction_version: int = 0,
     ) -> AppendResult:
-        """Append one produce request, as a broker does. It is durable after `flush` or `close`.
+        """Append one produce request, as a broker does. The records are durable after `flush` or `close`.
 
         Args:
             batches: whole batches: one batch of magic 2 from a client, or any number from a leader ("replication").
@@ -368,12 +368,11 @@ class LogWriter:
         """Append batches that keep their offsets, as a follower does. Use it, for example, to restore a log.
 
         Args:
-            batches: any number of batches in the order of their offsets. No batch is below the log end offset. Gaps
-                stay.
+            batches: any number of batches in the order of their offsets. No batch may be below the log end offset. Gaps
+                between offsets stay.
             leader_epoch: the leader's epoch. The first batch of a later epoch, and all batches after it, are left out.
-                With None, all batches are appended. Batches that Kafka's cleaner made from messages of format 0 or 1
-                have no epoch. They then get the log's last epoch, or 0, because Kafka's followers refuse a batch
-                without an epoch.
+                With None, all batches are appended, and batches without an epoch get the log's last epoch, or 0.
+                Kafka's cleaner makes such batches from messages of format 0 or 1, and Kafka's followers refuse them.
 
         Raises:
             UnexpectedAppendOffsetError: the first offset is below the log end offset.
@@ -424,8 +423,8 @@ class LogWriter:
 
         Args:
             path: the file of batches, which is moved. Bytes after its batches are cut off.
-            headers: the headers of the batches (`_native.headers_alone`), whose checksums were verified.
-                `_native.Encoder` built the batches.
+            headers: the headers of the batches (`_native.headers_alone`), whose checksums must be verified. The batches
+                must be from `_native.Encoder`.
             origin: see `append`.
 
         Raises:
@@ -511,7 +510,8 @@ class LogWriter:
     def highest_cluster_producer_id(self, since: int) -> int | None:
         """Return the highest producer id in the log that a cluster may also assign; None if there is none.
 
-        The producer state holds producers whose batches are gone, and the batches show producers that have expired.
+        Both the producer state and the batches are searched. The producer state includes producers whose batches were
+        deleted, and the batches include producers that have expired.
 
         Args:
             since: segments that end at or below this offset are skipped.
@@ -529,8 +529,8 @@ class LogWriter:
     def end_open_transactions(self, commits: Iterable[Commit] = (), at: int | None = None) -> int:
         """End all open transactions with markers, as their coordinator would, and return their number.
 
-        Use it for a log whose coordinator has lost these transactions. Otherwise they would stay open for ever, and
-        `read_committed` reads would stop at the first of them.
+        Use this method if the log's transaction coordinator has lost its state. Without a marker, the transactions
+        would stay open for ever, and `read_committed` reads would stop at the first of them.
 
         Args:
             commits: the transactions to end with COMMIT markers. The others get ABORT markers.
@@ -758,7 +758,7 @@ class LogWriter:
             length = _PIECE if piece.consumed else 2 * length
 
     def _change(self, decide: Callable[[], _native.Appended], moved_from: str | None = None) -> _native.Appended:
-        """Decide on a change and write it; for `moved_from` see `SegmentFiles.write`."""
+        """Call `decide` and write the change that it returns. For `moved_from` see `SegmentFiles.write`."""
         appended: _native.Appended
         with self._changing(decide) as appended:
             self._write(appended, moved_from)
@@ -795,7 +795,7 @@ class LogWriter:
             raise ValueError(f"log {self.directory} is {state}")
 
     def _with_log_name(self, error: Exception) -> Exception:
-        """Add the log's name to a refusal, because a caller that writes to many logs cannot know which one refused."""
+        """Add the log's name to an error, so that a caller that writes to many logs knows which log refused."""
         if isinstance(error, AppendError):
             error.log = os.path.basename(self.directory)
         return error

@@ -90,7 +90,7 @@ class BatchCheck:
         """Check a whole segment in one pass if it is plain, which means that it causes no finding.
 
         Returns:
-            The result of the pass; None if the segment is not plain. In that case, the check is unchanged.
+            The result of the pass; None if the segment is not plain. If it is not plain, the check is unchanged.
         """
         indexes = self.indexes
         if indexes is None:
@@ -144,7 +144,7 @@ class BatchCheck:
             self._found.append(finding)
 
     def take_epoch(self, epoch: int, base_offset: int, last_base_offset: int, last_offset: int) -> None:
-        """Add adjacent batches of one leader epoch, which is not below the epochs before."""
+        """Add adjacent batches of one leader epoch. The epoch must not be below an earlier one."""
         if self.epochs and self.epochs[-1][0] == epoch:
             self.epochs[-1] = (epoch, self.epochs[-1][1], last_base_offset, last_offset)
         elif len(self.epochs) < _MOST_EPOCHS:
@@ -201,7 +201,7 @@ class Indexes:
 
     @property
     def is_closed(self) -> bool:
-        """True if a broker has closed the indexes and will not rebuild them. It then reads zeros as entries, too.
+        """True if a broker has closed the indexes and will not rebuild them. A broker reads zeros there as entries.
 
         The indexes of the active segment are preallocated, with zeros after the entries. A node recovers its metadata
         log at each start (KafkaMetadataLog), so the indexes of that log are never treated as closed.

@@ -53,7 +53,7 @@ class BatchColumns:
         return [] if self._entries is None else self._entries.finish(damaged)
 
     def rows(self, rows: pa.RecordBatch) -> None:
-        """Add records: their largest timestamp by batch."""
+        """Add records, to find the largest timestamp of each batch."""
         table = pa.table([rows["position"], rows["timestamp"].cast(pa.int64())], ["position", "timestamp"])
         grouped = table.group_by("position").aggregate([("timestamp", "max")])
         columns: list[Any] = [grouped["position"].to_pylist(), grouped["timestamp_max"].to_pylist()]

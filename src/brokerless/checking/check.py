@@ -128,8 +128,8 @@ def check(
 
     Args:
         paths: log directories of one broker or several, partition directories, or `.log` files.
-        topics: check only these topics, by name or glob (`orders-*`), and no directories; None: everything.
-        partitions: check only these partitions, and no directories; None: everything.
+        topics: check only these topics, by name or glob (`orders-*`), not the directories themselves; None: everything.
+        partitions: check only these partitions, not the directories themselves; None: everything.
         level: "quick": check names, small files and batch headers; "default": also verify checksums, and compare
             indexes and snapshots with the batches; "deep": also decode every record.
         progress: called from any thread with the name of a log and the number of its bytes checked since the last call.
@@ -181,8 +181,8 @@ def plan(
 
     Args:
         paths: as for `check`.
-        choose: returns the logs to check. With it, there are no findings about directories. None: all logs and all
-            replicas.
+        choose: returns the logs to check. If it is given, the directories themselves are not checked. None: check all
+            logs with all replicas.
         listed: the paths' log directories, if they were listed before.
 
     Raises:

@@ -1,6 +1,6 @@
 """The kinds of findings: what each means, its effect on a broker and on a reader, and its cure.
 
-These texts are only in this table. The command, the guide `docs/findings.md` and Python take them from it.
+The texts are only in this table. The command, the guide `docs/findings.md` and the Python API use them.
 """
 
 from __future__ import annotations

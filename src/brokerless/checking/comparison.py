@@ -34,12 +34,12 @@ class Comparison:
         other: the second copy; None if it is missing.
         start_offset: the first offset that was compared.
         offset: the offset where the copies differ, or where the shorter copy ends; None if neither applies.
-        epoch: the leader epoch at that offset, from the first copy that has one.
+        epoch: the leader epoch at `offset`, from the first copy that has one.
         differing: the kind of difference at `offset`; None unless the status is "diverged".
-        value: the value of that field of a batch in the first copy, or the number of latest records that differ.
-        other_value: the value of the field in the second copy; None for records.
+        value: the value of the differing header field in the first copy, or the number of latest records that differ.
+        other_value: the value of the header field in the second copy; None if latest records differ.
         damaged_path: the file with the batch that cannot be read; None unless the status is "damaged".
-        damaged_position: the byte position of the batch.
+        damaged_position: the byte position of the batch that cannot be read.
         message: the difference, as text.
     """
 

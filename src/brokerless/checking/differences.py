@@ -82,7 +82,7 @@ def of_batches(log: Log, other: Log, start: int, places: tuple[Place, Place], en
         log: the first copy.
         other: the second copy.
         start: the first offset to compare.
-        places: the place in each copy at which to begin. The batches before it are equal.
+        places: the place in each copy at which to begin. All batches before these places must be equal.
         end: the offset after the equal batches.
     """
     one, two = _Batches(log, start, places[0]), _Batches(other, start, places[1])

@@ -117,7 +117,7 @@ def check_cluster(
 
     Args:
         paths: the log directories.
-        directories: the same directories.
+        directories: the contents of these log directories.
         state: the metadata, from `known_cluster`.
     """
     # `state` is the newest metadata of all nodes. But each node reads its own copy when it starts, so check all copies.

@@ -180,7 +180,7 @@ class LogCheck:
                 yield found
 
     def _after_a_crash(self, found: Finding) -> Finding:
-        """Return an index finding as it applies after a crash: a broker rebuilds indexes that may not be flushed."""
+        """Return a finding. Its code becomes `index-unflushed` if a broker will rebuild the index after a crash."""
         root = self._log.root
         # A running broker uses the index as it is.
         if found.code not in _INDEXES or root.is_clean or root.is_locked or root.node_id is None:
@@ -192,7 +192,7 @@ class LogCheck:
         return found if is_flushed else replace(found, code="index-unflushed")
 
     def _times(self) -> Iterator[Finding]:
-        """Yield segments that, by their largest timestamp, time-based retention never deletes, or deletes at once."""
+        """Yield segments with an unlikely largest timestamp, which retention would delete too early or never."""
         now, found = now_ms(), 0
         for segment in self._log.segments:
             with suppress(FileNotFoundError, CorruptRecordError, UnsupportedFormatError), segment.open() as file:
@@ -286,7 +286,7 @@ class LogCheck:
             yield self._finding("topic-id-missing", path, "the file is missing")
 
     def _offsets(self) -> Iterator[Finding]:
-        """Yield checkpoints beyond the end of the log."""
+        """Yield a finding for each checkpoint with an offset above the end of the log."""
         log = self._log
         if log.files.is_file or log.root.is_locked:
             return
@@ -309,9 +309,9 @@ class LogCheck:
         """Yield the records missing before the first segment, if leader epochs begin below it; none for a tiered log.
 
         When retention deletes a segment, the broker removes its epochs from the file
-        (LeaderEpochFileCache.truncateFromStart). After a crash, the file may still have them, so it is evidence only
-        after a clean shutdown. In a compacted log it is no evidence, because the first segment may have been removed
-        after it became empty.
+        (LeaderEpochFileCache.truncateFromStart). After a crash, the file may still have these epochs, so it proves that
+        records are missing only after a clean shutdown. In a compacted log, the file proves nothing, because compaction
+        may have removed the first segment.
         """
         log = self._log
         if log.files.is_file or not log.segments or log.files.lost_before is not None or not log.root.is_clean:
@@ -488,7 +488,7 @@ class LogCheck:
 
 
 def _largest(segment: Segment) -> int:
-    """Return the largest timestamp of a segment's data. Ignore markers, whose time comes from a broker."""
+    """Return the largest timestamp of a segment's data. Ignore markers, because brokers give them their timestamp."""
     largest = -1
     for batches in segment.scan():
         columns = zip(batches["is_control"].to_pylist(), batches["max_timestamp"].to_pylist(), strict=True)
@@ -547,7 +547,7 @@ class _Snapshots:
         return self._found
 
     def _compare(self, offset: int, segment: Segment | None) -> None:
-        """Compare a snapshot with the producers before a segment; if `segment` is None, with those of the whole log."""
+        """Compare a snapshot with the producers before a segment, or in the whole log if `segment` is None."""
         path = self._log.files.snapshot_path(offset)
         try:
             with located(path):
@@ -569,7 +569,7 @@ class _Snapshots:
         self._state = stored if is_at_boundary else None
 
     def _lacking(self, stored: _native.Producers, computed: _native.Producers) -> str:
-        """Describe the first open transaction that a snapshot lacks; "" if none. Brokers never forget these."""
+        """Describe the first open transaction that a snapshot lacks; "" if none. Brokers never expire these."""
         known = {row["producer_id"] for row in stored.entries().to_pylist()}
         for row in computed.entries().to_pylist():
             first = row["current_txn_first_offset"]
@@ -597,7 +597,10 @@ def _replayed(state: _native.Producers | None, segment: Segment) -> _native.Prod
 
 
 def _difference(stored: _native.Producers, computed: _native.Producers) -> str:
-    """Describe the first producer of a snapshot that differs; "" if none differs. A broker forgets idle producers."""
+    """Describe the first producer of a snapshot that differs; "" if none differs.
+
+    Producers that are missing in the snapshot are ignored, because a broker forgets idle producers.
+    """
     known = {row["producer_id"]: row for row in computed.entries().to_pylist()}
     for row in stored.entries().to_pylist():
         expected = known.get(row["producer_id"])

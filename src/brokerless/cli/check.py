@@ -45,8 +45,8 @@ def check(
     cure. If a broker is running, check a copy or a snapshot, because the broker changes its files. `brokerless recover
     --dry-run` says whether a broker would start.
 
-    --quick checks names, ids, checkpoints and batch headers. The default also checks checksums, the order of offsets,
-    epochs and sequences, and indexes, epochs and snapshots against the batches.
+    --quick checks names, ids, checkpoints and batch headers. The default also checks checksums and the order of
+    offsets, leader epochs and sequences. It compares indexes, leader epochs and producer snapshots with the batches.
 
     --against compares each partition in PATH with its copy in another directory: the partition is equal, behind, ahead,
     or diverged from an offset on. Batches are compared by their checksums, which are verified. The batches of compacted

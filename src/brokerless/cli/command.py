@@ -272,7 +272,7 @@ def _open_closed() -> None:
 
 
 def _settle(stream: TextIO) -> None:
-    """Drop unwritable output, on which the interpreter would fail again at exit."""
+    """Drop output that cannot be written, because the interpreter would fail on it again at exit."""
     try:
         stream.flush()
     except OSError:

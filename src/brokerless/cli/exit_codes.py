@@ -41,7 +41,7 @@ def named_in(line: str | None) -> set[int]:
 
 
 class Ended(KeyboardInterrupt):
-    """A signal that asks the process to end; its argument is the number. As an interrupt, it triggers the cleanup."""
+    """A signal that asks the process to end; its argument is the number. Like an interrupt, it triggers the cleanup."""
 
 
 def of_interrupt(interrupt: KeyboardInterrupt) -> int:

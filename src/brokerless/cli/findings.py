@@ -56,7 +56,7 @@ class Printer:
             terminal.say(finding_line(finding))
 
     def end(self, paths: Sequence[str] = ()) -> None:
-        """Print on stderr the totals, and the command that repairs most on these paths; then exit."""
+        """Print on stderr the totals, and the command that repairs the most findings on these paths; then exit."""
         if self._form != "json":
             terminal.say(self._summary(), err=True)
             if paths and self._cures:

@@ -36,7 +36,7 @@ def print_reports(
         reports: the reports.
         form: "json" for JSON lines.
         show: prints a report.
-        following: prints the command that comes next.
+        following: prints the command to run next.
     """
     for report in reports:
         if form == "json":
@@ -58,7 +58,7 @@ def print_lost(report: HealingReport) -> None:
 
 
 def print_repaired(report: HealingReport) -> None:
-    """Print once each of the other damaged ranges, the doubts, and the changes to each partition."""
+    """Print the damaged ranges that are not lost, the doubts, and the changes to each partition."""
     for damaged in report.ranges:
         if damaged.state != "lost":
             terminal.say(str(damaged))

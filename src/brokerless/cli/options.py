@@ -216,7 +216,7 @@ isolation_level = click.option(
 
 
 def bytes_option(help: str) -> Callable[[_Command], _Command]:  # noqa: A002 - click's name
-    """Add the option for the form of keys and values; `help` says of which ones."""
+    """Add the option for the form of keys and values; `help` names them."""
     return click.option(
         "--bytes",
         "bytes_as",

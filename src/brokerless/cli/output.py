@@ -46,7 +46,7 @@ def open_sink(form: str, output: str | None, lines: Lines, schema: pa.Schema) ->
         form: "json", "arrow" or "parquet".
         output: the file; None or "-" for stdout.
         lines: makes JSON lines of rows.
-        schema: of the rows.
+        schema: the schema of the rows.
     """
     if output is None or (output, form) == ("-", "json"):
         yield _json_writer(sys.stdout.buffer, lines)

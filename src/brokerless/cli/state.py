@@ -83,7 +83,7 @@ def form_of(form: str, file_form: str | None, output: str | None) -> str:
 
 @contextmanager
 def telling() -> Iterator[None]:
-    """Show progress, and end with the exit code of damage if a note said what is not known."""
+    """Show progress. Exit with the code for damage if a note reported that something is not known."""
     with Progress(prints=True) as progress, collected(forwards=True) as notes:
         progress("reading")
         yield
@@ -95,11 +95,11 @@ class TableForm(NamedTuple):
     """The form in which a table is printed.
 
     Attributes:
-        schema: of the rows.
+        schema: the schema of the rows.
         form: "text", "json", "arrow" or "parquet".
         output: a file; None for stdout.
-        headings: those of the text.
-        row: returns the cells of a row of the text.
+        headings: the headings of the text table.
+        row: returns the cells of a row of the text table.
         numbers: the headings of columns with numbers.
     """
 

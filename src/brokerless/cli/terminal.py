@@ -77,7 +77,7 @@ def _terminal_behind(stream: TextIO) -> TextIO | None:
 
 
 def say_next(verb: str, paths: Iterable[str], *options: str) -> None:
-    """Print on stderr the command that comes next."""
+    """Print on stderr the command to run next."""
     import shlex
 
     words = ["brokerless", verb, *paths, *options]

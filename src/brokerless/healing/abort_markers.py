@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 def with_markers(log: Log, pieces: Sequence[Piece], ranges: Sequence[DamagedRange]) -> tuple[list[Piece], list[Remark]]:
     """Replace lost ABORT markers by new ones. Return the pieces, and the doubts (see `LogRepair`).
 
-    If the end of a loss is not known, no marker is added there. Otherwise, a replica whose log ends with the marker
-    would not fetch the missing records from its leader.
+    If the end of a loss is not known, no marker is added there. A replica whose log ended with such a marker would not
+    fetch the missing records from its leader.
     """
     lost = [(one.start_offset, one.end_offset) for one in ranges if one.state == "lost"]
     if not lost:

@@ -4,11 +4,11 @@
   only if it has the topic's id: a broker created it after the last metadata on these disks.
 - Without metadata, the directory with the highest partition number gives the topic's number of partitions. For Kafka's
   own topics, the keys of their records give this number (`partition_counts`).
-- A directory with another topic id belongs to an older topic of the same name. It is ignored.
+- A directory with another topic id belongs to an older topic of the same name, and is ignored.
 - A replica without a readable topic id ranks after replicas with one, because it may belong to an older topic.
-- A replica that was being moved to another disk (`-future`) ranks after equal replicas that were not.
+- A replica that was being moved to another disk (`-future`) ranks after an equal replica that was not being moved.
 - A replica that its broker renamed to `-stray` is used if the partition has no other replica, and no other topic has
-  its topic's name. A broker that starts with a new metadata log renames all its replicas to `-stray`.
+  the same name. A broker that starts with a new metadata log renames all its replicas to `-stray`.
 """
 
 from __future__ import annotations
@@ -269,7 +269,7 @@ def _move_lone_strays(
     known: Collection[str],
     names: Mapping[str, str],
 ) -> None:
-    """Add `-stray` replicas to the other replicas, unless another topic has their topic's name or id."""
+    """Add `-stray` replicas to the other replicas, unless another topic has the same name or the same id."""
     for replica in list(strays):
         name = replica.log.topic or ""
         if name not in known and replica.topic_id not in names:

@@ -1,8 +1,8 @@
 """Leader epochs that contradict each other: no checksum covers the leader epoch of a batch.
 
-The leader epoch checkpoint gives the right epoch of each batch. If the checkpoint is unusable or wrong, the majority of
-the batches gives it. A batch with another epoch is corrected. After damage, a batch of an older epoch is not trusted,
-because it may be a stale block of the disk.
+The leader epoch checkpoint gives the right leader epoch of each batch. If the checkpoint is unusable or wrong, the
+epochs are chosen so that as few batches as possible change. A batch with another epoch is corrected. After damage, a
+batch of an older epoch is not trusted, because it may be a stale block of the disk.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def with_epochs(log: Log, pieces: list[Piece], others: Sequence[Log] = ()) -> Ep
 
 
 def _is_behind_damage(pieces: Sequence[Piece], at: int) -> bool:
-    """Return whether damaged bytes precede a piece. A batch that follows no damage is where a broker wrote it."""
+    """Return whether damaged bytes precede a piece. Only after damage may a batch be at a wrong place."""
     before = pieces[at - 1] if at else None
     return before is not None and before.path == pieces[at].path and before.end_position < pieces[at].position
 

@@ -1,8 +1,8 @@
 """`LogRepair`: the steps of a repair for one log, and their planning (`salvage`).
 
-Every sound batch on both sides of damage is kept, with its offsets. Other replicas supply the other batches, if they
-have them. The findings of a deep check give the bytes of each segment that are not sound batches. Nothing is changed
-before `write_partition` executes the steps.
+Every sound batch on both sides of damage is kept, with its offsets. Damaged and missing batches are taken from other
+replicas that have them. The findings of a deep check show which bytes of each segment are not sound batches. Nothing is
+changed before `write_partition` executes the steps.
 """
 
 from __future__ import annotations
@@ -77,8 +77,9 @@ class LogRepair:
         doubts: the uncertainties, such as a transaction whose outcome is unknown.
         recorded: the ranges of offsets that the repaired log lacks before its end, ascending.
         log_start_offset: the offset below which records are deleted; None if no checkpoint has it.
-        snapshots_from: producer snapshots above this offset describe other batches than those of the repaired log.
-        gone: the steps for present files, or parts of files, that the result lacks. They neither keep nor write a file.
+        snapshots_from: the highest offset of a producer snapshot that is kept. Later snapshots do not fit the batches
+            of the repaired log.
+        gone: the steps for present files, or parts of files, that the result will not have.
         unusable: why the log can only be copied as it is; None if it can be repaired.
     """
 
@@ -162,7 +163,7 @@ class LogRepair:
         ]
 
     def _is_kept(self, name: str) -> bool:
-        """Return whether a file beside the `.log` files is kept. The other files are rebuilt, or are useless."""
+        """Return whether a file that is no `.log` file is kept. Files that are not kept are rebuilt, or are useless."""
         if name.endswith((*file_names.STATES, ".tmp")):
             return False
         if name == lost_offsets.FILE or file_names.is_fatal(name):
@@ -481,7 +482,7 @@ def _clipped(ranges: Iterable[DamagedRange], start: int, end: int) -> Iterator[D
 def _inside(known: Sequence[tuple[int, int]], start: int, end: int) -> Iterator[tuple[int, int]]:
     """Yield the ranges in [start, end) that an earlier repair recorded as lost.
 
-    Other gaps are due to compaction, or lie below the log start.
+    Gaps that no repair recorded are due to compaction, or lie below the log start.
     """
     for place in range(bisect_right(known, start, key=lambda one: one[1]), len(known)):
         low, high = known[place]
@@ -498,8 +499,8 @@ def _gap(log: Log, behind: Piece, start: int, end: int) -> DamagedRange:
 def known_start(log: Log) -> int | None:
     """Return the log start offset: from the checkpoint, or from the leader epochs; None if it is not known.
 
-    A checkpointed offset above every known end of the log is ignored. It may equal the end, if all records were
-    deleted. If the checkpoint is missing or unreadable, the leader epochs show which records were deleted: see
+    A checkpointed offset above every known end of the log is ignored. An offset equal to the end is valid: all records
+    were deleted. If the checkpoint is missing or unreadable, the leader epochs show which records were deleted: see
     `start_of_epochs`.
     """
     start = log.root.log_start_offsets.get((log.topic or "", log.partition or 0))
@@ -580,7 +581,7 @@ def _segments(
 def _is_cut(lost: Iterable[DamagedRange], end: int, last: int, log_start_offset: int) -> bool:
     """Return whether offsets before the empty last segment are lost, so that a consumer would wait for them.
 
-    If so, the log must end with its last batch, as it does after Kafka's own recovery.
+    If offsets are lost there, the log must end with its last batch, as it does after Kafka's recovery.
     """
     return log_start_offset < last and any(end <= one.start_offset < last for one in lost)
 
@@ -617,7 +618,7 @@ def replaced_files(log: Log) -> list[str]:
 
 
 def _rebuilt(log: Log, findings: Iterable[Finding], is_epochs_file_right: bool | None) -> list[Step]:
-    """Return the steps for the files beside the `.log` files that are rebuilt.
+    """Return the steps for the files, other than `.log` files, that are rebuilt.
 
     Args:
         log: the log.

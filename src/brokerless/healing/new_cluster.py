@@ -78,7 +78,7 @@ class NewCluster:
     Args:
         nodes: the ids of its nodes.
         metadata: the metadata of the old cluster; None if not known.
-        release: the release whose features it starts with; None: as before.
+        release: the release whose features it starts with; None: the features of the old cluster.
         is_fork: whether the new cluster has another id, because it may meet the old cluster.
         names_voters: whether its metadata log names the controllers (KIP-853); otherwise their configuration does.
         rename: the new names of topics.
@@ -133,7 +133,7 @@ class NewCluster:
             self._note("metadata-unknown", f"{of_new_types} metadata {records} {what}")
 
     def nodes_of(self, topic: FoundTopic, number: int, turn: int) -> list[int]:
-        """Return the nodes of a partition: the old number and the old nodes, as far as the new cluster has them.
+        """Return the nodes of a partition: as many as before, and the old nodes, as far as the new cluster has them.
 
         Args:
             topic: the topic.
@@ -266,9 +266,9 @@ class NewCluster:
     def starts_with_log(self) -> bool:
         """True if the cluster starts with a metadata log instead of a `bootstrap.checkpoint`.
 
-        With that file, the first controller finds an empty log. If the feature of eligible leader replicas is on, it
-        then sets the cluster-wide min.insync.replicas from its configuration, and ignores the setting in the file
-        (KIP-966, `ActivationRecordsGenerator`).
+        With a `bootstrap.checkpoint`, the first controller finds an empty log. If the feature of eligible leader
+        replicas is on, the controller then sets the cluster-wide min.insync.replicas from its configuration, and
+        ignores the setting in the `bootstrap.checkpoint` (KIP-966, `ActivationRecordsGenerator`).
         """
         image, release = self._image, self._new_release
         if image is None or IN_SYNC not in image.broker_configs.get("", {}):

@@ -1,7 +1,7 @@
 """The number of partitions of one of Kafka's own topics, found without metadata.
 
 A coordinator finds the partition of a group, a transactional id or a share group's state by a hash of its name, modulo
-the number of partitions. With another number of partitions, it would look in another partition. So the number must fit
+the number of partitions. With a wrong number, the coordinator would look in a wrong partition. So the number must fit
 the names in each partition.
 """
 

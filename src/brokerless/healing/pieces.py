@@ -36,7 +36,8 @@ class Piece(NamedTuple):
         end_position: the byte position where the batches end.
         first_offset: the first offset; for messages of magic 0 and 1, the lowest possible one.
         next_offset: the offset after the last batch.
-        patches: bytes to overwrite, each with its position in the file. Patches outside the piece are for other pieces.
+        patches: new bytes, each with the position in the file of the bytes that they replace. Patches outside the piece
+            are for other pieces.
         content: the bytes themselves, if they differ from those in the file.
         verb: "keep"; "fill" (from another replica); "reseal" (with a new checksum); "trim" (rebuilt without records
             that another batch has); or "mark" (a new marker in the place of a lost ABORT marker).
@@ -136,7 +137,7 @@ def sound_pieces(log: Log, findings: Iterable[Finding], gaps: Gaps) -> list[Piec
 
 
 def _without_overlap(piece: Piece, path: str, position: int, offset: int) -> Iterator[Piece]:
-    """Yield a piece in parts. The batch at a position is rebuilt from its records at an offset and above."""
+    """Yield a piece in parts. The batch at `position` is rebuilt from its records at `offset` and above."""
     if piece.content or piece.path != path or not piece.position <= position < piece.end_position:
         yield piece
         return
@@ -150,7 +151,7 @@ def _without_overlap(piece: Piece, path: str, position: int, offset: int) -> Ite
 
 
 def _made_anew(path: str, batch: Batch, offset: int) -> bytes:
-    """Return a batch of format 2 with the records of a batch at an offset and above."""
+    """Return a new batch of format 2 with the records of a batch at `offset` and above."""
     with storage.File(path) as file:
         content = file.read(batch["position"], batch["size"])
     decoder = _native.Decoder(["offset", "timestamp", "key", "value", "headers"], start_offset=offset)
@@ -257,7 +258,7 @@ def divided(piece: Piece, offsets: Sequence[int]) -> Iterator[Piece]:
 
 
 def spans(path: str, batches: pa.RecordBatch, gaps: Gaps) -> Iterator[Piece]:
-    """Yield one piece of another replica per stretch of adjacent batches: see `joined`."""
+    """Yield one piece of another replica for each stretch of adjacent batches; see `joined`."""
     columns: list[list[Any]] = [
         batches[name].to_pylist() for name in ("position", "size", "base_offset", "last_offset")
     ]

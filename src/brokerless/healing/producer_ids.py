@@ -1,8 +1,9 @@
 """The highest producer id in partitions. A new cluster must hand out only higher ids.
 
-If a new producer got the id of an old one, a broker would mistake it for the old one. The broker would acknowledge the
-new producer's batches as duplicates, and these batches would be lost. A producer id may be in batches, in the snapshots
-of producers whose batches are gone, and in the state of a transactional id whose batches are in other partitions.
+If a new producer got the id of an old producer, a broker would mistake the new producer for the old one. The broker
+would acknowledge the new producer's batches as duplicates, and these batches would be lost. A producer id may be in
+batches, in the snapshots of producers whose batches were deleted, and in the state of a transactional id whose batches
+are in other partitions.
 """
 
 from __future__ import annotations

@@ -58,8 +58,8 @@ def repair(
         in_place: put the result in the place of the damaged partitions.
         sources: directories with other replicas, the best first.
         topics: only these topics; None: all.
-        keep_suspect: keep a batch with a wrong checksum, and give it a new one, if all its records can be decoded.
-        indexes_only: leave logs with damaged batches as they are, and repair the files beside the batches.
+        keep_suspect: keep a batch with a wrong checksum if all its records can be decoded. It gets a new checksum.
+        indexes_only: repair only indexes and other small files. A log with damaged batches stays unchanged.
         lost_path: the new directory for the left-out bytes and the report; by default the name of the result with
             ".lost" added, and a number if that exists.
         dry_run: change nothing, and return the report of the planned repair.
@@ -112,7 +112,7 @@ def repair(
 
 
 def _finish_commit(path: str, *, is_allowed: bool) -> None:
-    """Finish a write that was interrupted after its commit. Readers already use its files."""
+    """Finish a write that was interrupted after its commit. Readers already use the files of this write."""
     if not storage.exists(f"{path}/{commit_journal.NAME}"):
         return
     if not is_allowed:

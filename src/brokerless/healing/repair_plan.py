@@ -59,14 +59,14 @@ _NO_EPOCH = checkpoints.format_clean_shutdown(None)
 
 @dataclass(frozen=True, kw_only=True)
 class RepairPlan:
-    """The plan of a repair. Its text has one line per step.
+    """The plan of a repair. As text, the plan has one line per step.
 
     Attributes:
         path: the log directory, or the partition's directory.
         root: the log directory.
         logs: the plan for each log.
-        moving: the damaged replicas that a broker was moving here, by directory. They are left out, because they would
-            replace the current replicas.
+        moving: the damaged replicas that a broker was moving here, by directory. The result does not have them, because
+            a broker would replace the current replicas with them.
         topics: the topics that are repaired; None: all.
         configs: the settings of topics.
         topic_ids: the ids of topics.
@@ -153,7 +153,7 @@ class RepairPlan:
             )
 
     def steps(self) -> Iterator[tuple[str, Step]]:
-        """Yield the steps, each with the name of its partition's directory; "" for the log directory's own files."""
+        """Yield the steps, each with the name of its partition's directory; "" for files outside partitions."""
         for repair in self.logs:
             yield from ((repair.log.name, step) for step in repair.steps(self.topic_ids.get(_key(repair.log)[0])))
         for name, errors in self.moving.items():
@@ -234,7 +234,7 @@ class RepairPlan:
         return result
 
     def replace(self, lost_to: str) -> RepairReport:
-        """Put the repaired partitions in the place of the damaged ones. The caller holds the lock."""
+        """Put the repaired partitions in the place of the damaged ones. The caller must hold the lock."""
         root, changed = self._root_path, self._changed
         self.at_rest.check()
         result = self.report(root)
@@ -277,7 +277,7 @@ class RepairPlan:
         return result
 
     def foreseen(self, to: str) -> RepairReport:
-        """Return the report of the planned repair, with the findings outside of logs that would remain."""
+        """Return the report of the planned repair, with the remaining findings about files outside partitions."""
         self.at_rest.check()
         result = self.report(to)
         result.dry_run = True
@@ -315,7 +315,7 @@ class RepairPlan:
         return loaded
 
     def _copy_root(self, result: RepairReport, to: str, ends: dict[tuple[str, int], Loaded]) -> None:
-        """Copy the log directory's own files, and the partitions that are being moved or have no topic."""
+        """Copy the files of the log directory itself, and the partitions that are being moved or have no topic."""
         names = set(storage.list_files(self._root_path))
         for name in _ROOT_FILES:
             if name in names:
@@ -339,10 +339,11 @@ class RepairPlan:
 
     @property
     def _has_unusable(self) -> bool:
-        """True if a log is left unchanged, or a replica is being moved here. A broker must recover these after a crash.
+        """True if a log is left unchanged, or a replica is being moved here.
 
-        Without a recovery, the zeros in the preallocated indexes of a moving replica make its segments seem very old,
-        and retention deletes them.
+        After a crash, a broker must recover these logs, so the result gets no new clean-shutdown marker. Without a
+        recovery, the zeros in the preallocated indexes of a moving replica would make its segments seem very old, and
+        retention would delete them.
         """
         names = set(storage.list_subdirectories(self._root_path)).difference(self.moving)
         if any(name.endswith("-future") for name in names):
@@ -442,7 +443,7 @@ class RepairPlan:
             yield
 
     def _around(self, path: str) -> str:
-        """Return the name of the directory around a file; "" for the log directory's own files."""
+        """Return the name of the partition's directory around a file; "" for files outside partitions."""
         around = os.path.dirname(os.path.abspath(path))
         return "" if around == self._root_path else os.path.basename(around)
 

@@ -47,7 +47,7 @@ _MOST_COMPARED = 1000
 
 
 class _Epochs:
-    """The leader epochs of a log: `known`, from its batches, or those in its checkpoint if that is sound."""
+    """The leader epochs of a log: `known` if given, else those in its leader epoch checkpoint if that is sound."""
 
     def __init__(self, log: Log, known: Sequence[tuple[int, int]] | None = None) -> None:
         self._starts = [start for start, _ in known or ()]
@@ -235,7 +235,7 @@ class OtherReplica:
         return bool(epoch > max([self._epochs.highest, *(one for one in found if one is not None)]))
 
     def _is_diverged(self, inside: Iterable[tuple[str, pa.RecordBatch]]) -> bool:
-        """Return whether the first batches have a lower epoch than the log had there: they end another history."""
+        """Return whether the first batches have a lower leader epoch than the log had there, from another history."""
         for _, batches in inside:
             if batches.num_rows:
                 lowest: Any = pc.min(batches["partition_leader_epoch"]).as_py()
@@ -274,10 +274,9 @@ class OtherReplica:
     def _within(
         self, start: int, end: int | None, *, reaches_over: bool = False
     ) -> Iterator[tuple[str, pa.RecordBatch]]:
-        """Yield the headers of the batches that end in the offsets [start, end). A log may start inside a batch.
+        """Yield the headers of the batches that end in the offsets [start, end).
 
-        With `reaches_over`, the last batch may begin in the range and end after it. The replica then also has the log's
-        batch after the range, which overlaps that batch.
+        With `reaches_over`, also yield a batch that begins in the range and ends after it.
         """
         limit = self._end_offset if end is None else min(end, self._end_offset)
         for path, batches in self._headers(start):

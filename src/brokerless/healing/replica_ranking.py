@@ -39,7 +39,7 @@ class Replica(NamedTuple):
         return node_id_of(self.log.root)
 
     def checkpointed(self, offsets: Mapping[tuple[str, int], int]) -> int | None:
-        """Return the replica's offset in a checkpoint, or None. Checkpoints do not describe stray replicas."""
+        """Return the replica's offset in a checkpoint; None without one, and for stray replicas."""
         return None if self.state == "stray" else offsets.get((self.log.topic or "", self.log.partition or 0))
 
 

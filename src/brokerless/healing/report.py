@@ -20,7 +20,7 @@ class HealingReport:
 
     Attributes:
         output: the directory of the result.
-        dry_run: whether nothing was changed: the report is that of a plan.
+        dry_run: True if the repair or rescue is only planned, and nothing was changed.
         ranges: the damaged ranges of offsets, with their states in the result.
         doubts: other possible losses and uncertainties.
         left: the findings that still apply to the result.
@@ -91,7 +91,7 @@ class RepairReport(HealingReport):
     Attributes:
         path: the damaged log directory or partition directory.
         output: the repaired directory: a new directory, or the damaged one after its repair in place.
-        dry_run: whether nothing was changed: the report is that of a plan.
+        dry_run: True if the repair or rescue is only planned, and nothing was changed.
         ranges: the damaged ranges of offsets, with their states in the result.
         doubts: uncertainties about transactions, leader epochs and deleted records.
         left: the findings that still apply to the result.
@@ -159,7 +159,7 @@ class MissingPartition(NamedTuple):
         partition: the partition.
         code: the reason; see `MissingCode`.
         reason: the missing part and the evidence, as text.
-        is_gone: whether no disk has a usable part of the partition. If so, it starts empty.
+        is_gone: whether no disk has a usable part of the partition. If True, the partition is empty in the new cluster.
         offset: the first offset that may be missing; None if it is not known.
     """
 
@@ -177,7 +177,7 @@ class RescueReport(HealingReport):
 
     Attributes:
         output: the directory of the result.
-        dry_run: whether nothing was changed: the report is that of a plan.
+        dry_run: True if the repair or rescue is only planned, and nothing was changed.
         ranges: the damaged ranges of offsets, with their states in the result.
         doubts: other possible losses and uncertainties: transactions that may have been committed,
             changes of the metadata, logs that cannot be checked.

@@ -81,14 +81,14 @@ def rescue(
         nodes: the ids of the new nodes; None: one node, with the lowest id of a node on the disks.
         voters: the controllers among the nodes, as "1@host1:9093,2@host2:9093": the metadata log names them (KIP-853).
             None: the nodes' configuration names them, in `controller.quorum.voters`.
-        cluster_id: the id of the new cluster; None: the old one. Give another id to a copy that may meet the old one.
-            If the disks disagree because an id is damaged, give the right id here.
-        release: the release of Kafka whose features the cluster starts with; None: as before. ZooKeeper clusters, and
-            metadata of releases before 3.7, have no level that can be kept, so that 4.0 is used. If a release is given,
-            metadata records that are not understood are left out.
+        cluster_id: the id of the new cluster; None: the id of the old cluster. Give another id if the new cluster may
+            connect to nodes of the old one. If the disks disagree because an id is damaged, give the right id here.
+        release: the release of Kafka whose features the cluster starts with; None: the features of the old cluster. For
+            a ZooKeeper cluster, or metadata of a release before 3.7, None means 4.0, because their features cannot be
+            kept. If a release is given, metadata records that are not understood are left out.
         topics: only these topics; None: all. Groups and open transactions continue only if `__consumer_offsets` and
             `__transaction_state` are among them.
-        rename: new names of topics. They get new ids, and groups have no offsets on them.
+        rename: new names of topics. Renamed topics get new ids, and consumer groups have no committed offsets there.
         as_of: cut the logs at this time, and leave out later records. Each transaction is kept as a whole or not at
             all.
         convert: convert messages of formats 0 and 1 (of brokers before 0.11) to format 2.
@@ -317,8 +317,7 @@ class _NewNodes:
     def _cut(self, until: int, to: str) -> None:
         """Cut the logs of all nodes at one time, so that each transaction is whole or absent.
 
-        Kafka's own topics are cut, too, so groups continue from their state at that time. The metadata are not written
-        yet, so the directories name no other node that could have replicas.
+        Kafka's own topics are cut, too, so groups continue from their state at that time.
         """
         nodes = [node for node in self._plan.nodes if self._topics_of(node)]
         if not nodes:

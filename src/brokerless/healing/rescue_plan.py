@@ -184,7 +184,7 @@ def _check_names(rename: Mapping[str, str], topics: Mapping[str, FoundTopic]) ->
 
 @dataclass(kw_only=True)
 class RescuePlan:
-    """The plan of a rescue. Its text has one line per step.
+    """The plan of a rescue. As text, the plan has one line per step.
 
     A step has the verb of `log_repair.Step`, or "cut" or "convert" for a partition that is first written, then changed.
 
@@ -411,7 +411,7 @@ class RescuePlan:
         return "\n".join(f"{directory}: {step}" for directory, step in self.steps())
 
     def _note_fork(self, others: set[str]) -> None:
-        """Note the contents that a copy of some topics, or a copy under other names, lacks."""
+        """Note the state that the new cluster lacks because topics were left out or renamed."""
         notes = self.report.notes
         if OFFSETS_TOPIC in others:
             said = f"groups have no committed offsets, because {OFFSETS_TOPIC} is not among the topics"
@@ -434,7 +434,7 @@ class RescuePlan:
             notes.append(Remark("transactions-stay-open", said, names=tuple(self.rename.values()) if which else ()))
 
     def _examine(self, one: RescuedPartition) -> None:
-        """Plan a partition from its best usable replica, with the help of the others."""
+        """Plan a partition from its best usable replica. Other replicas supply the batches that this replica lacks."""
         replicas = []
         config = self.cluster.config_of(one.topic)
         for replica in ranked(one.topic.replicas.get(one.number, ()), one.known):

@@ -1,17 +1,17 @@
 """The newest metadata of a cluster on any of its disks, with the records as Kafka wrote them.
 
-Each controller and each broker has a copy of the metadata log. The copy that reaches furthest is used: by the leader
-epoch of its last sound batch, then by its end offset. A copy is used up to its first damage. A damaged snapshot is
-ignored, because an older snapshot and the log after it may have the same records.
+Each controller and each broker has a copy of the metadata log. The most recent copy is used: the one whose last sound
+batch has the highest leader epoch and, among equals, the highest end offset. A copy is used up to its first damage. A
+damaged snapshot is ignored, because an older snapshot and the log after it may have the same records.
 
-These logs are not sound copies:
+A copy is not sound in these cases:
 
 - an empty or missing log;
 - a log that ends before the end that its other files give;
 - a log that ends below its newest snapshot, because a controller writes snapshots only of records in its log.
 
-If most voters have sound copies, nothing is in doubt. Every committed record is in one of these copies, and so in the
-copy that reaches furthest, as in an election among these voters.
+If most voters have sound copies, nothing is in doubt: every committed record is in one of these copies, and so in the
+most recent one, as in an election among these voters.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class SurvivingImage(MetadataImage):
         return self._features.get(name, 0)
 
     def features(self) -> list[bytes]:
-        """Return the records of the features. metadata.version is first, because it gives the others their meaning."""
+        """Return the records of the features. metadata.version is first, because the other features depend on it."""
         keys = sorted(
             (key for key in self._records if key[0] == "feature" and key[1] in self._features),
             key=lambda key: key[1] != "metadata.version",
@@ -217,9 +217,9 @@ class _Copy(NamedTuple):
         image: the metadata after its last sound record.
         voters: the controllers that elect their leader, as far as the copy has them.
         is_whole: False if the records begin after the start of the log, and no readable snapshot covers the earlier
-            ones.
+            records.
         epoch: the leader epoch of its last sound record; -1 for a cluster that has not started.
-        offset: the offset after that record; -1 for a cluster that has not started.
+        offset: the offset after its last sound record; -1 for a cluster that has not started.
         damage: the faults of the copy; "" without any.
         is_end_known: whether the copy has all records that its node had.
     """
@@ -382,7 +382,7 @@ def _sound_end(log: Log, start: int, epoch: int) -> tuple[int, int, str]:
 
 
 def _voters_of_quorum_state(log: Log) -> set[int]:
-    """Return the voters in the file `quorum-state`; empty if it has none, as when the log names them (KIP-853)."""
+    """Return the voters in the file `quorum-state`; empty if the file has none because the log names them (KIP-853)."""
     with suppress(ValueError, TypeError, KeyError, OverflowError):
         return {int(voter["voterId"]) for voter in _quorum_state(log)["currentVoters"]}
     return set()

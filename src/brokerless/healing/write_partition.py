@@ -51,7 +51,7 @@ def write_partition(
         progress: called with the number of bytes written.
 
     Raises:
-        CorruptRecordError: a broker would cut off some of the batches.
+        CorruptRecordError: a broker would cut off some of the written batches when it loads the partition.
     """
     if not storage.exists(directory):
         disk.make_directory(directory)

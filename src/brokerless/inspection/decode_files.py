@@ -62,7 +62,7 @@ def entries(path: str) -> Iterator[Entry]:
 
     Raises:
         CorruptRecordError: the file is damaged.
-        ValueError: the name is not that of a file of a log directory.
+        ValueError: no file of a log directory has such a name.
     """
     with located(path):
         by_suffix = _BY_SUFFIX.get(suffix(path))

@@ -175,7 +175,10 @@ class Dump:
         return file.size() if self._max_bytes is None else min(file.size(), self._max_bytes)
 
     def _checked(self, feed: Feed, mark: bytes) -> Feed:
-        """Wrap `feed` to detect wrong checksums. Verify them only if the text has `mark`, as records may too."""
+        """Wrap `feed` to detect wrong checksums.
+
+        If a checksum is wrong, the text contains `mark`. A record may contain it as well, so checksums are verified.
+        """
 
         def fed(data: memoryview, position: int) -> tuple[bytes, int]:
             text, consumed = feed(data, position)

@@ -38,10 +38,10 @@ class Contents(Protocol):
         """The columns of the rows."""
 
     def rows(self, rows: pa.RecordBatch) -> None:
-        """Take rows."""
+        """Receive rows."""
 
     def batches(self, batches: pa.RecordBatch) -> None:
-        """Take the headers of batches, as `_native.scan` returns them."""
+        """Receive the headers of batches, as `_native.scan` returns them."""
 
 
 def findings(
@@ -59,7 +59,7 @@ def findings(
         is_clean: whether the log directory was shut down cleanly. If so, a broker truncates nothing.
         contents: the receiver of the sound contents.
         decodes: whether to decode records. Otherwise only checksums, framing and offsets of batches are checked.
-        log: its log; None: list its directory.
+        log: the segment's log; None: list the segment's directory.
 
     >>> from brokerless.log.log import Log
     >>> [finding for segment in Log(SAMPLE).segments for finding in findings(segment, is_clean=True)]
@@ -107,7 +107,7 @@ def missing_records(segment: Segment, found: Survey, size: int, log: Log | None 
         segment: the segment.
         found: the segment's sound batches and damage.
         size: the length of its `.log`.
-        log: its log; None: list its directory.
+        log: the segment's log; None: list the segment's directory.
     """
     # If a cleaner has merged the lost segment into this one, or this one has grown, this segment has the offsets.
     if segment.lost is not None and found.next_offset <= segment.lost:
@@ -170,7 +170,7 @@ def _files_around(segment: Segment, log: Log | None) -> PartitionFiles:
 
 
 def exceeded_end(segment: Segment, log: Log | None = None) -> int | None:
-    """Return the log end offset if the last batch was moved above it; see `PartitionFiles.exceeded_end`."""
+    """Return the true log end offset if damage moved the last batch above it; see `PartitionFiles.exceeded_end`."""
     if segment.is_last:
         with contextlib.suppress(ValueError):
             return _files_around(segment, log).exceeded_end

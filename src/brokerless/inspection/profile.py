@@ -54,8 +54,8 @@ _MAX_WAITING = 256
 def profile(segment: Segment) -> pa.Table:
     """Return the sums of a segment by `GROUPS`, with one column per entry of `FACTS`.
 
-    `hour` is the number of hours since 1970, and null without timestamps. Times are in ms. A minimum or maximum of no
-    values is null.
+    `hour` is the number of hours since 1970, and null without timestamps. Times are in ms. A minimum or maximum is null
+    if there are no values.
 
     Raises:
         CorruptRecordError: the segment is damaged, or the last batch of an older segment is cut.

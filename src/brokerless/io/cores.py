@@ -26,8 +26,8 @@ def cores() -> int:
 def log_threads() -> int:
     """Return the number of threads that may share the work on one log in this process.
 
-    A worker process uses one thread. Other processes use `OMP_NUM_THREADS`, which Spark sets to the cores of a task, or
-    the available cores, but at most 4.
+    A worker process uses one thread. Any other process uses at most 4 threads: `OMP_NUM_THREADS` or, if that is not
+    set, one per available core. Spark sets `OMP_NUM_THREADS` to the cores of a task.
     """
     import multiprocessing  # noqa: PLC0415 - slow to import, and most callers want cores
 
@@ -40,7 +40,7 @@ def log_threads() -> int:
 def _quotas() -> Iterator[int]:
     """Yield the cores that each quota allows, in the process's cgroups (v1 and v2) and their parents.
 
-    In a container, the path of a cgroup may be that of the host, so that only the root of the mount exists.
+    In a container, the path of a cgroup may be its path on the host. Then only the root of the mount exists here.
     """
     for line in _read(_OWN_CGROUPS).splitlines():
         controllers, _, path = line.partition(":")[2].partition(":")

@@ -97,7 +97,8 @@ class Output:
             length: the number of bytes.
 
         Returns:
-            The number of bytes copied; 0 if the system does not support the call, and the caller has to write them.
+            The number of bytes copied. If it is 0, the system does not support the call, and the caller must copy the
+            bytes itself.
         """
         try:
             copied = os.copy_file_range(source, self._descriptor, length, position, position)
@@ -115,7 +116,7 @@ class Output:
         os.utime(self._descriptor, ns=(nanoseconds, nanoseconds))
 
     def sync(self) -> None:
-        """Sync the content to disk. For a new name, call `sync_directory`, too."""
+        """Sync the content to disk. To make the name of a new file durable, call `sync_directory`."""
         os.fsync(self._descriptor)
 
     def _begin_sync(self, end: int, length: int) -> None:

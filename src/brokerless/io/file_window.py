@@ -45,8 +45,8 @@ class Readable(Protocol):
 class Window:
     """A buffer with the bytes of a file from `position` on.
 
-    It reads up to `end`. If a batch starts before `end` and reaches beyond it, the window reads exactly to the end of
-    that batch.
+    The window reads up to `end`. If a batch starts before `end` and ends after it, the window reads to the end of that
+    batch.
     """
 
     def __init__(self, file: Readable, position: int, end: int, length: int = SIZE) -> None:

@@ -1,8 +1,8 @@
 """Interrupts that wait for the end of a change, so that a signal leaves no file half done.
 
-A signal handler calls `interrupt`. It raises immediately, unless the main thread is in a `deferred` block. In that
-case, it raises at the end of the block. A handler that raises by itself, such as Python's own for SIGINT, does not
-wait. It leaves the directory as a crash does, and the next process that opens the directory recovers it.
+A signal handler calls `interrupt`. The call raises immediately or, if the main thread is in a `deferred` block, at the
+end of the block. A handler that raises by itself, such as Python's handler for SIGINT, does not wait for the end of the
+block. It may leave the directory as a crash would, and the next process that opens the directory recovers it.
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ def _start(queue: SimpleQueue[tuple[str, int]], parent: Connection) -> None:
 
 
 def _end_with(parent: Connection) -> None:
-    """End this process as soon as its parent has ended, because the parent's lock on the output has then ended, too."""
+    """End this process as soon as its parent has ended: the output is then no longer protected by the parent's lock."""
     parent.poll(None)
     os._exit(1)
 

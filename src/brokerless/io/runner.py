@@ -35,7 +35,7 @@ SECONDS = 0.1
 
 
 class Call(Protocol[_T_co]):
-    """A call to run. It passes the bytes done since the last report to `progress`."""
+    """A call to run. It calls `progress` with the number of bytes done since its last report."""
 
     def __call__(self, *, progress: Callable[[int], None]) -> _T_co: ...
 
@@ -102,7 +102,7 @@ class Runner(ABC):
 
         Raises:
             OSError: a process that ran a call has died.
-            Exception: the call's own error, once the results before it have been yielded.
+            Exception: the error of a call, raised after the results of all calls before it were yielded.
         """
         pending: deque[Future[_T]] = deque()
         try:
@@ -121,7 +121,7 @@ class Runner(ABC):
 
         Raises:
             OSError: the process that ran the call has died.
-            Exception: the call's own error.
+            Exception: the error that the call raised.
         """
         while True:
             done, _ = wait(futures, SECONDS, FIRST_COMPLETED)
@@ -163,7 +163,7 @@ class NotedResult(NamedTuple, Generic[_T]):
 
 
 class Remote(Generic[_T]):
-    """A call for another process. Messages are worded for the caller's interface. The result comes with the notes."""
+    """A call for another process. Its messages suit the caller's interface, and its result includes its notes."""
 
     def __init__(self, function: Callable[..., _T]) -> None:
         self._function, self._face = function, current_face()

@@ -44,7 +44,7 @@ def list_directory(path: str) -> list[str]:
 
 
 def list_subdirectories(path: str) -> list[str]:
-    """Return the names of the directories in a directory, sorted. For a store, use its last listing."""
+    """Return the names of the directories in a directory, sorted. For an object store, use its last listing."""
     if is_remote(path):
         return sorted(name for name, is_prefix in remote.list_directory(path, is_fresh=False).items() if is_prefix)
     with os.scandir(path) as entries:
@@ -52,7 +52,7 @@ def list_subdirectories(path: str) -> list[str]:
 
 
 def list_files(path: str) -> list[str]:
-    """Return the names in a directory, in no order, without those of directories and broken links.
+    """Return the names of the files in a directory, in no order. Directories and broken links are left out.
 
     Raises:
         OSError: as for `list_directory`.
@@ -138,7 +138,7 @@ def modified_ns(path: str) -> int:
 
 
 def is_link(path: str) -> bool:
-    """Return whether `path` is a symbolic link. Stores have none."""
+    """Return whether `path` is a symbolic link. Object stores have no links."""
     return not is_remote(path) and os.path.islink(path)
 
 
@@ -202,7 +202,7 @@ def _bounded(file: File) -> int:
 
 
 def open_regular(path: str) -> io.FileIO:
-    """Open a regular file for reading. Other files are refused: a named pipe would block, and a device has no end.
+    """Open a file for reading if it is a regular file. For example, a named pipe would block, and a device has no end.
 
     Raises:
         OSError: the file cannot be opened, or is not a regular file.
@@ -253,7 +253,7 @@ class File:
         return self._file.local if isinstance(self._file, _Local) else None
 
     def fileno(self) -> int:
-        """Return the descriptor, as the source of a copy. Do not read from it."""
+        """Return the file descriptor, as the source of a copy. Do not read from the descriptor."""
         return self._file.fileno()
 
     def modified_ns(self) -> int:

@@ -1,7 +1,7 @@
 """The text files of a log directory: checkpoints, leader epochs, partition.metadata, meta.properties, shutdown marker.
 
-Each `parse_*` function returns what Kafka's own reader would return, and raises `CorruptRecordError` if that reader
-would refuse the content. Both tolerate CRLF, a missing last newline, duplicate entries and a newer version of
+Each `parse_*` function returns what Kafka would read, and raises `CorruptRecordError` if Kafka would refuse the
+content. Like Kafka, it tolerates CRLF, a missing last newline, duplicate entries and a newer version of
 partition.metadata. Each `format_*` function returns the content that Kafka would write.
 """
 
@@ -58,7 +58,7 @@ class UnexpectedContentError(CorruptRecordError):
 class LeaderEpoch(NamedTuple):
     """A leader epoch of a log, from its leader-epoch-checkpoint.
 
-    A log's epochs are `Log.leader_epochs`.
+    `Log.leader_epochs` returns all leader epochs of a log.
 
     Attributes:
         epoch: the number of the epoch.
@@ -207,7 +207,7 @@ def check_topic_id(topic_id: str) -> None:
 
     Raises:
         ValueError: the id is not 22 characters of URL-safe base64, or is one of the two ids that Kafka reserves
-            (`Uuid.RESERVED`): zero, and one, the id of the metadata log.
+            (`Uuid.RESERVED`): 0, and 1, which is the id of the metadata log.
     """
     if not _is_uuid(topic_id, 2):
         raise ValueError(f"not a topic id: {topic_id!r}; it is 22 characters of URL-safe base64, as `ls` shows it")
@@ -284,7 +284,7 @@ def format_meta_properties(meta: MetaProperties) -> bytes:
 
 
 def parse_clean_shutdown(content: bytes) -> int | None:
-    r"""Return the broker epoch in a shutdown marker, or None. A marker without an epoch is valid.
+    r"""Return the broker epoch in a shutdown marker; None if the marker has none, which is valid.
 
     >>> parse_clean_shutdown(b'{"version":0,"brokerEpoch":9}')
     9
@@ -299,8 +299,8 @@ def parse_clean_shutdown(content: bytes) -> int | None:
 def format_clean_shutdown(broker_epoch: int | None) -> bytes:
     r"""Format a clean-shutdown marker (`.kafka_cleanshutdown`).
 
-    Without an epoch, a controller with eligible leader replicas sees an unclean shutdown. An epoch of -1 would not have
-    this effect: a broker with several disks would use the epoch on its next disk instead.
+    If the marker has no broker epoch, a controller with eligible leader replicas sees an unclean shutdown. A broker
+    epoch of -1 would not have this effect: a broker with several disks would use the marker on its next disk instead.
 
     >>> format_clean_shutdown(9)
     b'{"version":0,"brokerEpoch":9}'

@@ -2,8 +2,8 @@
 
 1. The writer stages new partition directories, and files of the log directory, in a directory that a broker would
    delete (`brokerless-0.<32 hex digits>-delete`).
-2. It renames that directory to the name of the journal. This is the commit point: before it, nothing has changed. From
-   then on, brokerless's readers look into the journal first.
+2. The writer renames that directory to the name of the journal. This rename is the commit: before it, nothing has
+   changed. After it, brokerless's readers look into the journal first.
 3. The writer, or after a crash the next one, rolls the journal forward: it moves each entry to its place. Each move can
    be repeated, so a crash in between does no harm.
 
@@ -53,7 +53,7 @@ class Journal(NamedTuple):
         unique: 32 hex digits for the names of the replaced directories.
         partitions: the names of the partition directories in the journal.
         gone: the names of the partition directories that the write removes.
-        files: the names of the log directory's own files in the journal.
+        files: the names of the files in the journal that belong to the log directory itself, not to a partition.
     """
 
     root: str
@@ -127,7 +127,7 @@ def commit_token(root: str) -> object:
 
 
 def list_consistent(root: str) -> tuple[dict[str, str], Journal | None]:
-    """Return the directories of a log directory by name, and its journal, in a consistent state. This takes no lock.
+    """Return the directories of a log directory by name, and its journal, in a consistent state. Take no lock.
 
     While a journal is rolled forward, each partition is in the journal, in its final place or, for an instant, in
     neither of them. So the journal is read before and after the listing, and both are repeated if it has changed.
@@ -160,8 +160,8 @@ def in_force(directory: str, use: Callable[[str], _T]) -> _T:
     """Call `use` with the current path of a partition directory, which commits move into and out of the journal.
 
     Args:
-        directory: the path at which it was found, in its log directory or in the journal.
-        use: called with the directory's path; it raises FileNotFoundError if it does not find its file.
+        directory: the path at which the partition directory was found, in its log directory or in the journal.
+        use: called with the current path. It must raise FileNotFoundError if a commit has moved the directory.
     """
     for _ in range(_MOVES):
         try:
@@ -219,8 +219,8 @@ def commit(root: str, staging: str, *, unique: str, gone: Collection[str] = ()) 
     """Commit a staged and durable write by renaming its directory to the journal. Then call `roll_forward`.
 
     Args:
-        root: the log directory, locked. If it has a clean-shutdown marker, the staged partitions must be closed
-            cleanly.
+        root: the log directory, which must be locked. If it has a clean-shutdown marker, the staged partitions must be
+            closed cleanly.
         staging: the name of the staging directory in it, with partition directories and files of the log directory.
         unique: 32 hex digits that no other directory has in its name.
         gone: the names of partition directories to remove, which may be replicas that are being moved.

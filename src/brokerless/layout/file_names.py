@@ -7,8 +7,8 @@ A broker that dies during a cleaning, a split or a deletion leaves `.cleaned`, `
 - A `.swap` file at or above the lowest `.cleaned` offset belongs to an interrupted split and is ignored.
 - The other `.log.swap` files are complete. They replace all plain files in their offset range.
 - An index without its `.log` is ignored.
-- A producer snapshot is kept at a segment's base offset. The last snapshot is also kept if it is not below the last
-  segment, as after a clean shutdown. Others are ignored.
+- A producer snapshot at a segment's base offset is kept. The last snapshot is also kept if it is not below the last
+  segment, as after a clean shutdown. Other snapshots are ignored.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ def check_topic_name(name: str) -> None:
 
 
 def check_topic_names(names: Iterable[str], present: Iterable[str] = ()) -> None:
-    """Refuse names for new topics that Kafka would refuse. Its metrics do not allow names that differ only in . and _.
+    """Refuse names for new topics that Kafka would refuse, such as names that differ only in `.` and `_`.
 
     Args:
         names: the names of topics to create.
@@ -271,7 +271,7 @@ def check_partitions(topic: str, partitions: int) -> None:
 
 
 def is_partition_directory(names: Iterable[str]) -> bool:
-    """Return whether a directory that holds these names is a partition directory. Its own name is ignored."""
+    """Return whether a directory that holds these names is a partition directory, whatever its path is."""
     return any(name in ("leader-epoch-checkpoint", "partition.metadata") or _parse(name) for name in names)
 
 

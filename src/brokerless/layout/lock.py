@@ -31,7 +31,7 @@ class Lock:
 
     Raises:
         LogInUseError: another process, or this one, holds the lock.
-        CorruptRecordError: a directory, or a broken link, is in the place of the file.
+        CorruptRecordError: the path is a directory or a broken link.
         ValueError: the path is on an object store, which has no locks.
 
     >>> from brokerless.io import disk

@@ -1,4 +1,4 @@
-"""The own files of a broker's log directory: its ids, its shutdown state and its checkpoints.
+"""The files of a broker's log directory outside its partitions: ids, shutdown marker, checkpoints.
 
 Each file is read on first use, so a damaged file matters only to operations that need it. A malformed checkpoint causes
 a warning and is treated as empty.
@@ -38,7 +38,7 @@ _MARKS = (
 
 
 class LogDirFiles:
-    """The own files of a log directory (one of a broker's `log.dirs`): ids, checkpoints, lock, shutdown marker.
+    """The files of a log directory (one of a broker's `log.dirs`) outside its partitions: ids, checkpoints and others.
 
     Files are read on first use and cached. A missing file is not an error: its values are None, False or empty.
 
@@ -115,7 +115,7 @@ class LogDirFiles:
 
     @cached_property
     def has_log_start_offsets(self) -> bool:
-        """True if a broker has written the checkpoint of log start offsets. It creates an empty file first."""
+        """True if a broker has written the checkpoint of log start offsets. A new broker creates the file empty."""
         try:
             return bool(self._parsed(checkpoints.LOG_START_OFFSETS, bytes, b"")) and (
                 self._parsed(checkpoints.LOG_START_OFFSETS, checkpoints.parse_offset_checkpoint, None) is not None
@@ -207,13 +207,13 @@ def partitions_in(path: str, names: Iterable[str]) -> list[str]:
 
 
 def is_log_dir(path: str) -> bool:
-    """Return whether a directory is a log directory, which has a broker's own files, or partitions."""
+    """Return whether a directory is a log directory: it has a broker's files, or partition directories."""
     names = storage.list_directory(path)
     return LogDirFiles.is_root(names) or bool(partitions_in(path, names))
 
 
 def hint_at_log_dirs(path: str) -> str:
-    """Return a hint at the log directories one level below a path that is not one; "" if none exist."""
+    """Return a hint that names the log directories directly below a path that is no log directory; "" if none exist."""
     found = []
     for name in sorted(_names(path))[:_MOST_LISTED]:
         inside = _names(f"{path}/{name}")

@@ -21,7 +21,7 @@ _VERSION = 1
 
 
 class RestoredTopic(NamedTuple):
-    """A restored topic: a digest of its records, and its topic id. A topic that was created again has another id."""
+    """A restored topic: a digest of its records, and its topic id, which changes if the topic is created again."""
 
     digest: str
     topic_id: str | None

@@ -55,10 +55,11 @@ SYNONYMS: dict[str, tuple[tuple[str, int], ...]] = {
     "preallocate": (("log.preallocate", 1),),
     "flush_messages": (("log.flush.interval.messages", 1),),
 }
-"""The names of a topic's settings in a broker's configuration, each with ms per unit. The first set name is used.
+"""The names of a topic's settings in a broker's configuration, each with its unit in ms. The first set name is used.
 
 The list is Kafka's `ServerTopicConfigSynonyms`, plus the setting that only brokers have. A topic's
-`remote.storage.enable` has no such name. The message format is not looked up (`log.message.format.version`, up to 3.x).
+`remote.storage.enable` has no name in a broker's configuration. The broker's message format
+(`log.message.format.version`, up to 3.x) is not used.
 """
 
 _DYNAMIC = {names[0][0] for names in SYNONYMS.values()}

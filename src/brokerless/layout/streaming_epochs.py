@@ -1,8 +1,8 @@
-"""The last committed epoch of each streaming query that writes into a log directory.
+"""The last committed streaming epoch of each Spark query that writes into a log directory.
 
-Spark repeats the last epoch if a query ended before Spark recorded the epoch's commit. So a file of the log directory
-holds the number of the last epoch, and the journal commits that file together with the rows. Brokers load only
-directories, and ignore the file.
+A streaming epoch is a micro-batch of the query. If a query ended before Spark recorded the commit of an epoch, Spark
+repeats that epoch. So a file of the log directory records the number of the last epoch, and the journal commits this
+file together with the rows. Brokers load only directories, and ignore the file.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ _VERSION = 1
 
 
 class Epoch(NamedTuple):
-    """A batch of a streaming query: the query id, which is stored in the query's checkpoint, and Spark's batch id."""
+    """A streaming epoch: the query id, which is stored in the query's checkpoint, and Spark's batch id."""
 
     query: str
     number: int
 
 
 def is_committed(root: str, epoch: Epoch) -> bool:
-    """Return whether the rows of an epoch are committed. The caller must hold the log directory's lock.
+    """Return whether the rows of a streaming epoch are committed. The caller must hold the log directory's lock.
 
     Raises:
         CorruptRecordError: the file of epochs cannot be read.
-        ValueError: a later epoch is committed, although Spark repeats only the last one; or the previous epoch is not
-            committed, although every epoch is committed, even without rows.
+        ValueError: a later epoch is committed, so Spark cannot be repeating this one; or the previous epoch is not
+            committed, so its rows are missing. (An epoch without rows is committed, too.)
     """
     last = committed(root).get(epoch.query, -1)
     if epoch.number < last:
@@ -52,7 +52,7 @@ def is_committed(root: str, epoch: Epoch) -> bool:
 
 
 def committed(root: str) -> dict[str, int]:
-    """Return the last committed epoch of each query, by query id.
+    """Return the last committed streaming epoch of each query, by query id.
 
     Raises:
         CorruptRecordError: the file cannot be read, or has a later version.
@@ -73,6 +73,6 @@ def committed(root: str) -> dict[str, int]:
 
 
 def content_with(root: str, epoch: Epoch) -> bytes:
-    """Return the content of the file after the commit of this epoch: one line per query."""
+    """Return the content of the file after the commit of this streaming epoch: one line per query."""
     known = committed(root) | {epoch.query: epoch.number}
     return json.dumps({"version": _VERSION, "epochs": known}, indent=0, sort_keys=True).encode()

@@ -93,8 +93,8 @@ class TopicConfig:
 
     Each attribute is a topic configuration of Kafka: `segment_ms` is `segment.ms`. Some need an explanation:
 
-    - `retention_ms` and `retention_bytes` delete nothing when a log is written. They are for the broker that serves the
-      log later.
+    - `retention_ms` and `retention_bytes` delete nothing while brokerless writes a log. Only the broker that serves the
+      log later applies them.
     - With `message_format` 0 or 1, logs are written as brokers up to 3.x wrote them for topics with that format.
     - `remote_storage_enable` is True if a broker may have moved segments to remote storage. None means unknown, so that
       the log's own files decide.

@@ -1,8 +1,8 @@
 """Aborted and open transactions: the records that `read_committed` leaves out.
 
 A walk over batch headers finds the markers in the log. A broker also keeps an index of aborted transactions. The index
-has no checksum, so it is used only where damage hides a marker. Producer snapshots have a checksum. They list the
-transactions that are open at their offset.
+has no checksum, so it is used only where damage hides a marker. A producer snapshot has a checksum, and lists the
+transactions that are open at its offset.
 
 A transaction is in doubt if damage may hide its marker, and neither an index nor a snapshot shows its outcome.
 """
@@ -109,7 +109,8 @@ def first_unstable_offset(files: PartitionFiles, end_offset: int, *, skips: bool
     """Find where the first transaction open at `end_offset` starts, from the newest snapshot and the batches after it.
 
     Raises:
-        CorruptRecordError: damage may hide a marker. With `skips`, its transaction is treated as ended instead.
+        CorruptRecordError: damage may hide a marker. With `skips`, no error is raised, and the transaction whose marker
+            may be hidden is treated as ended.
     """
     found = _open_at(files, end_offset, None)
     for doubt in () if skips else found.doubts:
@@ -261,7 +262,7 @@ def _open_at(files: PartitionFiles, end_offset: int, walked: _Walked | None) -> 
 def _walk(
     files: PartitionFiles, first: int, open_transactions: _Open, end_offset: int, start_offset: int | None = None
 ) -> _Walked:
-    """Walk the headers of the segments from `first` on, and continue after damage: a read needs the rows around it."""
+    """Walk the headers of the segments from `first` on. Continue after damage, because a read needs the rows there."""
     aborted: list[Aborted] = []
     doubts: list[Doubt] = []
     for segment in files.segments[first:]:
@@ -323,7 +324,7 @@ def _is_sound(segment: Segment, file: storage.File, offset: int) -> bool:
 
 
 def _ended(files: PartitionFiles, open_transactions: _Open, known: _Open) -> Iterator[tuple[int, int]]:
-    """Yield the transactions that have no marker although a snapshot does not list them as open."""
+    """Yield the transactions without a marker that a snapshot nevertheless does not list as open."""
     begins = dict(known)
     for producer, begun in open_transactions:
         if begins.get(producer, NO_END) > begun >= files.log_start_offset:
@@ -366,7 +367,7 @@ def _past_damage(
 def _may_hide_marker(file: storage.File, defect: Defect, *, is_alone: bool) -> bool:
     """Return whether damage may hide a transaction's marker.
 
-    It hides none in these cases:
+    Damage hides no marker in these cases:
 
     - No offset is missing.
     - The damage is a single batch that is larger than a marker.

@@ -61,7 +61,8 @@ class LoneClaim(NamedTuple):
         end_offset: the offset after the batch before it.
         position: the byte position of the batch in the last segment.
         expected_end: the highest offset between `end_offset` and `base_offset` that another file gives as the end of
-            the log. If a file does, the batch was moved, because no log ends inside a gap. None if no file does.
+            the log; None if no file gives one. If there is such an offset, damage to the base offset has moved the
+            batch, because no log ends inside a gap.
     """
 
     base_offset: int
@@ -113,9 +114,9 @@ class EndEvidence(NamedTuple):
     ) -> LoneClaim | None:
         """Return the last batch if offsets are missing before it, and no file confirms its own offsets.
 
-        A cleaner does not touch the active segment. But a follower fetches only the records that the leader's cleaner
-        kept, so its active segment may have gaps, and the batch may be right. Other files hold offsets at which a batch
-        ended. A batch that begins below such an offset and ends above it contradicts these files.
+        The batch may still be right. A cleaner makes no gaps in the active segment, but a follower fetches only the
+        records that its leader's cleaner kept, so the follower's active segment may have gaps. Other files record
+        offsets at which a batch ended. A batch that begins below such an offset and ends above it contradicts them.
 
         Args:
             end_offset: the offset after the batch before it.

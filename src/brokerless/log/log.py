@@ -36,7 +36,7 @@ _TARGET_BYTES = 128 << 20
 
 
 class Log:
-    """A partition directory, or one `.log` file of it.
+    """A partition directory, or one of its `.log` files, open for reading.
 
     The parent of a partition directory is treated as the broker's log directory. Its checkpoints give the log start
     offset and the high watermark. A `.log` file is read as part of its partition. Outside a partition directory, its
@@ -167,7 +167,8 @@ class Log:
     def log_start_offset(self) -> int:
         """The lowest offset of the log: the checkpointed one, or the first segment's base offset.
 
-        It may lie inside a batch. It lies below the local segments if older segments were moved to remote storage.
+        This offset may lie inside a batch. It is below the local segments if older segments were moved to remote
+        storage.
         """
         return self.files.log_start_offset
 
@@ -188,7 +189,7 @@ class Log:
 
     @property
     def high_watermark(self) -> int | None:
-        """The last checkpointed high watermark, or None. It may lie outside the log's current offsets."""
+        """The last checkpointed high watermark, or None. This offset may lie outside the log's current offsets."""
         return self.files.high_watermark
 
     @property
@@ -200,7 +201,7 @@ class Log:
     def last_stable_offset(self) -> int:
         """The end of a `read_committed` read, if all records are replicated.
 
-        That is the first offset of the earliest open transaction or, without one, the log end offset.
+        This end is the first offset of the earliest open transaction or, without one, the log end offset.
         """
         return stable_end(self.files, "latest")
 
@@ -218,9 +219,9 @@ class Log:
     ) -> list[Split]:
         """Divide a read into splits, which can be read anywhere and in any order: see `read_split`.
 
-        Planning reads file names, small files and the batch headers at the end of the active segment. For times and
-        transactions, it also reads the headers for which no index has the answer. It reads records only to look up a
-        time, and at most the records of one batch.
+        Planning reads file names, small files and the batch headers at the end of the active segment. To look up times
+        and transactions, it also reads the batch headers that no index covers. It reads records only to look up a time,
+        and at most the records of one batch.
 
         Args:
             start_offset: the first offset to read. The default, "earliest", is the lowest offset in this directory:
@@ -243,7 +244,7 @@ class Log:
         Raises:
             OffsetOutOfRangeError: `start_offset` is below the lowest local offset or above the log end offset.
             CorruptRecordError: damage or missing records may hide the first record of a requested time. With "skip",
-                the read skips them, and reports them if they lie directly before the record it finds.
+                no error is raised, and `Reader.lost` reports them if they lie directly before the first record found.
             ValueError: an unknown word, a negative time, `target_bytes` below 1, or "high-watermark" without a
                 checkpointed high watermark.
 
@@ -365,11 +366,11 @@ class Log:
 
         The columns are `position size base_offset last_offset batch_length partition_leader_epoch magic crc attributes
         compression timestamp_type is_transactional is_control delete_horizon_ms last_offset_delta base_timestamp
-        max_timestamp producer_id producer_epoch base_sequence last_sequence records_count`. Values are those of Kafka's
-        accessors: a v0 or v1 entry has no producer (-1) and no records_count (null).
+        max_timestamp producer_id producer_epoch base_sequence last_sequence records_count`. The values equal what
+        Kafka's accessors return: for a batch of v0 or v1, producer_id is -1 and records_count is null.
 
-        Batches below the log start offset are included. `position` counts from the start of each segment's file. To
-        scan one segment, call `scan` on an element of `segments`.
+        Batches below the log start offset are included. `position` is the byte position in the segment's file. To scan
+        one segment, call `scan` on an element of `segments`.
 
         Args:
             check_crcs: verify checksums and add the result as a column `is_valid`.
@@ -400,8 +401,8 @@ class Log:
             for times and for -3. The epoch of "latest" is the last one known, or 0 if the log has none (magic 0 and 1).
 
         Raises:
-            CorruptRecordError: damage or missing records directly before the answer, or at the log's end if there is no
-                answer.
+            CorruptRecordError: damage or missing records may hide the answer, because they are directly before it or,
+                without an answer, at the log's end.
             ValueError: another negative number, or -6 for a log with remote segments.
 
         >>> Log(SAMPLE).offsets_for_times(-1).offset

@@ -147,8 +147,8 @@ def stable_end(files: PartitionFiles, end_offset: EndOffset | None = None, *, sk
     """Return where a `read_committed` read ends; an `end_offset` given as a number sets no limit.
 
     Raises:
-        CorruptRecordError: damage may hide the marker of a transaction. With `skips`, the transaction is treated as
-            ended there.
+        CorruptRecordError: damage may hide the marker of a transaction. With `skips`, no error is raised, and the
+            transaction is treated as ended at the damage.
     """
     unstable = first_unstable_offset(files.whole, visible_end(files.whole, end_offset), skips=skips)
     end = visible_end(files, end_offset)
@@ -193,8 +193,8 @@ def start_at(
     """Return the offset at which a read from `timestamp` on starts; None if no record is that late.
 
     Raises:
-        CorruptRecordError: damage or missing records may hide the first such record. With `skips`, the read starts
-            at the damage if it lies directly before the first record found.
+        CorruptRecordError: damage or missing records may hide the first such record. With `skips`, no error is raised.
+            If the damage lies directly before the first record found, the read starts at the damage.
         ValueError: a negative time.
     """
     found = _since(files, timestamp, skips=skips)
@@ -225,6 +225,6 @@ def _since(files: PartitionFiles, timestamp: int, *, skips: bool) -> offsets_for
 
 
 def _end_of_answers(files: PartitionFiles, isolation_level: IsolationLevel, end_offset: EndOffset | None) -> int:
-    """Return the offset below which a lookup by time must find its record. The read itself reports doubts."""
+    """Return the offset below which a lookup by time must find its record. Ignore transactions that are in doubt."""
     is_committed = isolation_level == "read_committed"
     return stable_end(files, end_offset, skips=True) if is_committed else visible_end(files, end_offset)

@@ -9,8 +9,8 @@ Indexes only make the lookup faster. A time index entry states that its batch ha
 it is later. The entry is used only if the batch has timestamp t, and only to skip batches *earlier* than the wanted
 time. So an entry that points to another batch with the same timestamp does no harm.
 
-A broker reads only headers. brokerless also verifies the checksum of each batch that no index entry confirms. Otherwise
-a flipped bit in a timestamp would move the start of a read, and nobody would notice the missing rows.
+A broker reads only headers. brokerless also verifies checksums, except for batches that an index entry confirms.
+Without this, a flipped bit in a timestamp would move the start of a read, and nobody would notice the missing rows.
 """
 
 from __future__ import annotations
@@ -124,12 +124,12 @@ def since(files: PartitionFiles, timestamp: int, *, skips: bool, as_broker: bool
     Args:
         files: the partition's files.
         timestamp: ms since the epoch.
-        skips: skip damage. Otherwise damage is an error if it lies directly before the answer, or at the log's end if
-            there is no answer: it may hide the answer. This assumes rising timestamps, as in most logs; in other logs,
-            earlier damage may also hide an answer.
-        as_broker: look into one segment only, as a broker does: the first whose largest timestamp is late enough. That
-            segment has no such record if its latest records are below the log start, or if it has no timestamps and
-            only its file's modification time is late.
+        skips: skip damage. If False, damage that may hide the answer is an error. This is damage directly before the
+            answer or, without an answer, at the log's end. In a log whose timestamps do not rise, earlier damage may
+            hide the answer too, but is no error.
+        as_broker: look into one segment only, as a broker does: the first whose largest timestamp is late enough. There
+            is then no answer if its latest records are below the log start, or if it has no timestamps and only its
+            file's modification time is late.
 
     Raises:
         CorruptRecordError: damage or missing records may hide the answer.
@@ -295,7 +295,7 @@ def _search(
 
 
 def _base_offset(file: File, position: int) -> int | None:
-    """Return the base offset of the batch at `position`; None for a wrapper, whose messages hold it."""
+    """Return the base offset of the batch at `position`; None for a message of magic 0 or 1, which may be a wrapper."""
     header = bytes(file.read(position, _MAGIC + 1))
     return int.from_bytes(header[:8], "big", signed=True) if header[_MAGIC:] >= b"\2" else None
 
@@ -338,8 +338,8 @@ def _walk(segment: Segment, limit: int) -> _native.HeaderWalk:
 def max_timestamp(segment: Segment, file: File, end: int, limit: int = NO_END, *, enough: int | None = None) -> int:
     """Return the largest timestamp of a segment's batches, or -1, from its last index entry and the batches after it.
 
-    The last entry of a closed segment has its largest timestamp. The headers after that entry need a checksum only if
-    they contradict it.
+    In a closed segment, the last time index entry has the segment's largest timestamp. The checksums of the batches
+    after this entry are verified only if their headers contradict the entry.
 
     Args:
         segment: the segment.
@@ -349,8 +349,8 @@ def max_timestamp(segment: Segment, file: File, end: int, limit: int = NO_END, *
         enough: stop at the first timestamp that is at least this one.
 
     Raises:
-        CorruptRecordError: a batch that no index entry confirms is damaged.
-        UnsupportedFormatError: such a batch has an unsupported format.
+        CorruptRecordError: one of the batches whose checksums are verified is damaged.
+        UnsupportedFormatError: one of these batches has an unsupported format.
     """
     if not end:
         return -1
@@ -380,7 +380,8 @@ def max_timestamp(segment: Segment, file: File, end: int, limit: int = NO_END, *
 def _stamped(segment: Segment, file: File, index: _native.TimeIndex) -> int:
     """Return the time at which a broker appended the last message of magic 0; -1 if it is not known.
 
-    In topics with that format and LogAppendTime, only the time index holds that time. Brokers use it.
+    Messages of magic 0 have no timestamp. In topics with LogAppendTime, a broker stores the time of their append only
+    in the time index, and uses it for lookups by time.
     """
     if not len(index) or index.last_entry[1] < segment.base_offset:
         return -1

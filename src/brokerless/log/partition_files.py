@@ -228,7 +228,7 @@ class PartitionFiles:
 
     @property
     def _ends_before_last_batch(self) -> bool:
-        """True if other files give an end in the last segment before the last batch, and none at its end or above."""
+        """True if other files give an end before the last batch of the last segment, and none at its end or above."""
         next_offset, _, damage, last_batch = self._unlimited_extent
         if damage is not None or last_batch is None:
             return False
@@ -241,8 +241,8 @@ class PartitionFiles:
         """The end of a log at rest, if the last batch reaches beyond that end; else None.
 
         No checksum covers base offsets, so a flipped bit in the last one moves the end of the log. The true end is
-        `corroborated_end`. If that is None, another file's end inside the gap before the last batch proves that the
-        batch was moved.
+        `corroborated_end`. If that is None, another file may give an end inside the gap before the last batch. Such an
+        end proves that the batch was moved, because no log ends inside a gap.
         """
         if self.is_file:
             return None if self.whole is self else self.whole.exceeded_end
@@ -263,7 +263,8 @@ class PartitionFiles:
     def log_start_offset(self) -> int:
         """The lowest offset of the log: the checkpointed one, or the first segment's base offset.
 
-        It may lie inside a batch. It lies below the local segments if older segments were moved to remote storage.
+        This offset may lie inside a batch. It is below the local segments if older segments were moved to remote
+        storage.
         """
         checkpointed = self._of_partition(self.root.log_start_offsets)
         if not self.segments:
@@ -313,7 +314,7 @@ class PartitionFiles:
 
     @property
     def high_watermark(self) -> int | None:
-        """The last checkpointed high watermark, or None. It may lie outside the log's current offsets."""
+        """The last checkpointed high watermark, or None. This offset may lie outside the log's current offsets."""
         return self._of_partition(self.root.high_watermarks)
 
     @property
@@ -358,14 +359,14 @@ class PartitionFiles:
 
     @property
     def missing(self) -> list[Defect]:
-        """The records that should be in the directory according to its other files, but are not."""
+        """The ranges of records that the directory lacks, although its other files refer to them."""
         found = [] if self.lost_before is None else [self.lost_before]
         for segment in self.segments:
             found += self.lost_after(segment)
         return found
 
     def lost_after(self, segment: Segment) -> list[Defect]:
-        """Return the records missing at the end of a segment and between it and the next one."""
+        """Return the records missing at the end of a segment, and between this segment and the next one."""
         if segment.limit_offset <= self.log_start_offset:
             # Deleted records are not missing.
             return []
@@ -382,7 +383,7 @@ class PartitionFiles:
         return [*found, *self._cut_short(segment)]
 
     def _cut_short(self, segment: Segment) -> Iterator[Defect]:
-        """Yield the records that an older segment's index lists after the `.log`'s end. A read does its own check."""
+        """Yield the records missing at the end of an older segment's `.log`, according to its index."""
         # On an object store, this check costs a request for each segment.
         if not self.trusts_index(segment) or is_remote(segment.path):
             return

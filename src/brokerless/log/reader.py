@@ -177,7 +177,7 @@ def _rows(
 
 
 def _cut_short(split: Split, next_offset: int) -> Defect | None:
-    """Return the records that the segment's index lists after the end of the file."""
+    """Return the range of records that are missing at the end of the file, according to the segment's index."""
     directory, name = os.path.split(split.path)
     if name != file_names.segment_file(split.base_offset, file_names.LOG):
         return None
@@ -250,8 +250,8 @@ def _open(split: Split) -> tuple[File, bool]:
 def _is_in_one_piece(split: Split) -> bool:
     """Return whether the file that now has the segment's name holds all of its offsets.
 
-    The file lacks offsets if a conversion divided the segment because it grew. It also lacks offsets if the segment was
-    the last one and still has no successor: then the log was truncated.
+    The file lacks offsets if a conversion made the segment larger, and so divided it. It also lacks offsets if the
+    segment was and still is the last one: the log was truncated.
 
     Raises:
         FileNotFoundError: the directory no longer exists.

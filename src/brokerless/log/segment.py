@@ -62,10 +62,7 @@ class Entry(NamedTuple):
     position: int
 
     def holds(self, file: storage.File) -> bool:
-        """Return whether the entry is right.
-
-        It is right if a sound batch starts at `position`, with a last offset above `before` and at most `offset`.
-        """
+        """Return whether a sound batch starts at `position`, with a last offset above `before` and at most `offset`."""
         offsets = _native.batch_offsets_at(file, self.position)
         return offsets is not None and self.before < offsets[1] <= self.offset
 
@@ -121,7 +118,7 @@ class Segment:
 
     @property
     def is_swapped(self) -> bool:
-        """True if its `.log` still has the name of a cleaned file that is not in place yet."""
+        """True if its `.log` still has the suffix `.swap`, because it was not renamed to its final name yet."""
         return bool(self._swapped & file_names.LOG)
 
     @property
@@ -145,7 +142,7 @@ class Segment:
 
     @property
     def has_transaction_index(self) -> bool:
-        """True if it has a `.txnindex`. A broker creates one at the first abort."""
+        """True if it has a `.txnindex`. A broker creates this file at the first abort in the segment."""
         return self.has(file_names.TXNINDEX)
 
     def open(self) -> storage.File:
@@ -155,9 +152,9 @@ class Segment:
     def entry_behind(self, next_offset: int, size: int) -> tuple[int, int] | None:
         """Return the last offset index entry if it lies after the end of an older segment's `.log`; else None.
 
-        The entry is an offset and a byte position. A broker adds it before it writes the batch (LogSegment.append), and
-        truncates both. No checksum covers the index, so the entry is returned only if its offset and its position both
-        lie after the end of the `.log`.
+        The entry is an offset and a byte position. If it lies after the end of the `.log`, batches are missing there,
+        because a broker truncates the index and the `.log` together. No checksum covers the index, so the entry is
+        returned only if both its offset and its position lie after the end.
 
         Args:
             next_offset: the offset after the last batch of the `.log`.
@@ -359,7 +356,7 @@ def sound_batches(
 ) -> Iterator[tuple[memoryview, int]]:
     """Yield the bytes of whole batches from `position` (a batch boundary) to `end`, with their position.
 
-    Their checksums are right, and `walk` has seen their headers. The bytes are valid until the next iteration.
+    The batches' checksums are right, and `walk` has read their headers. The bytes are valid until the next iteration.
 
     Raises:
         CorruptRecordError: the next batch is damaged, cut, or out of the order that `walk` expects.

@@ -5,7 +5,7 @@ position p. The index may be wrong, so the reader of a split checks for that bat
 
 - at a boundary between two splits, the reader walks the headers from the segment's start to the first batch that starts
   at p or later;
-- at a boundary that should skip the batches below the first offset, the reader reads all of them.
+- at a boundary that should skip the batches below the first offset, the reader reads these batches too.
 
 A split holds the batches that *start* in [position, end_position). So each batch is in exactly one split, wherever the
 boundaries fall.

@@ -1,8 +1,8 @@
 """Sound and damaged ranges of a segment, and the offsets lost between them: checks and reads share these rules.
 
-A batch is sound if its checksum is right and its offsets follow those before it. After a damaged batch, scanning
-continues at its claimed end if a sound batch starts there. Otherwise the file is searched byte by byte for a sound
-batch. The search has a budget, so that crafted bytes cannot prolong it.
+A batch is sound if its checksum is right and its offsets follow those before it. A damaged batch's header gives its
+length. If a sound batch starts where the damaged batch would end, scanning continues there. If not, the file is
+searched byte by byte for a sound batch. The search has a budget, so that crafted bytes cannot prolong it.
 
 No checksum covers base offsets. If batches contradict each other, as few as possible are dropped.
 """
@@ -126,7 +126,7 @@ def is_lost(path: str) -> bool:
 
 
 def cut_short(segment: Segment, next_offset: int | None, size: int) -> Iterator[Defect]:
-    """Yield the records lost at an older segment's end: its index lists them, but its sound `.log` is shorter.
+    """Yield the records lost at the end of an older segment. Its `.log` has no damage, but ends before the index does.
 
     Args:
         segment: a segment of a log at rest.

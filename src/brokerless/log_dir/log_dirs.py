@@ -51,7 +51,8 @@ class LogDirs:
     """Kafka logs for reading: log directories (roots), partition directories, or single `.log` files.
 
     Roots of different brokers (`node.id`) may hold replicas of the same partition. Only one replica is read: the
-    replica with the highest last leader epoch. If several have it, their log end offsets decide.
+    replica with the highest last leader epoch. If several have this epoch, the one with the highest log end offset is
+    read.
 
     Args:
         paths: one or more paths.
@@ -386,7 +387,7 @@ def _parsed(path: str) -> file_names.DirectoryName | None:
 
 
 def _refuse_doubled(replicas: list[Log]) -> None:
-    """Refuse a partition if one broker has two directories of it: the broker would not start."""
+    """Refuse a partition if one broker has two directories for it, because the broker would not start."""
     by_broker: dict[int | str, Log] = {}
     for log in replicas if len(replicas) > 1 else ():
         node = log.root.node_id
@@ -396,7 +397,9 @@ def _refuse_doubled(replicas: list[Log]) -> None:
 
 
 def sorted_replicas(replicas: list[Log]) -> list[Log]:
-    """Sort replicas, the one to read first. The leader of the last epoch may truncate the other replicas' records.
+    """Sort replicas by last leader epoch, then by log end offset, both descending. The first one is the one to read.
+
+    The leader of the highest epoch may truncate records that other replicas have, so those replicas come later.
 
     Raises:
         BrokerlessError: damage hides the last leader epoch or the end of one of several replicas.

@@ -77,8 +77,8 @@ class Forecast:
         cuts: the truncations at damage, each with the name of its log.
         metas: the ids of the directories, by path; directories without ids are left out.
         faults: the reasons why a broker will not start.
-        missing_metadata: the reasons why a broker will start but serve nothing. Another of its directories may have
-            the metadata.
+        missing_metadata: the reasons why a broker will start but serve nothing, unless another of its log directories
+            has the metadata.
         has_metadata: whether the cluster's metadata are in the directory, or the caller named their directory.
         directories: the directories of partitions, and of the metadata log.
         partitions: the number of partitions.
@@ -86,10 +86,10 @@ class Forecast:
         lost: the partitions that a broker will lead with an empty log.
         unserved_records: the number of records in these partitions, at most.
         notes: other actions of the broker.
-        missing: records that are missing although other files in the directory refer to them. Recovery erases this
-            evidence.
-        ends_early: the logs that, after a crash, end before the offset that other files give, and are not cut at
-            damage.
+        missing: records that are missing although other files in the directory refer to them. Recovery rewrites these
+            files, so afterwards nothing shows the loss.
+        ends_early: the logs that, after a crash, end before the offset that other files give, although no damage is cut
+            off.
     """
 
     steps: list[tuple[str, list[Remark]]] = field(default_factory=list)
@@ -129,7 +129,7 @@ class Forecast:
 
     @classmethod
     def of_all(cls, found: Collection[Forecast]) -> Forecast:
-        """Merge the forecasts for all log directories of one broker. It needs metadata in only one of them."""
+        """Merge the forecasts for all log directories of one broker. Only one directory needs to have the metadata."""
         metas = {path: meta for one in found for path, meta in one.metas.items()}
         # Replicas of a partition on two nodes are not a partition that one broker has twice.
         is_one_node = len({meta.node_id for meta in metas.values()} - {None}) < 2
@@ -246,7 +246,7 @@ def recovered(
 
 
 def _written_again(root: RootWriter) -> Iterator[tuple[str, list[Remark]]]:
-    """Yield the checkpoints to write again: a broker reads them as empty, or serves nothing because of them."""
+    """Yield the checkpoints to write again, because a broker reads them as empty, or serves nothing because of them."""
     for name, message in root.overlooked.items():
         is_needed = name == checkpoints.HIGH_WATERMARKS
         said = f"write the file again: {message}" + ("; until then, a broker serves no partition" * is_needed)
@@ -254,7 +254,7 @@ def _written_again(root: RootWriter) -> Iterator[tuple[str, list[Remark]]]:
 
 
 def _check_clean(root: RootWriter, found: Forecast) -> None:
-    """Refuse to cut logs that a broker serves unchanged, and to erase evidence of missing records."""
+    """Refuse to cut logs that a broker would serve unchanged, and to rewrite files that name missing records."""
     if found.cuts:
         cuts = "; ".join(f"{name}/{cut}" for name, cut in found.cuts)
         raise CorruptRecordError(
@@ -267,7 +267,7 @@ def _check_clean(root: RootWriter, found: Forecast) -> None:
 
 
 def _check_missing(root: RootWriter, topics: Collection[str]) -> None:
-    """Refuse to erase evidence of missing records after a crash, or in a copy of a running broker's files."""
+    """After a crash, or in a copy of a running broker's files, refuse to rewrite files that name missing records."""
     there = LogDirFiles(root.path)
     missing = []
     names = [root.partitions[key] for key in _chosen(sorted(root.partitions), topics)]
@@ -501,7 +501,7 @@ def _checked(
     metadata: Path | None,
     beside: Collection[str] = (),
 ) -> RootWriter:
-    """Return a log directory's own files as a writer finds them, or raise the error that stops it. Take no lock."""
+    """Return a log directory's files as a writer finds them, or raise the error that stops a writer. Take no lock."""
     names = storage.list_directory(path)
     if file_names.is_partition_directory(names):
         raise ValueError(f"{path!r} is a partition's directory: recover the log directory around it")
@@ -539,7 +539,7 @@ def _check_partitions(root: RootWriter) -> None:
 
 
 def _check_deleted(root: RootWriter, name: str, topic: str) -> None:
-    """Refuse a `-delete` directory that keeps a broker from starting. It is not recovered, because nothing reads it."""
+    """Refuse a `-delete` directory that keeps a broker from starting. Do not recover it, because nothing reads it."""
     try:
         for fault in partition_faults(f"{root.path}/{name}"):
             raise fault.error()

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Restoration:
-    """The extra state of a restore. Its topics have no other rows, and their digests are committed with them.
+    """The extra state of a restore, which is committed with the rows. The restored topics must have no other rows.
 
     Attributes:
         digests: the digest of the restored data, by topic.

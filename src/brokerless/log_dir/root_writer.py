@@ -1,4 +1,4 @@
-"""`RootWriter`: the own files of a log directory that is open for writing.
+"""`RootWriter`: the files of a log directory that is open for writing, outside its partitions.
 
 These files record the directory's owner, a clean shutdown (the marker), how far its logs are written and flushed
 (checkpoints), the metadata of a new cluster, and the partitions. A damaged file is an error here, as it is for a
@@ -38,7 +38,9 @@ _T = TypeVar("_T")
 
 
 class RootWriter:
-    """The own files of a log directory. Creating it changes nothing. A caller that writes must hold the lock.
+    """The files of a log directory outside its partitions.
+
+    Creating the object changes no file. A caller that changes files must hold the lock.
 
     Args:
         path: the log directory.
@@ -55,13 +57,14 @@ class RootWriter:
         log_start_offsets: the log start offset checkpoint, by (topic, partition).
         high_watermarks: the high watermark checkpoint, by (topic, partition).
         first_dirty_offsets: the cleaner checkpoint, by (topic, partition).
-        overlooked: the checkpoints with an invalid number, by file name, each with the error. They are written again.
+        overlooked: the checkpoints with an invalid number, by file name, each with the error. A broker reads them as
+            empty, so they are written again.
         partitions: the directory name of each partition, including partitions that only the metadata name.
         leftovers: the partition of each `-future` and `-stray` directory, by directory name. A starting broker
             recovers these too.
         deleted: the topics of `-delete` directories, by directory name. A starting broker loads these, then deletes
             them.
-        made: the partitions created by this object. They are empty, so they need no recovery.
+        made: the partitions created by this object. New partitions are empty, so they need no recovery.
         bootstrap: the metadata that a new cluster starts with; None if the cluster has started, or there are no
             metadata.
         bootstrap_file: the path of these metadata.
@@ -223,7 +226,7 @@ class RootWriter:
         self.partitions[topic, partition] = name
 
     def write_bootstrap(self) -> None:
-        """Write the metadata that a new cluster starts with, as `bootstrap` is now."""
+        """Write `bootstrap`, the metadata that a new cluster starts with, to its file."""
         assert self.bootstrap is not None
         content = self.bootstrap.format(timestamp=now_ms())
         disk.atomic_write(self._file(checkpoints.BOOTSTRAP), content)
@@ -246,7 +249,10 @@ class RootWriter:
         self.bootstrap_file = self._file(checkpoints.BOOTSTRAP)
 
     def raise_leader_epochs(self, written: Iterable[tuple[str, int]]) -> None:
-        """Raise the metadata's leader epochs to each log's highest: a leader with a lower one forgets later epochs."""
+        """Raise the leader epochs in the metadata to the highest epoch in each log.
+
+        Otherwise, the leader would start with a lower epoch, and drop the log's higher epochs.
+        """
         if self.bootstrap is None:
             return
         before = self.bootstrap.format(timestamp=0)

@@ -85,7 +85,7 @@ def start_faults(path: str, beside: Collection[str] = ()) -> Iterator[Fault]:
     """Yield the faults of a log directory: in its small files, in its file names, and beside its metadata log.
 
     Faults in the metadata records are found when the metadata image is built, and faults in a log when the log is
-    loaded. A broker also loads logs that it is about to delete.
+    loaded. A log that a broker will delete can keep the broker from starting, too, because the broker loads it first.
 
     Args:
         path: the log directory.
@@ -296,8 +296,8 @@ class Absent(NamedTuple):
         topic: the topic.
         partition: the partition number.
         path: the log directory.
-        is_lost: whether the broker will lead the partition with an empty log. Otherwise it fetches the records from
-            another node, has never created the log, or has it in a directory that is not known.
+        is_lost: whether the broker will lead the partition with an empty log. If False, the broker fetches the records
+            from another node, has never created the log, or has the log in a directory that is not known.
         why: the reason, as a sentence.
         strays: the partition's directories that the broker renamed to `-stray` while it had other metadata.
     """
@@ -385,7 +385,7 @@ class _Directories(NamedTuple):
         moves: the partitions that are being moved to a directory, each with its id. A broker completes the move if the
             metadata place the partition there (`LogManager.recoverAbandonedFutureLogs`).
         strays: the `-stray` directories of each partition.
-        was_clean: whether the broker was shut down cleanly. If so, it had created all its logs.
+        was_clean: whether the broker was shut down cleanly. If so, the broker had created all its logs before.
     """
 
     roots: dict[str | None, LogDirFiles]

@@ -168,7 +168,7 @@ def by_topic(partitions: Iterable[tuple[str, int]]) -> dict[str, tuple[int, ...]
 def stage_topics(
     directory: LogDirWriter, staging: str, made: Mapping[str, NewTopic], partitions: Mapping[str, tuple[int, ...]]
 ) -> dict[str, tuple[str | None, TopicConfig]]:
-    """Stage the log directory's own files for new topics: the metadata and the checkpoints.
+    """Stage the files that change in the log directory itself for new topics: the metadata and the checkpoints.
 
     Args:
         directory: the log directory.

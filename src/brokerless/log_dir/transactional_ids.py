@@ -4,9 +4,9 @@ A cluster keeps this state in `__transaction_state`. A directory at rest keeps i
 ignore, beside its checkpoints. Each change is durable before it takes effect: a partition is recorded before its log
 gets the transaction's first batch, and the outcome before the first marker.
 
-So after a crash, the next `open_log_dir` finishes an interrupted commit. It aborts a transaction without an outcome,
-because its lock on the directory shows that the transaction's producer no longer runs. A new producer with the same id
-also aborts such a transaction.
+So after a crash, the next `open_log_dir` finishes an interrupted commit. It aborts a transaction without an outcome:
+it holds the lock on the directory, so the transaction's producer no longer runs. A new producer with the same
+transactional id also aborts such a transaction.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class TransactionalIds:
         return known.producer_id, known.producer_epoch
 
     def epoch(self, transactional_id: str) -> tuple[int, int]:
-        """Return the producer id and epoch of an id's newest producer."""
+        """Return the id and the epoch of the newest producer with a transactional id."""
         state = self._states[transactional_id]
         return state.producer_id, state.producer_epoch
 
@@ -114,8 +114,8 @@ class TransactionalIds:
     def end(self, transactional_id: str, *, is_commit: bool) -> None:
         """Record the outcome of the transaction, and write its marker to each of its partitions.
 
-        An earlier outcome stays if not all of its markers are written yet. The transaction's batches must be durable.
-        When this method returns, the markers are durable too.
+        If an outcome is already recorded but some of its markers are not written yet, that outcome stays. The
+        transaction's batches must be durable before the call. When this method returns, the markers are durable too.
         """
         state = self._states[transactional_id]
         if not state.partitions:
@@ -152,8 +152,8 @@ class TransactionalIds:
 def new_producer_id() -> int:
     """Return a random producer id that no broker allocates: brokers allocate ids from 0.
 
-    If a broker's own new producer had the same id, the broker would mistake its first batch for a duplicate, and drop
-    it silently.
+    If a broker allocated the same id to a new producer, the broker would mistake that producer's first batch for a
+    duplicate, and drop it silently.
 
     >>> new_producer_id() >= 1 << 62
     True

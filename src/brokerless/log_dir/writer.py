@@ -7,7 +7,7 @@ The marker is not removed but renamed, to a name that brokers ignore at start. A
 for byte, with the broker epoch in it.
 
 `close` follows Kafka's order (`LogManager.shutdown`): it closes the logs, writes the checkpoints, then writes the
-marker, which confirms the first two.
+marker. So if there is a marker, logs and checkpoints are complete.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ class LogDirWriter:
 
     Args:
         path: the log directory, an entry of the broker's `log.dirs`.
-        sole_replica: True if no other broker has replicas of these partitions, or none that matters. False: warn about
-            brokers that may have replicas. None: nothing will be appended, so do not warn.
+        sole_replica: True if no other broker has replicas of these partitions that must stay consistent with them.
+            False: warn about brokers that may have replicas. None: nothing will be appended, so do not warn.
         recover: recover each log when it is opened, even if the directory was shut down cleanly. Recovery then
             proceeds even if it must cut off sound batches after damage (it sets them aside), or if records are missing
             although other files refer to them.
@@ -274,9 +274,9 @@ class LogDirWriter:
             partition: the number of an existing partition.
             leader_epoch: the leader epoch of appended batches; None: the epoch in the topic's metadata if they are
                 written here, else the last epoch in the log.
-            config: settings that differ from the topic's. The topic's own settings come from its creation here or from
-                the cluster's metadata log. Without these, they come from its broker, and otherwise they are Kafka's
-                defaults.
+            config: settings that override those of the topic. The topic's settings come from its creation here or from
+                the cluster's metadata log. For a setting that neither has, the broker's setting is used or, if that is
+                not known, Kafka's default.
 
         Raises:
             ValueError: the partition does not exist, or is open with other settings.
@@ -419,7 +419,10 @@ class LogDirWriter:
         return ", ".join(known[:3]) + more
 
     def _described_epoch(self, topic: str, partition: int, leader_epoch: int | None) -> int | None:
-        """Raise the leader epoch in the metadata written here, and return it; if it is None, return the known epoch."""
+        """Raise the partition's leader epoch in the metadata written here to `leader_epoch`, and return `leader_epoch`.
+
+        If `leader_epoch` is None, return the epoch in these metadata, or None if they lack the topic.
+        """
         described = self._root.bootstrap.topics.get(topic) if self._root.bootstrap else None
         if described is None:
             return leader_epoch
@@ -439,8 +442,8 @@ class LogDirWriter:
     def commit(self, staging: str, *, unique: str, gone: Collection[str] = ()) -> None:
         """Replace partition directories by staged ones: all of them or none, even across a crash.
 
-        An error after the commit raises only a warning, because a caller that saw a failure would write the rows again.
-        After such an error, the directory is closed, and the next writer that opens it completes the commit.
+        If an error occurs after the commit, there is only a warning. An exception would make the caller write the rows
+        again. The directory is then closed, and the next writer that opens it completes the commit.
 
         Args:
             staging: the name of a directory inside this one. It holds whole, cleanly closed partition directories, and
@@ -489,8 +492,8 @@ class LogDirWriter:
         """Close all logs, and leave the directory as a broker does after a clean shutdown.
 
         Idempotent; does nothing in a forked child. A directory without a clean-shutdown marker gets one only if every
-        log was opened, because opening a log recovers it. In that case, future and stray replicas are recovered as
-        well.
+        log was opened, because opening a log recovers it. Before the marker is written, `-future` and `-stray` replicas
+        are recovered, too.
 
         Raises:
             OSError: a log could not be closed; the next writer or broker recovers the directory.
@@ -514,7 +517,8 @@ class LogDirWriter:
     def recover_leftovers(self, topics: Collection[str] = ()) -> Iterator[tuple[str, list[Remark]]]:
         """Recover `-future` and `-stray` directories, as a starting broker does, and close them.
 
-        A future replica replaces the partition's log once it has caught up; a stray one is kept for inspection.
+        Once a `-future` replica has caught up, a broker replaces the partition's log with it. A `-stray` replica is
+        kept for inspection.
 
         Args:
             topics: recover only directories of these topics; empty: all.
@@ -584,8 +588,8 @@ def open_log_dir(
 
     Args:
         path: the log directory, an entry of the broker's `log.dirs`.
-        sole_replica: True if no other broker has replicas of these partitions, or none that matters. Otherwise a
-            warning names the brokers that may have replicas.
+        sole_replica: True if no other broker has replicas of these partitions that must stay consistent with them. If
+            False, a warning names the brokers that may have replicas.
         recover: recover each log when it is opened, even if the directory was shut down cleanly. Recovery then
             proceeds even if it must cut off sound batches after damage (it sets them aside), or if records are missing
             although other files refer to them.

@@ -1,8 +1,8 @@
 """`Bootstrap`: the metadata that a new KRaft cluster starts with, as `bootstrap.checkpoint` holds it.
 
-When a directory is formatted, the cluster's features are written to that file. The first controller loads them if its
-metadata log is empty, and never reads the file again. It loads topics in the same way. So a cluster starts with all
-topics that the file names, and a broker renames the directories of other topics to `-stray`.
+When a directory is formatted, the cluster's features are written to that file. The first controller loads the file if
+its metadata log is empty, and never reads it again. The file may also name topics. The cluster then starts with these
+topics, and a broker renames the directories of all other topics to `-stray`.
 
 Topics, their partitions and settings, and the next producer id are read from the file's records. Other records are kept
 unchanged.
@@ -68,7 +68,7 @@ _UNASSIGNED = "AAAAAAAAAAAAAAAAAAAAAQ"
 class Topic:
     """A topic: its id (22 characters of URL-safe base64), its own settings, and the leader epoch of each partition.
 
-    `directories` holds, for partitions whose place is known, the id of their log directory.
+    `directories` holds the id of the log directory of each partition, if it is known.
     """
 
     topic_id: str
@@ -298,7 +298,8 @@ def bootstrap_file(path: str, journal: Journal | None) -> str:
 
     Args:
         path: the log directory.
-        journal: the journal of a finished commit. Partitions that its metadata name may be in place already.
+        journal: the journal of a commit; None without one. If the commit includes a `bootstrap.checkpoint`, that file
+            is returned, because partitions that it names may be in place already.
 
     Raises:
         CorruptRecordError: a file is damaged.

@@ -24,9 +24,9 @@ class CutSnapshotError(CorruptRecordError):
 
 
 def snapshot_of_name(name: str) -> tuple[int, int] | None:
-    """Return the end offset and the epoch in the name of a metadata snapshot; None for any other name.
+    """Return the end offset and the leader epoch in the name of a metadata snapshot; None for any other name.
 
-    Return None for names with numbers outside of Kafka's ranges, too.
+    Names with numbers outside of Kafka's ranges also give None.
     """
     match = _SNAPSHOT.fullmatch(name)
     found = None if match is None else (int(match[1]), int(match[2]))
@@ -36,8 +36,8 @@ def snapshot_of_name(name: str) -> tuple[int, int] | None:
 def is_fatal_snapshot(name: str) -> bool:
     """Return whether a file of this name beside the metadata log keeps a node from starting (`Snapshots.parse`).
 
-    A node parses the offset and the epoch at the start of the name, and ignores the rest, such as the number that makes
-    the name of an unfinished snapshot unique.
+    A node parses the offset and the leader epoch at the start of the name, and ignores the rest, such as the number
+    that makes the name of an unfinished snapshot unique.
 
     >>> is_fatal_snapshot("x.checkpoint"), is_fatal_snapshot("00000000000000000051-0000000001-7234234.checkpoint.part")
     (True, False)
@@ -53,8 +53,8 @@ def formatted_snapshot(path: str) -> str:
 def first_snapshot(path: str) -> str:
     """Return the path of the snapshot with which the metadata log of a new cluster begins, if it begins with one.
 
-    The snapshot has offset 1, and the log begins there. So nodes that join later, with empty logs, fetch the snapshot.
-    With offset 0, they would fetch the log from its start instead.
+    The snapshot has offset 1, and the log begins at that offset. So nodes that join later, with empty logs, fetch the
+    snapshot. With offset 0, they would fetch the log from its start instead.
     """
     return f"{path}/{file_names.METADATA_TOPIC}-0/{1:020d}-{1:010d}.checkpoint"
 
@@ -62,7 +62,8 @@ def first_snapshot(path: str) -> str:
 def has_metadata_log(path: str) -> bool:
     """Return whether a log directory has the metadata log of a started cluster.
 
-    The first snapshot is no evidence: formatting writes it, and the metadata log may then start on another disk.
+    The first snapshot does not prove that the metadata log is here. Formatting writes this snapshot, and the metadata
+    log may then start on another disk.
     """
     directory = f"{path}/{file_names.METADATA_TOPIC}-0"
     first = os.path.basename(formatted_snapshot(path))
@@ -71,7 +72,7 @@ def has_metadata_log(path: str) -> bool:
 
 
 def metadata_among(paths: Iterable[str], path: str) -> str | None:
-    """Return the one of several paths that has the metadata log of a log directory; None if no path has it.
+    """Return the path, among several, that has the metadata log of a log directory; None if no path has it.
 
     Args:
         paths: log directories and other paths.

@@ -135,11 +135,13 @@ class MetadataImage:
         offset: the offset after the last record; None if it is not known.
         time: the time of the last record in ms; None if it is not known.
         next_producer_id: the first producer id that the cluster has not allocated to a broker yet.
-        is_whole: False if records are missing at the end, or not understood, so that the metadata may be outdated.
-        left_out: by type, the number of records that have other fields, as in the previews of KRaft (Kafka 2.8 to 3.2).
+        is_whole: False if the last records are missing, or if a record is not understood. The metadata may then be
+            outdated.
+        left_out: by type, the number of ignored records. They have other fields than the type has now, as in the
+            previews of KRaft (Kafka 2.8 to 3.2).
         unknown: by reason, the number of records that are not understood, such as those of later releases.
-        refusal: why a controller refuses a record, so that it does not start; None if it accepts all records. The
-            reason is for the first refused record.
+        refusal: the reason why a controller refuses a record, and so does not start; None if it accepts all records. If
+            it refuses several records, this is the reason for the first.
     """
 
     def __init__(self, *, secrets: bool = False) -> None:
@@ -278,7 +280,8 @@ class MetadataImage:
         Args:
             why: what is unknown about the record, as text.
             record: the record's bytes.
-            is_of_new_type: True if the record's type is not known, so that no known record depends on it.
+            is_of_new_type: True if the record's type is not known. No known record depends on such a record, so
+                `is_whole` stays.
             is_malformed: True if no release can have written the record.
         """
         if is_malformed:
@@ -318,7 +321,7 @@ class MetadataImage:
         }
 
     def _registered(self, broker_id: int, epoch: int) -> dict[str, Any]:
-        """Return a broker, which must be registered with this epoch (`ClusterControlManager.replay`)."""
+        """Return a broker, which must be registered with this broker epoch (`ClusterControlManager.replay`)."""
         broker = self._brokers.get(broker_id)
         if broker is None:
             raise _RefusedError(f"broker {broker_id} is not registered")

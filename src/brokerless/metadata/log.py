@@ -29,9 +29,9 @@ _HEADER, _FOOTER = "SNAPSHOT_HEADER", "SNAPSHOT_FOOTER"
 
 
 def snapshots(log: Log) -> list[tuple[int, int, str]]:
-    """Return the end offset, the epoch and the path of each snapshot, newest first.
+    """Return the end offset, the leader epoch and the path of each snapshot, newest first.
 
-    The last entry may be the snapshot that formatting wrote, with offset 0 and epoch 0.
+    The last entry may be the snapshot that formatting wrote, with offset 0 and leader epoch 0.
     """
     named = ((name, snapshot_of_name(name)) for name in storage.list_directory(log.path))
     return sorted(((*found, f"{log.path}/{name}") for name, found in named if found is not None), reverse=True)
@@ -41,7 +41,7 @@ def last_time(snapshot: bytes) -> int:
     """Return the time of the last record in a snapshot, in ms.
 
     Raises:
-        CorruptRecordError: it is damaged.
+        CorruptRecordError: the snapshot is damaged.
     """
     for control_type, value in _control_records(snapshot):
         if control_type == _HEADER:
@@ -80,7 +80,7 @@ def replay_snapshot(content: bytes, image: MetadataImage) -> None:
 def replay_log(
     log: Log, image: MetadataImage, start: int, end: int, at: int | None = None
 ) -> CorruptRecordError | UnsupportedFormatError | None:
-    """Apply the records in [start, end) up to a time. As for a broker, the log ends at damage.
+    """Apply the records in [start, end) up to a time. Stop at damage, where a broker would cut the log.
 
     Returns:
         The damage; None if all records were applied.
@@ -126,7 +126,7 @@ def _control_records(content: bytes | memoryview, position: int = 0) -> Iterator
 
 
 def _replay_controls(segment: Segment, image: MetadataImage, end: int, at: int | None) -> None:
-    """Apply the control records of a segment up to an offset and a time. Damage was reported already."""
+    """Apply the control records of a segment up to an offset and a time. Stop at damage, which the caller reports."""
     columns = ("position", "size", "base_offset", "max_timestamp", "is_control")
     with segment.open() as file, suppress(CorruptRecordError, UnsupportedFormatError):
         for batches in segment.scan():
@@ -167,7 +167,8 @@ def _replay_rows(rows: pa.RecordBatch, image: MetadataImage, offsets: Iterable[i
 def cluster_image(path: str) -> MetadataImage | None:
     """Return the cluster's state from a log directory's metadata log; None without a metadata log.
 
-    The log is read up to damage, where a broker would cut it. In that case, the image is not whole.
+    If the log is damaged, the records after the damage are ignored, because a broker would cut the log there. The
+    image's `is_whole` is then False.
 
     Raises:
         CorruptRecordError: a snapshot is damaged.

@@ -135,7 +135,7 @@ def partition_record(
         partition: the partition's number.
         topic_id: the topic's id.
         replicas: the nodes.
-        leader_epoch: the leader's epoch.
+        leader_epoch: the leader epoch.
         directories: the id of the log directory on each node (KIP-858).
         fields: values that replace the values of the record's fields.
     """

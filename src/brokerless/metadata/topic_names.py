@@ -26,7 +26,7 @@ class _LogDirs(Protocol):
 class TopicNames:
     """The topic names by topic id, from metadata logs or, without these, from the partitions' own files.
 
-    They are read at the first lookup.
+    The files are read at the first lookup.
 
     Args:
         directories: the log directories.

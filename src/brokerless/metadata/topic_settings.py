@@ -114,7 +114,7 @@ class Cluster:
     def other_brokers(self) -> list[int] | None:
         """The cluster's other brokers; None if they are not known.
 
-        Each broker has a block of producer ids, and hands them out until it stops.
+        Each broker has reserved a block of producer ids, and assigns ids from this block until it stops.
         """
         if self.image is None or not self.image.is_whole or self.node_id not in self.image.registered:
             return None
@@ -127,8 +127,8 @@ class Cluster:
     def config_of(self, topic: str) -> TopicConfig:
         """Return a topic's settings, each with its source: the topic's own, the broker's, or Kafka's defaults.
 
-        If no metadata name the topic, its own settings are not known. A setting that no other layer gives then has the
-        source `UNKNOWN`.
+        If no metadata name the topic, its own settings are not known. A setting that is not set for the broker either
+        then has the source `UNKNOWN`.
 
         Raises:
             CorruptRecordError: the metadata are damaged.
@@ -158,7 +158,7 @@ class Cluster:
         )
 
     def _topic_id(self, topic: str) -> str | None:
-        """Return a topic's id according to the metadata; None if they do not have the topic."""
+        """Return a topic's id according to the metadata; None if the metadata do not have the topic."""
         if topic in self._described:
             return self._described[topic].topic_id
         return None if self.image is None else self.image.topic_ids.get(topic)
@@ -334,8 +334,9 @@ class Cluster:
     def replication(self, key: tuple[str, int], high_watermark: int | None) -> Replication:
         """Return the known state of a partition's other replicas.
 
-        In-sync replicas have every record up to the high watermark, and so up to an older high watermark. A replica
-        that is not in sync, or not in known metadata, may end anywhere.
+        In-sync replicas have every record up to the high watermark, so they also have every record up to the
+        checkpointed one, which may be older. Any other replica, or one that no metadata describe, may end at any
+        offset.
 
         Args:
             key: the partition.

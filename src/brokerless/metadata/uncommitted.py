@@ -29,7 +29,7 @@ class Uncommitted:
 
     Args:
         logs: the logs to read.
-        paths: the paths that the caller named. One of the paths may have the metadata log for another path.
+        paths: the paths that the caller named. The metadata log in one path may describe the logs in another path.
         metadata: the directory of the cluster's metadata log; None: look in the log directory, then in `paths`.
 
     Raises:

@@ -1,6 +1,7 @@
 """The voters of a metadata quorum, in the first snapshot of its log (KIP-853, `RecordsSnapshotWriter`).
 
-The nodes of a cluster with these records need `controller.quorum.bootstrap.servers`, not `controller.quorum.voters`.
+If the snapshot names the voters, the cluster's nodes need the setting `controller.quorum.bootstrap.servers`, not
+`controller.quorum.voters`.
 """
 
 from __future__ import annotations

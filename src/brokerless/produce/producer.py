@@ -184,7 +184,7 @@ class Producer:
         return known
 
     def _identity(self, producer_id: int | None) -> tuple[int, int]:
-        """Return the producer id and epoch of this producer."""
+        """Return the producer id and the producer epoch of this producer."""
         if producer_id is not None:
             self._dir.reserve_producer_id(producer_id)
         if self.transactional_id is not None:
@@ -226,9 +226,10 @@ class Producer:
 
         Binary, string and list types may have any width, or be views or dictionaries.
 
-        Rows are checked before they are accepted. A refused call accepts none of its rows. Rows of earlier calls stay
-        accepted, and the producer remains usable. A call of more than 4 MiB is appended in parts: earlier parts stay,
-        and the error reports their number of rows.
+        Rows are checked before they are accepted. If a row is refused, no row of the call is accepted. Rows of earlier
+        calls stay accepted, and the producer remains usable. A call with more than 4 MiB of rows is appended in
+        portions. If a portion is refused, earlier portions stay accepted, and the error reports how many rows they
+        have.
 
         Args:
             rows: an object with Arrow's PyCapsule protocol (pyarrow tables, batches and readers, pandas and Polars

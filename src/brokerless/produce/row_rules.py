@@ -4,11 +4,11 @@ The native appender checks rows when they are appended, and refuses a whole batc
 are in:
 
 - `rust/core/src/broker/validate.rs`: batches
-- `rust/core/src/broker/validate/walk.rs`: records
-- `rust/core/src/broker/append.rs` and `append/check.rs`: batches with given offsets
+- `rust/core/src/broker/validate/record_checks.rs`: records
+- `rust/core/src/broker/append.rs` and `append/request_checks.rs`: batches with given offsets
 
-This module applies the same rules to each row, by column. It has no size rule of its own: a row that may be too large
-is encoded as a batch and measured.
+This module applies the same rules to each row, by column. To check the size of a row that may be too large, it encodes
+the row as a batch and measures the batch.
 """
 
 from __future__ import annotations
@@ -65,7 +65,8 @@ class RowRules:
         magic: the message format of the batches.
         compression: the codec of the batches.
         level: the codec's level.
-        keep_offsets: rows keep their offsets. Keys and timestamps of such a copy are not checked, as for a follower.
+        keep_offsets: True if rows keep their offsets, as in a copy of a log. The keys and timestamps of a copy are not
+            checked, because a follower does not check them either.
 
     Raises:
         ValueError: the topic's codec does not exist in this message format.
@@ -224,7 +225,7 @@ def check_offsets(log: str, first: int, last: int, log_end_offset: int | None) -
 
 
 def _most_bytes(rows: pa.RecordBatch) -> int:
-    """Return the bytes of a row made of the longest value of every field."""
+    """Return an upper bound for the bytes of a row: the sum of the longest value of every field."""
     import pyarrow.compute as pc  # noqa: PLC0415 - costs every start of the command
 
     def longest(column: Any) -> int:  # noqa: ANN401 - an array

@@ -190,8 +190,8 @@ def _extension(field: pa.Field[Any]) -> str | None:
 def _decoded(rows: pa.RecordBatch) -> pa.RecordBatch:
     """Replace dictionary arrays of numbers, times and lists by their values.
 
-    `RecordRows` accepts dictionaries of bytes unchanged, and refuses all other dictionaries. Arrow would use the
-    offsets of a dictionary without a check, although they may be damaged.
+    `RecordRows` accepts dictionaries of bytes unchanged, and refuses all other dictionaries. Arrow does not check the
+    value offsets of a dictionary, and would read outside its memory if they are damaged.
     """
     for number, field in enumerate(rows.schema):
         if pa.types.is_dictionary(field.type) and field.name in _SCHEMA.names and _is_decoded(field.type.value_type):
@@ -264,13 +264,13 @@ def check_times(rows: pa.RecordBatch, *, before: bool | None) -> bool | None:
 
     Args:
         rows: the next rows.
-        before: True if the earlier rows had timestamps; None if there were none.
+        before: True if the earlier rows had timestamps, False if they had none; None if there were no earlier rows.
 
     Returns:
         True if these rows have timestamps; `before` if there are no rows.
 
     Raises:
-        ValueError: only some rows have a timestamp, or these rows differ from the earlier rows in this.
+        ValueError: only some rows have a timestamp, counting the earlier rows too.
     """
     if not rows.num_rows:
         return before

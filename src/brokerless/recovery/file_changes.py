@@ -1,6 +1,6 @@
 """The changes to a partition directory: planned on a view of the directory first, then applied.
 
-A dry run omits the last step. A log that cannot be opened stays unchanged.
+A dry run does not apply the changes. If a log cannot be opened, no change is applied to it.
 """
 
 from __future__ import annotations
@@ -126,7 +126,8 @@ class Changes:
     def delete_segment(self, base_offset: int, why: str) -> None:
         """Delete a segment's files as a broker does: rename all first, so that a crash leaves no partial segment.
 
-        Therefore, if an index has neither a `.log` nor a `.log.deleted` beside it, someone removed the `.log`.
+        Therefore, an index with neither a `.log` nor a `.log.deleted` beside it is not the result of a crash: someone
+        removed the `.log`.
         """
         found = [
             file_names.segment_file(base_offset, kind) for kind in (*file_names.SEGMENT_KINDS, file_names.SNAPSHOT)
@@ -140,7 +141,8 @@ class Changes:
     def set_aside(self, name: str, position: int, why: str) -> None:
         """Cut a file at a position, and keep the bytes cut off under a name that brokers ignore.
 
-        A crash in between leaves both the copy and the whole file. If the copy already exists, it is not written again.
+        After a crash before the cut, both the whole file and the copy of its end exist. The next call uses this copy,
+        and does not write another one.
         """
         stem = f"{file_names.SET_ASIDE}{name}-from-{position}"
         earlier = [other for other in self._content if other.startswith(stem) and not other.endswith(_TMP)]
@@ -191,7 +193,8 @@ class Changes:
     def insert_before(self, start: int) -> Iterator[None]:
         """Move the block's steps in front of the steps from index `start` on, except for files that both groups change.
 
-        Only producer snapshots can be files of both groups, and a superfluous snapshot does no harm.
+        Only producer snapshots can be changed by both groups. Their later change may leave a superfluous snapshot,
+        which does no harm.
         """
         end = len(self.steps)
         yield

@@ -37,8 +37,9 @@ class Loaded(NamedTuple):
         max_timestamp: the largest timestamp of the last segment, and the last offset of its batch; None to take them
             from the time index.
         missing: the records that are missing inside the log.
-        moved: why the last batch was moved from its old offsets, although a broker would keep it; "" without evidence.
-        expected_end: the log end offset that other files give; None if the log does not end below it.
+        moved: the evidence that damage changed the base offset of the last batch, as text; "" without evidence. A
+            broker does not detect this, and keeps the batch.
+        expected_end: the log end offset according to other files, if the log ends below it; else None.
     """
 
     changes: Changes
@@ -93,7 +94,7 @@ class Loaded(NamedTuple):
             )
 
     def check_missing(self) -> None:
-        """Refuse a log that lacks records according to other files. Opening the log would update these files.
+        """Refuse a log that lacks records according to other files. Opening it would destroy this evidence.
 
         Raises:
             CorruptRecordError: names the records and the remedy.

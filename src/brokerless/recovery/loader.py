@@ -83,7 +83,7 @@ class _Outcome(Enum):
     LOADED = auto()
     """The segment is loaded, and cut if part of it was invalid."""
     OUT_OF_ORDER = auto()
-    """The offsets do not ascend, so that a broker would empty the segment. It is unchanged."""
+    """The offsets do not ascend. A broker would empty the segment; here it is unchanged."""
     SPLIT = auto()
     """A segment was split into several, so that all segments have to be loaded again."""
 
@@ -117,7 +117,7 @@ class _Loader:
         highest_next_offsets: for each recovered segment, the offset after its highest offset.
         losses: the data that a broker would lose silently, a sentence each.
         cuts: the parts of segments that recovery cuts off.
-        unseen_end: the end of the last segment, if the segment's index hides it from a broker; else 0.
+        unseen_end: the end of the last segment, if a broker takes an earlier end from the segment's index; else 0.
     """
 
     changes: Changes
@@ -136,7 +136,7 @@ class _Loader:
     unseen_end: int = 0
 
     def _moved(self, evidence: EndEvidence) -> str:
-        """Return why the last batch was moved: the log once ended inside the gap before it."""
+        """Return the evidence that the last batch was moved: the log once ended inside the gap before this batch."""
         end, last = self.segments[-1], None
         if max(evidence.known) > end:
             # Ignore errors here: recovery handles unreadable files, and a segment may still have another name.
@@ -231,8 +231,8 @@ class _Loader:
     def _short_segments(self, live: file_names.LiveFiles) -> Iterator[_ShortSegment]:
         """Yield the older segments that end before the last entry of their index.
 
-        The rules are those of `Segment.entry_behind` and `PartitionFiles.trusts_index`. An index that is not trusted is
-        rebuilt.
+        The rules are those of `Segment.entry_behind` and `PartitionFiles.trusts_index`. An index that fails these rules
+        is rebuilt.
         """
         for base_offset, following in pairwise(sorted(live.kinds)):
             log, index = (file_names.segment_file(base_offset, kind) for kind in (file_names.LOG, file_names.INDEX))
@@ -352,7 +352,7 @@ class _Loader:
         return {offset for offset in found if offset is not None and offset >= 0}
 
     def _check_indexes(self, base_offset: int) -> bool:
-        """Return whether the indexes exist. Like Kafka, trust the content of the offset index and the time index."""
+        """Return whether the indexes exist. Like Kafka, do not check the content of the offset and time indexes."""
         index, time_index, txn_index = (file_names.segment_file(base_offset, kind) for kind in _INDEXES)
         if time_index not in self.changes and index in self.changes:
             self.changes.write(time_index, b"", "a time index that is missing alone stays empty")
@@ -390,7 +390,7 @@ class _Loader:
                 )
 
     def _recover_unflushed(self) -> _Outcome:
-        """Recover the segments from the recovery point on. After the first segment that is cut, delete all segments."""
+        """Recover the segments from the recovery point on. Once a segment has been cut, delete all later segments."""
         start = max((base for base in self.segments if base <= self.recovery_point), default=0)
         for base_offset in [base for base in self.segments if base >= start]:
             size = self.changes.size(file_names.segment_file(base_offset, file_names.LOG))
@@ -451,7 +451,7 @@ class _Loader:
     def _is_lossy(self, base_offset: int, recovery: _native.SegmentRecovery, file: View) -> bool:
         """Return whether recovery cuts off more than zeros, or than the incomplete last batch of the newest segment.
 
-        A copy of a growing file ends with such a batch.
+        A copy of a growing file can end with an incomplete batch.
         """
         newest = max(self._base_offsets())
         if base_offset < newest and recovery.valid_bytes < file.size():
@@ -468,7 +468,7 @@ class _Loader:
                 self.changes.write(name, content, "rebuilt from the segment")
 
     def _report_unreachable(self, base_offset: int, end_offset: int, highest: int) -> None:
-        """Report batches that no reader reaches: the last batch has lower offsets, and the log continues from them."""
+        """Report batches that no reader reaches, because the last batch has lower offsets, where the log then ends."""
         log = file_names.segment_file(base_offset, file_names.LOG)
         with self.changes.open(log) as file:
             spans = [(batch["base_offset"], batch["last_offset"]) for batch in headers(file)]
@@ -495,7 +495,7 @@ class _Loader:
             base_offset: the segment's base offset.
             position: the position of the cut.
             why: the reason, in words.
-            is_damage: whether the bytes are known to be damage.
+            is_damage: whether the bytes are certainly damaged.
             keep: keep the segment even if it is then empty.
         """
         log = file_names.segment_file(base_offset, file_names.LOG)

@@ -76,7 +76,7 @@ def cut(name: str, file: View, position: int, why: str, *, base_offset: int, sta
         why: the reason, in words.
         base_offset: the segment's base offset.
         start_offset: the log start offset; batches below it are deleted already.
-        is_damage: True if the bytes are known to be damage. An incomplete batch with a sound batch after it is damage,
+        is_damage: True if the bytes are certainly damaged. An incomplete batch with a sound batch after it is damaged,
             too: its length must be wrong.
     """
     found = Cut(name, position, file.size() - position, why, is_damage)

@@ -40,7 +40,10 @@ class Snapshots:
         return file_names.snapshot_offsets(self._changes.names())
 
     def remove_strays(self, base_offsets: Sequence[int]) -> None:
-        """Remove snapshots that are not at a segment's base offset, except the last if no segment starts after it."""
+        """Remove snapshots that are not at a segment's base offset.
+
+        The last snapshot stays if no segment starts after it.
+        """
         strays = [offset for offset in self.offsets() if offset not in base_offsets]
         for offset in strays:
             if offset != strays[-1] or (base_offsets and offset < base_offsets[-1]):

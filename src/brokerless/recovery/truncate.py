@@ -31,8 +31,8 @@ def truncate(
 ) -> Loaded:
     """Plan the deletion of everything from `offset` on. The log must be closed cleanly or recovered first.
 
-    A batch that contains `offset` is deleted as a whole. If `offset` is below the first segment, the log restarts
-    there.
+    A batch that contains `offset` is deleted as a whole. If all segments begin above `offset`, an empty segment at
+    `offset` replaces them.
 
     Args:
         directory: the partition's directory.
@@ -40,8 +40,8 @@ def truncate(
         offset: the new log end offset, not above the present one.
         log_start_offset: the present log start offset.
         recovery_point: the present recovery point.
-        producers: the present producer state; producers that it has forgotten stay forgotten. None: rebuild the state
-            from snapshots and batches.
+        producers: the present producer state, from which expired producers are missing; None: rebuild the state from
+            snapshots and batches.
         end_offset: the present log end offset.
         now: ms since the epoch, for the expiry of producers.
     """
@@ -87,7 +87,7 @@ def truncate(
 
 
 def _time_before(time_index: bytes, end: int) -> int:
-    """Return the timestamp of the entry of a time index that ends at a position."""
+    """Return the timestamp in the time index entry that ends at a position."""
     return int.from_bytes(time_index[end - _TIME_ENTRY : end - _TIME_ENTRY + 8], "big", signed=True)
 
 

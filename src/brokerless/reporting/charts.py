@@ -70,7 +70,7 @@ RECORDS = Unit(1000, ("", "k", "M", "G"))
 
 
 class Series(NamedTuple):
-    """One series: `values[i]` belongs to the i-th place of the axis; `colour` counts from 0."""
+    """One series: `values[i]` belongs to the i-th position on the axis; `colour` is an index that starts at 0."""
 
     values: Sequence[float]
     colour: int
@@ -78,7 +78,7 @@ class Series(NamedTuple):
 
 @_styled
 def bars_over_time(name: str, times: Sequence[int], width: int, series: Sequence[Series], unit: Unit) -> str:
-    """Return stacked bars. Each begins at one of `times` (ms), and is `width` ms wide."""
+    """Return stacked bars. Each bar begins at one of `times` (ms), and is `width` ms wide."""
     figure, axes = _figure()
     starts = [time / _MS_PER_DAY for time in times]
     days = width / _MS_PER_DAY

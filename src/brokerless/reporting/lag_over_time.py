@@ -33,7 +33,7 @@ _MINUTE = 60_000
 
 
 class LagOverTime:
-    """The sums of commits in bounded memory. The more commits there are, the longer are the intervals.
+    """The lag of groups over time, in bounded memory. The more commits there are, the longer are the intervals.
 
     Args:
         width: the shortest interval, in ms.

@@ -32,8 +32,8 @@ class ClusterReport:
       null without a timestamp in the years 1970 to 2200. A topic with very many hours has days, weeks or years instead.
     - `forms`: batches, bytes and records by message format and codec.
     - `batch_sizes`: batches by size; `size` is the power of two at or below it.
-    - `space`: bytes per record in format 2 with each codec. `batch_size` is a producer's `batch.size` that fills its
-      batches; null for batches of the same records as now.
+    - `space`: bytes per record in format 2 with each codec. `batch_size` is the `batch.size` of a producer that fills
+      its batches; it is null for batches that hold the same records as now.
     - `producers`: the producers that snapshots and logs still have, by topic.
     - `groups`: the groups, with the sum of the lags of their latest commits, and the number of commits below the
       previous commit.

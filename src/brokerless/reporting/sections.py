@@ -249,7 +249,7 @@ def _over_time(tables: dict[str, pa.Table]) -> Section:
 def _by_bar(
     hours: pa.Table, named: list[str], first: int, width: int
 ) -> tuple[list[str], dict[tuple[str, int], dict[str, int]]]:
-    """Return the series, and the sums of each series and bar. The last series is for all topics without their own."""
+    """Return the series, and the sums of each series and bar. Topics without their own series share the last one."""
     found = set(pc.unique(hours["topic"]).to_pylist())
     legend = [topic for topic in named if topic in found]
     if found != set(legend):
@@ -271,7 +271,8 @@ def _by_bar(
 def _span(hours: pa.Table) -> tuple[int, int]:
     """Return the first and the last hour to show: the range of all records, unless it exceeds ten years.
 
-    If it does, return the range of the middle 99 % of the records, extended by its own length before and after it.
+    For more than ten years, take the range of the middle 99 % of the records, and extend it by its length on both
+    sides.
     """
     ordered = hours.group_by("hour").aggregate([("records", "sum")]).sort_by("hour")
     first, last = ordered["hour"][0].as_py(), ordered["hour"][-1].as_py()
@@ -501,7 +502,7 @@ def _transactions(tables: dict[str, pa.Table]) -> Section:
 
 
 def _without_times(column: pa.ChunkedArray[Any]) -> list[list[dict[str, Any]]]:
-    """Return lists of structs without the columns whose times Python may have no date for."""
+    """Return lists of structs without their time columns, because Python has no dates for some of the times."""
     names = ("topic", "partition", "first_offset", "is_hanging")
     found: list[list[dict[str, Any]]] = []
     chunks: list[Any] = column.chunks

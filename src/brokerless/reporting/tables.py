@@ -439,7 +439,7 @@ def _coordinated(paths: tuple[str, ...], places: Sequence[str]) -> Coordinated:
 
 
 def _of_other_verbs(face: Face) -> Face:
-    """Return an interface that names the commands with the option `memory`, because a report does not have it."""
+    """Return an interface whose texts name the commands with the option `memory`, which a report lacks."""
 
     def worded(name: str, value: str | None = None) -> str:
         text = face(name, value)

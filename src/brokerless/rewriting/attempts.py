@@ -1,8 +1,8 @@
 """Directories for work that may be done more than once: each attempt writes into its own directory.
 
-The owner of a log makes a directory for the attempts at its work. It is beside the partition's directory, under a name
-that brokers delete. If the partition's directory is a symbolic link, it is beside the link's target, because files
-cannot be moved between two disks.
+The owner of a log makes one directory for all attempts. The directory is beside the partition's directory, under a name
+that brokers delete. If the partition's directory is a symbolic link, the attempts are beside the link's target, because
+files cannot be moved between two disks.
 
 Attempts run wherever that directory is visible. The owner keeps the files of one attempt, and removes the rest.
 """

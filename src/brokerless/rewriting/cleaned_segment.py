@@ -1,7 +1,7 @@
 """The files of a new segment that will replace others, under the names that Kafka's cleaner gives them.
 
-Before they are renamed, a load would delete them, so a crash during the write changes nothing. A thread writes them
-while the next batches are built.
+Opening a log deletes files with these names, so a crash before they are renamed changes nothing. A thread writes the
+files while the next batches are built.
 """
 
 from __future__ import annotations

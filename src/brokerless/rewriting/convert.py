@@ -47,7 +47,8 @@ class ConversionReport:
         bytes_after: the size of all batches after.
         batches: the number of batches before; a message outside any wrapper is counted as a batch.
         changed_batches: the number of changed batches.
-        apart_batches: the number of batches that were not joined, because another replica may end after them.
+        apart_batches: the number of batches that were not joined, because another replica may end inside the joined
+            batch.
         dropped_headers: the number of records that lost their headers.
         dropped_timestamps: the number of records that lost their timestamp, for which format 0 has no place.
         dropped_producers: the number of batches that lost producer, sequence and transaction.

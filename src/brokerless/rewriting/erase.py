@@ -50,7 +50,7 @@ class ErasureReport:
             were written.
         remote_offsets: the range [start, end) that remote storage may hold: every segment of a tiered log except the
             active one. Copies in remote storage were not searched, and stay there. None if the log is not tiered.
-        may_have_replicas: whether other brokers may have the partition, too, because the metadata in the log directory
+        may_have_replicas: whether other brokers may also have the partition, because the metadata in the log directory
             do not rule that out.
         leftovers: the files and directories beside the log that may hold the same records, and that brokers no longer
             read, or do not read yet.
@@ -128,8 +128,8 @@ class Erasure(PlainOperation):
         keys: whole keys.
         key_prefixes: prefixes of keys.
         headers: the (name, value) of headers.
-        blank: keep the records with their keys and headers, and empty their values. An empty value is not null, which
-            would be a tombstone.
+        blank: keep the records with their keys and headers, and empty their values. An empty value is not null, so the
+            record does not become a tombstone.
         local_only: erase from the local segments of a tiered log, although remote storage keeps its copies.
         max_batch_bytes: the maximum decompressed size of one batch, in bytes.
 
@@ -282,7 +282,7 @@ def _remaining(erase: Erasure, output: str, replacements: list[Replacement]) -> 
 
 
 def _remote(state: LogState) -> tuple[int, int] | None:
-    """Return the offsets that remote storage may have: a broker uploads every segment but the active one."""
+    """Return the offsets that remote storage may have: a broker uploads every segment except the active one."""
     start, end = state.log_start_offset, state.segments[-1].base_offset
     return (start, end) if state.is_tiered and start < end else None
 

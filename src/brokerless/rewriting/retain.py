@@ -1,7 +1,7 @@
 """Deleting a log's oldest segments by a broker's rules (UnifiedLog.deleteOldSegments), and DeleteRecords.
 
-On a broker every topic has a limit, by default a week. Here only the caller's limits apply, because a backup may be
-older than a week and would be deleted.
+A broker applies the topic's retention, which is a week by default. This module applies only the caller's limits,
+because the default would delete any backup that is older than a week.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ class Retention:
 
         Raises:
             ValueError: `before_offset` is given, but the topic is only compacted, or its policy is empty and the
-                release is before 4.2. A broker refuses that, too. Or the log is tiered, and a limit of time or size is
+                release is before 4.2. A broker also refuses this. Or the log is tiered, and a limit of time or size is
                 given.
             OffsetOutOfRangeError: `before_offset` is beyond the high watermark.
         """

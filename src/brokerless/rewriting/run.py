@@ -5,8 +5,8 @@ after a crash, the logs only need recovery. For a new directory, the named parti
 are rewritten. The directory gets its final name at the end. A partition's directory outside any log directory has
 neither lock nor marker. It is treated as closed cleanly, and nothing protects it from another writer.
 
-The owner of a log plans the work and swaps the segments. The work in between runs in this process, in other processes,
-or on any machine that sees the files. There it may run twice, so each attempt has its own directory, and the owner uses
+The owner of a log plans the work and swaps the segments. The rewriting itself runs in this process, in other processes,
+or on any machine that sees the files. A runner may repeat it, so each attempt has its own directory, and the owner uses
 the files of one attempt.
 """
 

@@ -56,8 +56,8 @@ def renew(
 ) -> Renewed | None:
     """Rewrite one segment.
 
-    For the last segment, the new segments end at the same offset, even if its last batches are removed. So no offset is
-    assigned twice. If no remaining batch ends at that offset, an empty segment begins there.
+    The replacement of the last segment ends at the same offset, even if its last batches are removed. Otherwise a
+    broker would assign these offsets again. If no remaining batch ends at that offset, an empty segment begins there.
 
     Args:
         rewriter: the rewriter, after its `begin` for the segment.

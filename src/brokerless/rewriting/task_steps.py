@@ -124,7 +124,7 @@ class Scheduler(Generic[_TaskT]):
 
 
 def in_place(operation: RewriteOperation[PlanT, ReportT], plan: PlanT, *, dry_run: bool) -> PartitionWork[ReportT]:
-    """Return work of one call, which writes beside the old segments unless it is a dry run."""
+    """Return work that is a single call. Unless it is a dry run, the call writes beside the old segments."""
     return PartitionWork(_single_call(partial(operation.work, plan, dry_run=dry_run)))
 
 

@@ -130,7 +130,7 @@ class Truncation(PlainOperation):
             later is deleted, with all following batches.
         offset: the new log end offset, instead of a time. A batch that contains it is deleted as a whole.
         open_transactions: the treatment of transactions that are open at the cut. "abort": end them with ABORT markers
-            after the cut. "cut": cut before the first of them, which may delete decided records, too. Whole
+            after the cut. "cut": cut before the first of them, which may also delete decided records. Whole
             transactions that were decided before the cut are committed in both cases.
         sole_replica: True if no other broker has a replica that matters. Otherwise the cluster's own log, unlike a
             copy, is not cut below its high watermark.

@@ -161,11 +161,11 @@ class _Decision:
         return earlier if is_later_one else later
 
     def is_older(self, part: _Part) -> bool:
-        """Return whether a part's marker is older than the decision, and so (if clocks are right) of an earlier one."""
+        """Return whether a part's marker is older than the decision. If clocks are right, an earlier one wrote it."""
         return part.marker is not None and part.marker.time < self.time
 
     def distance(self, part: _Part, name: tuple[str, int]) -> int | None:
-        """Return the ms between a part's marker and the decision's markers; None if it cannot be one of these."""
+        """Return the ms between a part's marker and the decision's markers; None if the decision did not write it."""
         if self.partitions is not None and name not in self.partitions:
             return None
         marker = part.marker
@@ -179,7 +179,7 @@ class _Decision:
 
 
 class _Committed(NamedTuple):
-    """A committed transaction: its parts, the epochs in its markers, and the decision, if its record is known."""
+    """A committed transaction: its parts, the producer epochs in its markers, and the decision, if known."""
 
     parts: list[_Part]
     epochs: tuple[int, int]
@@ -190,7 +190,7 @@ def keep_whole(cuts: Sequence[Cut], timestamp: int | None) -> Verdict:
     """Find the transactions that the cuts would halve.
 
     Args:
-        cuts: the logs, including the coordinators' logs if these are cut, too.
+        cuts: the logs, including the coordinators' logs if these are also cut.
         timestamp: the time at which the logs are cut, ms; None if they are cut by offsets.
     """
     if len(cuts) < 2:
@@ -269,7 +269,7 @@ def _committed(
 
 
 def _take_doubtful(decisions: Mapping[int, Sequence[_Decision]], loose: dict[int, list[_Part]]) -> None:
-    """Give each decision the other parts of the transactions to which its doubtful parts may belong.
+    """Add to each decision all parts of the transactions to which its doubtful parts may belong.
 
     A part is doubtful if it may belong to an earlier transaction. All these parts are then kept or cut together.
     """
@@ -300,7 +300,7 @@ def _nearest(decisions: Iterable[_Decision], part: _Part, name: tuple[str, int])
 
 
 def _undocumented(parts: Sequence[_Part]) -> list[_Committed]:
-    """Return the transactions of a producer whose decision is not known."""
+    """Return the transactions of a producer for which no decision is known."""
     found = list(_by_times([part for part in parts if part.first >= 0]))
     found.sort(key=lambda one: min(part.time for part in one.parts))
     for part in parts:
@@ -334,7 +334,7 @@ def _by_times(parts: Iterable[_Part], skew: int = _SKEW) -> Iterator[_Committed]
 
 
 def _overlapping(parts: Iterable[_Part], skew: int) -> Iterator[list[_Part]]:
-    """Yield the parts whose times overlap, and whose markers have the same epoch."""
+    """Yield the parts whose times overlap, and whose markers have the same producer epoch."""
     found: list[_Part] = []
     until = 0
     for part in sorted(parts, key=lambda one: (0 if one.marker is None else one.marker.producer_epoch, _begun(one))):
@@ -370,7 +370,7 @@ def _behind(numbered: tuple[int, Cut], timestamp: int | None) -> list[_Part]:
 
 
 def _kept(numbered: tuple[int, Cut], producers: Collection[int], since: int) -> list[_Part]:
-    """Return the parts that end below a cut, with a marker since a time."""
+    """Return the parts that end below a cut, and whose marker is not older than a time."""
     number, cut = numbered
     segments = cut.state.segments
     first = len([one for one in segments if one.base_offset < cut.end])
@@ -399,7 +399,7 @@ def _parts(
         producers: the producers; None: all.
         timestamp: the time, ms. The scan ends with a segment in which most batches are at least an hour later. A few
             batches may have any time, because a producer's clock may be wrong.
-        open_ones: the scan does not end before these dicts are empty.
+        open_ones: the scan continues until these dicts are empty.
         end_offset: the scan ends with the segment that has this offset.
     """
     wanted = None if producers is None else pa.array(sorted(producers), pa.int64())
@@ -453,7 +453,7 @@ def _decisions(cuts: Sequence[Cut], timestamp: int | None, begun: int) -> dict[i
     """Return the decisions of the coordinators whose logs are cut too, by producer, ascending.
 
     Decisions made over an hour after `timestamp` are left out. Decisions completed over an hour before both `timestamp`
-    and `begun` are left out, too.
+    and `begun` are also left out.
     """
     found: dict[int, list[_Decision]] = defaultdict(list)
     since, until = (-NO_END, NO_END)

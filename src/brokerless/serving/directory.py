@@ -158,7 +158,10 @@ class ServedDirectory:
             self._times, self._names = times, names
 
     def _modified(self) -> tuple[int, ...] | None:
-        """Return the time of the last addition or removal of an entry in the directories; None if it is too recent."""
+        """Return when the directories last got or lost an entry; None if that was less than two seconds ago.
+
+        A later change could then have the same time, because some file systems have coarse clocks.
+        """
         found = []
         for path in self._local:
             try:
@@ -193,12 +196,12 @@ class ServedDirectory:
             known: the state that the server knows, or None.
 
         Returns:
-            The state; the partition's own files that change with it, each with its modification time and size; the same
-            of its log directory; and None if the state is unchanged, else a tuple: the directory; the base offset of
-            each segment; the names of `.log` files that differ from their base offset; the end position of the last
-            sound batch in the last segment; the log start offset, the high watermark and the last stable offset; the
-            leader epochs with their first offsets; the aborted transactions: producer, first offset, offset of the
-            marker.
+            The state; the partition's files that change with it, each with its modification time and size; the same for
+            the files of its log directory; and None if the state is unchanged, else a tuple: the directory; the base
+            offset of each segment; the names of `.log` files that differ from their base offset; the end position of
+            the last sound batch in the last segment; the log start offset, the high watermark and the last stable
+            offset; the leader epochs with their first offsets; the aborted transactions: producer, first offset, offset
+            of the marker.
         """
         key = topic, partition
         path = self._logs[key].path
@@ -238,7 +241,7 @@ class ServedDirectory:
         return self._end_offset is not None or self._as_of is not None
 
     def _stable_end(self, log: Log, end: int) -> int:
-        """Return the end of a log for read_committed consumers. At an end set by the caller, transactions are open."""
+        """Return the end of a log for read_committed consumers: at most the start of a transaction open at `end`."""
         if not self._has_end:
             return min(end, stable_end(log.files, skips=True))
         unstable = first_unstable_offset(log.files.whole, end, skips=True)
@@ -258,7 +261,7 @@ class ServedDirectory:
         return max(end, log.local_log_start_offset)
 
     def _root(self, path: str) -> _Root:
-        """Return the files of a log directory itself as they are now. Their content concerns all its partitions."""
+        """Return the files of a log directory itself as they are now. They apply to all partitions of the directory."""
         known = self._roots.get(path)
         if known is not None and time.monotonic() - known.since < _FRESH:
             return known
@@ -270,7 +273,7 @@ class ServedDirectory:
         return found
 
     def offset_for_time(self, topic: str, partition: int, timestamp: int, end: int) -> tuple[int, int, int]:
-        """Return the offset, the timestamp and the leader epoch of the first record at or after a time; or -1."""
+        """Return the offset, the timestamp and the leader epoch of the first record at or after a time; -1 for none."""
         with collected():
             found = answer(PartitionFiles(self._logs[topic, partition].path), timestamp, end)
         return found.offset, found.timestamp, -1 if found.leader_epoch is None else found.leader_epoch
@@ -278,8 +281,8 @@ class ServedDirectory:
     def leader_epochs(self, topic: str) -> list[int]:
         """Return the leader epoch of each partition of a topic, in their order; -1 if unknown.
 
-        An epoch is read once, and again when the server reads the partition. Epochs in an object store are only read
-        with the partition, since reading all would take too long.
+        The leader epoch of a partition is read once, and again when the server reads the partition. In an object store,
+        it is only read with the partition, because reading the epochs of all partitions would take too long.
         """
         found, logs, known = [], self._logs, self._epochs
         for partition in self._numbers.get(topic, ()):

@@ -27,7 +27,7 @@ _SECONDS = 5.0
 
 @contextmanager
 def metrics_at(listen: str, server: _native.Server) -> Iterator[str]:
-    """Answer `GET /metrics` at a host and port, as long as the `with` block runs. Yields host and port.
+    """Answer `GET /metrics` at a host and port, as long as the `with` block runs. The block gets host and port.
 
     Raises:
         OSError: the port is taken.

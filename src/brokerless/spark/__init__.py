@@ -31,7 +31,7 @@ _MODULES = {"jar": "in_jvm", "session": "in_jvm"}
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
-        """Import a job on first use, because the many processes that only read need no job.
+        """Import a job on first use, because most of Spark's processes only read and need no job.
 
         Raises:
             ModuleNotFoundError: PySpark is not installed.

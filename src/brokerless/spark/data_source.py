@@ -1,7 +1,7 @@
 """The Spark data source: `spark.read.format("brokerless")`, `readStream`, `df.write` and `writeStream`.
 
-Spark creates the source in one Python process, plans in a second and reads in others, so all state is in the pickled
-options. Filters are not pushed down: Spark disables pushdown by default, and then fails on a reader that offers it.
+Spark creates the source in one Python process, plans in a second and reads in others, so the pickled options hold all
+state. Filters are not pushed down: Spark disables pushdown by default, and then fails on a reader that offers it.
 Options select rows, and `.schema()` selects columns. Spark checks only the first Arrow batch of a task against the
 schema, so every batch is built with exactly that schema.
 """

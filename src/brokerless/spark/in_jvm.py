@@ -27,8 +27,8 @@ _SETTINGS = {
 def jar() -> str:
     """Return the path of the jar with which Spark reads and writes records in the JVM.
 
-    With it on a session's class path (`spark.jars`), `format("brokerless")` is the same source. Reads are up to several
-    times as fast, writes about 1.5 times as fast, and executors need no Python.
+    If the jar is on a session's class path (`spark.jars`), `format("brokerless")` has the same options and rows. Reads
+    are up to several times as fast, writes about 1.5 times as fast, and executors need no Python.
 
     Raises:
         FileNotFoundError: this installation has no jar, with the reason.

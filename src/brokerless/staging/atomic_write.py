@@ -157,7 +157,7 @@ class AtomicWrite:
         """Check the topics, make the staging directory, and return the `Staging` with which tasks write parts.
 
         Args:
-            query: the streaming query that the epoch belongs to, if known. Leftovers of its earlier epochs are removed.
+            query: the streaming query whose epoch is written, if known. Leftovers of its earlier epochs are removed.
             patience: seconds to wait for another writer.
 
         Raises:
@@ -197,13 +197,13 @@ class AtomicWrite:
         """Commit all rows of these parts, in all topics at once.
 
         Once the rows are committed, a failure is only a warning, because after an error the caller would write the rows
-        again. An earlier failure loses the parts that were already appended, unless the write can be resumed
-        (`resumes`).
+        again. After a failure before that point, parts that were already appended are lost, unless the write can be
+        resumed (`resumes`).
 
         Args:
             parts: the parts, in the order of their rows; parts that keep their offsets in any order.
-            epoch: the epoch of a streaming query that wrote the rows. If the epoch is committed already, nothing is
-                done.
+            epoch: the streaming epoch that wrote the rows; None for any other write. If the epoch is committed already,
+                nothing is done.
             restoration: the restore that wrote the rows. If the restore is committed already, nothing is done.
             threads: the number of partitions to work on at a time; None for the number of cores.
             patience: seconds to wait for another writer.
@@ -391,7 +391,7 @@ class AtomicWrite:
         epoch: Epoch | None,
         restoration: Restoration | None,
     ) -> None:
-        """Stage the files by which a repeated epoch or restore is recognised as committed."""
+        """Stage the files by which a repeated streaming epoch or restore is recognised as committed."""
         if restoration is not None:
             ids = {topic: topic_id for topic, (topic_id, _) in topics.items()}
             restoration.stage(directory, self._staging_path, ids)
@@ -448,7 +448,7 @@ class AtomicWrite:
     def _remove_leftovers(self, owner: str, query: str) -> None:
         """Remove the staging directories of earlier writes of an owner or a query. Needs the lock.
 
-        The commit of an earlier write that is still going on then fails.
+        If such an earlier write is still running, its commit then fails.
         """
         failed: OSError | None = None
         for name in storage.list_subdirectories(self.path) if owner or query else ():

@@ -1,8 +1,8 @@
 """The parts of a write: one task's rows as files of batches, one for each partition, with offsets from 0.
 
 Tasks write parts into the staging directory of the write, in any process on any machine that sees the directory. Each
-attempt at a task has its own files, and its own producer id if batches have one. The commit appends the parts that it
-is given, and no others (`brokerless.staging.atomic_write`).
+attempt at a task has its own files, and its own producer id if batches have one. The commit appends only the parts that
+its caller passes, and ignores all other parts (`brokerless.staging.atomic_write`).
 """
 
 from __future__ import annotations
@@ -151,8 +151,8 @@ class Staging:
         """Return the writer of one attempt at a task.
 
         Args:
-            query: the streaming query that the epoch belongs to. A later commit of the query removes the staging
-                directory if this write never commits.
+            query: the streaming query whose epoch is written. A later commit of the query removes the staging directory
+                if this write never commits.
 
         Raises:
             ValueError: the staging directory is not visible here, or belongs to another write.
@@ -184,13 +184,13 @@ class Staging:
 
 
 def fingerprint(partitions: Sequence[int]) -> str:
-    """Return a short digest of a topic's partitions, which each part of each task carries."""
+    """Return a short digest of a topic's partitions. It is in each part, so that a commit detects other partitions."""
     digest = hashlib.sha256(",".join(map(str, partitions)).encode()).hexdigest()
     return f"{len(partitions)}-{digest[:16]}"
 
 
 def check_divided(parts: Iterable[Part], partitions: Mapping[str, tuple[int, ...]]) -> None:
-    """Refuse rows that were divided among other partitions than a topic has. Any write may have created the topic.
+    """Refuse rows of a topic that another write has created meanwhile, with other partitions than these rows expect.
 
     Raises:
         ValueError: a topic does not have the partitions among which its rows were divided.

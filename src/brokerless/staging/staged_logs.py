@@ -52,7 +52,8 @@ def copied_log(log: LogWriter, to: str, parts: Sequence[Part], *, is_epoch: bool
         log: the closed log.
         to: the directory of the copy, which is created.
         parts: the parts to be appended. If they are large, the copy begins a new segment.
-        is_epoch: more commits will follow soon, so the copy begins a new segment unless the active one is small.
+        is_epoch: True for a streaming epoch. More commits will follow soon, so the copy begins a new segment unless the
+            active segment is small.
     """
     active = segments_in(log.directory)[-1]
     is_large = sum(part.size for part in parts) * _LARGE >= log.config.segment_bytes
@@ -172,7 +173,7 @@ def _access(path: str) -> tuple[int, int, int]:
 
 
 def _headers(part: Part) -> bytes | None:
-    """Return only the headers of a part's batches, after checking their checksums; None if a copy costs no more."""
+    """Verify the batches of a part, and return only their headers; None if copying the whole part costs no more."""
     headers, position = bytearray(), 0
     block = memoryview(bytearray(min(_BLOCK, part.size)))
     with _open(part) as file:

@@ -332,7 +332,7 @@ class _Group:
         return self._last is not None and self._last.timestamp == timestamp
 
     def change(self) -> Iterator[dict[str, Any]]:
-        """Yield the group after the records since the last call, if it exists or existed."""
+        """Yield the group as the records since the last call have changed it, if it exists or existed."""
         row = self.row()
         if row is not None:
             yield row

@@ -131,7 +131,8 @@ def needed_logs_of(directories: LogDirs, topic: str) -> list[Log]:
 def tell_absent(directories: LogDirs, topic: str, *, is_needed: bool = False) -> None:
     """Warn about partitions of a topic that exist, but are in none of the directories.
 
-    The metadata of a cluster name its partitions. Without metadata, all numbers below the highest present one exist.
+    The metadata of a cluster name its partitions. Without metadata, all partitions below the highest partition in the
+    directories are assumed to exist.
 
     Args:
         directories: the directories.

@@ -304,6 +304,6 @@ def _lists(column: pa.ChunkedArray[Any]) -> Iterator[pa.Array[Any]]:
 
 
 def _behind(offsets: pa.Array[Any], ends: pa.Array[Any]) -> pa.Array[Any]:
-    """Return the lag of offsets, at least 0. An end may be too low, because producers set the times of records."""
+    """Return the lag of offsets, at least 0. The end at a time may be too low, because producers set the timestamps."""
     behind: pa.Array[Any] = pc.max_element_wise(pc.subtract(ends, offsets), pa.scalar(0, pa.int64()), skip_nulls=False)
     return behind

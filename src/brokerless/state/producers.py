@@ -54,8 +54,8 @@ def producers(
     batch, null if none is known; `last_time`; `coordinator_epoch` of its last transaction marker, null without a
     marker; `transaction_start_offset` of its open transaction, null without one.
 
-    A broker forgets an idle producer after a day (`producer.id.expiration.ms`). Here, such a producer is listed as long
-    as the snapshot or the batches after it contain it.
+    A broker forgets an idle producer after a day (`producer.id.expiration.ms`). This table lists such a producer as
+    long as it is in the snapshot or in the batches after the snapshot.
 
     The state at a past point comes from the newest snapshot before it and the batches up to it. The end of a log at a
     past time comes from the timestamps of its records. If the log of a partition starts after the point, the table has
@@ -120,7 +120,7 @@ def _known(column: pa.Array[Any]) -> pa.Array[Any]:
 
 
 class _UnknownError(Exception):
-    """The directory lacks the snapshot or the batches from which the producers at a point are built."""
+    """The snapshot or the batches from which the producers at a point are built are not in the directory."""
 
 
 def _end_at(log: Log, time: int) -> int:

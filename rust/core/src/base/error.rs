@@ -13,7 +13,7 @@ pub enum ErrorKind {
     Invalid,
 }
 
-/// The damaged part, for findings: each has its own effect and cure.
+/// The damaged part. In the findings of a check, each part has its own effect and cure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Fault {
     /// The header of a batch: its length or its magic.
@@ -87,7 +87,7 @@ impl Error {
         self
     }
 
-    /// Adds the position. Called once, where the batch is known.
+    /// Adds the position. Only the code that knows the batch calls this, once.
     pub fn at(mut self, position: u64, base_offset: Option<i64>) -> Self {
         self.position = position;
         self.base_offset = base_offset;

@@ -54,7 +54,7 @@ impl BytesFormat {
     }
 }
 
-/// A writer that adds the commas. Its caller balances begin and end.
+/// A writer that adds the commas. The caller must end each object and array that it begins.
 #[derive(Debug)]
 pub struct Json<'a> {
     out: &'a mut Vec<u8>,
@@ -85,7 +85,7 @@ impl<'a> Json<'a> {
         }
     }
 
-    /// `{`
+    /// Begins an object.
     #[inline]
     pub fn begin_object(&mut self) {
         self.separate();
@@ -93,14 +93,14 @@ impl<'a> Json<'a> {
         self.follows = false;
     }
 
-    /// `}`
+    /// Ends an object.
     #[inline]
     pub fn end_object(&mut self) {
         self.out.push(b'}');
         self.follows = true;
     }
 
-    /// `[`
+    /// Begins an array.
     #[inline]
     pub fn begin_array(&mut self) {
         self.separate();
@@ -108,7 +108,7 @@ impl<'a> Json<'a> {
         self.follows = false;
     }
 
-    /// `]`
+    /// Ends an array.
     #[inline]
     pub fn end_array(&mut self) {
         self.out.push(b']');
@@ -125,7 +125,7 @@ impl<'a> Json<'a> {
         self.follows = false;
     }
 
-    /// A number.
+    /// Writes a number.
     #[inline]
     pub fn int(&mut self, value: impl JsonInteger) {
         self.separate();
@@ -134,14 +134,14 @@ impl<'a> Json<'a> {
         self.follows = true;
     }
 
-    /// A finite number with a fraction or an exponent.
+    /// Writes a finite number with a fraction or an exponent.
     pub fn float(&mut self, value: f64) {
         self.separate();
         self.out.extend_from_slice(format!("{value:?}").as_bytes());
         self.follows = true;
     }
 
-    /// `true` or `false`.
+    /// Writes `true` or `false`.
     #[inline]
     pub fn bool(&mut self, value: bool) {
         self.separate();
@@ -150,7 +150,7 @@ impl<'a> Json<'a> {
         self.follows = true;
     }
 
-    /// `null`
+    /// Writes `null`.
     #[inline]
     pub fn null(&mut self) {
         self.separate();
@@ -158,14 +158,14 @@ impl<'a> Json<'a> {
         self.follows = true;
     }
 
-    /// A key and its number.
+    /// Writes a key and its number.
     #[inline]
     pub fn int_field(&mut self, name: &str, value: impl JsonInteger) {
         self.key(name);
         self.int(value);
     }
 
-    /// A key and its number, or null.
+    /// Writes a key and its number, or null.
     #[inline]
     pub fn optional_field(&mut self, name: &str, value: Option<i64>) {
         self.key(name);
@@ -175,21 +175,21 @@ impl<'a> Json<'a> {
         }
     }
 
-    /// A key and `true` or `false`.
+    /// Writes a key and `true` or `false`.
     #[inline]
     pub fn bool_field(&mut self, name: &str, value: bool) {
         self.key(name);
         self.bool(value);
     }
 
-    /// A key and its string.
+    /// Writes a key and its string.
     #[inline]
     pub fn string_field(&mut self, name: &str, value: &str) {
         self.key(name);
         self.string(value);
     }
 
-    /// The current place, for [`Self::since`] and [`Self::go_back`].
+    /// Returns the current position, for [`Self::since`] and [`Self::go_back`].
     #[inline]
     pub fn mark(&self) -> Mark {
         Mark {
@@ -211,7 +211,7 @@ impl<'a> Json<'a> {
         self.follows = mark.follows;
     }
 
-    /// A string.
+    /// Writes a string.
     #[inline]
     pub fn string(&mut self, value: &str) {
         self.separate();
@@ -221,7 +221,7 @@ impl<'a> Json<'a> {
         self.follows = true;
     }
 
-    /// Bytes, or null.
+    /// Writes bytes, or null.
     #[inline]
     pub fn bytes(&mut self, value: Option<&[u8]>, format: BytesFormat) {
         let Some(value) = value else {

@@ -24,8 +24,8 @@ pub(crate) fn workers<Worker>(
 
 /// Does `work` on every part and returns the results in the order of the parts.
 ///
-/// Each thread owns one of the `workers`; there must be at least one. The first belongs to this thread, which calls
-/// `before` first.
+/// Each thread uses one of the `workers`. This thread uses the first worker, and calls `before` before its first part.
+/// Without workers, only `before` is called.
 pub(crate) fn in_parallel<Worker: Send, Part: Sync, Made: Send>(
     workers: &mut [Worker],
     parts: &[Part],

@@ -1,7 +1,7 @@
 //! Bounds-checked reading and writing of big-endian integers and zigzag varints.
 //!
-//! As in Kafka's `ByteUtils`, over-long varints are accepted, and surplus high bits of the last byte are dropped. Only
-//! a continuation bit in the fifth (tenth) byte is an error.
+//! As in Kafka's `ByteUtils`, over-long varints are accepted, and surplus high bits of the last byte are dropped. The
+//! only error is a continuation bit in the last possible byte: the fifth byte of 32 bits, or the tenth of 64 bits.
 
 use crate::base::error::{Error, Result};
 

@@ -1,6 +1,6 @@
 //! The reused memory in which batches are built.
 
-/// A larger buffer is freed when a batch needed much less of it.
+/// A buffer above this size is freed once a batch needs much less memory.
 const KEEP: usize = 8 << 20;
 
 /// A buffer that is written from the front. Its memory is zeroed once, when it grows, and overwritten from then on.

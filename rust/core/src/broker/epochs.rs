@@ -1,19 +1,19 @@
 //! Leader epochs and their start offsets (`LeaderEpochFileCache`).
 //!
-//! Epochs and start offsets both ascend. Entries that contradict a newer one are dropped from the end, because the
-//! newest leader is right.
+//! Leader epochs and start offsets both ascend. If a new entry contradicts older entries, the older entries are
+//! dropped, because the newest leader is right.
 
 use crate::base::error::{Error, Result};
 
-/// The epochs of one log, oldest first.
+/// The leader epochs of one log, oldest first.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LeaderEpochs {
     entries: Vec<(i32, i64)>,
 }
 
 impl LeaderEpochs {
-    /// Creates epochs from (epoch, start offset) pairs in any order. If an epoch has several pairs, the last pair is
-    /// used, as in Kafka's reader.
+    /// Creates the list from (leader epoch, start offset) pairs in any order. If an epoch has several pairs, the last
+    /// pair is used, as in Kafka's reader.
     pub fn new(entries: impl IntoIterator<Item = (i32, i64)>) -> Self {
         let mut all: Vec<_> = entries.into_iter().collect();
         all.sort_by_key(|&(epoch, _)| epoch);
@@ -32,12 +32,12 @@ impl LeaderEpochs {
         &self.entries
     }
 
-    /// The newest epoch.
+    /// The newest leader epoch.
     pub fn latest(&self) -> Option<i32> {
         self.entries.last().map(|&(epoch, _)| epoch)
     }
 
-    /// Assigns a start offset to `epoch`; true if that changed anything.
+    /// Assigns a start offset to `epoch`; returns true if anything changed.
     pub fn assign(&mut self, epoch: i32, start_offset: i64) -> Result<bool> {
         if epoch < 0 || start_offset < 0 {
             return Err(Error::invalid(format!(
@@ -59,7 +59,7 @@ impl LeaderEpochs {
         Ok(true)
     }
 
-    /// Drops the epochs that began at `end_offset` or later; true if there were any.
+    /// Drops the epochs that began at `end_offset` or later; returns true if there were any.
     pub fn truncate_from_end(&mut self, end_offset: i64) -> bool {
         let before = self.entries.len();
         while let Some(&(_, start)) = self.entries.last()
@@ -70,8 +70,8 @@ impl LeaderEpochs {
         self.entries.len() < before
     }
 
-    /// Drops the epochs that ended at or before `start_offset`. The epoch that contains it then starts there. True if
-    /// that changed anything.
+    /// Drops the epochs that ended at or before `start_offset`. The epoch that contains `start_offset` then starts at
+    /// this offset. Returns true if anything changed.
     pub fn truncate_from_start(&mut self, start_offset: i64) -> bool {
         let begun = self
             .entries
@@ -92,15 +92,15 @@ impl LeaderEpochs {
         }
     }
 
-    /// Drops all epochs; true if there were any.
+    /// Drops all epochs; returns true if there were any.
     pub fn clear(&mut self) -> bool {
         let had_any = !self.entries.is_empty();
         self.entries.clear();
         had_any
     }
 
-    /// Returns the greatest epoch that is not above `requested`, and the offset after its last record. (-1, -1) for an
-    /// epoch that this log does not know yet.
+    /// Returns the greatest epoch that is not above `requested`, and the offset after its last record. Returns (-1, -1)
+    /// for an epoch that is newer than this log's newest epoch.
     pub fn end_offset_for(&self, requested: i32, log_end_offset: i64) -> (i32, i64) {
         const UNKNOWN: (i32, i64) = (-1, -1);
         let Some(&(latest, _)) = self.entries.last() else {

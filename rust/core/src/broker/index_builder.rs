@@ -57,7 +57,7 @@ fn stored(offset: i64, base_offset: i64) -> Result<[u8; 4], IndexError> {
 pub struct OffsetIndexEnd {
     /// The segment's base offset.
     pub base_offset: i64,
-    /// The most entries.
+    /// The maximum number of entries.
     pub max_entries: usize,
     /// The number of entries.
     pub entries: usize,

@@ -1,4 +1,4 @@
-//! The producer state of a log: sequences, epochs and open transactions (`ProducerStateManager`).
+//! The producer state of a log: sequences, producer epochs and open transactions (`ProducerStateManager`).
 //!
 //! An append first works on a [`ProducersUpdate`], a copy of the producers that it concerns. Only an accepted append
 //! applies the update, so a refused append leaves no trace. Kafka's transaction verification is off, as on a broker
@@ -27,7 +27,7 @@ pub enum AppendOrigin {
     Coordinator,
     /// The leader of a metadata log, which assigns offsets itself.
     RaftLeader,
-    /// A leader's log that is copied with its offsets: a follower, a restore, a recovery.
+    /// An append that keeps given offsets: by a follower, a restore or a recovery.
     Replication,
 }
 
@@ -52,8 +52,8 @@ impl AppendOrigin {
 /// The lower bound of the producer ids that brokerless assigns. A cluster assigns ids from 0 and never gets this far.
 pub const FIRST_OWN_PRODUCER_ID: i64 = 1 << 62;
 
-/// Returns the highest producer id in whole batches, of those that a cluster may assign. The search ends at bytes that
-/// are not a batch.
+/// Returns the highest producer id in whole batches, without the ids that only brokerless assigns. Bytes that are not a
+/// batch end the search.
 pub fn highest_cluster_producer_id(batches: &[u8]) -> Option<i64> {
     let mut highest = None;
     let note = |header: &Header, _: &[u8]| {
@@ -214,8 +214,8 @@ impl Producers {
         self.snapshot_offset = offset;
     }
 
-    /// The first offset that may be undecided for consumers: of a transaction that is open, or whose marker is not
-    /// below the high watermark.
+    /// The first offset that may be undecided for consumers: the start of the first transaction that is open, or whose
+    /// marker is not below the high watermark.
     pub fn first_unstable_offset(&self) -> Option<i64> {
         let first = |keys: Option<&(i64, i64)>| keys.map(|&(first, _)| first);
         let ongoing = first(self.ongoing.first());

@@ -28,7 +28,7 @@ pub enum WalkEnd {
     Failed(String),
 }
 
-/// A batch of a file, or the reason why there is none.
+/// A batch of a file, or the reason why no batch could be read.
 enum StoredBatch<'a> {
     Batch(Header, &'a [u8]),
     /// The bytes needed from here on.
@@ -317,7 +317,8 @@ impl SegmentEnd {
     }
 }
 
-/// Replays the batches of one segment for its producers only. Checksums are not verified. The state changes at the end.
+/// Replays the batches of one segment for its producers only. Checksums are not verified. The producer state changes
+/// only at the end.
 #[derive(Debug)]
 pub struct ProducerReplay {
     /// The walk over its batches. It ends after the last whole one, or where the load fails.

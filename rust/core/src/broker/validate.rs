@@ -73,7 +73,7 @@ pub fn topic_codec(
     Codec::new(compression, level).map(Some)
 }
 
-/// A batch with the header with which it is stored. Its `position` counts from the start of the request, or of the
+/// A batch with the header with which it is stored. Its `position` is relative to the start of the request, or of the
 /// rebuilt bytes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ValidatedBatch {
@@ -88,7 +88,7 @@ pub(crate) struct AppendContext {
     pub(crate) origin: AppendOrigin,
     pub(crate) leader_epoch: i32,
     pub(crate) first_offset: i64,
-    /// The broker's clock, ms.
+    /// The current time on the broker, ms.
     pub(crate) now: i64,
     /// True if the header's statements about records are trusted.
     pub(crate) is_encoded_here: bool,

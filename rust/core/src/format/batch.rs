@@ -59,7 +59,7 @@ pub struct Header {
     pub partition_leader_epoch: i32,
     /// 0, 1 or 2.
     pub magic: i8,
-    /// As stored.
+    /// The stored checksum.
     pub crc: u32,
     /// Only the low byte has a meaning.
     pub attributes: i16,
@@ -110,7 +110,7 @@ impl Header {
     }
 
     /// Parses a header as Kafka's file reader does: a magic above 2 is read as 2, a negative magic as 1. No checksum
-    /// covers the magic byte of magic 2, so a load keeps such a batch.
+    /// covers the magic byte of magic 2, so a broker keeps a batch with a wrong magic when it loads the log.
     pub fn parse_stored(bytes: &[u8], position: u64) -> Result<Option<Self>> {
         Self::parse_as(bytes, position, |magic| {
             Some(if magic < 0 { 1 } else { magic.min(2) })
@@ -230,8 +230,8 @@ impl Header {
         }
     }
 
-    /// Returns the sequence of the record with this offset delta; -1 for none. It depends on the delta, not on the
-    /// record's index: after compaction they differ.
+    /// Returns the sequence of the record with this offset delta; -1 for none. The sequence depends on the offset
+    /// delta, not on the record's index, because these differ after compaction.
     #[inline]
     pub fn sequence(&self, offset_delta: i32) -> i32 {
         if self.base_sequence < 0 {

@@ -7,8 +7,8 @@ use crate::format::record::MIN_BYTES;
 
 /// The meaningful attribute bits of magic 2.
 const KNOWN_ATTRIBUTES: i16 = 0x7f;
-/// The maximum size of a found batch. A larger batch is probably not real, and its verification would need a checksum
-/// over all its bytes.
+/// The maximum size of a found batch. A larger batch is probably damage that looks like a header, and its verification
+/// would need a checksum over all its bytes.
 const MAX_SIZE: usize = 16 << 20;
 
 /// Returns the first plausible header in `bytes`, which lie at `position` of a file of `end` bytes. Its offsets lie in

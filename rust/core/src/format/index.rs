@@ -7,8 +7,8 @@
 //!             | int64 last stable offset                                                     34
 //! ```
 //!
-//! They have no header and no checksum. An index is only a hint: if it contradicts the log, the log is right. Relative
-//! offsets count from the segment's base offset.
+//! They have no header and no checksum. An index is only a hint: if it contradicts the log, the log is right. A
+//! relative offset is the distance from the segment's base offset.
 
 use std::marker::PhantomData;
 
@@ -91,7 +91,7 @@ pub struct TimestampOffset {
 }
 
 impl IndexEntry<12> for TimestampOffset {
-    /// Timestamp -1.
+    /// The timestamp is -1.
     const START: [u8; 12] = [255, 255, 255, 255, 255, 255, 255, 255, 0, 0, 0, 0];
 
     fn parse(slot: [u8; 12], base_offset: i64) -> Self {

@@ -18,13 +18,13 @@ pub(crate) const MIN_SIZE: usize = 26;
 pub struct Message<'a> {
     /// Absolute offset.
     pub offset: i64,
-    /// The effective timestamp: -1 in magic 0, the wrapper's under LogAppendTime.
+    /// The effective timestamp: -1 in magic 0, and the wrapper's timestamp under LogAppendTime.
     pub timestamp: i64,
     /// The key.
     pub key: Option<&'a [u8]>,
     /// The value.
     pub value: Option<&'a [u8]>,
-    /// The message's own header. Inside a wrapper, its position counts from the start of the wrapper's payload.
+    /// The message's own header. Inside a wrapper, its position is relative to the start of the wrapper's payload.
     pub header: Header,
     /// The bytes of this message.
     pub entry: &'a [u8],

@@ -161,8 +161,8 @@ pub fn check_first_offset(first: i64, next_offset: i64) -> Result<()> {
 /// ends above. A replica has appended such a batch to a log that had been truncated inside of it (KAFKA-3919). Java's
 /// consumer gets its records from `next_offset` on.
 ///
-/// No checksum covers a base offset. So the result is false if a single flipped bit would move a batch from
-/// `next_offset` to this offset. The caller must also check [`is_continued`].
+/// No checksum covers a base offset. So the result is false if the batch may have begun at `next_offset` before a
+/// single flipped bit changed its base offset. The caller must also check [`is_continued`].
 pub(crate) fn may_overlap(header: &Header, next_offset: i64, limit: i64) -> bool {
     let (first, last) = (header.base_offset, header.last_offset());
     let reaches_over = 0 <= first && first < next_offset && next_offset <= last;
@@ -170,8 +170,9 @@ pub(crate) fn may_overlap(header: &Header, next_offset: i64, limit: i64) -> bool
     header.magic == 2 && reaches_over && !is_moved && is_before(last, limit)
 }
 
-/// Returns true if the log continues where a batch ends. `after` are the first bytes after the batch: empty at the end
-/// of the file, where the next segment begins at `limit`. A batch with a changed base offset ends at another offset.
+/// Returns true if the log continues at the end offset of a batch. `after` are the first bytes after the batch; they
+/// are empty at the end of the file, where the next segment begins at `limit`. If damage changed the batch's base
+/// offset, its end offset is wrong too, so the log does not continue there.
 pub(crate) fn is_continued(header: &Header, limit: i64, after: &[u8]) -> bool {
     let end = header.next_offset();
     match Header::parse(after, header.end_position()) {

@@ -58,9 +58,9 @@ impl HeaderWalk {
     /// Scans the headers in `bytes`, which start at `position` of a file of `end` bytes. Returns the position to
     /// continue at.
     ///
-    /// That position may lie after `bytes`, because bodies are not needed. It may lie inside them if a header or a
-    /// marker is cut there. In that case, pass a window that starts at this position. At the end of the file, or at an
-    /// incomplete last entry, `done` is set.
+    /// The position to continue at may lie after `bytes`, because the scan skips the bodies of batches. If `bytes` end
+    /// within a header or a marker, the position lies inside `bytes`; the next window must then start there. At the end
+    /// of the file, or at an incomplete last entry, `done` is set.
     pub fn feed(&mut self, bytes: &[u8], position: u64, end: u64) -> Result<u64> {
         let mut at = position;
         while !self.done {

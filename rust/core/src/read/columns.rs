@@ -23,7 +23,7 @@ const MAX_BYTES: usize = i32::MAX as usize - SLACK;
 #[derive(Debug)]
 pub struct BinaryColumn {
     pub(crate) data: Vec<u8>,
-    /// 0, then the end of each row in `data`, with [`NULL`] set for null.
+    /// The number 0, then the end of each row in `data`, with the flag [`NULL`] for a null row.
     pub(crate) offsets: Vec<i32>,
 }
 
@@ -84,12 +84,12 @@ impl BinaryColumn {
             .truncate(self.offsets.last().map_or(0, |&end| (end & !NULL) as usize));
     }
 
-    /// The end of each row in the bytes, after a 0, with the sign bit set for null; and the bytes.
+    /// Returns the number 0 and the end of each row in the bytes, with the sign bit set for a null row; and the bytes.
     pub fn parts(&self) -> (&[i32], &[u8]) {
         (&self.offsets, &self.data)
     }
 
-    /// Takes all values. The column continues empty, in the memory `spare`.
+    /// Takes all values. The column is then empty, and uses the memory `spare`.
     pub fn take(&mut self, spare: Vec<u8>) -> BinaryParts {
         let mut next = Vec::with_capacity(self.offsets.len());
         next.push(0);
@@ -112,7 +112,7 @@ impl BinaryColumn {
 /// The headers of each row: a list of keys and values.
 #[derive(Debug)]
 pub struct HeadersColumn {
-    /// 0, then for each row the number of headers up to its last one.
+    /// The number 0, then for each row the number of headers of all rows up to it.
     pub(crate) offsets: Vec<i32>,
     pub(crate) keys: BinaryColumn,
     pub(crate) values: BinaryColumn,
@@ -158,12 +158,13 @@ impl HeadersColumn {
         (self.keys.bytes(), self.values.bytes())
     }
 
-    /// The number of headers up to the end of each row, after a 0; keys and values.
+    /// Returns the number 0 and, for each row, the number of headers of all rows up to it; then the keys and the
+    /// values.
     pub fn parts(&self) -> (&[i32], &BinaryColumn, &BinaryColumn) {
         (&self.offsets, &self.keys, &self.values)
     }
 
-    /// Takes list offsets, keys and values. The column continues empty, in the memory `spares`.
+    /// Takes list offsets, keys and values. The column is then empty, and uses the memory `spares`.
     pub fn take(&mut self, spares: (Vec<u8>, Vec<u8>)) -> (Vec<i32>, BinaryParts, BinaryParts) {
         let mut next = Vec::with_capacity(self.offsets.len());
         next.push(0);

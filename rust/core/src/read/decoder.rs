@@ -25,10 +25,10 @@ pub struct Decoder {
     pub order: Option<(i64, i64)>,
     /// True if offsets are missing before a batch: a cleaner removed them, or the batch was moved here.
     pub has_gap: bool,
-    /// A skipped batch that may contain the first wanted offset, because no later batch contains it. Its checksum is
-    /// verified. A call ends before the batch after it.
+    /// The position of a skipped batch that may contain the first wanted offset, because no later batch contains it.
+    /// The caller must verify the checksum of this batch. A call ends before the batch after it.
     pub doubted: Option<u64>,
-    /// The last batch that was skipped because it ends below the wanted offsets, as its header says.
+    /// The position of the last batch that was skipped because, by its header, it ends below the wanted offsets.
     below: Option<u64>,
     /// Rows below this offset are left out. They are in a batch that a survey keeps although it begins below the end of
     /// the previous batch.
@@ -40,7 +40,7 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// Creates a decoder that appends to `columns`. `check_crcs` is that of `fetch`.
+    /// Creates a decoder that appends to `columns`. With `check_crcs`, checksums are verified.
     pub fn new(
         fetch: Fetch,
         columns: Columns,
@@ -65,7 +65,7 @@ impl Decoder {
         }
     }
 
-    /// Forgets the previous batches. Rows that have been returned are still left out.
+    /// Forgets the previous batches, but still leaves out the rows that have been returned.
     pub(crate) fn restart(&mut self, order: (i64, i64)) {
         self.fetch.leave_out_below(self.next_offset);
         self.order = Some(order);

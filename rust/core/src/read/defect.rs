@@ -26,9 +26,9 @@ pub struct Defect {
 }
 
 impl Defect {
-    /// The missing records after the end of a `.log` that its index still lists. The `.log` has `size` bytes, and its
-    /// last batch ends at `next_offset`. The last entry of the index is an offset and a position. None if the entry
-    /// lies in the file, or in the next segment.
+    /// Returns the missing records after the end of a `.log` that its index still lists. The `.log` has `size` bytes,
+    /// and its last batch ends at `next_offset`. The last entry of the index is an offset and a position. If this entry
+    /// lies in the file, or in the next segment, nothing is missing, and the result is None.
     pub fn cut_short(
         path: &str,
         size: u64,

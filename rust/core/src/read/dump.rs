@@ -40,7 +40,7 @@ impl BatchDump {
 
     /// Writes the whole batches of `bytes` to `out`; returns the size of these batches in bytes.
     ///
-    /// Text without progress is the readable part of a damaged first batch. The next call returns its error.
+    /// If that size is 0, text in `out` is the readable part of a damaged batch. The next call returns its error.
     fn feed(
         &mut self,
         bytes: &[u8],
@@ -97,7 +97,7 @@ fn check_size(size: usize, max_text: usize) -> Result<()> {
     Ok(())
 }
 
-/// Kafka's name of the codec; None for unknown ids, for which Kafka's tool fails.
+/// Kafka's name of the codec, or `unknown(id)`. Kafka's tool fails for unknown ids.
 fn compression_name(header: &Header) -> String {
     match header.compression() {
         Ok(codec) => codec.name().to_owned(),

@@ -54,7 +54,7 @@ impl EndOffsets {
         Ok(consumed)
     }
 
-    /// Returns the end offset of each time. For times that no batch has decided, it is `end`.
+    /// Returns the end offset at each time. If no batch is later than a time, the end offset is `end`.
     pub fn finish(mut self, end: i64) -> Vec<i64> {
         self.ends.resize(self.times.len(), end);
         self.ends

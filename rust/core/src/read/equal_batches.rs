@@ -1,4 +1,4 @@
-//! Reads two copies of a log in lockstep, as long as they have the same batches.
+//! Reads two replicas of a log in lockstep, as long as they have the same batches.
 
 use crate::base::error::ErrorKind;
 use crate::format::batch::Header;
@@ -76,8 +76,8 @@ impl<F: ReadAt> BatchCursor<F> {
     }
 }
 
-/// Skips batches that both copies have, with right checksums. Returns the offset after the last one; None if there is
-/// none.
+/// Skips batches that both replicas have, with right checksums. Returns the offset after the last skipped batch; None
+/// if no batch was skipped.
 ///
 /// Equal batches have the same offsets, leader epoch and checksum.
 pub fn skip_equal<F: ReadAt>(

@@ -155,7 +155,7 @@ impl Bytes {
         })
     }
 
-    /// The same for a column that may be unwanted.
+    /// Works like [`Self::new`], for a column that may be unwanted.
     fn optional(column: &mut Option<BinaryColumn>, bytes: usize, rows: usize) -> Option<Self> {
         match column {
             Some(column) => Self::new(column, bytes, rows),
@@ -199,7 +199,7 @@ fn room<T>(column: &mut Vec<T>, rows: usize) -> Option<*mut T> {
     (room.len() >= rows).then(|| room.as_mut_ptr().cast())
 }
 
-/// The same for a column that may be unwanted; null if it is.
+/// Works like [`room`], for a column that may be unwanted; returns null if it is.
 fn optional_room<T>(column: &mut Option<Vec<T>>, rows: usize) -> Option<*mut T> {
     match column {
         Some(column) => room(column, rows),
@@ -210,7 +210,7 @@ fn optional_room<T>(column: &mut Option<Vec<T>>, rows: usize) -> Option<*mut T> 
 /// Adds the next `rows` elements to `column`.
 ///
 /// # Safety
-/// They have been written.
+/// The elements have been written.
 unsafe fn extend<T>(column: &mut Vec<T>, rows: usize) {
     unsafe { column.set_len(column.len() + rows) }
 }
@@ -218,7 +218,7 @@ unsafe fn extend<T>(column: &mut Vec<T>, rows: usize) {
 /// Adds the next `rows` values to `column`, with the bytes up to the end of the last one.
 ///
 /// # Safety
-/// They have been written.
+/// The values have been written.
 unsafe fn extend_bytes(column: &mut BinaryColumn, rows: usize) {
     unsafe {
         extend(&mut column.offsets, rows);
@@ -316,7 +316,7 @@ impl HeaderBytes {
     /// Adds the first `rows` rows and their headers to `column`.
     ///
     /// # Safety
-    /// They have been written.
+    /// The rows have been written.
     unsafe fn commit(self, column: &mut HeadersColumn, rows: usize) {
         unsafe {
             extend(&mut column.offsets, rows);
@@ -330,7 +330,7 @@ impl HeaderBytes {
 /// Adds the next `rows` rows to `columns`.
 ///
 /// # Safety
-/// They have been written.
+/// The rows have been written.
 #[inline(always)]
 unsafe fn commit(columns: &mut Columns, headers: Option<HeaderBytes>, rows: usize) {
     unsafe {

@@ -94,7 +94,8 @@ impl Selection {
         header.last_offset() < self.start_offset && header.last_offset_delta >= 0
     }
 
-    /// Returns true if no row of the batch is wanted. This depends on fields that only the checksum protects.
+    /// Returns true if no row of the batch is wanted. The result depends on fields that may be damaged, so the checksum
+    /// must be verified first.
     fn is_unwanted(&self, header: &Header) -> bool {
         header.is_control()
             || header.records_count == Some(0)
@@ -143,7 +144,7 @@ pub enum Progress {
     ColumnsFull,
 }
 
-/// A consumer, with the rows that it wants and its scratch memory.
+/// The state of a consumer's read: the wanted rows, and scratch memory.
 pub struct Fetch {
     selection: Selection,
     check_crcs: bool,
@@ -152,8 +153,8 @@ pub struct Fetch {
     partial: Option<PartialBatch>,
     /// The lowest offset at which a wrapper may begin. A wrapper's header does not contain its first offset.
     pub next_offset: i64,
-    /// True if rows are made without records where all columns follow from a batch's header. The records are then not
-    /// validated, but the checksum is. If checksums are not checked, the records are read.
+    /// True to make rows from a batch's header alone, if all wanted columns follow from the header. The records are
+    /// then not validated, but the checksum is. If checksums are not checked, the records are read.
     pub by_headers: bool,
 }
 
@@ -179,7 +180,8 @@ impl Fetch {
         self.selection.is_below(header)
     }
 
-    /// Returns true if wanted offsets begin before the batch. The first offset of a wrapper is inside it.
+    /// Returns true if the wanted offsets begin below the batch's first offset. The first offset of a wrapper is inside
+    /// it.
     pub(crate) fn begins_before(&self, header: &Header) -> bool {
         header.magic == 2 && self.selection.start_offset < header.base_offset
     }
@@ -207,7 +209,8 @@ impl Fetch {
 
     /// Appends the wanted rows of the entry at the start of `bytes`: all of them, or none and an error.
     ///
-    /// A batch with very many records, headers or bytes needs several calls. The first call returns its error.
+    /// A batch with very many records, headers or bytes needs several calls. If the batch is damaged, the first call
+    /// returns the error.
     pub fn batch(
         &mut self,
         header: &Header,

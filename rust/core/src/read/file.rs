@@ -105,7 +105,7 @@ pub(crate) const CHUNK: usize = 2 << 20;
 /// The maximum size of a batch. A larger length is probably damage, and reading the batch would allocate as much
 /// memory.
 pub(crate) const MAX_BATCH: usize = 1 << 30;
-/// The limit for a probe. A damaged index may point at bytes that look like a batch of 2 GiB.
+/// The maximum size of a batch that a probe reads. A damaged index may point at bytes that look like a batch of 2 GiB.
 const MAX_PROBE: usize = 16 << 20;
 /// A number of bytes below the size of any batch, so that reading this many more bytes never completes a second batch.
 const STEP: usize = 16;
@@ -121,7 +121,8 @@ const PROBE: usize = 1 << 16;
 
 /// The bytes of a file from `position` on, in one reused buffer, so that memory does not grow with the log.
 ///
-/// It reads up to `end`. If a batch starts before `end` and reaches beyond, it reads exactly to the end of that batch.
+/// It reads up to `end`. If a batch starts before `end` and reaches beyond `end`, the window reads exactly to the end
+/// of that batch.
 pub(crate) struct Window<F> {
     /// Byte position in the file.
     pub(crate) position: u64,

@@ -28,7 +28,7 @@ const MOST_PRODUCERS: usize = 1 << 17;
 /// Bytes between two entries of an offset index, unless a topic says otherwise (index.interval.bytes).
 const INDEX_INTERVAL: u64 = 4096;
 
-/// The last sequence of each producer and epoch, for the producers that appeared last.
+/// The last sequence of each producer id and producer epoch, for the producers that appeared last.
 ///
 /// There are two generations. When the younger one is full, it replaces the older one, which is forgotten.
 #[derive(Debug, Clone, Default)]
@@ -126,13 +126,13 @@ pub struct SegmentSummary {
     pub next_offset: i64,
     /// The greatest leader epoch so far.
     pub leader_epoch: i32,
-    /// The leader epochs, in order; not all if there are very many.
+    /// The leader epochs, in order. If there are very many, the last ones are left out.
     pub epochs: Vec<EpochRange>,
     /// The first gaps between offsets.
     pub offset_gaps: Vec<OffsetGap>,
     /// The first gaps between sequences.
     pub sequence_gaps: Vec<SequenceGap>,
-    /// True if a batch lacks records that its offsets once had.
+    /// True if a batch has fewer records than offsets, as after compaction.
     pub is_compacted: bool,
     /// True if a batch has a producer.
     pub has_producers: bool,
@@ -140,7 +140,7 @@ pub struct SegmentSummary {
     pub has_transactions: bool,
 }
 
-/// Checks a segment and returns its summary; None if the segment is not plain. In that case, `sequences` is unchanged.
+/// Checks a segment and returns its summary; None if the segment is not plain. `sequences` is then unchanged.
 ///
 /// `take` gets the bytes of whole batches that are plain so far, in order, with their position.
 pub fn check_segment<F: ReadAt>(

@@ -24,7 +24,8 @@ pub struct TimestampQuery {
     pub timestamp: i64,
     /// The least offset.
     pub start_offset: i64,
-    /// True if the timestamp must be equal. The record must be in the first batch whose largest timestamp it is.
+    /// True if the timestamp must be equal. The record must then be in the first batch whose largest timestamp is this
+    /// timestamp.
     pub exact: bool,
 }
 

@@ -1,8 +1,8 @@
 //! Finds the sound batches of a segment: those with correct framing and checksum, in the order of their offsets.
 //! Records are not read.
 //!
-//! No checksum covers a base offset, so one flipped bit moves a batch. The order of the batches reveals such a move.
-//! Where batches contradict each other, as few as possible are dropped.
+//! No checksum covers a base offset, so one flipped bit can move a batch to other offsets. The order of the batches
+//! reveals such a move. Where batches contradict each other, as few as possible are dropped.
 
 use crate::base::error::{Error, Result};
 use crate::format::batch::Header;
@@ -41,7 +41,7 @@ pub struct BatchRange {
 pub struct Rising {
     /// The batches that stay; neighbours are one range.
     pub kept: Vec<BatchRange>,
-    /// The other batches, each with whether some of its offsets are missing from the batches that stay.
+    /// The other batches. The flag is true if some of the batch's offsets are missing from the batches that stay.
     pub dropped: Vec<(BatchRange, bool)>,
     /// The offset ranges [first, next) of the batches that stay.
     pub covered: Vec<(i64, i64)>,
@@ -94,7 +94,7 @@ impl Soundness {
         }
     }
 
-    /// Starts a run with the next batch.
+    /// Starts a new run of consecutive batches with the next batch.
     pub fn start_run(&mut self) {
         self.first_offset = None;
     }
@@ -211,7 +211,8 @@ impl Soundness {
     }
 
     /// Returns the batches that begin at the end of the previous batch, if all other batches overlap the previous one,
-    /// so that no batch is dropped. The longest chain could keep the later of two overlapping batches instead.
+    /// so that no batch is dropped. Without this check, the later of two overlapping batches could be kept, and the
+    /// earlier one dropped.
     fn first_of_overlapping(
         &self,
         batches: &[SoundBatch],
@@ -345,10 +346,10 @@ impl Soundness {
         reached.max(self.first_possible.saturating_add(MAX_GAP))
     }
 
-    /// Improves the choice between two neighbours that contradict each other: the batch that leaves fewer gaps stays. A
-    /// batch that a flipped bit has moved a little leaves gaps on both sides. If both leave the same number of gaps,
-    /// the dropped batch should explain the gap. Neither batch explains a gap before the first or after the second
-    /// batch.
+    /// Chooses again between two neighbouring batches that contradict each other: the batch that leaves fewer gaps
+    /// stays, because a batch that a flipped bit has moved a little leaves gaps on both sides. If both batches leave
+    /// the same number of gaps, the batch stays whose gap is on the side of the other batch, because dropping the other
+    /// batch explains this gap.
     fn prefer_fewer_gaps(&self, batches: &[SoundBatch], stays: &mut [bool], is_limited: bool) {
         let limit = self.reach(batches);
         let mut kept: Vec<usize> = (0..batches.len()).filter(|&i| is_set(stays, i)).collect();

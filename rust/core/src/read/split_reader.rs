@@ -46,7 +46,7 @@ pub struct Split {
     pub aborted: Vec<AbortedTransaction>,
     /// True if damage is skipped, and the lost offsets reported.
     pub skips: bool,
-    /// Every batch of the file ends below it, if that is known.
+    /// The offset below which every batch of the file ends, if it is known.
     pub limit_offset: Option<i64>,
     /// True if this is the last split of the segment.
     pub ends_segment: bool,
@@ -64,8 +64,8 @@ impl Split {
 
     /// Returns true if reading stops at `end_offset`.
     ///
-    /// If `end_offset` is just the end of the segment, all bytes are read: bytes after the last batch of an older
-    /// segment are damage.
+    /// If `end_offset` is the end of the segment, all bytes are read, because bytes after the last batch of an older
+    /// segment are damage that must be reported.
     fn is_bounded(&self) -> bool {
         self.end_offset < self.following_offset.unwrap_or(i64::MAX)
     }

@@ -26,7 +26,7 @@ const MAX_BLOCK: usize = 1 << 20;
 /// bytes can look like a large batch at every position, and each would be checksummed to its end.
 const SEARCHED: i64 = 64 << 20;
 const SEARCHED_PER_BYTE: i64 = 8;
-/// The minimum cost of checking a candidate.
+/// The minimum number of bytes by which checking a candidate reduces the budget.
 const TRY: i64 = 1 << 12;
 /// The maximum distance of a segment's offsets from its base offset, because index entries hold 31 bits.
 const REACH: i64 = 1 << 31;
@@ -471,7 +471,7 @@ impl<'f, F: ReadAt> Walk<'f, F> {
     /// Finds the first sound batch that starts at `position` or later. Reuses the result of the last search if it still
     /// applies.
     ///
-    /// If many successive batches are damaged, each of these searches looks for the same batch.
+    /// If many successive batches are damaged, a search after each of them would find the same batch again.
     fn search(&mut self, position: u64) -> FileResult<Option<u64>, F> {
         if let Some((start, found)) = self.last_search {
             // The last search would have found a sound batch in between.

@@ -32,7 +32,7 @@ struct Run<F> {
     window: Window<F>,
     /// The offset after the last decoded batch.
     next_offset: i64,
-    /// Rows below this offset are left out, because the previous batch had them, too.
+    /// Rows below this offset are left out, because they were also in the previous batch.
     floor: i64,
 }
 

@@ -1,7 +1,8 @@
 //! Open and aborted transactions, found from batch headers and markers in log order.
 //!
-//! `ProducerStateManager` tracks the same state, and sequences. A producer's first transactional batch opens a
-//! transaction, and a marker ends it. The last stable offset is the first offset of the earliest open transaction.
+//! Kafka's `ProducerStateManager` tracks the same state, and also sequences. A producer's first transactional batch
+//! opens a transaction, and a marker ends it. The last stable offset is the first offset of the earliest open
+//! transaction.
 
 use std::collections::HashMap;
 

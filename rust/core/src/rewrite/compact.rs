@@ -8,7 +8,7 @@
 //! A record stays if it is the last one with its key, if it is a tombstone whose batch has no delete horizon or a
 //! future one, or if it is a marker that is still needed. It is dropped if it has no key or was aborted. Two kinds of
 //! batches stay even if all their records are dropped: the last batch of an active producer, which keeps its sequence,
-//! and the last batch of the range, which keeps its end.
+//! and the last batch of the compacted range, so that the range still ends at the same offset.
 //!
 //! Unlike Kafka's cleaner, this compaction verifies checksums, because a damaged key would drop the wrong records.
 

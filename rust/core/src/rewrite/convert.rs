@@ -10,8 +10,8 @@
 //!   one wrapper at the offset of the last record.
 //!
 //! Kafka's down-conversion silently loses headers, producers and transactions, and so makes aborted records visible.
-//! Here such a loss is refused unless it is requested. If it is, aborted and undecided records are dropped with their
-//! markers.
+//! Here such a loss is refused unless it is requested. If the loss of producers is requested, aborted and undecided
+//! records are dropped with their markers.
 
 mod config;
 mod group;
@@ -63,7 +63,7 @@ struct Codecs {
 
 /// The change that a single entry needs to match the requested form.
 enum Change {
-    /// Nothing.
+    /// No change.
     None,
     /// Another leader epoch in its header.
     LeaderEpoch,
@@ -111,8 +111,8 @@ impl Converter {
         std::mem::take(&mut self.converted)
     }
 
-    /// Returns true if the result depends on this entry alone. In that case, any converter with the same options can
-    /// call [`Self::convert_independent`], while this one calls [`Self::advance`].
+    /// Returns true if the result depends on this entry alone. Any converter with the same options can then call
+    /// [`Self::convert_independent`], while this one calls [`Self::advance`].
     fn is_independent(&self, header: &Header) -> bool {
         let becomes_batch = self.conversion.magic.unwrap_or(header.magic) == 2;
         let is_single_message =

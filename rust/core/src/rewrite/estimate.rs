@@ -1,9 +1,9 @@
 //! Estimates the size of records in each message format, codec and batch size, from a sample of them.
 //!
-//! Every batch is built in every form. The records of all batches also fill batches of other sizes, as a busy producer
-//! with that `batch.size` would fill them. The metadata of a form is its size minus the size of the content: keys,
-//! values and (in magic 2) headers, compressed without the rest. So the metadata shows the bytes that the format adds,
-//! even if a codec compresses most of them.
+//! Every batch is built in every form. The records of all batches are also put into batches of other sizes, as a busy
+//! producer with such a `batch.size` would fill them. The metadata of a form is its size minus the size of the content:
+//! keys, values and (in magic 2) headers, compressed without the rest. So the metadata shows the bytes that the format
+//! adds, even if a codec compresses most of them.
 
 use crate::base::error::Result;
 use crate::format::batch::{Header, TimestampType};

@@ -15,14 +15,15 @@ use crate::rewrite::segment_output::SegmentOutput;
 /// Decides the result for each entry.
 pub trait Rewrite {
     /// Rewrites the next entry and appends the result to `out`, after the results of earlier entries that waited.
-    /// Returns true if the entry is unchanged: it then follows these results.
+    /// Returns true if the entry is unchanged. The caller must then put the entry itself after these results.
     fn entry(&mut self, header: &Header, entry: &[u8], out: &mut Vec<u8>) -> Result<bool>;
 
     /// Appends the result of the entries that wait, at the end of a segment.
     fn finish(&mut self, out: &mut Vec<u8>) -> Result<()>;
 }
 
-/// A call returns when this number of bytes waits to be written, because small entries may become large.
+/// A call returns once this number of bytes waits to be written. The limit exists because small entries may become
+/// large ones.
 const MAX_PENDING: usize = 8 << 20;
 
 /// A walk over old segments into new ones.
@@ -133,7 +134,8 @@ impl Rewriter {
         Ok(())
     }
 
-    /// Moves the rest of the old segment's transaction index. The cleaner may drop a marker before its entry.
+    /// Moves the remaining entries of the old segment's transaction index. Their markers may be missing, because the
+    /// cleaner may drop a marker before its index entry.
     pub(crate) fn end(&mut self, output: &mut SegmentOutput) -> Result<()> {
         self.aborted
             .drain(..)

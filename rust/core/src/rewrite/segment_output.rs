@@ -1,7 +1,8 @@
 //! A new segment that replaces old ones: its batches and its index entries.
 //!
-//! Its index entries are the same as in a segment that grew by appends (`LogSegment.append`), and so as after a
-//! recovery. Only the entries of the transaction index cannot be derived from the batches. The caller provides them.
+//! Its index entries are the same as in a segment that grew by appends (`LogSegment.append`), and as a recovery would
+//! rebuild them. Only the entries of the transaction index cannot be derived from the batches. The caller provides
+//! them.
 
 use crate::base::error::{Error, Result};
 use crate::broker::index_builder::{
@@ -50,7 +51,7 @@ impl SegmentOutput {
         }
     }
 
-    /// Appends one whole batch, whose offset is above the last one's.
+    /// Appends one whole batch. Its offset must be above the offset of the previous batch.
     ///
     /// After an error, the segment is unchanged. It is [`crate::ErrorKind::Invalid`] if the batch is sound but does not
     /// fit here: because of its offset, or because an index is full.
@@ -89,7 +90,7 @@ impl SegmentOutput {
         Ok(())
     }
 
-    /// Adds an aborted transaction, whose marker is above the last one's.
+    /// Adds an aborted transaction. Its marker must be above the marker of the previous one.
     pub fn abort(&mut self, entry: &AbortedTxn) -> Result<()> {
         self.transactions
             .append(entry, &mut self.pending.txnindex)

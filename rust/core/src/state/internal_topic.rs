@@ -15,7 +15,7 @@ use crate::state::schema::{Keyed, Schema};
 const FRAME: u32 = 1;
 /// The frame of Kafka 2.8.
 const FRAME_2_8: u32 = 0;
-/// The memory per byte of a record of an unknown type, as base64.
+/// The memory that each byte of a record of an unknown type takes, because it becomes base64 text.
 const MEMORY_OF_BYTE: u64 = 8;
 
 /// An internal topic, in which Kafka keeps its own state.

@@ -71,12 +71,12 @@ struct DecodedMemory {
 impl DecodedMemory {
     /// The memory of an object, of its slot in a list or a dict, and of its part in a row.
     const VALUE: u64 = 300;
-    /// A character that JSON escapes takes six bytes. A character outside Latin-1 makes each character of a text take
-    /// two or four bytes.
+    /// The memory of a byte of text. A character that JSON escapes takes six bytes. A character outside Latin-1 makes
+    /// each character of a text take two or four bytes.
     const BYTE_OF_TEXT: u64 = 24;
-    /// Bytes from a client may hold another message, with values of two bytes and more.
+    /// The memory of a byte of a bytes field. A client's message in such a field may have values of only two bytes.
     const BYTE: u64 = 40;
-    /// A table of transactions repeats the topic for each partition.
+    /// The memory of a byte of a topic's name for each partition, because a table of transactions repeats the name.
     const BYTE_OF_REPEATED_TEXT: u64 = 3;
 
     fn add(&mut self, value: Value<'_>) {

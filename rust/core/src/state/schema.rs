@@ -71,11 +71,11 @@ pub(crate) struct Field {
     pub(crate) versions: Versions,
     /// The versions in which it may be null.
     pub(crate) nullable: Versions,
-    /// The versions in which it is optional, after its tag.
+    /// The versions in which the field is tagged, and so optional.
     pub(crate) tagged: Versions,
     /// The tag.
     pub(crate) tag: u32,
-    /// Its default value, as JSON. Kafka's JSON leaves fields with this value out, too.
+    /// Its default value, as JSON. Kafka's JSON also leaves out fields with this value.
     pub(crate) default: &'static str,
 }
 
@@ -128,7 +128,7 @@ pub(crate) struct Schema {
     pub(crate) fields: &'static [Field],
 }
 
-/// A schema. The definition of the same name contains it, and the versions in which the message is flexible.
+/// Creates a schema from the message definition of this name.
 pub(crate) const fn schema(
     name: &'static str,
     versions: Versions,
@@ -148,9 +148,9 @@ pub(crate) const fn schema(
 pub(crate) struct Keyed {
     /// The number in front of the key.
     pub(crate) kind: i16,
-    /// The key. It has one version: up to Kafka 4.0 this number, later 0.
+    /// The schema of the key. It has only one version: the number in front of the key up to Kafka 4.0, and later 0.
     pub(crate) key: &'static Schema,
-    /// The value. The first schema with the value's version describes it.
+    /// The schemas of the value. The first one that has the value's version describes it.
     pub(crate) values: &'static [&'static Schema],
 }
 

@@ -42,8 +42,8 @@ pub(crate) trait Visitor<'a> {
 
 /// Walks through a message, and leaves the bytes after it in `reader`.
 ///
-/// Fields that the version does not have are not visited. Tagged fields are visited only if they are present: after the
-/// other fields, in the order of the bytes. Unknown tagged fields are skipped.
+/// Fields that the version does not have are not visited. Tagged fields are visited after the other fields, in the
+/// order of the bytes, and only if they are present. Unknown tagged fields are skipped.
 pub(crate) fn walk<'a>(
     schema: &'static Schema,
     version: i16,

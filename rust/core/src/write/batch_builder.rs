@@ -2,7 +2,7 @@
 //! single or in a wrapper.
 //!
 //! Uncompressed batches are byte for byte the same as from Kafka's builder. A refused append leaves the batch
-//! unchanged, but Kafka's builder has already written some bytes.
+//! unchanged. In Kafka's builder, it leaves some written bytes behind.
 //!
 //! The file is long because a batch is one state: appends change it and closing reads it.
 
@@ -125,7 +125,7 @@ impl BatchBuilder {
             .map_or(true, |size| self.has_room(size, limit))
     }
 
-    /// Appends a record. Its offset is above the last one's.
+    /// Appends a record. Its offset must be above the offset of the last record.
     pub fn append(&mut self, record: &NewRecord<'_>) -> Result<()> {
         self.append_within(record, usize::MAX).map(drop)
     }
@@ -210,7 +210,7 @@ impl BatchBuilder {
         })
     }
 
-    /// Adds the rows that were appended to `batch` to its record count.
+    /// Updates the builder after rows were appended to `batch`: its size, record count, last offset and max timestamp.
     #[inline]
     fn take_over(&mut self, batch: &OpenBatch, taken: i32) {
         self.buffer.fill(batch.records - self.uncompressed_size());
@@ -245,7 +245,7 @@ impl BatchBuilder {
         self.buffer.truncate(0);
     }
 
-    /// Takes the closed batches: the memory, and the number of bytes that they fill. The builder continues in the
+    /// Takes the closed batches: their memory, and the number of bytes that they fill in it. The builder then uses the
     /// memory `spare`.
     pub(crate) fn take(&mut self, spare: Vec<u8>) -> (Vec<u8>, usize) {
         self.buffer.truncate(self.start);

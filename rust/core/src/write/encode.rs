@@ -143,8 +143,8 @@ impl BatchWriter {
         Ok(())
     }
 
-    /// Closes the last batch and takes all batches: the memory, and the number of bytes that they fill. Continues in
-    /// the memory `spare`.
+    /// Closes the last batch and takes all batches: their memory, and the number of bytes that they fill in it. The
+    /// writer then uses the memory `spare`.
     pub fn finish(&mut self, spare: Vec<u8>) -> Result<(Vec<u8>, usize)> {
         self.close()?;
         self.first_sequence = self.next_sequence;

@@ -13,8 +13,9 @@ pub(crate) fn count(header: &Header, entry: &[u8], decompressor: &mut Decompress
     count_from(header, entry, decompressor, i64::MIN)
 }
 
-/// Counts the records of an entry, which must lie at `next_offset` or above. No checksum covers a wrapper's offset. A
-/// flipped bit moves its messages among earlier ones, and its header does not reveal it.
+/// Counts the records of an entry. Refuses an entry that begins below `next_offset`. No checksum covers a wrapper's
+/// offset. So a flipped bit can give its messages the offsets of earlier messages, and only the messages themselves
+/// reveal this.
 pub(crate) fn count_from(
     header: &Header,
     entry: &[u8],

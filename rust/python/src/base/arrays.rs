@@ -20,7 +20,7 @@ static BLOCKS: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
 /// The maximum number of blocks that are kept. A reader that passes each batch on needs two for each of keys, values,
 /// header keys and header values.
 const KEPT_BLOCKS: usize = 16;
-/// A larger block is freed, so that one outsized batch does not keep its memory forever.
+/// A block above this size is freed, so that one outsized batch does not keep its memory forever.
 const KEPT_BLOCK_BYTES: usize = 8 << 20;
 
 /// Up to this size, the allocator reuses memory itself.

@@ -1,7 +1,8 @@
 //! pyarrow arrays, read through their buffers and checked against the sizes of pyarrow's memory.
 //!
-//! The Arrow C data interface does not carry the sizes of most buffers. An import through it must either trust the
-//! offsets, which may be wrong in a file, or check all of them and every string. Checking takes as long as encoding.
+//! The Arrow C data interface does not carry the sizes of most buffers. An import through this interface must either
+//! trust the offsets, which may be wrong in a file, or check all offsets and strings. That check takes as long as
+//! encoding.
 
 use std::ops::Range;
 

@@ -60,7 +60,7 @@ impl<'py> FromPyObject<'_, 'py> for Bytes {
 
 /// Borrows several pyarrow buffers together, each with the size that pyarrow has for it.
 ///
-/// They are imported as the buffers of a view array without rows. No other type can have any number of buffers and
+/// They are imported as the buffers of a view array without rows. Only a view array can have any number of buffers, and
 /// passes their sizes through the interface.
 pub(crate) fn borrow(py: Python<'_>, buffers: Vec<Bound<'_, PyAny>>) -> PyResult<Vec<Buffer>> {
     let pyarrow = Pyarrow::get(py)?;

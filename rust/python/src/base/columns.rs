@@ -75,7 +75,7 @@ fn unfit(name: &str, array: &Array, wanted: &str) -> Error {
     ))
 }
 
-/// A column of keys or values, of records or of headers.
+/// A column with the keys or values of records, or of their headers.
 pub(crate) struct BytesColumn {
     name: String,
     rows: usize,
@@ -87,14 +87,14 @@ pub(crate) struct BytesColumn {
 enum Places {
     /// Every row is null.
     Absent,
-    /// Between one offset and the next.
+    /// The bytes of a row lie between its offset and the next offset.
     Small(ScalarBuffer<i32>, Buffer),
     Large(ScalarBuffer<i64>, Buffer),
-    /// In the view itself, or at the place to which it points.
+    /// The bytes of a row lie in its view, or in the buffer to which the view points.
     Views(ScalarBuffer<u128>, Vec<Buffer>),
-    /// Consecutive, with the same size each.
+    /// The bytes of all rows are consecutive, and have the same size.
     Fixed(usize, Buffer),
-    /// In another column, at the row's index.
+    /// The bytes of a row are in another column, at the index that the row gives.
     Dictionary(Integers, Box<BytesColumn>),
 }
 
@@ -245,7 +245,7 @@ pub(crate) struct HeadersColumn {
 enum Offsets {
     Small(ScalarBuffer<i32>),
     Large(ScalarBuffer<i64>),
-    /// A number of headers from an offset on.
+    /// For each row, an offset, and the number of headers from this offset on.
     Views(ScalarBuffer<i32>, ScalarBuffer<i32>),
     LargeViews(ScalarBuffer<i64>, ScalarBuffer<i64>),
 }

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
 
-/// Returns the kinds of files by offset, and all other names, which have another suffix or do not have Kafka's form.
+/// Returns the kinds of files by offset, and all names that have another suffix or do not have Kafka's form.
 ///
 /// `kinds` maps each extension to its bit.
 #[pyfunction]
@@ -39,7 +39,7 @@ pub(crate) fn segment_files<'py>(
     Ok((files, others))
 }
 
-/// Kafka opens only names padded to 20 digits.
+/// Parses a file name. Its offset must have 20 digits, because Kafka opens no other names.
 fn parsed(name: &str, kinds: &HashMap<String, i64>) -> Option<(i64, i64)> {
     let (digits, rest) = name.split_at_checked(20)?;
     let extension = rest.strip_prefix('.')?;

@@ -1,4 +1,4 @@
-//! `BatchCursor` and `skip_equal`: two copies of a log in lockstep.
+//! `BatchCursor` and `skip_equal`: read two replicas of a log in lockstep.
 
 use brokerless_core::{BatchCursor as Cursor, skip_equal as skip};
 use pyo3::prelude::*;

@@ -20,7 +20,7 @@ type Spares = Arc<Mutex<Vec<Vec<u8>>>>;
 
 /// The maximum number of kept blocks. A caller that passes each buffer on before it requests the next needs two.
 const KEPT_SPARES: usize = 2;
-/// A larger block is freed, so that one outsized call does not hold memory forever.
+/// A block above this size is freed, so that one outsized call does not keep its memory forever.
 const KEPT_SPARE_BYTES: usize = 16 << 20;
 
 /// The columns of a record's content.

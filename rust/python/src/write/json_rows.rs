@@ -19,7 +19,8 @@ use crate::base::buffer::Bytes;
 use crate::base::error::OrRaise as _;
 use crate::read::rows::TIMESTAMP_TYPE;
 
-/// A line of `brokerless read`. Missing fields are null. The value is required, because a null value is a tombstone.
+/// A line of `brokerless read`. Missing fields are null. The value is required, because a missing value would otherwise
+/// become a tombstone.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 struct Line<'a> {

@@ -23,7 +23,7 @@ use crate::read::rows::TIMESTAMP_TYPE;
 
 type Result<T> = std::result::Result<T, Error>;
 
-/// A piece ends after the row with which it reaches this many bytes or rows.
+/// A piece ends after the row with which it has this many bytes or rows.
 const PIECE_BYTES: usize = 32 << 20;
 const PIECE_ROWS: usize = 1 << 20;
 

@@ -31,7 +31,7 @@ pub(crate) struct Api {
 enum Handler {
     /// Answers immediately, without reading files.
     Now(fn(&Call) -> Answered),
-    /// Refuses a request that would change data. A long request closes the connection.
+    /// Refuses a request that would change data. If the request is too long, the connection is closed.
     Refuses(fn(&Call) -> Answered),
     /// Reads files.
     Reads(fn(&Call) -> Answered),

@@ -30,9 +30,9 @@ pub(crate) enum Step {
     Reply(Option<Reply>),
     /// Do this work on a thread that may block.
     Block(Threads, Work),
-    /// Take this step after a time.
+    /// Do this work after this time.
     Sleep(Duration, Work),
-    /// Wait for this step, whose time depends on other clients.
+    /// Wait for this reply, which depends on other clients.
     Wait(Pin<Box<dyn Future<Output = Answered> + Send>>),
 }
 

@@ -51,7 +51,7 @@ const OF_ABORTED: usize = 64;
 /// The maximum number of characters of a client's name in the log of reads. A name may have 32 KB.
 const MOST_CLIENT_ID: usize = 256;
 
-/// Answers a fetch as soon as there is enough to read, or its time is over.
+/// Answers a fetch as soon as there are enough records, or the client's maximum wait is over.
 pub(super) fn fetch(call: Arc<Call>) -> Answered<Step> {
     let body: FetchRequest = call.request.body()?;
     let fetching = match call.shared.sessions.fetching(&body, call.version()) {
@@ -121,7 +121,7 @@ impl Fetch {
         })
     }
 
-    /// Logs the read, then responds. Without the log entry, no records are sent.
+    /// Logs the read, then responds. If the entry cannot be written to the log of reads, no records are sent.
     fn finish(self, found: Found) -> Answered<Step> {
         let call = Arc::clone(&self.call);
         if call.shared.read_log.is_none() || found.reads.is_empty() {

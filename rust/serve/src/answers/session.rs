@@ -16,9 +16,9 @@ use crate::base::sync::lock;
 
 /// The memory of a partition in a session, with its topic's name. Longer names are not kept.
 const OF_PARTITION: usize = 512;
-/// The epoch of a request that starts a session.
+/// The session epoch of a request that starts a session.
 const INITIAL: i32 = 0;
-/// The epoch of a request that ends its session, or uses none.
+/// The session epoch of a request that ends its session, or uses none.
 const FINAL: i32 = -1;
 
 /// A partition that is fetched. Since version 13, clients name the topic by its id alone.
@@ -29,7 +29,7 @@ pub(crate) struct Key {
     pub(crate) partition: i32,
 }
 
-/// The part of a fetch request for one partition, and the offsets last sent for it.
+/// The part of a fetch request for one partition, and the offsets last sent for this partition.
 #[derive(Debug, Clone)]
 pub(crate) struct Wanted {
     pub(crate) fetch_offset: i64,
@@ -231,8 +231,8 @@ impl Sessions {
 /// The partitions that a request names.
 struct Asked {
     known: Vec<(Key, Wanted)>,
-    /// Partitions whose topic name is longer than the name of any topic. A request may have thousands of them, each
-    /// with a name of 32 KB, so they are neither kept nor compared.
+    /// Partitions whose topic name is longer than the name of any topic. A request may have thousands of such
+    /// partitions, each with a name of 32 KB, so they are neither kept nor compared.
     unknown: Vec<(Key, Wanted)>,
 }
 

@@ -132,8 +132,7 @@ pub struct Topic {
 pub struct PartitionLookup {
     /// The partition; None if its state is unchanged.
     pub partition: Option<Partition>,
-    /// The partition's files that change with it. If there are neither these nor shared files, the partition never
-    /// changes.
+    /// The partition's files that change with it. If both lists of files are empty, the partition never changes.
     pub own: Vec<FileStamp>,
     /// Files that change with this partition and with other partitions.
     pub shared: Vec<FileStamp>,
@@ -153,7 +152,7 @@ pub struct FileStamp {
 /// A partition at one time.
 #[derive(Debug, Clone, Default)]
 pub struct Partition {
-    /// A number that changes when the partition does.
+    /// A number that changes when the partition changes.
     pub state: u64,
     /// The directory of its segments: a path, or a URL that only [`Directory::read`] understands.
     pub path: String,
@@ -213,7 +212,7 @@ pub struct KnownGroup {
 pub struct Commit {
     /// The next offset to read; -1 if none is committed.
     pub offset: i64,
-    /// The leader epoch of the record before it; -1 if unknown.
+    /// The leader epoch of the record before this offset; -1 if unknown.
     pub leader_epoch: i32,
     /// The metadata that the client committed with the offset.
     pub metadata: StrBytes,
@@ -240,7 +239,7 @@ pub struct Refusal {
 }
 
 impl From<io::Error> for Refusal {
-    /// The refusal because a file cannot be read.
+    /// The refusal for a file that cannot be read.
     fn from(error: io::Error) -> Self {
         let kind = match error.kind() {
             io::ErrorKind::InvalidData => ResponseError::CorruptMessage,
@@ -259,7 +258,7 @@ impl Refusal {
         }
     }
 
-    /// The refusal because there is no memory for the reply.
+    /// The refusal if there is no memory for the reply.
     pub(crate) fn no_memory() -> Self {
         Self::new(
             ResponseError::PolicyViolation,

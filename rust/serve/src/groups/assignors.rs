@@ -16,9 +16,9 @@ pub(crate) type Wanted = BTreeMap<StrBytes, BTreeSet<Uuid>>;
 /// An assignor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Assignor {
-    /// As evenly as possible, with few moves.
+    /// Assigns partitions as evenly as possible, and moves few of them.
     Uniform,
-    /// A range of each topic's partitions.
+    /// Assigns each member a range of each topic's partitions.
     Range,
 }
 

@@ -36,12 +36,13 @@ struct Kept {
 #[derive(Debug, Default)]
 struct Entry {
     commit: Commit,
-    /// True if it was committed to this server, or to an earlier server with the same file.
+    /// True if the group committed to this server, or to an earlier server with the same file.
     is_own: bool,
 }
 
 impl Entry {
-    /// The memory that it takes from the clients' share. Commits from the directory take nothing from that share.
+    /// The memory that this state takes from the clients' share. Commits from the directory take nothing from that
+    /// share.
     fn size(&self) -> usize {
         match self.is_own {
             true => size(&self.commit),
@@ -75,7 +76,7 @@ impl Known {
         of_topic.entry(partition).or_default()
     }
 
-    /// The memory that a topic of a group and the group itself take, if they are new.
+    /// The memory that a topic of a group and the group itself take, as far as they are new.
     fn size_of_new(&self, group: &StrBytes, topic: &StrBytes) -> usize {
         match self.groups.get(group) {
             None => OF_GROUP + group.len() + OF_TOPIC,
@@ -86,7 +87,7 @@ impl Known {
 }
 
 impl Commits {
-    /// `file` keeps the commits made here; None if they are lost when the server stops.
+    /// `file` is the file for commits made to this server; with None, these commits are lost when the server stops.
     ///
     /// # Errors
     ///
@@ -221,8 +222,8 @@ impl Commits {
     }
 
     /// Keeps commits of a group, durably if there is a file. `protocol_type` is the protocol type of the group's
-    /// members, if it has members. A group without commits is not kept. `share` takes the memory of the lines for the
-    /// file.
+    /// members, if it has members. A group without commits is not kept. `share` is charged with the memory of the lines
+    /// for the file.
     pub(super) fn commit(
         &self,
         directory: &dyn Directory,

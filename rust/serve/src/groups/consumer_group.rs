@@ -28,9 +28,9 @@ const OF_ASSIGNED: usize = 128;
 const SESSION: Duration = Duration::from_secs(15);
 /// The interval between a member's heartbeats, in ms.
 pub(crate) const HEARTBEAT_MS: i32 = 1000;
-/// The epoch of a member that joins.
+/// The member epoch of a member that joins.
 const JOINS: i32 = 0;
-/// The epoch of a static member that leaves temporarily (KIP-345). A member that leaves for good sends -1.
+/// The member epoch of a static member that leaves temporarily (KIP-345). A member that leaves for good sends -1.
 const LEAVES_FOR_A_WHILE: i32 = -2;
 
 /// The contents of a heartbeat.
@@ -394,7 +394,7 @@ impl ConsumerGroup {
         }
     }
 
-    /// Refuses commits of clients that are not members of the group, or that have another epoch.
+    /// Refuses commits of clients that are not members of the group, or that have another member epoch.
     pub(crate) fn check(&self, id: &StrBytes, epoch: i32) -> Result<(), ResponseError> {
         if self.members.is_empty() && epoch < 0 {
             return Ok(());
@@ -417,8 +417,8 @@ impl Member {
         }
     }
 
-    /// Checks the epoch of a heartbeat. A client that missed an answer may be one epoch behind if it owns only its
-    /// assigned partitions.
+    /// Checks the member epoch of a heartbeat. A client that missed an answer may be one epoch behind if it owns only
+    /// its assigned partitions.
     fn check_epoch(&self, beat: &Heartbeat) -> Result<(), ResponseError> {
         let has_own = || {
             let owned = beat.owned.as_ref();
@@ -479,7 +479,7 @@ impl Member {
 pub(crate) struct Pattern {
     pub(crate) text: StrBytes,
     matched: BTreeSet<Uuid>,
-    /// The topics that existed.
+    /// The topics that existed when the pattern was matched.
     listing: Arc<Topics>,
 }
 

@@ -110,7 +110,7 @@ impl Coordinator {
         format!("{client_id}-{unique:016x}{number:08x}").into()
     }
 
-    /// Lets a member join. `share` takes the memory of the reply, which is sent when all members have joined.
+    /// Adds a member to a group. `share` takes the memory of the reply, which is sent when all members have joined.
     pub(crate) fn join(
         &self,
         request: &JoinGroupRequest,

@@ -43,7 +43,7 @@ pub(crate) enum Answer<T> {
     Later(oneshot::Receiver<Result<T, ResponseError>>),
 }
 
-/// The reason why a member cannot join. The id is the id that the server gave the member.
+/// The reason why a member cannot join, and the id that the server has assigned to the member, if any.
 #[derive(Debug)]
 pub(crate) struct NotJoined {
     pub(crate) error: ResponseError,

@@ -86,8 +86,8 @@ impl Member {
         }
     }
 
-    /// Keeps a copy of an assignment in place of the previous one. Without enough memory, the member gets an empty
-    /// assignment, and rejoins.
+    /// Keeps a copy of an assignment in place of the previous one. If there is not enough memory, the member gets an
+    /// empty assignment, and must rejoin.
     pub(super) fn assign(&mut self, assignment: &[u8]) {
         self.share.give_back(self.assignment.len());
         self.assignment = match self.share.grow(assignment.len()) {
@@ -121,7 +121,8 @@ impl Member {
 }
 
 /// The members by id, in the order in which they joined. Maps hold the number of members that support each protocol,
-/// and the member of each instance id. Without them, comparing all members would delay other clients.
+/// and the member of each instance id. Without these maps, each request would compare all members, and delay other
+/// clients.
 #[derive(Debug, Default)]
 pub(crate) struct Members {
     all: IndexMap<StrBytes, Member>,

@@ -59,8 +59,8 @@ pub(crate) struct Dependencies {
     pub(crate) shared: Option<Arc<SharedFiles>>,
 }
 
-/// The time for which unchanged files are trusted. It is short because a broker's lock disappears with its process,
-/// without any change to a file.
+/// The time for which unchanged files are trusted. The time is short because a broker's lock disappears with its
+/// process, and no file changes then.
 const TRUSTED: Duration = Duration::from_secs(5);
 /// The time for which a partition in an object store is trusted, where stamps do not show changes.
 const TRUSTED_REMOTE: Duration = Duration::from_secs(60);

@@ -189,10 +189,11 @@ impl Partition {
         }
     }
 
-    /// Refuses a client whose leader epoch differs (KIP-320); -1 if the client sends none.
+    /// Refuses a client whose leader epoch differs from the partition's (KIP-320). `of_client` is -1 if the client
+    /// sends no leader epoch.
     ///
-    /// Metadata responses contain the epoch, at the latest after a client has been fenced, because librdkafka sends 0
-    /// if they contain no epoch.
+    /// After a client has been fenced, metadata responses must contain the leader epoch, because librdkafka sends 0 if
+    /// they contain none.
     pub(crate) fn check_epoch(&self, of_client: i32) -> Result<(), Refusal> {
         let epoch = self.leader_epoch();
         if of_client < 0 || epoch < 0 || of_client == epoch {
@@ -205,8 +206,7 @@ impl Partition {
         Err(Refusal::new(error, "another leader epoch"))
     }
 
-    /// Returns the largest epoch that is not above the given one, and the offset where it ends; (-1, -1) if there is
-    /// none.
+    /// Returns the largest leader epoch that is not above `epoch`, and its end offset; (-1, -1) if there is none.
     ///
     /// The result is the same as from `LeaderEpochFileCache.endOffsetFor`.
     pub(crate) fn end_of_epoch(&self, epoch: i32) -> (i32, i64) {

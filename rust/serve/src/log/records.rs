@@ -39,7 +39,7 @@ pub(crate) struct Sent {
 
 impl RecordView {
     /// Returns the parts to send for a range; None if there is no memory for them now. If aborted records are dropped,
-    /// a segment may have no records left.
+    /// the range may have no records left.
     ///
     /// `drops_aborted`: drop records of aborted transactions, because the client itself would not drop them.
     pub(crate) fn records(

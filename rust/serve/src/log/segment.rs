@@ -65,8 +65,9 @@ impl Segment {
         })
     }
 
-    /// Refuses bytes that have disappeared, because the file was truncated while it was served. If a response announced
-    /// these bytes, the connection would be closed, and the client would request them again.
+    /// Refuses bytes that have disappeared because the file was truncated while it was served. A response that
+    /// announces these bytes could not be sent: the connection would be closed, and the client would send the same
+    /// request again.
     pub(crate) fn check_is_there(&self, end: u64) -> io::Result<()> {
         match &self.file {
             SegmentFile::Local(file) if file.metadata()?.len() < end => Err(invalid(format!(

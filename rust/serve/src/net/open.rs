@@ -102,7 +102,7 @@ impl OpenConnection {
         lock(&self.connections.all).silent.remove(&self.number);
     }
 
-    /// Returns when the connection has released its place.
+    /// Waits until the connection has to release its place.
     pub(super) async fn replaced(&self) {
         self.is_replaced.notified().await;
     }

@@ -18,8 +18,8 @@ const AT_ONCE: u64 = 1 << 20;
 
 /// The bytes of memory that a copy needs for each connection.
 const COPIED: usize = 16 << 10;
-/// The maximum number of threads that wait for a disk at the same time. They are not the threads that serve all
-/// clients.
+/// The maximum number of threads that wait for a disk at the same time. These threads are separate from the threads
+/// that serve all clients.
 static COLD: Semaphore = Semaphore::const_new(8);
 /// The time limit for a client that accepts no bytes.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -26,8 +26,8 @@ use crate::net::steps::Steps;
 /// The interval between two searches for silent members of groups.
 const TICK: Duration = Duration::from_millis(100);
 /// The maximum number of connections that wait to be accepted. The system drops further connections, and their clients
-/// retry after a second. The standard library's limit is 128. With it, about a hundred simultaneous connections made
-/// all clients wait.
+/// retry after a second. With the standard library's limit of 128, about a hundred simultaneous connections made all
+/// clients wait.
 const BACKLOG: i32 = 4096;
 
 /// A running server. Dropping it stops it.

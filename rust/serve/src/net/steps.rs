@@ -13,8 +13,8 @@ use crate::answers::shared::{Peer, Shared};
 use crate::base::memory::Share;
 use crate::protocol::wire::{ProtocolError, Reply};
 
-/// The maximum number of threads that work on fetches at the same time. The same number works on groups, and again on
-/// other requests.
+/// The maximum number of threads that work on fetches at the same time. As many threads may work on group requests, and
+/// as many on other requests.
 const READERS: usize = 8;
 
 /// The executor of the steps of all answers.

@@ -20,7 +20,7 @@ use subtle::ConstantTimeEq;
 /// The mechanisms, by their names in the protocol.
 pub(crate) const MECHANISMS: [&str; 3] = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"];
 static KNOWN: &[Mechanism] = &[PLAIN, SCRAM_SHA256, SCRAM_SHA512];
-/// As in Kafka (`ScramMechanism`).
+/// The number of iterations of SCRAM, as in Kafka (`ScramMechanism`).
 const ITERATIONS: u32 = 4096;
 
 /// Users with their passwords.

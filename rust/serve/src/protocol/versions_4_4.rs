@@ -23,7 +23,7 @@ pub(crate) const IDS_IN_TXN_COMMITS: i16 = 6;
 /// The first version of DeleteGroups whose response has messages.
 pub(crate) const WHY_NOT_DELETED: i16 = 3;
 
-/// The prefix of an id that stands for the name of an unknown topic. No topic name has it.
+/// The prefix of an id that stands for the name of an unknown topic. No topic name contains this character.
 const UNKNOWN: char = '?';
 
 /// Decodes the body of a request. A newer version is decoded as the last version that the crate supports.

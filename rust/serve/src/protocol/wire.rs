@@ -168,13 +168,13 @@ pub(crate) struct FileRange {
 #[derive(Debug)]
 pub(crate) enum Part {
     Bytes(Bytes),
-    /// Records in memory until they are sent.
+    /// Records that stay in memory until they are sent.
     Held(Bytes, Share),
     File(FileRange),
 }
 
 impl Part {
-    /// Its bytes.
+    /// Its length in bytes.
     pub(crate) fn length(&self) -> u64 {
         match self {
             Self::Bytes(bytes) | Self::Held(bytes, _) => bytes.len() as u64,

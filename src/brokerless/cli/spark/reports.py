@@ -48,7 +48,7 @@ def print_lost(found: Sequence[Defect]) -> None:
 
 
 def tasks_in_words(tasks: int, skipped: int) -> str:
-    """Describe how many tasks this run and earlier runs did."""
+    """Return as text how many tasks this run has done, and how many tasks earlier runs had done."""
     before = f"; {skipped:,} had been done before" if skipped else ""
     return f"{counted(tasks, 'task')}{before}"
 

@@ -100,7 +100,7 @@ def _on_spark(
 
     Args:
         verb: the verb.
-        left_out: its flags that the command does not have.
+        left_out: the flags of the verb that the command on Spark does not have.
         example: options for the examples in its help.
         is_divisible: whether several tasks may work on one partition.
         sizes: see `SparkRewriteTarget`.

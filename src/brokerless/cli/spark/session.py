@@ -82,7 +82,7 @@ def on_spark(function: _Command) -> _Command:
 
 
 def shared(verb: click.Command, *left_out: str) -> list[click.Parameter]:
-    """Return the arguments and options that a verb has on one machine and on Spark, but for those that are named."""
+    """Return the arguments and options that a verb has on one machine and on Spark, except those in `left_out`."""
     return [parameter for parameter in verb.params if parameter.name not in left_out]
 
 

@@ -81,7 +81,7 @@ class Compaction:
 
     @property
     def decided_by(self) -> tuple[str, ...]:
-        """The topic's settings for lag and retention, unless overridden; with `only_due`, also those for due logs."""
+        """The topic's settings that are not overridden: lag and retention, and with `only_due`, when a log is due."""
         own = tuple(name for name in _OF_RECORDS if getattr(self, name) is None)
         return own + (_OF_DUE_LOGS if self.only_due else ())
 
@@ -147,7 +147,7 @@ class Compaction:
             ValueError: records without a key would be dropped.
             CorruptRecordError: a segment is damaged.
             UnsupportedFormatError: an empty batch would have to stay, but it is a message of magic 0 or 1. Kafka's
-                cleaner fails here, too.
+                cleaner also fails in this case.
         """
         if plan.skip_reason:
             return Outcome(report=_report(plan, [], ()))
@@ -172,7 +172,7 @@ class Compaction:
         )
 
     def steps(self, plan: Plan, share: int) -> Steps[CompactionReport] | None:
-        """Decide by ranges of hashes, rewrite by groups of segments; see `Divisible`."""
+        """Divide the decisions by ranges of hashes, and the rewrite by groups of segments; see `Divisible`."""
         is_small = sum(segment.size for segment in plan.found.segments) <= share
         return None if plan.skip_reason or is_small else self._steps(plan, share)
 

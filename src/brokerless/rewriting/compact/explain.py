@@ -75,7 +75,7 @@ class Explanation:
         skip_reason: why the log would not be compacted, see `SkipReason`; None if it would.
         first_dirty_offset: the first offset of the part that was not compacted before.
         first_uncleanable_offset: the first offset of the part that does not change.
-        limit: why this part begins there, see `Limit`.
+        limit: why the unchanged part begins at that offset, see `Limit`.
         settings: the settings that decide, each with its source.
     """
 

@@ -62,7 +62,8 @@ class Plan:
         log_start_offset: the log start offset.
         producers: the producer state at the log end, as the content of a `.snapshot`.
         kept_end_offset: the batch that ends at this offset stays, even without records.
-        hash_key: the key of the hash of keys. Each plan has its own, so that nobody can make keys that collide.
+        hash_key: the random key for hashing the records' keys. Each plan has another one, so that nobody can construct
+            records whose keys collide.
         now: the time of the run, ms since the epoch.
         delete_retention_ms: the time in ms for which tombstones and markers stay once they have a delete horizon.
         is_due: True if a broker's cleaner would clean the log.
@@ -121,7 +122,7 @@ def decide(
 
     Args:
         plan: the plan of the compaction.
-        verdicts: receives the verdicts, and keeps those of other ranges.
+        verdicts: the verdicts of this range are added to it; its verdicts of other ranges stay.
         hash_range: (first hash, number of hashes). The pass decides as many of them as fit into the memory.
         memory: the number of bytes that the process may take.
         progress: called with the number of bytes read since the last call.
@@ -247,7 +248,7 @@ class Decided(NamedTuple):
 
 
 def merged(decided: Iterable[Decided]) -> Decided:
-    """Merge the results of passes. Sum the keys and the expired tombstones; the other counts are equal."""
+    """Merge the results of passes. Sum the keys and the expired tombstones; all passes have the same other counts."""
     counts: dict[int, Counts] = {}
     keys = passes = 0
     for result in decided:

@@ -59,7 +59,7 @@ class Cleanable(NamedTuple):
         segments: the segments from the oldest up to the first uncleanable one.
         first_dirty_offset: the first offset of the dirty part.
         first_uncleanable_offset: the end of the dirty part: the base offset of the first segment that does not change.
-        limit: why the dirty part ends there.
+        limit: why the dirty part ends at that offset.
         clean_bytes: the size of the segments that begin in the clean part.
         cleanable_bytes: the size of the segments with dirty records. A segment with both parts is included in both
             sizes.

@@ -148,7 +148,7 @@ class CompactionReport:
         bytes_after: the size of all segments after, including the active one.
         first_dirty_offset: the first offset of the part that was not compacted before.
         first_uncleanable_offset: the first offset of the part that does not change.
-        limit: why this part begins there, see `Limit`.
+        limit: why the unchanged part begins at that offset, see `Limit`.
         clean_bytes: the size of the segments that begin below the first dirty offset.
         cleanable_bytes: the size of the segments with dirty records.
         dirty_ratio: `cleanable_bytes` / (`clean_bytes` + `cleanable_bytes`).

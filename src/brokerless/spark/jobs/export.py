@@ -193,7 +193,7 @@ def _given(path: Path | Sequence[Path], topics: Iterable[str] | None, options: M
 
 
 def _columns(options: Options, form: str) -> tuple[str, ...]:
-    """Return the columns of the files. `offset` is always one of them, and the exact time comes with `timestamp`."""
+    """Return the columns of the files. They always include `offset`, and Parquet adds the exact time to `timestamp`."""
     known: Sequence[str] = JSON_COLUMNS if form == "json" else PARQUET_COLUMNS
     if options.columns is None:
         return tuple(known)

@@ -49,7 +49,7 @@ class ExportDirectory:
     def finish(self, *directories: str) -> None:
         """Remove the files of failed tasks and the given directories. In an object store, delete nothing.
 
-        An attempt that is still running can then no longer finish its file.
+        On a local disk, an attempt of a task that is still running then fails when it finishes its file.
         """
         for name in () if self.is_remote else (*directories, _TEMPORARY):
             if storage.exists(f"{self.path}/{name}"):
@@ -88,8 +88,8 @@ class ExportDirectory:
     def write_new(self, name: str, content: Buffer) -> None:
         """Write a small file that does not exist yet.
 
-        Only one of several concurrent writers succeeds. In an object store, this is not certain: it is only checked
-        before the write.
+        Only one of several concurrent writers succeeds. In an object store, two may succeed, because the check for an
+        existing file comes before the write.
 
         Raises:
             FileExistsError: the file exists.

@@ -130,9 +130,10 @@ def _low(split: Split) -> int:
 
 
 def _rising(rows: pa.RecordBatch, last: int, split: Split) -> tuple[pa.RecordBatch, list[Defect]]:
-    """Return the rows whose offsets rise from `last` on and stay below the segment's end. Others cannot be restored.
+    """Return the rows whose offsets rise from `last` on and stay below the segment's end: only these can be restored.
 
-    A batch's checksum does not cover its offset, so one flipped bit moves it. As few rows as possible are dropped.
+    A batch's checksum does not cover its base offset. So a flipped bit in the base offset gives all rows of the batch
+    wrong offsets, and no checksum reveals that. As few rows as possible are dropped.
 
     Raises:
         CorruptRecordError: an offset does not rise, and the split does not skip damage.

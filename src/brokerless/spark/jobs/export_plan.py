@@ -68,7 +68,7 @@ def plan(options: Options, writer: FileWriter, target: int | None) -> tuple[list
 
 
 def _cut_files(splits: Sequence[Split], ends: Mapping[Partition, object]) -> set[str]:
-    """Return the files that contain a given end offset, which may grow or be rolled."""
+    """Return the files that contain the end offset of a partition. These files may still grow, or be rolled."""
     return {split.path for split in splits if split.end_offset == ends[split.topic or "", split.partition or 0]}
 
 
@@ -95,7 +95,7 @@ def _segments(
 def _before_end(segment: Segment, positions: set[int], end: int) -> list[object]:
     """Return the positions and headers (with CRCs) of batches below a given end offset, the last one included.
 
-    Removing anything from earlier batches changes the position of the last one.
+    If a cleaner removes anything from earlier batches, the position of the last batch changes.
     """
     if segment.base_offset >= end:
         return []

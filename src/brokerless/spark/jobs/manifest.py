@@ -1,7 +1,7 @@
 """The manifest of an export: its logs, their ranges, and its files. `restore` and a resumed export read it.
 
 `_manifest.json` is written before the first task, and again when all files exist. `_SUCCESS` comes last, and holds the
-manifest's digest. In between, each finished task leaves a receipt, so that a run after a failure skips it.
+manifest's digest. In between, each finished task leaves a receipt, so that a run after a failure skips the task.
 
 An export can come from an untrusted source. Its names become paths, and its numbers become sizes and offsets. So a
 manifest is refused if it has a value that no export writes.

@@ -34,7 +34,7 @@ def profile(
         topics: the topics to count; None: all except Kafka's internal topics.
         by: the columns to group by: "topic", "partition", "hour", "magic", "compression". A record is counted in the
             hour of its timestamp, a batch in the hour of its largest timestamp. Without a timestamp the hour is null.
-            Magic and codec are taken from the batch.
+            The groups "magic" and "compression" are those of the record's batch.
 
     Returns:
         One row per group. The columns, after those of `by`, are:

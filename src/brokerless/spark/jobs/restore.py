@@ -318,7 +318,7 @@ def _present(path: str, restoration: Restoration) -> tuple[dict[str, dict[int, i
 
 
 def _roll_forward(path: str, *, sole_replica: bool) -> None:
-    """Complete an interrupted commit. If another writer has the directory open, that writer has completed it."""
+    """Complete an interrupted commit. If another writer has the directory open, it has completed the commit already."""
     if LogDirFiles(path).journal is not None:
         with contextlib.suppress(LogInUseError):
             LogDirWriter(path, sole_replica=sole_replica).close()

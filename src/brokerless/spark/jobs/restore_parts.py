@@ -1,6 +1,7 @@
 """One task of a restore: it reads exported files, and writes parts for the log directory.
 
-Each finished task leaves a receipt beside its parts, once these are durable. A run after a failure reuses them.
+Each finished task leaves a receipt beside its parts, once the parts are durable. A run after a failure reuses these
+parts.
 """
 
 from __future__ import annotations

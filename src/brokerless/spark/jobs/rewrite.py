@@ -2,8 +2,8 @@
 
 The driver owns the log directories: it locks them, plans the tasks, and swaps in the new segments of each finished
 partition. Tasks read the old segments and write the new ones. Each attempt writes to its own directory beside the
-partition's, so the driver and all executors must see the log directories under the same path. Whatever fails before its
-swap, a partition stays unchanged.
+partition's, so the driver and all executors must see the log directories under the same path. If a task fails before
+the swap, its partition stays unchanged.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The sink of streams: `writeStream.format("brokerless")`. Each epoch's rows are committed exactly once.
+"""The sink of streams: `writeStream.format("brokerless")`. Each streaming epoch is committed exactly once.
 
-An epoch is an ordinary write that also records its query and epoch number (`brokerless.layout.streaming_epochs`). The
-commit detects an epoch that Spark repeats.
+The write of a streaming epoch also records the query and the epoch number (`brokerless.layout.streaming_epochs`). With
+these, the commit detects an epoch that Spark repeats, and does not write its rows again.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ _QUERY_ID = "sql.streaming.queryId"
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
-    """The writer of a query's epochs.
+    """The writer of a query's streaming epochs.
 
-    For each epoch, Spark creates a writer and pickles it for the tasks. For the commit, it creates another writer in
-    another process. So an epoch begins when a writer is pickled.
+    For each epoch, Spark creates a writer and pickles it for the tasks. For the commit, Spark creates another writer in
+    another process. So pickling a writer begins an epoch, and creating one does not.
 
     Args:
         write: the write of each epoch.

@@ -1,7 +1,8 @@
-"""The messages between a write's driver, its tasks and its commit, in forms that tasks in the JVM use, too.
+"""The messages between a write's driver, its tasks and its commit, in forms that tasks in the JVM also use.
 
 A writer is pickled as a call of `writer` with JSON, and a task's result as a call of `written` with JSON. The JVM reads
-the first and writes the second (`rust/jvm/src/write_task.rs`), and Python sees no difference.
+the JSON of the writer and writes the JSON of the result (`rust/jvm/src/write_task.rs`). Unpickling in Python gives the
+same objects as without the JVM.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ class Written(WriterCommitMessage):
     Attributes:
         parts: the parts.
         query: the id of the streaming query; "" for a batch job.
-        attempt: the attempt of the write. The commit of an epoch learns it only from here.
+        attempt: the `AtomicWrite.attempt` of the write. The commit of a streaming epoch runs in another process, and
+            gets the value only from this message.
     """
 
     parts: tuple[Part, ...]

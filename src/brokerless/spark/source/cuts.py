@@ -1,7 +1,8 @@
 """Splits cut by offset, so that a task has at most `maxRecordsPerPartition` records.
 
-All pieces of a split read the same bytes, and skip batches of other pieces by their headers. The cuts are estimates and
-may be wrong, but no offset is left out: the outer pieces reach as far as the split.
+All pieces of a split read the same bytes, and skip batches of other pieces by their headers. The cuts are estimates, so
+a piece may get more or fewer records. No offset is left out, because the first and the last piece reach as far as the
+split.
 
 The number of offsets may differ from the number of records: after compaction or in a damaged log, a few batches may
 spread over most of 2^63 offsets. If a split has more offsets than its bytes can hold records, the cuts are taken from

@@ -69,7 +69,7 @@ def plan(options: Options) -> list[RecordsTask]:
 
 
 def pieces_of_all(logs: Sequence[Log], options: Options, target: int) -> list[WorkItem[Split]]:
-    """Cut logs into pieces, in order; see `pieces_of`. In an object store, cut several logs at the same time."""
+    """Cut logs into pieces, in order, as `pieces_of` does. In an object store, cut several logs at the same time."""
     pieces = partial(pieces_of, options=options, target=target)
     if any(is_remote(path) for path in options.paths):
         with Threads(_REQUESTS) as threads:

@@ -53,7 +53,7 @@ def read(task: Task[SegmentOf], options: Options, wanted: pa.Schema) -> Iterator
 
 
 def _timed(row: dict[str, Any]) -> dict[str, Any]:
-    """Convert ms and hours to µs; null beyond Spark's range."""
+    """Convert ms and hours to µs. Times beyond Spark's range become null."""
     hour = None if row["hour"] is None else row["hour"] * _MS_PER_HOUR
     times = {"hour": hour, "first_timestamp": row["first_timestamp"], "last_timestamp": row["last_timestamp"]}
     return row | {name: None if ms is None or abs(ms) > _MAX_MS else ms * 1000 for name, ms in times.items()}

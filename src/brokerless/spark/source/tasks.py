@@ -114,7 +114,7 @@ class SegmentOf(NamedTuple):
 
 
 def plan_consistently(options: Options, plan: Callable[[], T]) -> T:
-    """Plan, and repeat that if a commit took effect meanwhile, so that the plan has the commit in all partitions.
+    """Plan a read. If a commit took effect meanwhile, plan again, so that the plan has the commit in all partitions.
 
     If commits keep coming, return the third plan.
     """
@@ -215,6 +215,6 @@ def plan_segments(options: Options) -> list[Task[SegmentOf]]:
 def keep_modules() -> None:
     """Exclude imported modules from the garbage collections of a Spark worker.
 
-    PySpark collects after every plan and task: 40 ms for these objects alone.
+    PySpark runs a collection after every plan and task, which takes 40 ms for these objects alone.
     """
     gc.freeze()

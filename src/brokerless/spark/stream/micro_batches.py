@@ -5,12 +5,11 @@ its checkpoint:
 
 - New partitions are read from their start.
 - A limited batch is divided among partitions in proportion to their unread offsets.
-- Missing records are data loss, unless `failOnDataLoss` is false. A gap left by compaction is no data loss, because
-offsets are not records.
+- Missing records are data loss, unless `failOnDataLoss` is false. A gap left by compaction is no data loss.
 
 Two rules are stricter. First, Kafka's source forgets a partition that disappears, and reads it from its start if it
 returns. Here, the offset of the partition is kept. Second, a missing or shorter log is reported before Spark records
-the batch's end. So records that only seemed lost are not read again.
+the batch's end. So if the log was only missing for a moment, no record is read twice.
 
 A query that fails in its first batch repeats that batch. Spark then knows only the batch's end, and requests the start
 of a new query again.
@@ -237,9 +236,10 @@ class Follower:
         return {key: _End(self._end(log), log.log_end_offset) for key, log in _logs(self._options).items()}
 
     def _frozen(self, target: dict[Partition, _End], begins: dict[Partition, int]) -> dict[Partition, _End]:
-        """Return the target, updated for logs that were missing or shorter when it was set.
+        """Return the ends of Trigger.AvailableNow, updated for logs that were missing or shorter at that time.
 
-        The absence may have been brief, and Spark requests the start of a new query only after setting the target.
+        A log may have been missing for a moment. And the start offsets of a new query may be beyond the ends, because
+        Spark requests them after it has set the ends.
         """
         doubtful = [key for key, begin in begins.items() if key not in target or target[key].log_end < begin]
         if doubtful:

@@ -117,7 +117,7 @@ impl LogAppender {
     }
 }
 
-/// Converts an error about a length or a magic that no batch has. After it, no further batch can be found.
+/// Converts the error for a batch with an impossible length or magic. No batch after it can be found.
 #[cold]
 pub(super) fn framing(error: Error) -> Refused {
     let (position, base_offset) = (error.position, error.base_offset);

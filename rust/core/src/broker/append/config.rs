@@ -50,8 +50,8 @@ pub struct ActiveSegment {
 pub struct SegmentWrite {
     /// Base offset of the segment.
     pub base_offset: i64,
-    /// True if a roll comes first: close the previous segment and create this one's files. Files that already have
-    /// these names are stale or empty.
+    /// True if a roll comes first: the caller closes the previous segment and creates the files of this one. Existing
+    /// files with these names are stale or empty, and may be overwritten.
     pub is_new: bool,
     /// At a roll: the producer snapshot to write, named by `base_offset`; None if it exists.
     pub snapshot: Option<Vec<u8>>,
@@ -94,7 +94,8 @@ impl Effects {
     }
 }
 
-/// The highest possible leader epoch. With it, a batch without an epoch gets the epoch of the previous batch.
+/// The highest possible leader epoch, for an append to a copy of a log, which has no leader. In such an append, a batch
+/// without a leader epoch gets the leader epoch of the previous batch.
 pub(super) const ANY_EPOCH: i32 = i32::MAX;
 
 /// Who appends, and when.
@@ -102,10 +103,10 @@ pub(super) const ANY_EPOCH: i32 = i32::MAX;
 pub struct AppendRequest {
     /// Who appends.
     pub origin: AppendOrigin,
-    /// The leader's epoch, with which its batches are stored. In replication, batches of a later epoch are left out; a
-    /// copy, which has no leader, uses [`ANY_EPOCH`].
+    /// The leader epoch: a leader stores its batches with it, and replication leaves out batches of a later leader
+    /// epoch. A copy of a log has no leader, and uses [`ANY_EPOCH`].
     pub leader_epoch: i32,
-    /// The broker's clock, ms.
+    /// The current time on the broker, ms.
     pub now: i64,
     /// True if brokerless's encoder made the batches, so that their headers describe their records correctly.
     pub is_encoded_here: bool,
@@ -116,8 +117,8 @@ pub struct AppendRequest {
 /// The result of an accepted request (Kafka's `LogAppendInfo`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AppendInfo {
-    /// Offset of its first record. -1 if there was no batch, and for given offsets in magic 0 and 1, whose headers do
-    /// not contain it.
+    /// Offset of its first record. -1 if there was no batch, and for given offsets in magic 0 and 1, because their
+    /// headers do not contain the first offset.
     pub first_offset: i64,
     /// Offset of its last record; -1 if there was no batch.
     pub last_offset: i64,
@@ -125,7 +126,7 @@ pub struct AppendInfo {
     pub log_append_time: i64,
     /// The largest timestamp of its records.
     pub max_timestamp: i64,
-    /// True if the request was stored before. In this case, the offsets are the stored ones, and nothing changed.
+    /// True if the request was stored before. The offsets are then those of the stored batch, and the log is unchanged.
     pub is_duplicate: bool,
 }
 

@@ -28,9 +28,9 @@ impl LogAppender {
         Ok(())
     }
 
-    /// Fills in missing leader epochs: batches that were converted from older formats have none. Kafka's load accepts
-    /// such a log, but its follower does not (`LeaderEpochFileCache.assign`). In a copy, such batches get the epoch of
-    /// the previous batch, so that the copy can be replicated.
+    /// Fills in missing leader epochs: batches that were converted from older formats have none. A broker starts on
+    /// such a log, but a follower cannot replicate it (`LeaderEpochFileCache.assign`). In a copy, such batches get the
+    /// epoch of the previous batch, so that the copy can be replicated.
     pub(super) fn fill_epochs(&mut self, request: AppendRequest) {
         if request.origin != AppendOrigin::Replication || request.leader_epoch != ANY_EPOCH {
             return;

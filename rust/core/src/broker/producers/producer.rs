@@ -24,7 +24,7 @@ impl BatchMetadata {
     }
 }
 
-/// The last batches of a producer's newest epoch, the oldest first.
+/// The last batches of a producer's newest producer epoch, the oldest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct RecentBatches([Option<BatchMetadata>; 5]);
 
@@ -157,10 +157,10 @@ impl Producer {
         ))
     }
 
-    /// Refuses a marker whose epoch is not above the transaction's. Since transaction version 2, each transaction ends
-    /// with a raised epoch, so that a late marker of an earlier transaction does not end it (KIP-890, KIP-1228). The
-    /// same epoch is accepted in two cases: if the marker is a retry of one that has ended its transaction, and if no
-    /// higher epoch exists.
+    /// Refuses a marker whose producer epoch is not above the transaction's. Since transaction version 2, each
+    /// transaction ends with a raised producer epoch, so that a late marker of an earlier transaction does not end it
+    /// (KIP-890, KIP-1228). The same epoch is accepted in two cases: if the marker is a retry of one that has ended its
+    /// transaction, and if no higher epoch exists.
     fn check_raised_epoch(
         &self,
         header: &Header,

@@ -12,7 +12,7 @@ use zstd_safe::{CCtx, CParameter, get_error_name};
 use super::{Compression, lz4 as lz4_frame, snappy};
 use crate::base::error::{Error, Result};
 
-/// A larger buffer is freed once a payload needs much less.
+/// A buffer above this size is freed once a payload needs much less memory.
 const KEEP: usize = 8 << 20;
 
 /// The largest zstd window that Kafka reads. A frame that declares its size has its content as the window.
@@ -73,7 +73,7 @@ impl Codec {
     }
 }
 
-/// The level for which zlib accepts -1.
+/// The level that zlib uses for -1.
 const GZIP_DEFAULT: i32 = 6;
 
 /// Compresses payloads; contexts and buffers are kept between calls.

@@ -19,8 +19,8 @@ const FEXTRA: u8 = 0x04;
 const FNAME: u8 = 0x08;
 const FCOMMENT: u8 = 0x10;
 
-/// Two decoders. libdeflate is 1.5 times as fast, but it stops silently after the first member and does not report
-/// where. The streaming one handles everything else.
+/// Two decoders. libdeflate is 1.5 times as fast, but it stops after the first member without reporting where that
+/// ends. The streaming decoder handles all payloads that are not a single plain member.
 #[derive(Default)]
 pub(super) struct Gzip {
     fast: Option<libdeflater::Decompressor>,

@@ -2,7 +2,7 @@
 
 use crate::base::error::{Error, Result};
 
-/// A larger buffer is freed once a payload needs much less.
+/// A buffer above this size is freed once a payload needs much less memory.
 const KEEP: usize = 8 << 20;
 
 /// The initial size. Most batches fit, so most buffers never grow.

@@ -30,8 +30,8 @@ impl JsonDump {
     }
 
     /// Writes a line for each whole batch in `bytes`, which start at `position` of the file, to `out`. Returns the size
-    /// of these batches in bytes. A batch whose records are damaged has null for them. The next call, from that batch's
-    /// position, fails.
+    /// of these batches in bytes. If the records of a batch are damaged, its line has null for them. The next call,
+    /// from the position of that batch, returns the error.
     pub fn feed(&mut self, bytes: &[u8], position: u64, out: &mut Vec<u8>) -> Result<usize> {
         let Self {
             batches,

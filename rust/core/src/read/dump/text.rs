@@ -47,8 +47,8 @@ impl LogDump {
     }
 
     /// Writes the lines of the whole batches in `bytes`, which start at `position` of the file, to `out`. Returns the
-    /// size of these batches in bytes. Lines without progress are the readable part of a damaged batch. The next call,
-    /// from the same position, fails.
+    /// size of these batches in bytes. If that size is 0, lines in `out` are the readable part of a damaged batch. The
+    /// next call, from the same position, returns the error.
     pub fn feed(&mut self, bytes: &[u8], position: u64, out: &mut Vec<u8>) -> Result<usize> {
         let Self { batches, lines } = self;
         batches.feed(bytes, position, out, |header, entry, scratch, out| {

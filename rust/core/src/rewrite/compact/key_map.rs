@@ -118,7 +118,8 @@ impl Table {
 #[derive(Debug)]
 pub(crate) struct KeyMap {
     range: HashRange,
-    /// A hash's table is its distance from the start of the range, shifted right by this.
+    /// The number of bits by which the distance of a hash from the start of the range is shifted right. The result is
+    /// the number of the hash's table.
     shift: u32,
     tables: Vec<Table>,
     slots: usize,
@@ -163,8 +164,8 @@ impl KeyMap {
             .map(|slot| PackedRecord(slot[2]))
     }
 
-    /// Stores the records of the keys in the range. `first` records precede them. A later record replaces an earlier
-    /// one.
+    /// Stores the records of the keys in the range. `first` is the number of records before these. A later record
+    /// replaces an earlier one.
     pub(crate) fn put(&mut self, keys: &[HashedKey], first: u64) {
         for keys in keys.chunks(TOGETHER) {
             self.touch(keys);

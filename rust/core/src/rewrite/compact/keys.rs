@@ -74,7 +74,7 @@ pub(super) struct HashingOptions {
     pub(super) is_dirty: bool,
     /// True if tombstones of magic 0 and 1, which have no delete horizon, are kept.
     pub(super) keeps_legacy_tombstones: bool,
-    /// The clock, ms.
+    /// The current time, ms.
     pub(super) now: i64,
 }
 
@@ -84,7 +84,8 @@ impl HashingOptions {
     }
 }
 
-/// Receives the results batch by batch. Numbers count from the first record of the batches that are hashed together.
+/// Receives the results batch by batch. Record numbers start at 0 with the first record of the batches that are hashed
+/// together.
 pub(super) trait KeySink {
     /// Receives keys, in order.
     fn keys(&mut self, keys: &[HashedKey]);

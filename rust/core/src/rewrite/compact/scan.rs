@@ -42,11 +42,11 @@ pub struct ScanOptions {
     pub log_start_offset: i64,
     /// The start of the dirty part.
     pub first_dirty_offset: i64,
-    /// The clock, ms: tombstones and markers with a delete horizon up to now are dropped.
+    /// The current time, ms. Tombstones and markers whose delete horizon is not later are dropped.
     pub now: i64,
     /// The key of the hash, which only this run knows.
     pub hash_key: [u64; 2],
-    /// The hashes of the keys to decide about. The range shrinks if they need more than `max_bytes`.
+    /// The hashes of the keys to decide about. The range shrinks if these keys need more than `max_bytes`.
     pub range: HashRange,
     /// The maximum memory for keys.
     pub max_bytes: usize,
@@ -73,7 +73,8 @@ pub enum Phase {
 pub struct SegmentVerdicts {
     /// Records in the segment, including those that the phase ignores.
     pub records: u64,
-    /// Number of its first record among the records of all dirty segments: a multiple of 8.
+    /// Number of its first record among the records of all dirty segments: a multiple of 8, so that the bits of a
+    /// segment start with a byte.
     pub first_number: u64,
     /// A bit for each record that stays.
     pub keep: Vec<u8>,

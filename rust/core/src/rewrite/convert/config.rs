@@ -18,7 +18,7 @@ pub struct Conversion {
     /// Join neighbouring batches up to this many uncompressed bytes, if readers see no difference. None joins single
     /// messages only.
     pub batch_size: Option<usize>,
-    /// Join only below this offset, because the log of another replica may end between batches above it.
+    /// Join only below this offset, because the log of another replica may end between batches above this offset.
     pub join_below: Option<i64>,
     /// Drop headers that the magic cannot store.
     pub drop_headers: bool,
@@ -86,7 +86,7 @@ counts! {
         batches,
         /// Entries of the old segments that changed.
         changed,
-        /// Entries that were not joined, because another replica may end after them.
+        /// Entries that were not joined, because another replica may end inside the joined batch.
         apart,
         /// Records that lost their headers.
         headers,

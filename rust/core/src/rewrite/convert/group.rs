@@ -184,7 +184,7 @@ fn batch_extent(
     Ok((rises && last <= header.last_offset_delta).then_some(extent))
 }
 
-/// Returns these facts for a message or a wrapper.
+/// Returns the same facts as [`batch_extent`], for a message or a wrapper.
 fn set_extent(
     header: &Header,
     entry: &[u8],

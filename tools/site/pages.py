@@ -1,0 +1,159 @@
+"""Pages of the site that are no files of docs/: one for each verb and for each public name, the changelog, security.
+
+MkDocs calls `on_config`, `on_files` and `on_page_markdown`.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import re
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+from mkdocs.structure.files import File
+
+if TYPE_CHECKING:
+    from mkdocs.config.defaults import MkDocsConfig
+    from mkdocs.structure.files import Files
+    from mkdocs.structure.pages import Page
+
+ROOT = Path(__file__).parents[2]
+VERBS = "command-line.md"
+NAMES = "reference.md"
+SINGLE = {"changelog.md": "CHANGELOG.md", "security.md": "SECURITY.md"}
+"""Pages that are files of the project's root."""
+LISTED = {"Start": r"index\.md", "Guides": r"guides/.*", "Verbs": r"verbs/.*", "Facts": r"(?!index)[a-z-]*\.md"}
+"""The pages in llms.txt. The reference of Python is in docstrings, which those pages only name."""
+SUMMARY = (
+    "brokerless reads, writes, checks, repairs, compacts, converts and serves Apache Kafka log directories with no "
+    "broker running: from Python, the command line and Spark."
+)
+TEXTS: dict[str, str] = {}
+"""The Markdown of each page, as it was built."""
+SOURCE = "https://github.com/brokerless/brokerless/blob/main"
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Put the generated pages into the navigation, where it names their sources."""
+    # mike sets it. A site of one version has no list of versions.
+    if "MIKE_DOCS_VERSION" not in os.environ:
+        config.extra.pop("version", None)
+    lists = {VERBS: list(verbs()), NAMES: list(names())}
+
+    def expanded(entry: object) -> object:
+        if not isinstance(entry, dict):
+            return entry
+        ((title, content),) = entry.items()
+        if isinstance(content, list):
+            return {title: [expanded(one) for one in content]}
+        return {title: lists.get(content, content)}
+
+    config.nav = [expanded(entry) for entry in config.nav or []]
+    return config
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Replace the pages that are one file in docs/ by the pages that they list."""
+    for name in (VERBS, NAMES):
+        if found := files.get_file_from_path(name):
+            files.remove(found)
+    for path, content in {**verbs(), **names(), **single()}.items():
+        files.append(File.generated(config, path, content=content))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Lead links to the pages that were split, and to the project's other files."""
+    here = page.file.src_uri
+    # The text of a generated page comes from a file in docs/, or in the project's root.
+    base = PurePosixPath(here).parent
+    if page.file.generated_by:
+        page.edit_url = None
+        base = PurePosixPath(".." if here in SINGLE else ".")
+
+    def lead(match: re.Match[str]) -> str:
+        target, hash_, anchor = match[1].partition("#")
+        if "://" in target or target.startswith("mailto:") or not target:
+            return match[0]
+        path = posixpath.normpath((base / target).as_posix())
+        of_root = posixpath.normpath(f"docs/{path}")
+        if path in (VERBS, NAMES):
+            folder = "verbs" if path == VERBS else "reference"
+            path, own = f"{folder}/index.md", f"{folder}/{anchor}.md"
+            if anchor and files.get_file_from_path(own):
+                path, hash_, anchor = own, "", ""
+        elif of_root in SINGLE.values():
+            path = next(name for name, source in SINGLE.items() if source == of_root)
+        elif path.startswith("../docs/"):
+            path = path.removeprefix("../docs/")
+        elif path.startswith("../"):
+            return f"]({SOURCE}/{of_root}{hash_}{anchor})"
+        return f"]({posixpath.relpath(path, posixpath.dirname(here) or '.')}{hash_}{anchor})"
+
+    led = re.sub(r"\]\(([^)\s]+)\)", lead, markdown)
+    TEXTS[here] = led
+    return led
+
+
+def on_post_build(config: MkDocsConfig) -> None:
+    """Write `llms.txt`, which lists the pages for language models (llmstxt.org), and all of them in one file."""
+    lines, whole = [f"# {config.site_name}", "", f"> {SUMMARY}"], []
+    for title, paths in LISTED.items():
+        lines += ["", f"## {title}", ""]
+        for path in sorted(path for path in TEXTS if re.fullmatch(paths, path)):
+            text = TEXTS[path]
+            heading = re.search(r"(?m)^# (.*)$", text)
+            lines.append(f"- [{heading[1] if heading else path}]({config.site_url}{path})")
+            whole.append(text)
+    site = Path(config.site_dir)
+    for path, text in TEXTS.items():
+        (site / path).parent.mkdir(parents=True, exist_ok=True)
+        (site / path).write_text(text, encoding="utf-8")
+    (site / "llms.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (site / "llms-full.txt").write_text("\n\n".join(whole), encoding="utf-8")
+
+
+def verbs() -> dict[str, str]:
+    """Return a page for each verb, and one that lists them."""
+    text = (ROOT / "docs" / VERBS).read_text(encoding="utf-8")
+    head, *groups = re.split(r"(?m)^## ", text)
+    index, pages = [head], {}
+    for group in groups:
+        title, _, content = group.partition("\n")
+        before, *parts = re.split(r"(?m)^### ", content)
+        index.append(f"## {title}\n\n{before.strip()}\n\n| verb | what it does |\n| --- | --- |")
+        for part in parts:
+            verb, _, body = part.partition("\n")
+            anchor = verb.replace(" ", "-")
+            pages[f"verbs/{anchor}.md"] = f"# {verb}\n{body}"
+            summary = body.strip().split("\n", 1)[0]
+            index.append(f"| [`{verb}`]({VERBS}#{anchor}) | {summary} |")
+        index.append("")
+    return {"verbs/index.md": "\n".join(index), **pages}
+
+
+def names() -> dict[str, str]:
+    """Return a page for each public name, and one that lists them."""
+    index, pages = [], {}
+    for line in (ROOT / "docs" / NAMES).read_text(encoding="utf-8").splitlines():
+        if found := re.match(r"::: brokerless\.(\S+)", line):
+            module, _, last = found[1].rpartition(".")
+            short = found[1] if module == "spark" else last
+            path = f"reference/{short}.md"
+            pages[path] = f"---\ntitle: {short}\n---\n\n{line}\n    options:\n      heading_level: 1\n"
+            index.append(f"- [`{short}`]({NAMES}#{short})")
+        elif line.startswith("      "):
+            pages[path] += f"{line}\n"
+        elif line.strip() == "options:":
+            continue
+        elif line or not index or not index[-1].startswith("- "):
+            index.append(line)
+        if line.startswith("#"):
+            index.append("")
+    return {"reference/index.md": "\n".join(index), **pages}
+
+
+def single() -> dict[str, str]:
+    """Return the pages that are files of the project's root."""
+    return {page: (ROOT / source).read_text(encoding="utf-8") for page, source in SINGLE.items()}
