@@ -1031,7 +1031,7 @@ def json_rows(data: _Data, bytes: str = "utf8", first_line: int = 1) -> pa.Recor
     """
 
 def highest_cluster_producer_id(data: _Data) -> int | None:
-    """Return the highest producer id in whole batches that a cluster may also assign; None if there is none.
+    """Return the highest producer id in whole batches that a cluster may also assign; None for no such id.
 
     Bytes that are not a batch end the search.
     """
@@ -1946,7 +1946,7 @@ class SegmentRecovery:
 
     @property
     def ended(self) -> Literal["whole", "cut", "emptied", "split", "failed"] | None:
-        """How Kafka's load treats the segment; None if more of the file must be fed.
+        """The way in which Kafka's load treats the segment; None if more of the file must be fed.
 
         - "whole": Kafka truncates the file to `valid_bytes`, after its last whole batch.
         - "cut": Kafka truncates the file to `valid_bytes`, before an invalid batch.

@@ -508,7 +508,7 @@ class LogWriter:
         return end_offset
 
     def highest_cluster_producer_id(self, since: int) -> int | None:
-        """Return the highest producer id in the log that a cluster may also assign; None if there is none.
+        """Return the highest producer id in the log that a cluster may also assign; None for no such id.
 
         Both the producer state and the batches are searched. The producer state includes producers whose batches were
         deleted, and the batches include producers that have expired.

@@ -621,7 +621,7 @@ CODES: dict[str, Code] = {
     "partition-twice": Code(
         "error",
         "a broker has a partition in two directories",
-        "It does not start, because it cannot tell which directory is the right one.",
+        "It does not start, because it does not know which directory is the right one.",
         "Reads refuse the partition.",
         "move away the directory that has fewer records, or is older: `brokerless ls` shows the offsets of each "
         "directory",

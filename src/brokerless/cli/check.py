@@ -53,7 +53,7 @@ def check(
     copies differ, so compare such copies with --records: it compares the latest record of each key.
 
     With --against, a partition that diverged, is damaged, or is in only one of the directories is an error. A partition
-    that is ahead or behind is a warning.
+    that is behind or ahead is a warning.
 
     \b
     brokerless check /var/lib/kafka/data

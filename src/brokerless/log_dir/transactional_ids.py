@@ -66,7 +66,7 @@ class TransactionalIds:
         self._states = _states(self._path)
 
     def finish(self) -> None:
-        """End the transactions that a crash left open: with the recorded outcome, or with an abort if there is none."""
+        """End the transactions that a crash left open: by the recorded outcome, else with an abort."""
         for transactional_id in self._states:
             self._abort_open(transactional_id)
 

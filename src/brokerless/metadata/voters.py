@@ -41,8 +41,12 @@ def parse_voters(text: str) -> dict[int, tuple[str, int]]:
     found: dict[int, tuple[str, int]] = {}
     for one in text.split(","):
         match = re.fullmatch(r"\s*(\d{1,10})@(\[[^]]+\]|[^:@\s]+):(\d{1,5})\s*", one)
-        if match is None or int(match[1]) >= 1 << 31 or not 0 < int(match[3]) < 1 << 16 or int(match[1]) in found:
+        if match is None:
             raise ValueError(f"not voters: {text!r}; ID@HOST:PORT expected for each, with commas between")
+        if int(match[1]) >= 1 << 31 or not 0 < int(match[3]) < 1 << 16:
+            raise ValueError(f"not a voter: {one!r}; ids up to 2147483647 and ports from 1 to 65535 are possible")
+        if int(match[1]) in found:
+            raise ValueError(f"not voters: {text!r} names node {match[1]} twice")
         found[int(match[1])] = match[2].strip("[]"), int(match[3])
     return found
 

@@ -466,7 +466,7 @@ class AtomicWrite:
         """Remove a staging directory, in which tasks that are being killed may still make and remove parts.
 
         A rename first hides it from these tasks. The new name belongs to the same owner or query. So after a crash, the
-        next write of that owner or query removes the directory; if there is none, a broker removes it.
+        next write of that owner or query removes the directory; without such a write, a broker removes it.
         """
         path = f"{self.path}/{staging}"
         removed = f"{path[: -len('-delete') - 16]}{uuid.uuid4().hex[:16]}-delete"

@@ -344,6 +344,8 @@ def test_a_dry_run_changes_nothing(disks, tmp_path):
         ({"dry_run": True, "nodes": [1, 1]}, "the ids of nodes must be"),
         ({"dry_run": True, "voters": "2@host:9093"}, "not among the nodes"),
         ({"dry_run": True, "voters": "1:9093"}, "not voters"),
+        ({"dry_run": True, "voters": "1@a:90930"}, "not a voter: '1@a:90930'; ids up to"),
+        ({"dry_run": True, "voters": "1@a:9093,1@b:9093"}, "names node 1 twice"),
         ({"dry_run": True, "topics": ["nothing"]}, "unknown topic"),
         ({"dry_run": True, "rename": {"nothing": "x"}}, "unknown topic"),
         ({"dry_run": True, "rename": {"orders": "payments"}}, "payments"),

@@ -447,7 +447,7 @@ impl<'f, F: ReadAt> Walk<'f, F> {
         }
     }
 
-    /// Returns the start of sound batches before `end` that a wrong length has hidden; `end` if there are none.
+    /// Returns the start of sound batches before `end` that a wrong length has hidden; `end` if it has hidden none.
     fn swallowed(&mut self, position: u64, end: u64) -> FileResult<u64, F> {
         let Some(found) = self.find(position, end)? else {
             return Ok(end);

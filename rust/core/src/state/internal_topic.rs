@@ -129,8 +129,8 @@ impl InternalTopic {
     }
 }
 
-/// Decodes a record whose type is in front of its key (`CoordinatorRecordSerde`). As in Kafka, bytes after the key are
-/// ignored.
+/// Decodes a record whose key begins with its type (`CoordinatorRecordSerde`). As in Kafka, bytes left over after the
+/// fields of the key or of the value are ignored.
 fn keyed(
     types: &'static [Keyed],
     key: Option<&[u8]>,

@@ -2,7 +2,7 @@
 //! single or in a wrapper.
 //!
 //! Uncompressed batches are byte for byte the same as from Kafka's builder. A refused append leaves the batch
-//! unchanged. In Kafka's builder, it leaves some written bytes behind.
+//! unchanged. Kafka's builder keeps some bytes of a refused append.
 //!
 //! The file is long because a batch is one state: appends change it and closing reads it.
 

@@ -30,7 +30,7 @@ fn is_much_larger(block: &Vec<u8>, bytes: usize) -> bool {
     bytes < block.capacity() / 4
 }
 
-/// Takes the smallest kept block that can hold `bytes`; if there is none, the largest.
+/// Takes the smallest kept block that can hold `bytes`; if all are smaller, the largest.
 pub(crate) fn lend(bytes: usize) -> Vec<u8> {
     let mut blocks = BLOCKS.lock().unwrap_or_else(PoisonError::into_inner);
     let best = blocks.iter().enumerate().min_by_key(|(_, block)| {

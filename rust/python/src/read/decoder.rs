@@ -110,7 +110,7 @@ impl Decoder {
         Ok((self.take()?, consumed))
     }
 
-    /// Takes the rows of the last call; None if there are none.
+    /// Takes the rows of the last call; None without rows.
     pub(crate) fn take(&mut self) -> Result<Option<RecordBatch>, Error> {
         self.rows.take(&mut self.decoder.columns)
     }

@@ -136,7 +136,7 @@ impl RowBuilder {
         self.projection.schema.clone()
     }
 
-    /// Takes the rows out of `columns` as an Arrow batch; None if there are none.
+    /// Takes the rows out of `columns` as an Arrow batch; None without rows.
     pub(crate) fn take(&mut self, columns: &mut Columns) -> Result<Option<RecordBatch>> {
         let rows = columns.rows();
         if rows == 0 {

@@ -206,7 +206,7 @@ impl Partition {
         Err(Refusal::new(error, "another leader epoch"))
     }
 
-    /// Returns the largest leader epoch that is not above `epoch`, and its end offset; (-1, -1) if there is none.
+    /// Returns the largest leader epoch that is not above `epoch`, and its end offset; (-1, -1) without such an epoch.
     ///
     /// The result is the same as from `LeaderEpochFileCache.endOffsetFor`.
     pub(crate) fn end_of_epoch(&self, epoch: i32) -> (i32, i64) {
