@@ -150,7 +150,7 @@ def check_local(path: str, what: str = "write to") -> None:
             if what == "write to"
             else "copy it to a local directory"
         )
-        raise ValueError(f"cannot {what} {path}: object stores are only read; {cure}")
+        raise ValueError(f"cannot {what}: {path} is in an object store, which brokerless only reads: {cure}")
 
 
 def create(path: str) -> Output:

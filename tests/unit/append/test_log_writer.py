@@ -239,7 +239,7 @@ def test_a_start_offset_above_the_end_deletes_nothing_in_a_clean_directory(path)
         file.write("0\n1\nt 0 1000\n")
     with (
         open_quietly(path) as directory,
-        pytest.raises(bl.errors.CorruptRecordError, match="correct log-start-offset-check"),
+        pytest.raises(bl.errors.CorruptRecordError, match="correct the offset in log-start-offset-check"),
     ):
         directory.log("t", 0)
     assert bl.LogDirFiles(path).is_clean
@@ -250,7 +250,7 @@ def test_what_recovery_cannot_cure_is_not_said_to_be_cured_by_it(path):
     with (
         open(f"{path}/t-0/1.log", "wb"),
         bl.open_log_dir(path, sole_replica=True, recover=True) as directory,
-        pytest.raises(bl.errors.CorruptRecordError, match="rename it to") as caught,
+        pytest.raises(bl.errors.CorruptRecordError, match="rename the file to") as caught,
     ):
         directory.log("t", 0)
     assert "brokerless recover" not in str(caught.value)
@@ -267,7 +267,7 @@ def test_damage_in_a_clean_segment_without_an_index_is_not_cut_away_in_silence(p
     os.remove(log.replace(".log", ".index"))
     with (
         open_quietly(path) as directory,
-        pytest.raises(bl.errors.CorruptRecordError, match=r"no index, at \d+: .*recover"),
+        pytest.raises(bl.errors.CorruptRecordError, match=r"no index, at byte \d+: .*recover"),
     ):
         directory.log("t", 0)
     assert bl.LogDirFiles(path).is_clean

@@ -77,11 +77,11 @@ def test_a_segment_may_lose_all_of_its_records(log):
 @pytest.mark.parametrize(
     ("replacements", "message"),
     [
-        ([Replacement((0,), (0, 6))], r"it has \[0, 3, 6, 9\]"),
-        ([Replacement((1,), (1,))], r"it has \[0, 3, 6, 9\]"),
-        ([Replacement((0,), ())], r"it has \[0, 3, 6, 9\]"),
-        ([Replacement((3,), (3,)), Replacement((0,), (0,))], r"it has \[0, 3, 6, 9\]"),
-        ([Replacement((0,), (0, 3)), Replacement((3,), (3,))], r"it has \[0, 3, 6, 9\]"),
+        ([Replacement((0,), (0, 6))], r"have the base offsets \[0, 3, 6, 9\]"),
+        ([Replacement((1,), (1,))], r"have the base offsets \[0, 3, 6, 9\]"),
+        ([Replacement((0,), ())], r"have the base offsets \[0, 3, 6, 9\]"),
+        ([Replacement((3,), (3,)), Replacement((0,), (0,))], r"have the base offsets \[0, 3, 6, 9\]"),
+        ([Replacement((0,), (0, 3)), Replacement((3,), (3,))], r"have the base offsets \[0, 3, 6, 9\]"),
         ([Replacement((1,), (0,))], "must ascend from 0, and be below 3"),
         ([Replacement((0, 3), (0,))], "must ascend from 0, and be below 3"),
         ([Replacement((0, 0), (0,))], "must ascend from 0, and be below 3"),

@@ -46,7 +46,7 @@ def test_what_would_write_to_an_object_store_refuses_it_by_name(arguments, golde
     monkeypatch.chdir(tmp_path)
     result = run(*(argument.replace("{}", str(golden / "logs/kafka-4.1")) for argument in arguments))
     assert (result.code, result.out) == (2, "")
-    assert f"{IN_A_STORE}: object stores are only read" in result.err
+    assert f"{IN_A_STORE} is in an object store, which brokerless only reads" in result.err
     assert list(tmp_path.iterdir()) == []
 
 
@@ -225,7 +225,7 @@ def test_messages_name_options_as_they_are_typed(run, tmp_path):
     pq.write_table(pa.table({"value": ["v"]}), tmp_path / "rows.parquet")
     result = run("produce", data, "--topic", "t", "--input", tmp_path / "rows.parquet")
     assert f"{data} belongs to cluster" in result.err
-    assert "give --sole-replica if no other replica matters" in result.err
+    assert "If no other replica matters, give --sole-replica" in result.err
 
 
 def test_a_message_that_is_shown_elsewhere_names_options_as_they_are_typed_too(run, copied):
@@ -283,7 +283,9 @@ def test_one_note_is_printed_once(tmp_path, run, monkeypatch):
 def test_what_is_in_a_store_is_to_be_copied(tmp_path, run, arguments):
     result = run(*[one.format(tmp_path) for one in arguments])
     assert result.code == 2
-    assert f"{IN_A_STORE}: object stores are only read; copy it to a local directory" in result.err
+    assert (
+        f"{IN_A_STORE} is in an object store, which brokerless only reads: copy it to a local directory" in result.err
+    )
 
 
 @pytest.mark.parametrize(
@@ -298,7 +300,7 @@ def test_what_goes_to_a_store_is_written_locally_first(golden, run, arguments):
         if arguments[0] == "recover"
         else "name a local path, and copy the result from there"
     )
-    assert f"{IN_A_STORE}: object stores are only read; {way}" in result.err
+    assert f"{IN_A_STORE} is in an object store, which brokerless only reads: {way}" in result.err
 
 
 @pytest.mark.parametrize(

@@ -501,7 +501,7 @@ def test_that_it_is_not_known_whether_there_are_other_replicas_is_said_once(two_
     for options, count in (([data], 1), ([data / "t-1"], 1), ([data, "--end-offset", "high-watermark"], 0)):
         assert run("read", *options).err.count("other brokers may have replicas, but the metadata log") == count
     refused = run("read", data, "--metadata", data)
-    assert (refused.code, f"no metadata log in {data}" in refused.err, refused.out) == (2, True, "")
+    assert (refused.code, f"{data} has no metadata log" in refused.err, refused.out) == (2, True, "")
 
 
 def test_a_read_that_stops_at_a_running_brokers_high_watermark_says_so(run, tmp_path):

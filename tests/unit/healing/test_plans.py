@@ -105,10 +105,13 @@ def test_files_that_are_made_again_name_the_finding(data):
 
 def test_a_checkpoint_of_the_directory_that_cannot_be_read_is_told(data, run):
     (data / "recovery-point-offset-checkpoint").write_text("x")
-    said = "write recovery-point-offset-checkpoint again, because it cannot be read"
+    said = "write recovery-point-offset-checkpoint: it cannot be read"
     assert str(RepairPlan.of(str(data))) == said
     assert bl.repair(data, dry_run=True).checkpoints == ["recovery-point-offset-checkpoint"]
-    assert run("repair", data, "--dry-run").out == f"{said}\n"
+    assert (
+        run("repair", data, "--dry-run").out
+        == "write recovery-point-offset-checkpoint again, because it cannot be read\n"
+    )
 
 
 @pytest.mark.parametrize("lost", ["00000000000000000000.index", "partition.metadata"])

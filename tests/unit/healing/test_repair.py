@@ -775,7 +775,7 @@ def test_an_existing_result_or_lost_directory_is_refused(data, tmp_path):
         ({}, "give either a directory"),
         ({"output": "to", "in_place": True}, "give either a directory"),
         ({"dry_run": True, "topics": ["nothing"]}, "nothing"),
-        ({"dry_run": True, "indexes_only": True, "keep_suspect": True}, "leave out sources and keep_suspect"),
+        ({"dry_run": True, "indexes_only": True, "keep_suspect": True}, "so sources and keep_suspect have no effect"),
     ],
 )
 def test_arguments_that_contradict_each_other_are_refused(data, options, message):

@@ -144,7 +144,7 @@ def test_listing_is_one_request_a_prefix(stored, requests):
 def test_nothing_is_written_there(stored):
     url = stored("kafka-4.1")
     for write in (bl.open_log_dir, bl.create_log_dir, lambda url: bl.Producer(url, "t")):
-        with pytest.raises(ValueError, match="object stores are only read"):
+        with pytest.raises(ValueError, match="in an object store, which brokerless only reads"):
             write(url)
 
 

@@ -378,7 +378,7 @@ def test_a_brokers_file_does_not_make_a_topic_known_that_the_metadata_do_not_nam
     (data / "plain-0").rename(data / "renamed-0")
     file = tmp_path / "server.properties"
     file.write_text("node.id=1\n")
-    words = f"topic-level settings of renamed are not known, .*: the metadata log in {metadata} has"
+    words = f"topic-level settings of renamed are not known, .*: the metadata log in {metadata} does not have"
     with pytest.warns(UserWarning, match=words):
         (done,) = bl.rewrite(bl.Compaction(), data, topics=["renamed"], broker_config=file, metadata=metadata)
     assert done.report.settings["min_compaction_lag_ms"].source == "cluster default"

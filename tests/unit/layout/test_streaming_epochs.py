@@ -48,7 +48,7 @@ def test_an_epoch_whose_predecessor_is_missing_is_an_error(tmp_path, before, num
         write, staging = begin(tmp_path / "d")
         write.commit(send(staging, earlier), epoch=Epoch("q", earlier))
     write, staging = begin(tmp_path / "d")
-    with pytest.raises(ValueError, match=f"with epoch {number}, .*{known}.*with a new checkpointLocation"):
+    with pytest.raises(ValueError, match=f"streaming epoch {number}, .*{known}.*with a new checkpointLocation"):
         write.commit(send(staging, 2), epoch=Epoch("q", number))
     assert committed(str(tmp_path / "d")) == dict.fromkeys(["q"][: len(before)], 0)
 

@@ -150,7 +150,7 @@ def test_offsets_in_remote_storage_count_as_missing_here(golden):
     log = bl.Log(golden / "logs" / "kafka-4.1-tiered" / "tiered-plain-0")
     assert (log.log_start_offset, log.local_log_start_offset, log.missing_offsets) == (0, 290, (0, 290))
     assert read_offsets(log) == list(range(290, 300))
-    with pytest.raises(bl.errors.OffsetOutOfRangeError, match="it has 290 to 300 here"):
+    with pytest.raises(bl.errors.OffsetOutOfRangeError, match="which has offsets 290 to 300 here"):
         log.read(start_offset=289)
 
 

@@ -146,7 +146,7 @@ def test_a_log_directory_is_not_made_in_another(tmp_path, name):
     """By a name that is no partition's, a broker that is there does not start any more."""
     with bl.create_log_dir(tmp_path / "d") as log_dir:
         log_dir.create_topic("t")
-    with pytest.raises(ValueError, match=r"cannot make .*: .* is a (log directory|partition directory)"):
+    with pytest.raises(ValueError, match=r"cannot make .*, because .* is a (log directory|partition directory)"):
         bl.create_log_dir(tmp_path / "d" / name)
     assert not (tmp_path / "d" / name).exists()
 
@@ -169,7 +169,7 @@ def test_a_link_does_not_lead_into_another_log_directory(tmp_path, spelt):
     (tmp_path / "d/t-link").symlink_to("../elsewhere")
     (tmp_path / "points").symlink_to("d/empty")
     (tmp_path / "a/up").symlink_to("../d/t-0")
-    with pytest.raises(ValueError, match=r"cannot make .*: .* is a log directory"):
+    with pytest.raises(ValueError, match=r"cannot make .*, because .* is a log directory"):
         bl.create_log_dir(tmp_path / spelt)
     assert not [*tmp_path.rglob("elsewhere/*"), *tmp_path.rglob("empty/*"), *tmp_path.rglob("new")]
 

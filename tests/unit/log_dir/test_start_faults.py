@@ -76,7 +76,7 @@ def move_it_to_another_node(cluster):
         (take_the_id, "headers-0", "-stray.*no partition.metadata; write one with the topic id .{22}"),
         (name_it_otherwise, "foreign-0", "-stray.*the cluster's metadata have no topic with this id"),
         (number_it_otherwise, "headers-7", "-stray.*the cluster's metadata do not have this partition"),
-        (copy_it, "foreign-0", "a broker does not serve foreign-0: its topic id .{22} is that of topic headers"),
+        (copy_it, "foreign-0", "a broker does not serve foreign-0: its topic id .{22} belongs to topic headers"),
         (move_it_to_another_node, "headers-0", r"-stray.*assign it to nodes \(1,\), but this is node 7"),
     ],
 )
@@ -149,7 +149,7 @@ def test_many_partitions_are_one_warning(tmp_path):
             log_dir.log("t", partition)
 
 
-@pytest.mark.filterwarnings("ignore:the cluster's metadata are known up to damage")
+@pytest.mark.filterwarnings("ignore:the cluster's metadata are read up to the damage")
 def test_metadata_damaged_near_their_start_name_no_partition(cluster, run):
     log = max((cluster / "__cluster_metadata-0").glob("*.log"))
     positions = next(iter(bl.Log(cluster / "__cluster_metadata-0").scan()))["position"].to_pylist()

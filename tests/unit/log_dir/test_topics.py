@@ -181,7 +181,7 @@ def test_all_topics_or_none(tmp_path):
     write, staging = begin_any(tmp_path / "d")
     parts = send(staging, 1, "1" * 2_000_000, topic=["a", "b"])
     # Of many partitions, the one that it is about.
-    with pytest.raises(bl.errors.RecordTooLargeError, match=r"^b-0: batch is"):
+    with pytest.raises(bl.errors.RecordTooLargeError, match=r"^b-0: batch has"):
         write.commit(parts)
     write.abort()
     assert bl.LogDirs(tmp_path / "d").topics() == []

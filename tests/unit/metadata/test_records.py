@@ -69,7 +69,7 @@ def test_a_record_is_decoded_to_what_it_was_made_of(name, version, fields):
         ("TopicRecord", 0, {"name": None, "topicId": ID}, "name: null, but null is not allowed here"),
         ("TopicRecord", 0, {"name": 5, "topicId": ID}, "name: 5, string expected"),
         ("TopicRecord", 0, {"name": "t", "topicId": "AAE"}, 'topicId: "AAE", id of 22 characters expected'),
-        ("TopicRecord", 0, {"name": "t" * 32768, "topicId": ID}, "a string of 32768 bytes, at most 32767"),
+        ("TopicRecord", 0, {"name": "t" * 32768, "topicId": ID}, "a string has 32768 bytes, but at most 32767"),
         ("PartitionRecord", 1, {**PARTITION, "leader": 1 << 31}, "leader: 2147483648, integer of its size expected"),
         ("PartitionRecord", 1, {**PARTITION, "leader": True}, "leader: true, integer of its size expected"),
         ("PartitionRecord", 1, {**PARTITION, "isr": "1"}, 'isr: "1", JSON array expected'),

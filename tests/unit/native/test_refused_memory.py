@@ -55,7 +55,7 @@ def test_a_producer_that_failed_does_not_keep_its_rows(tmp_path, monkeypatch):
     del content, buffers
     with bl.Producer(tmp_path, "t", max_message_bytes=500) as producer:
         fail(producer, rows)
-        with pytest.raises(ValueError, match=r"the producer failed earlier: t-0: batch is .*; make a new one"):
+        with pytest.raises(ValueError, match=r"the producer failed earlier: t-0: batch has .*; make a new one"):
             producer.send(rows)
         del rows
         assert kept() is None

@@ -470,7 +470,7 @@ REFUSED_BY_TOPIC = {
         {"max_decompressed_message_bytes": 1000, "compression": "zstd"},
         {"value": b"x" * 2000},
         bl.errors.InvalidRecordError,
-        "takes 2008 bytes decompressed, max_decompressed_message_bytes is 1000",
+        "takes 2008 bytes decompressed, but max_decompressed_message_bytes is 1000",
     ),
     "the last offset": (
         {"keep_offsets": True},

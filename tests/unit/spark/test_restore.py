@@ -173,7 +173,7 @@ def test_a_restore_warns_of_other_replicas_unless_told(exported, tmp_path):
         pass
     (path / checkpoints.BOOTSTRAP).unlink()  # as in a directory that a cluster was started on
     asked = {"topics": ["two"], "topic_ids": {"two": checkpoints.random_id()}}
-    with pytest.warns(UserWarning, match="give sole_replica if no other replica matters"):
+    with pytest.warns(UserWarning, match="If no other replica matters, give sole_replica"):
         restore(Here(), exported, str(path), **asked)
     asked = {"topics": ["late"], "topic_ids": {"late": checkpoints.random_id()}}
     restore(Here(), exported, str(path), sole_replica=True, **asked)

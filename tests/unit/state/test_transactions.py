@@ -239,7 +239,7 @@ def test_what_does_not_fit_in_memory_gets_no_verdict(tmp_path):
     with collected() as notes:
         (row,) = bl.transactions(tmp_path, memory=1024).to_pylist()
     assert [
-        "and 512 bytes are allowed" in " ".join(notes),
+        "512 bytes are allowed" in " ".join(notes),
         "hang, because not all records of __transaction_state-0 could be read" in " ".join(notes),
     ] == [True, True], notes
     assert (row["is_hanging"], row["open"][0]["is_hanging"]) == (None, None)
