@@ -86,11 +86,11 @@ class Loaded(NamedTuple):
             records, offsets = sum(cut.records for cut in lost), [cut.offsets or (0, 0) for cut in lost]
             raise CorruptRecordError(
                 "the log needs recovery: this cuts the log at damage, and loses "
-                f"{counted(records, 'sound record')} after it, offsets {offsets[0][0]} to {offsets[-1][1]}. The damage is "
-                f"in {lost[0].name} from byte {lost[0].position} on ({lost[0].why}). Nothing was changed. `brokerless "
-                "recover` on the log directory cuts the log as a broker would, and sets aside the bytes that it cuts. To "
-                "keep these records, copy the log first: `brokerless read --on-corrupt skip` and `brokerless produce "
-                "--keep-offsets`",
+                f"{counted(records, 'sound record')} after it, offsets {offsets[0][0]} to {offsets[-1][1]}. The "
+                f"damage is in {lost[0].name} from byte {lost[0].position} on ({lost[0].why}). Nothing was changed. "
+                "`brokerless recover` on the log directory cuts the log as a broker would, and sets aside the bytes "
+                "that it cuts. To keep these records, copy the log first: `brokerless read --on-corrupt skip` and "
+                "`brokerless produce --keep-offsets`",
                 path=self.changes.directory,
             )
 
