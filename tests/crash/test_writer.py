@@ -120,7 +120,7 @@ def test_a_transaction_is_committed_whole_or_not_at_all(tmp_path):
     assert outcomes == {0, 6}
 
 
-@pytest.mark.filterwarnings("ignore:t-0 ends at .*after a crash")
+@pytest.mark.filterwarnings("ignore:t-0 ends at .*After a crash")
 def test_truncating(tmp_path):
     start = new_directory(tmp_path / "start", segment_bytes=400)
     with bl.open_log_dir(start) as log_dir:

@@ -62,7 +62,7 @@ fn what_kafkas_builder_refuses_is_refused() {
                 producer_epoch: 0,
                 ..options
             },
-            "base sequence -1 of producer id 1; it must not be negative",
+            "producer id 1 has base sequence -1, which must not be negative",
         ),
         (
             BatchOptions {

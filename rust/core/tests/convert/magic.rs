@@ -185,7 +185,7 @@ fn conversions_that_cannot_be_are_refused_at_once() {
         batch_size: Some(61),
         ..Conversion::default()
     };
-    assert!(refused(small).contains("holds no record"));
+    assert!(refused(small).contains("batch size 61 is too small"));
 }
 
 fn without_headers(mut rows: Vec<Row>) -> Vec<Row> {
