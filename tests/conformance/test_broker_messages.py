@@ -136,10 +136,6 @@ CORRUPT = consuming("--topic", "orders", "--partition", "0", "--offset", "earlie
 BEYOND = GROUP_KEY, struct.pack(">hqi", 3, 500, -1) + COMMIT[14:]
 
 
-def reading_beyond(policy):
-    return consuming("--topic", "orders", "--group", "billing", "--command-property", f"auto.offset.reset={policy}")
-
-
 CHECKPOINT = "Malformed checkpoint"
 STOPPED = [
     Case("Unknown directory name", lambda data: (data / "lost+found").mkdir(), stops=True),
@@ -331,7 +327,7 @@ WARNING = [
     Case("Missing quorum-state", lambda data: (data / "__cluster_metadata-0/quorum-state").unlink(), again=True),
 ]
 COMPLAINING = [
-    Case("Corrupt record", flipped, client=CORRUPT),
+    Case("Corrupt record", flipped, ("Received exception", "Record batch"), client=CORRUPT),
     Case(
         "Group that cannot be loaded",
         partial(coordinator_record, topic="__consumer_offsets", name="billing", record=(GROUP_KEY, COMMIT[:-3])),
@@ -350,25 +346,26 @@ COMPLAINING = [
         ),
         again=True,
     ),
-    *(
-        Case(
-            "Offset out of range",
-            partial(coordinator_record, topic="__consumer_offsets", name="billing", record=BEYOND),
-            (beginning,),
-            client=reading_beyond(policy),
-            again=True,
-        )
-        for policy, beginning in (("latest", "Fetch position"), ("none", "Offsets out of range"))
+    Case(
+        "Offset out of range",
+        partial(coordinator_record, topic="__consumer_offsets", name="billing", record=BEYOND),
+        ("Fetch position",),
+        client=consuming("--topic", "orders", "--group", "billing", "--command-property", "auto.offset.reset=latest"),
+        again=True,
     ),
 ]
+# What a broker says again after the cure: nothing is wrong with it.
+REPEATED = {message for message in MESSAGES if message.startswith(("Unknown record type", "Loaded stray log"))}
 CASES = [*STOPPED, *OFFLINE, *WARNING, *COMPLAINING]
 # No broker of a test says these, or one without a case of the table does: each says why.
 OF_JARS = {
     "Duplicate log directories found": "two moves of one partition that both were interrupted",
-    "Encountered fatal fault: Unexpected error in raft": "depends on which bit of a snapshot is damaged",
+    "Unexpected error in raft IO thread": "depends on which bit of a snapshot is damaged",
     "Found invalid messages during fetch": "a follower, and a leader whose disk changes a byte",
     "Truncating to": "a follower whose leader's log is shorter",
-    "Encountered corrupt message": "a consumer whose broker's answer is changed on its way",
+    "Encountered corrupt message": "a leader that finds no batch where its index says that one begins",
+    "Record for partition": "messages of formats 0 and 1",
+    "Offsets out of range": "the consumers of older releases",
     "The request included message batch larger": "not about files",
     "Received inconsistent topic ID": "lasts for a moment",
     "The fetch session encountered": "lasts for a moment",
@@ -430,8 +427,18 @@ def has_leaders(client, broker):
 
 def typed(commands, directory, **variables):
     """Type commands in a directory, as a reader of the page would."""
+    scripts = directory / "bin"
+    scripts.mkdir(exist_ok=True)
+    formatter = " ".join([*java(NEWEST), SAY_LITTLE, "kafka.tools.StorageTool"])
+    # 2 is the code of a verb that could not run; the others tell of what it found.
+    for name, script in {
+        "kafka-storage.sh": f'exec {formatter} "$@"',
+        "brokerless": f'{sysconfig.get_path("scripts")}/brokerless "$@" || test $? != 2',
+    }.items():
+        (scripts / name).write_text(f"#!/bin/sh\n{script}\n")
+        (scripts / name).chmod(0o755)
     environment = os.environ | variables
-    environment["PATH"] = f"{directory / 'bin'}:{sysconfig.get_path('scripts')}:{os.environ['PATH']}"
+    environment["PATH"] = f"{scripts}:{os.environ['PATH']}"
     done = subprocess.run(
         ["bash", "-e", "-c", commands], cwd=directory, env=environment, capture_output=True, text=True, check=False
     )
@@ -454,39 +461,11 @@ def test_a_broker_says_it_and_starts_after_the_cure(client, directories, tmp_pat
     data = directories(tmp_path, case.disks)
     shutil.copytree(data[0], tmp_path / "backup")
     own = {"CLUSTER_ID": CLUSTER_ID, "DIRECTORY_ID": directory_id(data[-1])}
-    tool = tmp_path / "bin/kafka-storage.sh"
-    tool.parent.mkdir()
-    tool.write_text(f'#!/bin/sh\nexec {" ".join([*java(NEWEST), SAY_LITTLE])} kafka.tools.StorageTool "$@"\n')
-    tool.chmod(0o755)
     case.change(*data)
     for path in data:
         shutil.copytree(path, tmp_path / "before" / path.name)
-    log, said_by_client = tmp_path / "server.log", tmp_path / "client.log"
-
-    def missing():
-        said = log.read_text() + (said_by_client.read_text() if said_by_client.exists() else "")
-        return [message for message in case.expected() if not re.search(spoken(message), said)]
-
     assert case.expected()
-    has_started = True
-    try:
-        broker = started(data, log)
-    except AssertionError:
-        has_started = False
-    else:
-        try:
-            if case.client:
-                case.client(broker, said_by_client)
-            until(lambda: broker.has_ended or not missing(), seconds=20)
-            if case.stops:
-                until(lambda: broker.has_ended, seconds=20)
-            elif not broker.has_ended:
-                broker.stop()
-        finally:
-            broker.kill()
-    assert missing() == []
-    assert case.stops or has_started
-
+    assert missing_after_start(case, data, tmp_path) == []
     if case.is_cured_before:
         for path in data:
             shutil.rmtree(path)
@@ -495,20 +474,48 @@ def test_a_broker_says_it_and_starts_after_the_cure(client, directories, tmp_pat
     typed(commands[0], tmp_path, **own)
     with started(data, tmp_path / "after.log") as broker:
         until(lambda: has_leaders(client, broker), seconds=20)
-        if not case.client:
-            said = broker.log
-            again = [one for one in case.expected() if re.search(spoken(one), said) and "orders" in one]
-            assert again == []
+        assert case.client or [one for one in unsaid(case, tmp_path / "after.log") if one not in REPEATED] == [
+            one for one in case.expected() if one not in REPEATED
+        ]
 
 
-def test_a_directory_in_use_is_free_after_its_process_has_ended(directories, tmp_path):
+def missing_after_start(case, data, tmp_path):
+    """Start a broker and stop it, unless it stops by itself; return the messages that it does not say."""
+    logs = tmp_path / "server.log", tmp_path / "client.log"
+    try:
+        broker = started(data, logs[0])
+    except AssertionError:
+        assert case.stops
+        return unsaid(case, *logs)
+    try:
+        if case.client:
+            case.client(broker, logs[1])
+        until(lambda: broker.has_ended if case.stops else not unsaid(case, *logs), seconds=20)
+        if not broker.has_ended:
+            broker.stop()
+    finally:
+        broker.kill()
+    return unsaid(case, *logs)
+
+
+def unsaid(case, *logs):
+    """Return the messages of a case that are in none of these files."""
+    said = "".join(log.read_text(errors="replace") for log in logs if log.exists())
+    return [message for message in case.expected() if not re.search(spoken(message), said)]
+
+
+def test_a_directory_in_use_is_free_once_the_other_process_lets_it_go(directories, tmp_path):
     data = directories(tmp_path)
     (message,) = SECTIONS["Directory in use"][0]
-    with started(data, tmp_path / "first.log"):
-        with pytest.raises(AssertionError):
-            started(data, tmp_path / "second.log")
-        assert re.search(spoken(message), (tmp_path / "second.log").read_text())
-    with started(data, tmp_path / "third.log"):
+    # Without its lock, the broker says this, and may then wait for its own controller.
+    with (
+        bl.open_log_dir(data[0], sole_replica=True),
+        mock.patch.object(kafka, "START_SECONDS", 20),
+        pytest.raises(AssertionError),
+    ):
+        started(data, tmp_path / "first.log")
+    assert re.search(spoken(message), (tmp_path / "first.log").read_text())
+    with started(data, tmp_path / "second.log"):
         pass
 
 
