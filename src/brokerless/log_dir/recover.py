@@ -523,7 +523,7 @@ def _checked(
     chosen_topics(topics, known)
     for name in storage.list_subdirectories(path):
         if not file_names.is_utf8(name):
-            note(f"{path}/{name} is ignored, because a broker does not see a name that is not UTF-8")
+            note(f"{path}/{name} is ignored: the name is not UTF-8, and a broker does not see it")
     _check_partitions(root)
     return root
 
