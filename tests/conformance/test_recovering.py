@@ -126,7 +126,7 @@ def test_a_broker_without_its_clusters_metadata_serves_nothing(client, killed, t
     assert list(data.glob("t-0.*-stray"))
 
 
-@pytest.mark.filterwarnings("ignore:the cluster's metadata are known up to damage")
+@pytest.mark.filterwarnings("ignore:the cluster's metadata are read up to the damage")
 def test_a_broker_starts_on_damaged_metadata_without_what_is_behind_the_damage(client, killed, tmp_path):
     data, consumed = killed
     path, found = batches(data / "__cluster_metadata-0")
@@ -140,7 +140,7 @@ def test_a_broker_starts_on_damaged_metadata_without_what_is_behind_the_damage(c
         assert client.consume(broker, "t") == consumed
 
 
-@pytest.mark.filterwarnings("ignore:the cluster's metadata are known up to damage")
+@pytest.mark.filterwarnings("ignore:the cluster's metadata are read up to the damage")
 def test_a_broker_serves_nothing_where_its_metadata_are_damaged_near_their_start(client, killed, tmp_path):
     data, consumed = killed
     path, found = batches(data / "__cluster_metadata-0")
