@@ -45,7 +45,7 @@ def of_state(function: _Command) -> _Command:
     return function
 
 
-at_time = click.option("--as-of", type=moment(), help="Show the state at this time, as far as compaction has kept it.")
+at_time = click.option("--as-of", type=moment(), help="Show the state at this time, as far as the logs still have it.")
 
 
 state_memory = click.option(

@@ -30,7 +30,8 @@ def profile(
 
     Args:
         spark: a session.
-        paths: one or more paths, as for `LogDirs`. Of each partition, only the replica that reads use is counted.
+        paths: one or more paths, as for `LogDirs`. If a partition has several replicas, the job counts only the one
+            that reads use.
         topics: the topics to count; None: all except Kafka's internal topics.
         by: the columns to group by: "topic", "partition", "hour", "magic", "compression". A record is counted in the
             hour of its timestamp, a batch in the hour of its largest timestamp. Without a timestamp the hour is null.
