@@ -90,7 +90,7 @@ def test_what_cannot_be_is_refused_before_a_task_runs(tmp_path):
     for topic, message in (("__cluster_metadata", "Raft"), ("a b", "not a topic name"), ("", "not a topic name")):
         with pytest.raises(ValueError, match=message):
             begin(tmp_path / "d", topic)
-    with pytest.raises(ValueError, match="cannot write to s3://"):
+    with pytest.raises(ValueError, match="cannot write to: s3://"):
         begin("s3://bucket/d")
     with pytest.raises(ValueError, match="the write has no topic"):
         AtomicWrite(path=str(tmp_path / "d"))
