@@ -16,7 +16,7 @@ unexport MAKEFLAGS MFLAGS
 RUST := Cargo.toml Cargo.lock .cargo/config.toml $(shell find rust/*/src rust/*/Cargo.toml rust/*/build.rs -type f)
 JAR := src/brokerless/spark/brokerless.jar
 
-.PHONY: setup prerequisites develop demo check check-lint check-core check-unit test test-core test-oldest test-python test-jar hunt lint conformance promises everything bench fuzz sanitize docs wheels test-installed audit coverage site
+.PHONY: setup prerequisites develop demo check check-lint check-core check-unit test test-core test-oldest test-python test-jar hunt lint conformance promises everything bench fuzz sanitize docs wheels test-installed audit coverage site reliability
 
 setup: prerequisites .venv/.developed build/native/.built $(JAR)  ## .venv with the package, its spark extra and the command
 
@@ -130,6 +130,11 @@ site: .venv-docs/.installed  ## publishes the documents of VERSION beside those 
 # The jar's native library for the platform of this machine, for the wheels of all platforms.
 build/libraries: setup
 	.venv/bin/pip install --group wheels && .venv/bin/python tools/wheels.py --library-only --libraries $@
+
+reliability: setup  ## docs/reliability.md: what the tests try, how often, and how often it holds; CHECKS="test promises hunt" or some of them
+	rm -f build/tally.jsonl
+	for check in $(or $(CHECKS),test promises hunt); do BROKERLESS_TALLY=$(CURDIR)/build/tally.jsonl $(MAKE) $$check || exit 1; done
+	.venv/bin/python tools/reliability build/tally.jsonl > build/reliability.md && mv build/reliability.md docs/reliability.md
 
 coverage: setup .venv/.tools  ## the lines of Python and Rust that no test of tests/unit, tests/crash and the crates runs; needs the LLVM tools of Rust's LLVM
 	.venv/bin/pip install --group coverage && .venv/bin/python tools/coverage

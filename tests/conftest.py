@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from support.tally import note
+
 TESTS = Path(__file__).parent
 DATA = TESTS / "data"
 # These tests are for an installed wheel: see tools/installed.
@@ -41,6 +43,13 @@ def pytest_configure():
 def pytest_report_header():
     """Name the variable that repeats the seeds of the hunt."""
     return f"hunt: BROKERLESS_HUNT_FROM={os.environ['BROKERLESS_HUNT_FROM']}"
+
+
+def pytest_runtest_logreport(report):
+    """Count the test for docs/reliability.md, in the process that runs it."""
+    is_worker = "PYTEST_XDIST_WORKER" in os.environ
+    if (is_worker or not hasattr(report, "node")) and (report.when == "call" or report.outcome != "passed"):
+        note({"what": "test", "of": report.outcome, "times": 1, "test": report.nodeid})
 
 
 def pytest_collection_modifyitems(items):

@@ -16,6 +16,8 @@ from pathlib import Path
 
 from kafka import BUILD, Program, again, client_command
 
+from support.tally import tally
+
 READER = Path(__file__).parent / "python" / "reader.py"
 PYTHON = {name: [sys.executable, READER, name] for name in ("confluent-kafka", "aiokafka", "kafka-python")}
 JAVA = {f"java-{version}": client_command(version) for version in ("4.4.0", "4.1.0", "3.9.2", "2.8.2")}
@@ -33,7 +35,7 @@ class Clients:
 
     def __getitem__(self, name):
         if name not in self._started:
-            self._started[name] = Program(*COMMANDS[name])
+            self._started[name] = Program(name, *COMMANDS[name])
         return self._started[name]
 
     def close(self):
@@ -52,6 +54,7 @@ class Member:
 
     def __init__(self, name, output, **job):
         self._output = output
+        tally("client", name)
         with output.open("w") as file:
             self._process = subprocess.Popen(
                 [*map(str, COMMANDS[name])], stdin=subprocess.PIPE, stdout=file, stderr=subprocess.DEVNULL, text=True

@@ -18,6 +18,7 @@ import pytest
 from fetch import BROKERS, DEFAULT, NEWEST
 
 from brokerless.layout.checkpoints import random_id
+from support.tally import tally
 
 # Java finds the classes of an archive by the paths of their jars: where they are, and not where a link to them is.
 BUILD = (Path(__file__).parents[2] / "build" / "conformance").resolve()
@@ -227,6 +228,7 @@ class Broker:
             else:
                 format_directories(version, file, *["--standalone"] * standalone)
         formatted()
+        tally("broker", version)
         self._process = Process(version, "kafka.Kafka", file, output=log, options=options)
         self._process.wait_for("Kafka Server started")
 
@@ -405,6 +407,7 @@ class OldBroker(Broker):
         try:
             self._zookeeper.wait_for("PrepRequestProcessor (sid:0) started")
             file = _write_properties(Path(log).with_suffix(".properties"), settings | _COMMON | _dotted(properties))
+            tally("broker", "2.8.2")
             self._process = Process("2.8.2", "kafka.Kafka", file, output=log, options=options)
             self._process.wait_for(f"[KafkaServer id={node_id}] started")
         except BaseException:
@@ -436,7 +439,8 @@ def _write_properties(path, properties):
 class Program:
     """A program that takes jobs as lines of JSON, and answers each with lines, the last one with "done" or "error"."""
 
-    def __init__(self, *command):
+    def __init__(self, name, *command):
+        self._name = name
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
         self._process = subprocess.Popen([*map(str, command)], text=True, **pipes)
 
@@ -454,6 +458,8 @@ class Program:
         while line := self._process.stdout.readline():
             row = json.loads(line)
             if "error" in row or "done" in row:
+                tally("client", self._name)
+                tally("row", self._name, sum("offset" in row for row in rows))
                 return rows, row.get("error")
             rows.append(row)
         raise AssertionError(f"the client died: {do} {arguments}")
@@ -474,7 +480,7 @@ class Client(Program):
     """
 
     def __init__(self, version=DEFAULT):
-        super().__init__(*client_command(version))
+        super().__init__(f"java-{version}", *client_command(version))
 
     def create(self, broker, topic, partitions=1, replicas=(), **configs):
         """Create a topic; `replicas`: the nodes of each partition, the leader first; `configs`: Kafka's, `.` as `_`."""

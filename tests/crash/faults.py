@@ -22,6 +22,7 @@ from unittest import mock
 from brokerless.cli.exit_codes import Ended
 from brokerless.io import disk
 from brokerless.io.interrupts import interrupt
+from support.tally import tally
 
 FALLS = ("kill", "power", "names")
 
@@ -279,6 +280,7 @@ def each_crash(work, start, scratch, falls=FALLS, observe=lambda: None):
     assert _contents(_loaded(directory)) == _contents(remembering.tree), "a change did not go through `disk`"
     directory.rename(whole)
     for step, fall, state, progress in remembering.states():
+        tally("crash", fall)
         yield Crash(step, fall, _build(state, directory), progress)
         shutil.rmtree(directory, ignore_errors=True)
     yield Crash("", "", whole.rename(directory), observe())
@@ -343,6 +345,7 @@ def each_interrupt(work, start, scratch):
         state = repr(_contents(_loaded(directory)))
         if state not in seen:
             seen.add(state)
+            tally("signal")
             yield Crash(interrupting.at, "hangup", directory)
         shutil.rmtree(directory)
         number += 1

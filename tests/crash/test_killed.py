@@ -11,6 +11,7 @@ import pytest
 import brokerless as bl
 from brokerless.layout import commit_journal
 from brokerless.layout.streaming_epochs import committed
+from support.tally import tally
 
 WRITER = """
 import sys
@@ -35,6 +36,7 @@ def test_flushed_records_survive_a_kill(tmp_path, flushes):
         for _ in range(flushes):
             said = process.stdout.readline()
         process.send_signal(signal.SIGKILL)
+        tally("killed process")
         flushed = int((process.stdout.read().splitlines() or [said])[-1])
     with bl.open_log_dir(path) as log_dir:
         assert not log_dir.was_clean
@@ -63,6 +65,7 @@ def test_a_commit_that_is_killed_at_any_change_is_whole_or_nothing_and_then_repe
     subprocess.run([sys.executable, killed_commits.__file__, tmp_path / "start", tmp_path / "killed"], check=True)
     old, new = [("t", b"old")], [("new", b"b"), ("t", b"a"), ("t", b"old")]
     left = sorted((tmp_path / "killed").iterdir())
+    tally("killed process", times=len(left) - 1)
     assert values(left[-1]) == new
     monkeypatch.setattr(os, "fsync", lambda _: None)
     seen = set()

@@ -6,6 +6,8 @@ import sys
 import textwrap
 from pathlib import Path
 
+from support.tally import tally
+
 _START = """
 import os, sys
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -31,6 +33,8 @@ def run(code, path, *, master="local[2]", kill=(), seconds=300):
     `kill` has (what, n, victim): at the n-th call of it, see `killing/sitecustomize.py`.
     """
     lines = [f"{place} {number} {victim} {path}.kill-{index}" for index, (place, number, victim) in enumerate(kill)]
+    for _, _, victim in kill:
+        tally("killed process", f"Spark, {victim}")
     site = Path(__file__).with_name("killing")
     return _run(code, path, master, site, seconds, KILL="\n".join(lines))
 

@@ -15,6 +15,7 @@ import brokerless as bl
 import brokerless.spark
 from support.damage import append
 from support.hunt import LEVELS, PARTITIONS, harm, original
+from support.tally import tally
 
 jar_or_skip()
 
@@ -59,6 +60,7 @@ class Case:
             topic = f"t{number}"
             # `harm` also damages files beside the partition's directory, here none.
             shutil.copytree(of.path, self.path / topic / f"{topic}-0")
+            tally("damage", "log in Python and in the JVM")
             self.damages[topic] = self._damage(self.path / topic / f"{topic}-0", of, name)
             (self.path / topic / f"{topic}-0").rename(self.path / f"{topic}-0")
             (self.path / topic).rmdir()

@@ -35,6 +35,7 @@ from brokerless import _native
 from brokerless.cli import command
 from brokerless.log.segment import walk_headers
 from brokerless.log_dir.recover import forecast, recovered
+from support.tally import tally
 
 PARTITIONS = [
     ("kafka-4.1", "txn-interleaved-0"),
@@ -804,4 +805,5 @@ class Hunt:
 
 def hunt(seed, golden, to, originals):
     """Run one case."""
+    tally("damage", "log")
     Hunt(seed, golden, to, originals).run()

@@ -10,6 +10,7 @@ import pytest
 
 import brokerless as bl
 from support.harmed_partitions import missing_entries, partition, seeded, stored, verify, write_files_around
+from support.tally import tally
 
 # A read tells that the head of a log is lost.
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:.* has no offsets .* here")]
@@ -80,6 +81,7 @@ def is_kept(path, source):
 
 def case(seed, directory):
     """Run a repair, alone and from other replicas, and a rescue."""
+    tally("damage", "replicas")
     chance = seeded(seed)
     made, replicas = cluster(directory, chance)
     disks = sorted(directory.iterdir())

@@ -7,6 +7,7 @@ mod mutate;
 #[path = "../../../fuzz/targets/mod.rs"]
 mod targets;
 
+use std::io::Write;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -59,6 +60,19 @@ fn run(target: &Target, input: &[u8], origin: &str) -> usize {
     peak
 }
 
+/// Counts the inputs for docs/reliability.md, as `tests/support/tally.py` does.
+fn tally(target: &Target, count: u64) {
+    if let Ok(path) = std::env::var("BROKERLESS_TALLY") {
+        let line = serde_json::json!({"what": "input", "of": target.name, "times": count, "test": "rust/jvm/tests/fuzz"});
+        let mut file = std::fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(path)
+            .unwrap();
+        file.write_all(format!("{line}\n").as_bytes()).unwrap();
+    }
+}
+
 #[test]
 fn no_bytes_make_it_panic_or_take_more_memory_than_the_cap() {
     let seconds = variable("FUZZ_SECONDS", 56);
@@ -90,5 +104,6 @@ fn no_bytes_make_it_panic_or_take_more_memory_than_the_cap() {
             "{}: {count} inputs, at most {peak} bytes of memory",
             target.name
         );
+        tally(target, count);
     }
 }
