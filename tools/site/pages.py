@@ -96,6 +96,12 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     return led
 
 
+def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
+    """Give the search a name for screen readers."""
+    del page, config
+    return output.replace('role="dialog">', 'role="dialog" aria-label="Search">')
+
+
 def on_post_build(config: MkDocsConfig) -> None:
     """Write `llms.txt`, which lists the pages for language models (llmstxt.org), and all of them in one file."""
     lines, whole = [f"# {config.site_name}", "", f"> {SUMMARY}"], []
