@@ -1921,6 +1921,8 @@ class Server:
 
         Each counter has a name, a help text, True for a gauge (which may fall), a label with its value, and its number.
         """
+    def commits(self) -> list[tuple[str, str, int, int, int, str]]:
+        """Return the commits made to the server: group, topic, partition, offset, leader epoch, metadata."""
     @property
     def host(self) -> str:
         """The address at which the server listens."""

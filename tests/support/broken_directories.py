@@ -214,6 +214,7 @@ BROKEN = {
     "batch-crc": lambda data: damage.flip_bit(first(data), SIZE * 5 + 100),
     "batch-framing": lambda data: damage.overwrite(first(data), SIZE * 5 + 8, struct.pack(">i", -1)),
     "batch-zeros": lambda data: damage.overwrite(first(data), SIZE * 5, bytes(SIZE)),
+    "batch-unloadable": lambda data: damage.overwrite(last(data), -SIZE + 8, struct.pack(">i", -1)),
     "batch-cut": lambda data: damage.cut(first(data), -10),
     "batch-payload": payload,
     "batch-records": records,

@@ -85,6 +85,16 @@ impl Server {
             .collect()
     }
 
+    fn commits(&self, py: Python<'_>) -> Vec<CommitTuple> {
+        let commits = py.detach(|| self.0.commits()).into_iter();
+        let tuples = commits.map(|(group, topic, partition, commit)| {
+            let metadata = commit.metadata.to_string();
+            let numbers = (commit.offset, commit.leader_epoch);
+            (group, topic, partition, numbers.0, numbers.1, metadata)
+        });
+        tuples.collect()
+    }
+
     fn stop(&mut self, py: Python<'_>) {
         py.detach(|| self.0.stop());
     }
@@ -123,6 +133,8 @@ impl Answers {
 }
 
 type TopicTuple = (String, Option<[u8; 16]>, Vec<i32>, bool);
+
+type CommitTuple = (String, String, i32, i64, i32, String);
 
 type CountTuple = (
     &'static str,
@@ -279,7 +291,7 @@ impl Directory for Answers {
     }
 
     fn commits(&self) -> Result<Vec<(String, String, i32, Commit)>, Refusal> {
-        let found: Vec<(String, String, i32, i64, i32, String)> =
+        let found: Vec<CommitTuple> =
             self.ask(|directory| directory.call_method0("commits")?.extract())?;
         Ok(found
             .into_iter()
@@ -303,6 +315,11 @@ impl Directory for Answers {
     fn problem(&self, text: &str) {
         // It only informs the user.
         let _ = self.ask(|directory| directory.call_method1("problem", (text,)).map(drop));
+    }
+
+    fn refused(&self, topic: &str) {
+        // It only informs the user.
+        let _ = self.ask(|directory| directory.call_method1("refused", (topic,)).map(drop));
     }
 
     fn size(&self, path: &str) -> Result<u64, Refusal> {

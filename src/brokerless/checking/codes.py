@@ -111,6 +111,20 @@ CODES: dict[str, Code] = {
         loses_records=True,
         is_cured=True,
     ),
+    "batch-unloadable": Code(
+        "error",
+        "a batch that a broker reads when it starts has an invalid size",
+        'It does not start: "Found record size". After a clean shutdown, it truncates nothing, and reads the headers '
+        "of the batches from the last index entry on. If there is no producer snapshot of the log end, it reads the "
+        "batches since the last snapshot.",
+        _ENDS_HERE,
+        f"{_REPLICA}. {_SKIP}. {_RECOVERS}",
+        subject="batch",
+        loses_records=True,
+        is_cured=True,
+        stops_broker=True,
+        level="quick",
+    ),
     "batch-cut": Code(
         "error",
         "an older segment ends in the middle of a batch",

@@ -34,6 +34,7 @@ from brokerless.layout.file_names import (
     live_base_offset,
     segment_file,
 )
+from brokerless.layout.topic_config import TopicConfig
 from brokerless.log.aborted_transactions import transactions
 from brokerless.log.offsets_for_times import max_timestamp
 from brokerless.log.segment import NO_END, transaction_index, walk_whole_batches
@@ -41,6 +42,7 @@ from brokerless.log.unlikely_times import unlikely_time
 from brokerless.log_dir.start_faults import obstructed_files, partition_faults
 from brokerless.metadata.directory import is_fatal_snapshot
 from brokerless.notes import collected
+from brokerless.recovery.loader import load
 from brokerless.recovery.segment_replay import feed
 from brokerless.wording import counted, duration
 
@@ -48,7 +50,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
 
     from brokerless.inspection.findings import Contents
-    from brokerless.layout.topic_config import TopicConfig
     from brokerless.log.aborted_transactions import Aborted
     from brokerless.log.log import Log
     from brokerless.log.segment import Segment
@@ -105,7 +106,15 @@ class LogCheck:
 
     def of_segments(self) -> Iterator[Finding]:
         """Yield the findings on files, then the findings on batches in the order of the log."""
-        return map(self._after_a_crash, self._of_segments())
+        is_loaded = False
+        error: CorruptRecordError | None = None
+        for found in map(self._after_a_crash, self._of_segments()):
+            if found.kind.subject == "batch" and not is_loaded:
+                is_loaded, error = True, self._load_error()
+            if error is not None and _is_cause(found, error):
+                yield replace(found, code="batch-unloadable")
+            else:
+                yield found
 
     def _of_segments(self) -> Iterator[Finding]:
         yield from self._names()
@@ -178,6 +187,30 @@ class LogCheck:
             # A cleaner removes batches of producers that a snapshot still lists.
             if not self._is_compacted or found.code != "snapshot-differs":
                 yield found
+
+    def _load_error(self) -> CorruptRecordError | None:
+        """Return the error of a broker that loads the log after a clean shutdown; None if it loads the log.
+
+        A broker then truncates nothing. To find the log end, it reads the headers of the batches from the last index
+        entry on. If there is no producer snapshot of the log end, it also reads the batches since the last snapshot.
+        """
+        log, key = self._log, (self._log.topic or "", self._log.partition or 0)
+        if log.files.is_file or not log.root.is_clean:
+            return None
+        try:
+            # Other findings report what the notes say, and missing and unsupported files.
+            with collected(), suppress(UnsupportedFormatError, OSError):
+                load(
+                    log.path,
+                    TopicConfig(),
+                    is_clean=True,
+                    recovery_point=log.recovery_point or 0,
+                    log_start_offset=log.root.log_start_offsets.get(key),
+                    now=now_ms(),
+                )
+        except CorruptRecordError as error:
+            return error
+        return None
 
     def _after_a_crash(self, found: Finding) -> Finding:
         """Return a finding. Its code becomes `index-unflushed` if a broker will rebuild the index after a crash."""
@@ -617,3 +650,12 @@ def _difference(stored: _native.Producers, computed: _native.Producers) -> str:
                     "batches before the snapshot"
                 )
     return ""
+
+
+def _is_cause(found: Finding, error: CorruptRecordError) -> bool:
+    """Return whether a damaged batch is the cause of an error of `LogCheck._load_error`."""
+    is_batch = found.kind.subject == "batch" and not found.kind.stops_broker and found.position is not None
+    if not is_batch or error.position is None or os.path.basename(found.path) not in str(error.args[0]):
+        return False
+    start, end = found.position or 0, found.next_position
+    return start <= error.position and (end is None or error.position < end)

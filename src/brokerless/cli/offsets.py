@@ -47,11 +47,13 @@ def offsets(
     isolation_level: IsolationLevel,
     form: str,
 ) -> None:
-    """Find the offset of the first record at or after a time, by the broker's rules; -1 if no record matches.
+    """Find the offset of the first record at or after a time, by the broker's rules.
+
+    If no record matches, the text has - in place of an offset, and JSON has the broker's answer: -1.
 
     The remote segments of a tiered log are not searched: stderr names their offsets. earliest-pending-upload is refused
-    for a tiered log, because no local file says which segments are uploaded. For any other log, the result is -1, as on
-    a broker since 4.2.
+    for a tiered log, because no local file says which segments are uploaded. Any other log has no such offset, as on a
+    broker since 4.2.
 
     \b
     brokerless offsets data --topic orders --timestamp 2024-05-01T00:00:00Z
@@ -78,7 +80,7 @@ def offsets(
             }
             click.echo(json.dumps(answer, separators=(",", ":")))
         else:
-            click.echo(f"{printable(log.name)}\t{found.offset}")
+            click.echo(f"{printable(log.name)}\t{'-' if found.offset < 0 else found.offset}")
 
 
 def _check_not_tiered(log: Log) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from brokerless.cli.options import chosen_topics
 from brokerless.cli.state import STATE_EXITS, TableForm, at_time, form_of, of_state, state_memory, telling
 from brokerless.wording import moment
 
@@ -19,6 +20,7 @@ _UNDER_WAY = ("Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence")
 
 @click.command(short_help="List transactions: ongoing, open and hanging ones.", epilog=STATE_EXITS)
 @of_state
+@chosen_topics
 @click.option(
     "--open",
     "chosen",
@@ -34,6 +36,7 @@ def transactions(
     form: str,
     file_form: str | None,
     output: str | None,
+    topics: tuple[str, ...],
     chosen: str | None,
     as_of: int | None,
     memory: int,
@@ -52,11 +55,15 @@ def transactions(
     --history lists each state of an id that compaction has kept, in the order of the coordinators' logs. It does not
     read the data.
 
+    --topic selects the transactions that are open in the topic, or that the coordinator still has to end there. OPEN
+    then names no other topics.
+
     Name the data directories of all brokers: a hanging transaction and its coordinator may be on different ones.
 
     \b
     brokerless transactions /var/lib/kafka/data --open
     brokerless transactions broker1 broker2 broker3 --hanging --json
+    brokerless transactions data --topic orders --open
     brokerless transactions data --history
     """
     from brokerless.state import transactions as of_transactions
@@ -65,11 +72,11 @@ def transactions(
     if history and chosen == "hanging":
         raise click.UsageError("--history does not read the data, which shows what hangs: leave out --hanging")
     with telling():
-        batches = (
-            of_transactions.transaction_states(*paths, as_of=as_of, memory=memory)
-            if history
-            else of_transactions.transactions(*paths, as_of=as_of, memory=memory).to_batches(max_chunksize=_ROWS)
-        )
+        if history:
+            batches = of_transactions.transaction_states(*paths, topics=topics or None, as_of=as_of, memory=memory)
+        else:
+            table = of_transactions.transactions(*paths, topics=topics or None, as_of=as_of, memory=memory)
+            batches = iter(table.to_batches(max_chunksize=_ROWS))
         shown = batches if chosen is None else (_chosen(batch, chosen) for batch in batches)
         numbers = ("PRODUCER", "EPOCH", "PARTITIONS")
         TableForm(of_transactions.SCHEMA, printed, output, _HEADINGS, _row, numbers).print_batches(shown)

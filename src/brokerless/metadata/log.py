@@ -197,11 +197,7 @@ def cluster_image(path: str) -> MetadataImage | None:
         image.refusal = None
     if damage is not None:
         image.is_whole = False
-        note(
-            f"the cluster's metadata are read up to the damage at {damage.path}:{damage.position} ({damage.args[0]}), "
-            "so the settings, replicas and producer ids in them may be outdated. A broker truncates the metadata log "
-            "at the damage"
-        )
+        note(damaged_in_words(damage))
     elif not image.is_whole:
         count, why = sum(image.unknown.values()), ", ".join(image.unknown)
         note(
@@ -209,3 +205,11 @@ def cluster_image(path: str) -> MetadataImage | None:
             "cluster's metadata may be outdated"
         )
     return image
+
+
+def damaged_in_words(damage: CorruptRecordError | UnsupportedFormatError) -> str:
+    """Return the note on a damaged metadata log, which is replayed up to the damage."""
+    return (
+        f"the cluster's metadata are read up to the damage at {damage.path}:{damage.position} ({damage.args[0]}), so "
+        "they may be outdated. A broker truncates the metadata log at the damage"
+    )

@@ -40,9 +40,12 @@ def replay(changes: Changes, base_offset: int, start_offset: int, producers: _na
     name = file_names.segment_file(base_offset, file_names.LOG)
     walk = _native.ProducerReplay(producers, start_offset)
     with changes.open(name) as file:
-        feed(walk, file)
+        position = feed(walk, file)
     if walk.ended == "failed":
-        raise CorruptRecordError(f"a broker does not start: {name} has a fault ({walk.error}). Truncate the log there")
+        raise CorruptRecordError(
+            f"a broker does not start: {name} has a fault ({walk.error}). Truncate the log there",
+            position=position,
+        )
 
 
 def feed(

@@ -75,6 +75,9 @@ class ServedDirectory:
         as_of: a time. The batch of the first record at or after it is left out, with all following batches.
     """
 
+    # Why a client that produces gets an error, for the log.
+    why_read_only = "this server only reads, and changes nothing in a directory"
+
     def __init__(
         self,
         *paths: str | os.PathLike[str],
@@ -372,6 +375,15 @@ class ServedDirectory:
                 self._told.add(text)
         if is_new:
             _LOGGER.warning("%s", printable(text))
+
+    def refused(self, topic: str) -> None:
+        """Log a warning about a client that tried to produce, once for each topic. Some clients show no reason.
+
+        Args:
+            topic: the topic; "" if the request names no topic, as the first request of an idempotent producer.
+        """
+        to = f" to topic {topic}" if topic else ""
+        self.problem(f"a client tried to produce{to}, and got an error, because {self.why_read_only}")
 
     def size(self, path: str) -> int:
         """Return the length of a file in an object store."""

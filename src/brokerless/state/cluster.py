@@ -16,7 +16,7 @@ from brokerless.log_dir.log_dirs import LogDirs
 from brokerless.metadata.bootstrap import bootstrap, bootstrap_file
 from brokerless.metadata.directory import formatted_snapshot, has_metadata_log, has_topic_ids, was_started
 from brokerless.metadata.image import SCHEMAS, SECRETS, MetadataImage
-from brokerless.metadata.log import last_time, replay_log, replay_snapshot, snapshots
+from brokerless.metadata.log import damaged_in_words, last_time, replay_log, replay_snapshot, snapshots
 from brokerless.metadata.schema import finite
 from brokerless.metadata.topic_settings import Cluster
 from brokerless.notes import collected, note
@@ -277,10 +277,7 @@ def _replay(log: Log, image: MetadataImage, as_of: int | None, as_of_offset: int
     damage = replay_log(log, image, start, end, as_of) if start < end else None
     if damage is not None:
         image.is_whole = False
-        note(
-            f"the cluster's metadata are known up to damage at {damage.path}:{damage.position} ({damage.args[0]}): a "
-            "broker truncates them there"
-        )
+        note(damaged_in_words(damage))
     elif as_of is None and as_of_offset is None and (expected := log.files.expected_end) is not None:
         image.is_whole = False
         note(f"the cluster's metadata are not whole: {expected}")

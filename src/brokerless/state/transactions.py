@@ -8,7 +8,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow.json import ParseOptions, ReadOptions, read_json
 
-from brokerless.arguments import FEW, listed_few, to_ms
+from brokerless.arguments import FEW, listed_few, some_or_all, to_ms
+from brokerless.layout.file_names import chosen_topics, is_chosen
 from brokerless.log_dir.log_dirs import LogDirs
 from brokerless.metadata.schema import TIME, schema, structs
 from brokerless.notes import collected, note
@@ -90,7 +91,11 @@ _VALUE = schema(
 
 
 def transactions(
-    *paths: str | os.PathLike[str], as_of: Time | None = None, history: bool = False, memory: int = MEMORY
+    *paths: str | os.PathLike[str],
+    topics: Iterable[str] | None = None,
+    as_of: Time | None = None,
+    history: bool = False,
+    memory: int = MEMORY,
 ) -> pa.Table:
     """Return the transactional ids in log directories, and the transactions that are open in the data partitions.
 
@@ -111,6 +116,8 @@ def transactions(
 
     Args:
         paths: log directories.
+        topics: only the transactions of these topics, by name or glob: those that are open in one of their partitions,
+            or whose coordinator still has to end them there. `open` then lists no other topics. None: all.
         as_of: return the coordinators' state at this time, as far as compaction has left records from it; `open` is
             then null. None: at the end.
         history: return every state up to `as_of` that compaction has left, instead of only the latest state of each id.
@@ -119,24 +126,74 @@ def transactions(
 
     Raises:
         FileNotFoundError: a path does not exist.
-        ValueError: a path is no log directory.
+        ValueError: a path is no log directory, or a topic is neither in the directories nor in a transaction.
 
     >>> import brokerless as bl
     >>> bl.transactions(CLUSTER_DIR).num_rows
     20
+    >>> bl.transactions(CLUSTER_DIR, topics=["txn-open"])["transactional_id"].to_pylist()
+    ['open-1', 'open-2']
     """
     if history:
-        return pa.Table.from_batches(transaction_states(*paths, as_of=as_of, memory=memory), SCHEMA)
-    directories = LogDirs(*paths)
+        return pa.Table.from_batches(transaction_states(*paths, topics=topics, as_of=as_of, memory=memory), SCHEMA)
+    directories, wanted = LogDirs(*paths), some_or_all("topics", topics)
     until = None if as_of is None else to_ms("as_of", as_of)
-    logs = needed_logs_of(directories, TRANSACTIONS_TOPIC) if until is not None else known_logs(directories)
+    choice = None if wanted is None else _Choice(wanted, directories)
+    if until is not None:
+        logs = needed_logs_of(directories, TRANSACTIONS_TOPIC)
+    else:
+        names = None if choice is None else choice.names_to_read()
+        logs = [] if names == [] else known_logs(directories, names)
     coordinators = [log for log in logs if log.topic == TRANSACTIONS_TOPIC]
     if until is not None:
-        return _sorted(_known(coordinators, as_of=until, memory=memory).rows)
+        table = _sorted(_known(coordinators, as_of=until, memory=memory).rows)
+        return table if choice is None else choice.check(choice.of(table))
     tell_absent(directories, TRANSACTIONS_TOPIC, is_needed=True)
     table = current_transactions(coordinators, [one for log in logs for one in open_in(log)], memory=memory)
-    _tell_unseen(table, {(log.topic, log.partition) for log in logs})
+    if choice is not None:
+        table = choice.check(choice.of(table))
+    _tell_unseen(table, {(log.topic, log.partition) for log in logs}, wanted)
     return table
+
+
+class _Choice:
+    """The transactions of some topics.
+
+    Args:
+        wanted: names or globs.
+        directories: the directories whose topics are known to exist.
+    """
+
+    def __init__(self, wanted: list[str], directories: LogDirs) -> None:
+        self._wanted, self._there = wanted, directories.topics()
+        self._seen: set[str] = set()
+
+    def names_to_read(self) -> list[str]:
+        """Return the topics whose logs have the chosen transactions, and their coordinators' topic."""
+        return [name for name in self._there if name == TRANSACTIONS_TOPIC or is_chosen(name, self._wanted)]
+
+    def of(self, table: Any) -> Any:  # noqa: ANN401 - a table or a batch, and the same
+        """Return the rows that name a chosen topic in `open` or `partitions`."""
+        rows: set[int] = set()
+        for name in ("open", "partitions"):
+            column = table[name]
+            places = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+            topics = pc.struct_field(pc.list_flatten(places), "topic")
+            names = [one for one in pc.unique(topics).to_pylist() if is_chosen(one, self._wanted)]
+            self._seen.update(names)
+            is_named = pc.is_in(topics, value_set=pa.array(names, pa.string()))
+            parents: Any = pc.list_parent_indices(places)
+            rows.update(parents.filter(is_named).to_pylist())
+        return table.take(pa.array(sorted(rows), pa.int64()))
+
+    def check(self, table: pa.Table) -> pa.Table:
+        """Return a table. Refuse a wanted topic that neither the directories nor the transactions have.
+
+        Raises:
+            ValueError: no topic is chosen by one of the names or globs.
+        """
+        chosen_topics(self._wanted, [*self._there, *self._seen])
+        return table
 
 
 def current_transactions(coordinators: Sequence[Log], found: list[dict[str, Any]], *, memory: int = MEMORY) -> pa.Table:
@@ -179,19 +236,28 @@ def _known(coordinators: Iterable[Log], *, as_of: int | None = None, memory: int
     return known
 
 
-def _tell_unseen(table: pa.Table, seen: Collection[tuple[str | None, int | None]]) -> None:
-    """Warn about partitions that no path has, and in which coordinators still have to end transactions."""
+def _tell_unseen(table: pa.Table, seen: Collection[tuple[str | None, int | None]], wanted: list[str] | None) -> None:
+    """Warn about partitions that no path has, and in which coordinators still have to end transactions.
+
+    Args:
+        table: the transactions.
+        seen: the topics and partitions whose logs were read.
+        wanted: only partitions of these topics, by name or glob; None: all.
+    """
     places: Any = pc.list_flatten(table["partitions"].combine_chunks())
     awaited = pa.table({name: places.field(name) for name in _PLACE.names}).group_by(_PLACE.names).aggregate([])
     there = pa.Table.from_pylist([dict(zip(_PLACE.names, one, strict=True)) for one in seen], _PLACE)
     unseen = awaited.join(there, _PLACE.names, join_type="left anti")
+    if wanted is not None:
+        names = [name for name in pc.unique(unseen["topic"]).to_pylist() if is_chosen(name, wanted)]
+        unseen = unseen.filter(pc.is_in(unseen["topic"], value_set=pa.array(names, pa.string())))
     count = unseen.num_rows
     if count:
         unseen = unseen.sort_by([(name, "ascending") for name in _PLACE.names])
         first = unseen.slice(0, FEW).to_pylist()
-        names = listed_few((f"{one['topic']}-{one['partition']}" for one in first), count)
+        listed = listed_few((f"{one['topic']}-{one['partition']}" for one in first), count)
         are, they = ("is", "it") if count == 1 else ("are", "they")
-        note(f"{names} {are} in none of the paths, so it is not known which transactions {they} have open")
+        note(f"{listed} {are} in none of the paths, so it is not known which transactions {they} have open")
 
 
 def _sorted(rows: list[dict[str, Any]]) -> pa.Table:
@@ -200,13 +266,20 @@ def _sorted(rows: list[dict[str, Any]]) -> pa.Table:
 
 
 def transaction_states(
-    *paths: str | os.PathLike[str], as_of: Time | None = None, memory: int = MEMORY
+    *paths: str | os.PathLike[str],
+    topics: Iterable[str] | None = None,
+    as_of: Time | None = None,
+    memory: int = MEMORY,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of `transactions` with `history`."""
-    directories = LogDirs(*paths)
+    directories, wanted = LogDirs(*paths), some_or_all("topics", topics)
     until = None if as_of is None else to_ms("as_of", as_of)
+    choice = None if wanted is None else _Choice(wanted, directories)
     for log in needed_logs_of(directories, TRANSACTIONS_TOPIC):
-        yield from states_in(log, as_of=until, memory=memory)
+        for states in states_in(log, as_of=until, memory=memory):
+            yield states if choice is None else choice.of(states)
+    if choice is not None:
+        choice.check(SCHEMA.empty_table())
 
 
 def timeouts(path: str, producers: Collection[int]) -> dict[int, int]:

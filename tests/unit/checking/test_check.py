@@ -22,7 +22,7 @@ from brokerless.log_dir.recover import forecast
 from brokerless.metadata.bootstrap import snapshot_records
 from brokerless.metadata.records import BROKER_RESOURCE, config_record, metadata_record
 from support import damage
-from support.broken_directories import BROKEN, SIZE, first, healthy
+from support.broken_directories import BROKEN, SIZE, first, healthy, last
 from support.log_files import NOW, batch, write_segment, write_snapshot
 from support.state_records import transaction_key, transaction_value, write_records
 
@@ -275,6 +275,25 @@ def test_a_finding_tells_its_place_its_effect_and_its_cure(data):
     assert (finding.topic, finding.partition, finding.position) == ("t", 0, SIZE * 5)
     assert (finding.start_offset, finding.end_offset, finding.next_position) == (5, 6, SIZE * 6)
     assert finding.to_dict()["cure"] == CODES["batch-crc"].cure
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_batch_of_an_invalid_size_stops_a_broker_only_where_it_reads_the_batch(data, level):
+    """A check and a writer, which loads a log as a broker does, agree: what follows the last index entry is read."""
+    sound = last(data).read_bytes()
+    size = struct.pack(">i", -1)
+    damage.overwrite(last(data), SIZE * 3 + 8, size)
+    assert codes(data, level=level) == ["batch-framing"]
+    with bl.open_log_dir(data) as log_dir:
+        log_dir.log("t", 0)
+    last(data).write_bytes(sound)
+    damage.overwrite(last(data), -SIZE + 8, size)
+    assert codes(data, level=level) == ["batch-unloadable"]
+    with bl.open_log_dir(data) as log_dir, pytest.raises(bl.errors.CorruptRecordError, match="a broker does not start"):
+        log_dir.log("t", 0)
+    # After a crash, a broker truncates the log there.
+    (data / ".kafka_cleanshutdown").unlink()
+    assert "batch-unloadable" not in codes(data, level=level, notes=True)
 
 
 def test_entries_of_an_index_into_damage_are_not_its_fault(data):

@@ -29,6 +29,13 @@ def test_text_has_a_line_a_partition(golden, run):
     assert result.out == "".join(f"multi-partition-{partition}\t0\n" for partition in range(4))
 
 
+def test_no_offset_is_a_dash_in_text_and_minus_one_in_json(golden, run):
+    arguments = "offsets", golden / "logs/kafka-4.1/headers-0", "--timestamp", 4102444800000
+    assert run(*arguments).out == "headers-0\t-\n"
+    answer = json.loads(run(*arguments, "--json").out)
+    assert (answer["offset"], answer["timestamp"], answer["leader_epoch"]) == (-1, -1, None)
+
+
 def test_a_time_before_1970_is_none_of_the_numbers_that_stand_for_something_else(golden, run):
     path = golden / "logs" / "kafka-4.1" / "headers-0"
     refused = run("offsets", path, "--timestamp", "1969-12-31T23:59:59.999")
@@ -38,8 +45,8 @@ def test_a_time_before_1970_is_none_of_the_numbers_that_stand_for_something_else
 def test_what_is_yet_to_be_uploaded_is_none_or_not_known(golden, run, tmp_path):
     """-1 of a tiered log would say that nothing of it is ever uploaded."""
     path = golden / "logs" / "kafka-4.1" / "headers-0"
-    assert run("offsets", path, "--timestamp", "earliest-pending-upload").out == "headers-0\t-1\n"
-    assert run("offsets", path, "--timestamp", "-6").out == "headers-0\t-1\n"
+    assert run("offsets", path, "--timestamp", "earliest-pending-upload").out == "headers-0\t-\n"
+    assert run("offsets", path, "--timestamp", "-6").out == "headers-0\t-\n"
     path = golden / "logs" / "kafka-4.1-tiered" / "tiered-txn-0"
     refused = run("offsets", path, "--timestamp", "earliest-pending-upload")
     assert (refused.code, "which segments from offset 182 on are not uploaded yet" in refused.err) == (2, True)

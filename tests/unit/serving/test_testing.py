@@ -5,8 +5,10 @@ import shutil
 import time
 
 import confluent_kafka
+import pyarrow as pa
 import pytest
-from aiokafka import AIOKafkaConsumer
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka.errors import KafkaError
 from confluent_kafka.admin import AdminClient
 
 import brokerless as bl
@@ -50,11 +52,109 @@ def read(kafka, topic, count, **settings):
 
 
 def test_a_test_is_as_its_documentation_says(pytester):
-    """The fixture is there with one line, and a consumer of the application gets the rows."""
-    conftest, test = (block for block in blocks(GUIDE, "python") if "pytest_plugins" in block or "def test_" in block)
-    pytester.makeconftest(conftest)
-    pytester.makepyfile(f"{test}\n\n{ANOTHER}")
-    pytester.runpytest_subprocess("-p", "no:randomly", "-p", "no:cacheprovider").assert_outcomes(passed=2)
+    """The fixture is there with one line, and consumers of the application get the rows."""
+    fixture, conftest, *tests = sorted(
+        (block for block in blocks(GUIDE, "python") if "pytest" in block or "def test_" in block),
+        key=lambda block: ("scope=" not in block, "pytest_plugins" not in block),
+    )
+    assert len(tests) == 2
+    pytester.makepyfile("\n\n".join([*tests, ANOTHER]))
+    # First a server for each test, then one for all.
+    for text in (conftest, f"{conftest}\n{fixture}"):
+        pytester.makeconftest(text)
+        pytester.runpytest_subprocess("-p", "no:randomly", "-p", "no:cacheprovider").assert_outcomes(passed=3)
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        ([{"key": "\u00e9", "value": {"\u00e9": [1, None]}}], [("\u00e9".encode(), '{"\u00e9":[1,null]}'.encode())]),
+        ({"key": {"id": 7}, "value": None}, [(b'{"id":7}', None)]),
+        ({"key": None, "value": [1, 2]}, [(None, b"[1,2]")]),
+        (["text", b"\xff", bytearray(b"b"), 7, 1.5, True, None, [{"a": 1}]],
+         [(None, one) for one in (b"text", b"\xff", b"b", b"7", b"1.5", b"true", None, b'[{"a":1}]')]),
+        ((str(number) for number in range(3)), [(None, b"0"), (None, b"1"), (None, b"2")]),
+        (pa.table({"key": ["k"], "value": ["v"]}), [(b"k", b"v")]),
+        ([], []),
+    ],
+)  # fmt: skip
+def test_rows_are_what_a_test_would_write(kafka, rows, expected):
+    kafka.create_topic("orders")
+    kafka.send("orders", rows)
+    found = bl.Log(f"{kafka.directory}/orders-0").read().read_all().to_pylist()
+    assert [(row["key"], row["value"]) for row in found] == expected
+
+
+@pytest.mark.parametrize(
+    ("rows", "error", "message"),
+    [
+        ("text", TypeError, r"give a list of values, \['text'\]"),
+        (b"text", TypeError, "one bytes was given"),
+        (7, TypeError, "int was given"),
+        ({"amount": 3}, ValueError, "is not a row: .* To send the dict itself as JSON"),
+        ([{"value": 1, "amount": 3}], ValueError, "is not a row"),
+        ([{"key": "a"}], ValueError, "is not a row"),
+        ([object()], TypeError, "a row's value cannot be JSON"),
+        ([{"key": float("nan"), "value": None}], ValueError, "a row's key cannot be JSON"),
+    ],
+)
+def test_rows_that_may_mean_several_things_are_refused(kafka, rows, error, message):
+    with pytest.raises(error, match=message):
+        kafka.send("orders", rows)
+
+
+def test_what_a_group_has_committed_is_returned(kafka):
+    """The last commit of each partition, and of this group alone."""
+    kafka.create_topic("orders", partitions=2)
+    for group, offsets in (("g", [3, 5]), ("g", [4]), ("other", [9])):
+        consumer = confluent_kafka.Consumer(
+            {"bootstrap.servers": kafka.bootstrap_servers, "group.id": group, "log_level": 0}
+        )
+        places = [confluent_kafka.TopicPartition("orders", number, at) for number, at in enumerate(offsets)]
+        consumer.commit(offsets=places, asynchronous=False)
+        consumer.close()
+    assert kafka.committed("g") == {("orders", 0): 4, ("orders", 1): 5}
+    assert kafka.committed("none") == {}
+    kafka.close()
+    assert kafka.committed("g") == {}
+
+
+def test_a_cleared_server_has_nothing_and_its_address(kafka):
+    address = kafka.bootstrap_servers
+    for number in range(3):
+        kafka.send("orders", [f"{number}"])
+        assert read(kafka, "orders", 1) == [f"{number}"]
+        assert kafka.committed("g") == {("orders", 0): 1}
+        kafka.clear()
+        assert (kafka.bootstrap_servers, kafka.committed("g")) == (address, {})
+        assert bl.LogDirs(kafka.directory).topics() == []
+    kafka.close()
+    with pytest.raises(ValueError, match="closed"):
+        kafka.clear()
+
+
+def test_a_fixture_shows_its_address_and_directory(kafka):
+    assert repr(kafka) == f"<Kafka {kafka.bootstrap_servers}, directory {kafka.directory!r}>"
+    kafka.close()
+    assert repr(kafka).startswith("<Kafka closed, ")
+
+
+@pytest.mark.parametrize(("is_idempotent", "to"), [(False, " to topic orders"), (True, "")])
+def test_an_application_that_produces_is_told_in_one_line_why_not(kafka, caplog, is_idempotent, to):
+    """Clients show only the name of the error."""
+
+    async def produce():
+        address = kafka.bootstrap_servers
+        async with AIOKafkaProducer(bootstrap_servers=address, enable_idempotence=is_idempotent) as producer:
+            await producer.send_and_wait("orders", b"new")
+
+    kafka.create_topic("orders")
+    for _ in range(2):
+        with pytest.raises(KafkaError):
+            asyncio.run(produce())
+    (told,) = [record.getMessage() for record in caplog.records if record.name == "brokerless.serve"]
+    assert told.startswith(f"a client tried to produce{to}, and got an error, because this server only reads: ")
+    assert "kafka.send(topic, rows)" in told
 
 
 def test_the_recipe_for_confluent_kafka(kafka, capsys):

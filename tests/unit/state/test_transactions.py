@@ -32,6 +32,39 @@ def test_transactions_of_a_broker(golden):
     assert found["inter-2"]["started"] is None
 
 
+def test_transactions_of_some_topics(golden, tmp_path):
+    """Those that are open in a topic, or that their coordinator still has to end there."""
+    path = golden / "logs/kafka-4.1"
+    assert set(by_id(path, topics=["txn-open"])) == {"open-1", "open-2"}
+    assert by_id(path, topics=["txn-o*"]) == by_id(path, topics=["txn-open"])
+    assert by_id(path, topics=["headers"]) == {}
+    data = tmp_path / "data"
+    records = [
+        (transaction_key("here"), transaction_value(9, ONGOING, [("t", 0), ("u", 0)])),
+        (transaction_key("elsewhere"), transaction_value(8, ONGOING, [("u", 0), ("v", 1)])),
+        (transaction_key("done"), transaction_value(7, COMPLETE_COMMIT)),
+    ]
+    write_records(data, "__transaction_state", records)
+    for topic in ("t", "u"):
+        write_segment(data / f"{topic}-0", 0, in_transaction(0, 9, [(b"k", b"v")], commit=None))
+    # A topic of which there are no logs here is known by its transactions.
+    for topic, ids, opened in (
+        ("t", {"here"}, ["t"]),
+        ("u", {"here", "elsewhere"}, ["u"]),
+        ("v", {"elsewhere"}, []),
+    ):
+        with collected() as notes:
+            found = by_id(data, topics=[topic])
+        assert set(found) == ids
+        assert [one["topic"] for row in found.values() for one in row["open"]] == opened
+        assert any("v-1 is in none of the paths" in note for note in notes) == (topic == "v")
+        assert set(by_id(data, topics=[topic], history=True)) == ids
+        assert set(by_id(data, topics=[topic], as_of=1 << 50)) == ids
+    for options in ({}, {"history": True}, {"as_of": 1 << 50}):
+        with pytest.raises(ValueError, match="unknown topic 'w'"):
+            bl.transactions(data, topics=["w"], **options)
+
+
 def test_without_coordinators_nobody_knows_what_hangs(copied):
     directory = copied("kafka-4.1", "txn-open-0", "txn-empty-0")
     with collected() as notes:

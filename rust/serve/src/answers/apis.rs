@@ -33,7 +33,7 @@ enum Handler {
     Now(fn(&Call) -> Answered),
     /// Refuses a request that would change data. If the request is too long, the connection is closed.
     Refuses(fn(&Call) -> Answered),
-    /// Reads files.
+    /// Reads files, or reports something to the directory.
     Reads(fn(&Call) -> Answered),
     /// Reads or writes the state of groups.
     OfGroups(fn(&Call) -> Answered),
@@ -54,13 +54,13 @@ const fn api(key: ApiKey, first: i16, last: i16, handler: Handler) -> Api {
 // One row each: rustfmt would make six lines of it.
 #[rustfmt::skip]
 pub(crate) const APIS: &[Api] = &[
-    api(Produce, 3, 13, Now(|call| call.answer(refused::produce))),
+    api(Produce, 3, 13, Reads(|call| call.answer(refused::produce))),
     api(Fetch, 4, 18, Steps(fetch::fetch)),
     api(ListOffsets, 1, 11, Reads(|call| call.answer(offsets::list_offsets))),
     api(Metadata, 0, 13, Reads(|call| call.answer(metadata::metadata))),
     api(OffsetCommit, 2, 10, OfGroups(groups::commit)),
     api(OffsetFetch, 1, 10, OfGroups(groups::committed)),
-    api(FindCoordinator, 0, 6, Now(|call| call.answer(groups::find))),
+    api(FindCoordinator, 0, 6, Reads(|call| call.answer(groups::find))),
     api(JoinGroup, 0, 9, Steps(groups::join)),
     api(Heartbeat, 0, 4, Now(|call| call.answer(groups::heartbeat))),
     api(LeaveGroup, 0, 5, Now(|call| call.answer(groups::leave))),
@@ -72,7 +72,7 @@ pub(crate) const APIS: &[Api] = &[
     api(CreateTopics, 2, 7, Refuses(|call| call.answer(refused::create_topics))),
     api(DeleteTopics, 1, 6, Refuses(|call| call.answer(refused::delete_topics))),
     api(DeleteRecords, 0, 2, Refuses(|call| call.answer(refused::delete_records))),
-    api(InitProducerId, 0, 5, Now(refused::init_producer_id)),
+    api(InitProducerId, 0, 5, Reads(refused::init_producer_id)),
     api(OffsetForLeaderEpoch, 2, 4, Reads(|call| call.answer(offsets::ends_of_epochs))),
     api(AddPartitionsToTxn, 0, 5, Refuses(|call| call.answer(refused::add_partitions))),
     api(AddOffsetsToTxn, 0, 4, Refuses(refused::add_offsets)),

@@ -32,10 +32,11 @@ pub(super) fn find(
     // Not supported: transactions write, and share groups change the state of deliveries.
     let (error, message) = match request.key_type {
         GROUP => (0, None),
-        1 => (
-            ResponseError::TransactionalIdAuthorizationFailed.code(),
-            Some(READ_ONLY),
-        ),
+        1 => {
+            call.directory().refused("");
+            let error = ResponseError::TransactionalIdAuthorizationFailed;
+            (error.code(), Some(READ_ONLY))
+        }
         _ => (
             ResponseError::InvalidRequest.code(),
             Some(StrBytes::from_static_str(INVALID)),

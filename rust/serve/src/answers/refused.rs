@@ -32,7 +32,7 @@ use kafka_protocol::messages::{
 use kafka_protocol::protocol::{HeaderVersion, StrBytes};
 
 use crate::answers::call::{Answered, Call};
-use crate::base::directory::Topics;
+use crate::base::directory::{MOST_OF_NAME, Topics};
 use crate::protocol::versions_4_4::{
     IDS_IN_COMMITS, IDS_IN_TXN_COMMITS, WHY_NOT_DELETED, body_with_names, delete_groups_reply,
     id_of,
@@ -51,6 +51,7 @@ pub(super) const INVALID: &str = "This most likely occurs because of a request b
     library or the message was sent to an incompatible broker. See the broker logs for more details.";
 
 pub(super) fn produce(call: &Call, request: &ProduceRequest) -> Answered<ProduceResponse> {
+    report(call, request);
     if request.acks == 0 {
         // Such a client reads no response. A broker closes the connection, so that it notices.
         let text = "records without a wish for an answer";
@@ -75,8 +76,24 @@ pub(super) fn produce(call: &Call, request: &ProduceRequest) -> Answered<Produce
     Ok(ProduceResponse::default().with_responses(responses.collect()))
 }
 
+/// Reports the first topic to which a client tries to produce. Later versions give only its id.
+fn report(call: &Call, request: &ProduceRequest) {
+    let first = request.topic_data.first();
+    let id = first.map(|topic| topic.topic_id).unwrap_or_default();
+    let known = call.directory().topics();
+    let by_id = known.as_ref().ok().and_then(|known| known.by_id(id));
+    let given = first.map_or("", |topic| topic.name.as_str());
+    let name = by_id.map_or(given, |topic| topic.name.as_str());
+    call.directory().refused(match name.len() {
+        0..=MOST_OF_NAME => name,
+        // No topic can have this name, and the directory remembers what it has reported.
+        _ => "",
+    });
+}
+
 /// Answers InitProducerId, which an idempotent producer sends first, with an error that ends the producer.
 pub(super) fn init_producer_id(call: &Call) -> Answered {
+    call.directory().refused("");
     let error = ResponseError::ClusterAuthorizationFailed;
     let response = InitProducerIdResponse::default().with_error_code(error.code());
     call.request.reply(&response)

@@ -51,6 +51,9 @@ pub trait Directory: Send + Sync + 'static {
     /// Reports content that cannot be read.
     fn problem(&self, _text: &str) {}
 
+    /// Reports that a client tried to produce to a topic; "" if its request names no topic.
+    fn refused(&self, _topic: &str) {}
+
     /// The length of a file that is not on a local disk.
     fn size(&self, path: &str) -> Result<u64, Refusal>;
 

@@ -173,6 +173,24 @@ impl Commits {
         })
     }
 
+    /// Returns the commits made to this server, or to an earlier server with the same file: group, topic, partition.
+    pub(crate) fn own(&self) -> Vec<(String, String, i32, Commit)> {
+        let known = lock(&self.known);
+        let groups = known.groups.iter();
+        let topics = groups.flat_map(|(group, kept)| {
+            let topics = kept.topics.iter();
+            topics.map(move |(topic, entries)| (group, topic, entries))
+        });
+        let entries = topics.flat_map(|(group, topic, entries)| {
+            let own = entries.iter().filter(|(_, entry)| entry.is_own);
+            own.map(move |(partition, entry)| {
+                let names = (group.to_string(), topic.to_string());
+                (names.0, names.1, *partition, entry.commit.clone())
+            })
+        });
+        entries.collect()
+    }
+
     /// Returns a group's commits for some partitions; None for all. `share` takes the memory of a reply with them.
     pub(super) fn of_group(
         &self,

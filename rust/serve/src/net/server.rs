@@ -16,7 +16,7 @@ use tokio_rustls::TlsAcceptor;
 use crate::answers::apis::APIS;
 use crate::answers::shared::Shared;
 use crate::base::counters::{Count, Counters};
-use crate::base::directory::Directory;
+use crate::base::directory::{Commit, Directory};
 use crate::base::options::Options;
 use crate::net::connection::serve_connection;
 use crate::net::open::OpenConnections;
@@ -89,6 +89,12 @@ impl Server {
         let shared = &steps.shared;
         let apis = APIS.iter().map(|api| api.key);
         shared.counters.all(shared.memory.used(), apis)
+    }
+
+    /// Returns the commits made to the server: group, topic, partition. An empty list after the server was stopped.
+    pub fn commits(&self) -> Vec<(String, String, i32, Commit)> {
+        let steps = self.steps.as_ref();
+        steps.map_or_else(Vec::new, |steps| steps.shared.coordinator.commits.own())
     }
 
     /// Stops: connections and files are closed.
