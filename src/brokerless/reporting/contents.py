@@ -59,6 +59,20 @@ class Piece(NamedTuple):
     counts: bool
 
 
+class PartitionContents(NamedTuple):
+    """The contents of one partition.
+
+    Attributes:
+        records: the number of records.
+        first_time: the smallest timestamp in ms; None if no record has one.
+        last_time: the largest timestamp in ms; None if no record has one.
+    """
+
+    records: int
+    first_time: int | None
+    last_time: int | None
+
+
 @dataclass
 class TopicContents:
     """The contents of a topic's segments.
@@ -67,11 +81,13 @@ class TopicContents:
         sums: the sums that `inspection.profile` computes.
         batch_sizes: the number of batches and their bytes, by the power of two at or below their size.
         keys: a sketch of the keys of each partition, as bytes.
+        partitions: the contents of each partition.
     """
 
     sums: pa.Table = field(default_factory=SCHEMA.empty_table)
     batch_sizes: pa.Table = field(default_factory=_BATCH_SIZES.empty_table)
     keys: dict[int, bytes] = field(default_factory=dict)
+    partitions: dict[int, PartitionContents] = field(default_factory=dict)
 
 
 @dataclass
@@ -82,12 +98,15 @@ class Contents:
         topics: the contents of each topic, by name.
         findings: the first findings of a check, errors first.
         kinds: the number of all findings, by topic and code.
+        by_partition: the number of all findings, by topic, partition and severity; with "damage" as severity, those
+            of lost or wrong batches and records.
         notes: one sentence for each file that could not be read.
     """
 
     topics: dict[str, TopicContents] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
     kinds: Counter[tuple[str, str]] = field(default_factory=Counter)
+    by_partition: Counter[tuple[str, int, str]] = field(default_factory=Counter)
     notes: list[str] = field(default_factory=list)
 
     def add(self, findings: Iterable[Finding]) -> None:
@@ -95,6 +114,10 @@ class Contents:
         kept = Counter(finding.severity for finding in self.findings)
         for finding in findings:
             self.kinds[finding.topic or "", finding.code] += 1
+            if finding.partition is not None:
+                self.by_partition[finding.topic or "", finding.partition, finding.severity] += 1
+                if finding.severity == "error" and finding.kind.subject in ("batch", "records"):
+                    self.by_partition[finding.topic or "", finding.partition, "damage"] += 1
             if kept[finding.severity] < MAX_FINDINGS:
                 kept[finding.severity] += 1
                 self.findings.append(finding)
@@ -154,6 +177,7 @@ def merged(several: Iterable[Contents]) -> Contents:
             by_topic[topic].append(of_topic)
         result.findings += contents.findings
         result.kinds += contents.kinds
+        result.by_partition += contents.by_partition
         result.notes += contents.notes
     result.topics = {topic: _merged(found) for topic, found in by_topic.items()}
     result.findings = sorted(result.findings, key=_place)[:MAX_FINDINGS]
@@ -179,6 +203,7 @@ def _merged(several: list[TopicContents]) -> TopicContents:
         _bounded(combined([one.sums for one in several])),
         _added([one.batch_sizes for one in several]),
         {partition: _union(found) for partition, found in sketches.items()},
+        {partition: facts for one in several for partition, facts in one.partitions.items()},
     )
 
 
@@ -242,7 +267,13 @@ class _Taken:
         self._combine()
 
     def finish(self, partition: int) -> TopicContents:
-        return TopicContents(_bounded(combined(self._sums)), _added(self._sizes), {partition: self._keys.to_bytes()})
+        sums = _bounded(combined(self._sums))
+        facts = PartitionContents(
+            pc.sum(sums["records"]).as_py() or 0,
+            pc.min(sums["first_timestamp"]).as_py(),
+            pc.max(sums["last_timestamp"]).as_py(),
+        )
+        return TopicContents(sums, _added(self._sizes), {partition: self._keys.to_bytes()}, {partition: facts})
 
     def _combine(self) -> None:
         if len(self._sums) > _MAX_WAITING:

@@ -7,7 +7,7 @@ import matplotlib as mpl
 import pytest
 
 import brokerless as bl
-from brokerless.reporting import sections
+from brokerless.reporting import parts
 from brokerless.reporting.texts import in_bytes
 from support.log_files import batch, write_segment
 from support.state_records import commit_key, commit_value, write_records
@@ -29,7 +29,7 @@ class Parsed(html.parser.HTMLParser):
             if name == "id":
                 self.ids.append(value)
             self.references += re.findall(r"url\(#([^)]*)\)", value or "")
-            if name in ("href", "xlink:href"):
+            if name in ("href", "xlink:href") and value.startswith("#"):
                 self.references.append(value.removeprefix("#"))
 
     def handle_data(self, data):
@@ -85,7 +85,7 @@ def test_a_directory_whose_name_is_not_utf_8(tmp_path):
 
 
 def test_long_tables_end_with_a_count(tmp_path, monkeypatch):
-    monkeypatch.setattr(sections, "_MOST_ROWS", 5)
+    monkeypatch.setattr(parts, "MOST_ROWS", 5)
     for number in range(8):
         write_segment(tmp_path / f"topic-{number}-0", 0, [batch(0, [b"v"], keys=[b"k"])])
     text = bl.report(tmp_path).html
@@ -96,7 +96,10 @@ def test_outliers_in_time_do_not_hide_the_rest(tmp_path):
     times = [1_700_000_000_000 + hour * 3_600_000 for hour in range(1000)]
     write_segment(tmp_path / "t-0", 0, [batch(at, [b"v"], timestamp=time) for at, time in enumerate([0, *times])])
     text = bl.report(tmp_path).html
-    assert "So is 1 record that has no time, or one far from all others." in text
+    assert "The charts leave out 1 record, with no time or with one far from those of most records" in text
+    assert "<b>1</b> record has a time far outside these dates" in text
+    assert "<b>1970-01-01</b>" not in text
+    assert "1970-01-01 (outlier)" in text
     assert "each bar a day" in text
 
 
@@ -110,7 +113,8 @@ def test_a_notebook_shows_the_page_in_a_frame(golden):
     (frame,) = Parsed(shown).elements
     assert frame[0] == "iframe"
     assert frame[1]["srcdoc"].startswith("<!doctype html>")
-    assert frame[1]["sandbox"] == "allow-scripts"
+    # Nothing in it may reach the notebook.
+    assert set(frame[1]["sandbox"].split()) == {"allow-scripts", "allow-popups", "allow-popups-to-escape-sandbox"}
 
 
 def test_a_missing_library_is_named_at_once(golden, monkeypatch):
@@ -127,7 +131,7 @@ def test_settings_of_the_charts_library_change_nothing(golden):
 
 
 def test_open_transactions_are_limited_and_hanging_ones_first(tmp_path, monkeypatch):
-    monkeypatch.setattr(sections, "_MOST_ROWS", 5)
+    monkeypatch.setattr(parts, "MOST_ROWS", 5)
     for number in range(8):
         opened = batch(0, [b"v"], producer_id=number, base_sequence=0, transactional=True)
         write_segment(tmp_path / f"t-{number}", 0, [opened])
