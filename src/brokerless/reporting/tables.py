@@ -56,6 +56,8 @@ _MS_PER_HOUR = 3_600_000
 # The topics whose records are built in other forms, the largest first, and how many bytes of each.
 _MOST_MEASURED = 20
 _SAMPLE = 2 << 20
+# A topic with more segments is measured by this many.
+_MOST_SEGMENTS = 32
 # The number of partitions whose producers one call reads.
 _PARTITIONS_A_CALL = 64
 # The number of calls for the coordinators. Each call lists the directories again.
@@ -335,11 +337,20 @@ def _grouped(topic: str, sums: pa.Table, keys: list[str], facts: list[str]) -> l
 
 def _space(topics: pa.Table, logs: list[Log], steps: _Steps) -> pa.Table:
     largest = topics.sort_by([("bytes", "descending")])["topic"].to_pylist()[:_MOST_MEASURED]
-    samples = [
-        (topic, [segment for log in logs if log.topic == topic for segment in log.segments]) for topic in largest
-    ]
+    of_topics: defaultdict[str | None, list[Segment]] = defaultdict(list)
+    for log in logs:
+        of_topics[log.topic] += log.segments
+    samples = [(topic, _spread(of_topics[topic])) for topic in largest]
     rows = list(chain.from_iterable(steps.run("measuring codecs", samples, _space_of)))
     return _table("space", rows).sort_by([(key, "ascending") for key in ("topic", "batch_size", "compression")])
+
+
+def _spread(segments: list[Segment]) -> list[Segment]:
+    """Return at most `_MOST_SEGMENTS` segments, in equal distances."""
+    count = len(segments)
+    return (
+        [segments[at * count // _MOST_SEGMENTS] for at in range(_MOST_SEGMENTS)] if count > _MOST_SEGMENTS else segments
+    )
 
 
 def _space_of(sample: tuple[str | None, list[Segment]]) -> list[dict[str, Any]]:
