@@ -64,7 +64,7 @@ def samples_in(log: Log, number: int) -> pa.Table:
     # Damage is a finding.
     with collected():
         first = _rows(log, log.local_log_start_offset, log.log_end_offset, number)[:number]
-        after = first[-1]["offset"] + 1 if first else log.log_end_offset
+        after = first[-1]["offset"] + 1 if first else log.local_log_start_offset
         latest = _latest(log, after, number)
     rows = [{**row, "place": "first"} for row in first] + [{**row, "place": "latest"} for row in latest]
     return pa.Table.from_pylist([{"topic": log.topic, "partition": log.partition, **row} for row in rows], SCHEMA)
