@@ -40,8 +40,9 @@ REPORT_EXITS = exit_line(
     "--samples",
     type=click.IntRange(0, 20),
     default=0,
+    show_default=True,
     metavar="N",
-    help="Show the first and the latest N records of partitions, up to 20, of at most 200 partitions. [default: 0]",
+    help="Show the first and the latest N records of partitions, of at most 200 partitions.",
 )
 def report(paths: tuple[str, ...], output: str, topics: tuple[str, ...], samples: int) -> None:
     """Summarize whole log directories in one HTML page that opens offline.

@@ -153,8 +153,8 @@ def _unknown(numbers: Numbers) -> str:
     if numbers.elsewhere:
         found.append(f"the records of {counted(numbers.elsewhere, 'partition')} that are in remote storage or deleted")
     if numbers.notes:
-        found.append("the fact in the note below" if len(numbers.notes) == 1 else "the facts in the notes below")
+        found.append(f"what {counted(len(numbers.notes), 'note')} {'names' if len(numbers.notes) == 1 else 'name'}")
     if not found:
         return ""
     *first, last = found
-    return f"Not known: {', '.join(first)}{' and ' if first else ''}{last}."
+    return f"Not known: {', '.join(first)}{', and ' if first else ''}{last}."

@@ -31,7 +31,7 @@ def hang(path, partition=0, offset=0):
 
 def test_a_sound_directory_has_no_fault_and_its_unknowns_are_named(tmp_path):
     found = bl.report(healthy(tmp_path / "data"))
-    assert found.verdict == f"{CLEAN} Not known: consumer groups and their lag and transactional ids."
+    assert found.verdict == f"{CLEAN} Not known: consumer groups and their lag, and transactional ids."
     assert "✔ No fault found" in found.html
     assert 'class="verdict sound"' in found.html
 
