@@ -38,7 +38,8 @@ class Cell(NamedTuple):
     @property
     def is_long(self) -> bool:
         """True if the text may take several lines. The page never breaks the words of others."""
-        return len(self.text) > _MOST_IN_LINE
+        text = self.text.striptags() if isinstance(self.text, Markup) else self.text
+        return len(text) > _MOST_IN_LINE
 
 
 class Table(NamedTuple):
