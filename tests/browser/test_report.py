@@ -8,6 +8,7 @@ from selenium import webdriver
 from selenium.webdriver.chrome.options import Options
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
 
 import brokerless as bl
 from support.log_files import batch, write_segment
@@ -50,6 +51,13 @@ def column(browser, section, number):
     return [cell.get_attribute("textContent") for cell in cells]
 
 
+def click(browser, selector):
+    """Click an element in the middle of the window, where the navigation does not cover it."""
+    element = browser.find_element(By.CSS_SELECTOR, selector)
+    browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", element)
+    element.click()
+
+
 def test_no_errors_and_no_requests(browser, page):
     opened(browser, page)
     assert browser.get_log("browser") == []
@@ -61,13 +69,12 @@ def test_no_errors_and_no_requests(browser, page):
 def test_a_click_sorts(browser, page):
     opened(browser, page)
     names = column(browser, "groups", 1)
-    heading = browser.find_element(By.CSS_SELECTOR, "#groups th:first-child button")
-    heading.click()
+    click(browser, "#groups th:first-child button")
     assert column(browser, "groups", 1) == sorted(names) != names
-    heading.click()
+    click(browser, "#groups th:first-child button")
     assert column(browser, "groups", 1) == sorted(names, reverse=True)
     assert browser.find_element(By.CSS_SELECTOR, "#groups th:first-child").get_attribute("aria-sort") == "descending"
-    browser.find_element(By.CSS_SELECTOR, "#topics th:nth-child(4) button").click()
+    click(browser, "#topics th:nth-child(4) button")
     sizes = browser.execute_script(
         "return [...document.querySelectorAll('#topics table')][0].tBodies[0].rows.length && "
         "[...document.querySelectorAll('#topics table')[0].tBodies[0].rows].map(row => +row.cells[3].dataset.sort)"
@@ -94,7 +101,8 @@ def test_the_page_fits_the_screen_and_is_legible(browser, page, width, dark):
                 if (!colour.endsWith(', 0)')) return colour;
             }
         };
-        return [...document.querySelectorAll('h1, p, li, td, th button, figcaption, caption, a, svg text')].map(one => {
+        const texts = 'h1, h2, h3, p, li, td, th button, figcaption, a, summary *, input, svg text';
+        return [...document.querySelectorAll(texts)].map(one => {
             const style = getComputedStyle(one);
             const pair = [light(one.tagName === 'text' ? style.fill : style.color), light(ground(one))];
             return (Math.max(...pair) + 0.05) / (Math.min(...pair) + 0.05);
@@ -105,6 +113,131 @@ def test_the_page_fits_the_screen_and_is_legible(browser, page, width, dark):
     assert min(ratios) >= 4.5
     text = browser.find_element(By.CSS_SELECTOR, "svg text")
     assert text.size["height"] >= 5
+
+
+def rows(browser, section):
+    """The rows of the section's first table that show, as the text of their first cells."""
+    script = f"return [...document.querySelector('#{section} table').tBodies[0].rows]"
+    return browser.execute_script(f"{script}.filter(row => !row.hidden).map(row => row.cells[0].textContent)")
+
+
+def test_a_filter_leaves_the_rows_with_all_its_words(browser, page):
+    opened(browser, page)
+    everything = rows(browser, "topics")
+    box = browser.find_element(By.CSS_SELECTOR, "#topics .filter input")
+    box.send_keys("COMPACT lz4")
+    kept = rows(browser, "topics")
+    assert 0 < len(kept) < len(everything)
+    assert all("compact" in name for name in kept)
+    note = browser.find_element(By.CSS_SELECTOR, "#topics .filter span")
+    assert note.text == f"{len(kept)} of {len(everything)} rows"
+    click(browser, "#topics th:first-child button")
+    assert rows(browser, "topics") == sorted(kept)
+    box.send_keys(Keys.CONTROL, "a")
+    box.send_keys(Keys.DELETE)
+    assert sorted(rows(browser, "topics")) == sorted(everything)
+
+
+def test_a_search_covers_all_tables_and_opens_details(browser, page):
+    opened(browser, page)
+    box = browser.find_element(By.CSS_SELECTOR, "nav input")
+    box.send_keys("multi-partition")
+    assert rows(browser, "topics") == ["multi-partition"]
+    parts = browser.find_elements(By.CSS_SELECTOR, "details:not([hidden])")
+    assert [part.get_attribute("open") for part in parts] == ["true"] * len(parts)
+    assert "multi-partition" in [part.find_element(By.CSS_SELECTOR, "summary b").text for part in parts]
+    box.send_keys(Keys.CONTROL, "a")
+    box.send_keys(Keys.DELETE)
+    assert not browser.find_elements(By.CSS_SELECTOR, "details[open]")
+    assert len(rows(browser, "topics")) > 5
+
+
+def test_keys_sort(browser, page):
+    opened(browser, page)
+    button = browser.find_element(By.CSS_SELECTOR, "#topics th:first-child button")
+    button.send_keys(Keys.ENTER)
+    heading = browser.find_element(By.CSS_SELECTOR, "#topics th:first-child")
+    assert heading.get_attribute("aria-sort") == "ascending"
+    button.send_keys(Keys.SPACE)
+    assert heading.get_attribute("aria-sort") == "descending"
+
+
+def test_the_navigation_stays_on_the_screen(browser, page):
+    opened(browser, page)
+    browser.execute_script("document.getElementById('producers').scrollIntoView()")
+    place = browser.execute_script("return document.querySelector('nav').getBoundingClientRect().top")
+    assert place == 0
+
+
+def test_a_link_of_a_topic_opens_its_partitions(browser, page):
+    opened(browser, page)
+    link = browser.find_element(By.CSS_SELECTOR, "#topics td a")
+    target = link.get_attribute("href").rpartition("#")[2]
+    click(browser, "#topics td a")
+    assert browser.find_element(By.ID, target).get_attribute("open") == "true"
+
+
+def test_without_a_script_the_page_is_a_document(browser, page):
+    browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+    try:
+        opened(browser, page)
+        assert not browser.find_elements(By.CSS_SELECTOR, "input, th button")
+        assert len(browser.find_elements(By.CSS_SELECTOR, "#topics tbody tr")) > 5
+    finally:
+        browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
+
+
+def test_paper_shows_all_details_and_no_navigation(browser, page):
+    opened(browser, page, dark=True)
+    browser.execute_cdp_cmd(
+        "Emulation.setEmulatedMedia",
+        {"media": "print", "features": [{"name": "prefers-color-scheme", "value": "dark"}]},
+    )
+    try:
+        browser.execute_script("dispatchEvent(new Event('beforeprint'))")
+        assert not browser.find_elements(By.CSS_SELECTOR, "details:not([open])")
+        shown = "return getComputedStyle(document.querySelector('{}')).{}"
+        assert browser.execute_script(shown.format("nav", "display")) == "none"
+        assert browser.execute_script(shown.format(".filter", "display")) == "none"
+        assert browser.execute_script(shown.format(".scroll", "maxHeight")) == "none"
+        # Dark paper costs ink.
+        assert browser.execute_script(shown.format("body", "color")) == "rgb(23, 23, 26)"
+        browser.execute_script("dispatchEvent(new Event('afterprint'))")
+        assert not browser.find_elements(By.CSS_SELECTOR, "details[open]")
+    finally:
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+
+
+def test_long_foreign_names_do_not_widen_the_page(browser, tmp_path):
+    name = "x" * 240
+    write_segment(tmp_path / "data" / f"{name}-0", 0, [batch(0, [b"\xff" * 300, b"v" * 300], keys=[b"k" * 300] * 2)])
+    (tmp_path / "data" / f"{name}-0" / ("y" * 200)).touch()
+    bl.report(tmp_path / "data", samples=2).save(tmp_path / "page.html")
+    for width in (PHONE, 800, DESK):
+        opened(browser, tmp_path / "page.html", width)
+        browser.execute_script("document.querySelectorAll('details').forEach(part => { part.open = true })")
+        assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+
+
+def test_short_words_are_never_broken(browser, page):
+    """The text of a cell that has one word takes one line."""
+    for width in (PHONE, 800, DESK):
+        opened(browser, page, width)
+        broken = browser.execute_script("""
+            document.querySelectorAll('details').forEach(part => { part.open = true });
+            const broken = [], range = document.createRange();
+            for (const cell of document.querySelectorAll('td, th, .tiles b')) {
+                const texts = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
+                while (texts.nextNode()) {
+                    const text = texts.currentNode;
+                    range.selectNode(text);
+                    const isWord = text.data.length <= 40 && !/\\s/.test(text.data);
+                    if (isWord && range.getClientRects().length > 1) broken.push(text.data);
+                }
+            }
+            return broken;
+        """)
+        assert broken == []
 
 
 def test_hostile_names_do_nothing(browser, tmp_path):
@@ -123,4 +256,7 @@ def test_a_link_leads_to_its_section_in_a_frame_too(browser, golden, tmp_path):
     browser.find_element(By.CSS_SELECTOR, "nav a[href='#producers']").click()
     assert browser.execute_script("return document.getElementById('producers').getBoundingClientRect().top") < 800
     assert browser.find_elements(By.ID, "topics")
+    # Search and sort work in a frame, too.
+    browser.find_element(By.CSS_SELECTOR, "nav input").send_keys("headers")
+    assert rows(browser, "topics") == ["headers"]
     browser.switch_to.default_content()

@@ -36,10 +36,19 @@ REPORT_EXITS = exit_line(
     help="Write the page to this file, which appears when it is finished; - for stdout.",
 )
 @chosen_topics
-def report(paths: tuple[str, ...], output: str, topics: tuple[str, ...]) -> None:
+@click.option(
+    "--samples",
+    type=click.IntRange(0, 20),
+    default=0,
+    show_default=True,
+    metavar="N",
+    help="Show the first and the latest N records of partitions, of at most 200 partitions.",
+)
+def report(paths: tuple[str, ...], output: str, topics: tuple[str, ...], samples: int) -> None:
     """Summarize whole log directories in one HTML page that opens offline.
 
-    The page shows the topics, with their sizes, formats, codecs and batch sizes, and records and bytes by time. It
+    The page begins with a verdict. It shows the topics, with their sizes, formats, codecs and batch sizes, the
+    partitions of each topic with the lag of groups, and records and bytes by time. It
     shows the space that other codecs, other batch sizes or a compaction would save, and the distinct keys. It also
     shows producers, consumer groups with their lag over time, open and hanging transactions, and the findings of
     `brokerless check --deep`. Nothing is changed. The verb needs `pip install 'brokerless[report]'`.
@@ -51,7 +60,7 @@ def report(paths: tuple[str, ...], output: str, topics: tuple[str, ...]) -> None
     from brokerless.reporting.report import report as of_logs
 
     with Progress(prints=output == "-") as show, page_file(paths, output) as file:
-        found = of_logs(*paths, topics=topics or None, progress=lambda step, _: show(step))
+        found = of_logs(*paths, topics=topics or None, samples=samples, progress=lambda step, _: show(step))
         file.write(found.html.encode())
     tell(found)
 

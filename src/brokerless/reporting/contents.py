@@ -44,7 +44,13 @@ _LAST_HOUR = 8766 * 230
 _OPEN_COST = 1 << 20
 # Partial sums are combined after this many.
 _MAX_WAITING = 64
+# Rows wait for others up to this size. A pass may have many topics, each with rows that wait.
+_WAITING_BYTES = 256 << 10
 _BATCH_SIZES = pa.schema([("size", pa.int64()), ("batches", pa.int64()), ("bytes", pa.int64())])
+
+_TIMES = pa.schema(
+    [("partition", pa.int32()), ("records", pa.int64()), ("first_time", pa.int64()), ("last_time", pa.int64())]
+)
 
 
 class Piece(NamedTuple):
@@ -59,6 +65,20 @@ class Piece(NamedTuple):
     counts: bool
 
 
+class PartitionContents(NamedTuple):
+    """The contents of one partition.
+
+    Attributes:
+        records: the number of records.
+        first_time: the smallest timestamp in ms; None if no record has one.
+        last_time: the largest timestamp in ms; None if no record has one.
+    """
+
+    records: int
+    first_time: int | None
+    last_time: int | None
+
+
 @dataclass
 class TopicContents:
     """The contents of a topic's segments.
@@ -67,11 +87,13 @@ class TopicContents:
         sums: the sums that `inspection.profile` computes.
         batch_sizes: the number of batches and their bytes, by the power of two at or below their size.
         keys: a sketch of the keys of each partition, as bytes.
+        partitions: the contents of each partition.
     """
 
     sums: pa.Table = field(default_factory=SCHEMA.empty_table)
     batch_sizes: pa.Table = field(default_factory=_BATCH_SIZES.empty_table)
     keys: dict[int, bytes] = field(default_factory=dict)
+    partitions: dict[int, PartitionContents] = field(default_factory=dict)
 
 
 @dataclass
@@ -82,12 +104,15 @@ class Contents:
         topics: the contents of each topic, by name.
         findings: the first findings of a check, errors first.
         kinds: the number of all findings, by topic and code.
+        by_partition: the number of all findings, by topic, partition and severity; with "damage" as severity, those
+            of lost or wrong batches and records.
         notes: one sentence for each file that could not be read.
     """
 
     topics: dict[str, TopicContents] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
     kinds: Counter[tuple[str, str]] = field(default_factory=Counter)
+    by_partition: Counter[tuple[str, int, str]] = field(default_factory=Counter)
     notes: list[str] = field(default_factory=list)
 
     def add(self, findings: Iterable[Finding]) -> None:
@@ -95,6 +120,10 @@ class Contents:
         kept = Counter(finding.severity for finding in self.findings)
         for finding in findings:
             self.kinds[finding.topic or "", finding.code] += 1
+            if finding.partition is not None:
+                self.by_partition[finding.topic or "", finding.partition, finding.severity] += 1
+                if finding.severity == "error" and finding.kind.subject in ("batch", "records"):
+                    self.by_partition[finding.topic or "", finding.partition, "damage"] += 1
             if kept[finding.severity] < MAX_FINDINGS:
                 kept[finding.severity] += 1
                 self.findings.append(finding)
@@ -128,7 +157,7 @@ def read(pieces: Iterable[Piece], progress: Callable[[int], None] = lambda _: No
         progress: gets the bytes of each segment that was read.
     """
     found = Contents()
-    taken: dict[tuple[str, int], _Taken] = {}
+    taken: dict[str, _Topic] = {}
     roots: dict[str, LogDirFiles] = {}
 
     def gone(path: str, error: FileNotFoundError) -> None:
@@ -136,13 +165,12 @@ def read(pieces: Iterable[Piece], progress: Callable[[int], None] = lambda _: No
         found.notes.append(f"{error.filename or path} was not read, because it no longer exists")
 
     for log, counts in pieces:
-        contents = taken.setdefault((log.topic or "", log.partition or 0), _Taken()) if counts else None
+        contents = taken.setdefault(log.topic or "", _Topic()).open(log.partition or 0) if counts else None
         try:
             found.add(check_log(log, "deep", roots, contents=contents, gone=partial(gone, log.path), progress=progress))
         except FileNotFoundError as error:
             gone(log.path, error)
-    counted = [Contents({topic: contents.finish(partition)}) for (topic, partition), contents in taken.items()]
-    return merged([found, *counted])
+    return merged([found, Contents({topic: contents.finish() for topic, contents in taken.items()})])
 
 
 def merged(several: Iterable[Contents]) -> Contents:
@@ -154,6 +182,7 @@ def merged(several: Iterable[Contents]) -> Contents:
             by_topic[topic].append(of_topic)
         result.findings += contents.findings
         result.kinds += contents.kinds
+        result.by_partition += contents.by_partition
         result.notes += contents.notes
     result.topics = {topic: _merged(found) for topic, found in by_topic.items()}
     result.findings = sorted(result.findings, key=_place)[:MAX_FINDINGS]
@@ -179,6 +208,7 @@ def _merged(several: list[TopicContents]) -> TopicContents:
         _bounded(combined([one.sums for one in several])),
         _added([one.batch_sizes for one in several]),
         {partition: _union(found) for partition, found in sketches.items()},
+        {partition: facts for one in several for partition, facts in one.partitions.items()},
     )
 
 
@@ -217,35 +247,101 @@ def _place(finding: Finding) -> tuple[int, str, int, str, int]:
     return rank, finding.topic or "", finding.partition or 0, finding.path, position
 
 
+class _Topic:
+    """The contents of a topic's partitions in one pass, as far as they were read.
+
+    An Arrow aggregation has a high cost per call, so the rows of small partitions are added up together.
+    """
+
+    def __init__(self) -> None:
+        self._rows: list[tuple[int, pa.RecordBatch]] = []
+        self._batches: list[pa.RecordBatch] = []
+        self._waiting = 0
+        self._sums: list[pa.Table] = [SCHEMA.empty_table()]
+        self._sizes: list[pa.Table] = [_BATCH_SIZES.empty_table()]
+        self._times: list[pa.Table] = [_TIMES.empty_table()]
+        self._keys: dict[int, _native.KeySketch] = {}
+
+    def open(self, partition: int) -> _Taken:
+        """Return the receiver of the contents of a partition."""
+        self._keys.setdefault(partition, _native.KeySketch())
+        return _Taken(self, partition)
+
+    def rows(self, partition: int, rows: pa.RecordBatch) -> None:
+        self._keys[partition].push(rows["key"])
+        self._rows.append((partition, rows))
+        self._wait(rows)
+
+    def batches(self, batches: pa.RecordBatch) -> None:
+        self._batches.append(batches)
+        self._wait(batches)
+
+    def finish(self) -> TopicContents:
+        self._add()
+        times = _with_times(self._times)
+        found = zip(*(times[name].to_pylist() for name in _TIMES.names), strict=True)
+        partitions = dict.fromkeys(self._keys, PartitionContents(0, None, None))
+        partitions |= {partition: PartitionContents(*facts) for partition, *facts in found}
+        keys = {partition: sketch.to_bytes() for partition, sketch in self._keys.items()}
+        return TopicContents(_bounded(combined(self._sums)), _added(self._sizes), keys, partitions)
+
+    def _wait(self, rows: pa.RecordBatch) -> None:
+        self._waiting += rows.get_total_buffer_size()
+        if self._waiting > _WAITING_BYTES:
+            self._add()
+
+    def _add(self) -> None:
+        if self._rows:
+            for rows in _combined(rows for _, rows in self._rows):
+                self._sums.append(of_records(rows))
+            self._times.append(_times_of(self._rows))
+        for batches in _combined(self._batches):
+            self._sums.append(of_batches(batches))
+            size: Any = batches["size"]
+            # The largest power of two that is not above the size.
+            lower = pc.shift_left(pa.scalar(1, pa.int64()), pc.floor(pc.log2(size)).cast(pa.int64()))
+            ones = pa.repeat(pa.scalar(1, pa.int64()), batches.num_rows)
+            self._sizes.append(pa.table([lower, ones, size.cast(pa.int64())], schema=_BATCH_SIZES))
+        self._rows, self._batches, self._waiting = [], [], 0
+        if len(self._sums) > _MAX_WAITING:
+            self._sums = [_bounded(combined(self._sums))]
+            self._times = [_with_times(self._times)]
+        if len(self._sizes) > _MAX_WAITING:
+            self._sizes = [_added(self._sizes)]
+
+
 class _Taken:
-    """The contents of a partition, as far as they were read."""
+    """The receiver of the contents of one partition."""
 
     columns: ClassVar[Sequence[str]] = COLUMNS
 
-    def __init__(self) -> None:
-        self._sums: list[pa.Table] = [SCHEMA.empty_table()]
-        self._sizes: list[pa.Table] = [_BATCH_SIZES.empty_table()]
-        self._keys = _native.KeySketch()
+    def __init__(self, topic: _Topic, partition: int) -> None:
+        self._topic, self._partition = topic, partition
 
     def rows(self, rows: pa.RecordBatch) -> None:
-        self._sums.append(of_records(rows))
-        self._keys.push(rows["key"])
-        self._combine()
+        self._topic.rows(self._partition, rows)
 
     def batches(self, batches: pa.RecordBatch) -> None:
-        self._sums.append(of_batches(batches))
-        size: Any = batches["size"]
-        # The largest power of two that is not above the size.
-        lower = pc.shift_left(pa.scalar(1, pa.int64()), pc.floor(pc.log2(size)).cast(pa.int64()))
-        ones = pa.repeat(pa.scalar(1, pa.int64()), batches.num_rows)
-        self._sizes.append(pa.table([lower, ones, size.cast(pa.int64())], schema=_BATCH_SIZES))
-        self._combine()
+        self._topic.batches(batches)
 
-    def finish(self, partition: int) -> TopicContents:
-        return TopicContents(_bounded(combined(self._sums)), _added(self._sizes), {partition: self._keys.to_bytes()})
 
-    def _combine(self) -> None:
-        if len(self._sums) > _MAX_WAITING:
-            self._sums = [_bounded(combined(self._sums))]
-        if len(self._sizes) > _MAX_WAITING:
-            self._sizes = [_added(self._sizes)]
+def _combined(batches: Iterable[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    """Return the rows of several batches as few batches."""
+    found = list(batches)
+    return pa.Table.from_batches(found).combine_chunks().to_batches() if len(found) > 1 else found
+
+
+def _times_of(found: list[tuple[int, pa.RecordBatch]]) -> pa.Table:
+    """Return the number of records, and the smallest and the largest timestamp, of each partition."""
+    numbers = [pa.repeat(pa.scalar(partition, pa.int32()), rows.num_rows) for partition, rows in found]
+    times: Any = pa.chunked_array([rows["timestamp"].cast(pa.int64()) for _, rows in found])
+    times = pc.if_else(pc.greater_equal(times, pa.scalar(0)), times, None)
+    ones = pa.repeat(pa.scalar(1, pa.int64()), len(times))
+    return _with_times([pa.table([pa.chunked_array(numbers), ones, times, times], schema=_TIMES)])
+
+
+def _with_times(tables: list[pa.Table]) -> pa.Table:
+    table = pa.concat_tables(tables)
+    grouped = table.group_by("partition").aggregate([("records", "sum"), ("first_time", "min"), ("last_time", "max")])
+    names = ("partition", "records_sum", "first_time_min", "last_time_max")
+    return pa.table([grouped[name] for name in names], schema=_TIMES)

@@ -25,7 +25,7 @@ class Coordinated(NamedTuple):
 
     Attributes:
         groups: `group type state` of rows of `brokerless.groups`, and the number of `members`.
-        latest: the latest commits, as `brokerless.commits` has them.
+        latest: the latest commits, as `brokerless.commits` has them, without `lag_then`.
         lags: the highest lags in intervals, as `LagOverTime.rows` has them.
         back: by topic, the number of each group's commits that are below the group's previous commit.
     """
@@ -46,13 +46,14 @@ def coordinated(logs: Sequence[Log], names: TopicNames, lags: Lags) -> Coordinat
     """
     over_time = LagOverTime()
     back: Counter[tuple[str, str]] = Counter()
-    for commits in lags.each(batch for log in logs for batch in commits_of(log)):
-        over_time.push(commits)
-        went_back: Any = pc.fill_null(commits["is_back"], pa.scalar(False))
-        chosen = commits.filter(went_back)
+    for changes in lags.each(batch for log in logs for batch in commits_of(log)):
+        over_time.push(changes)
+        went_back: Any = pc.fill_null(changes["is_back"], pa.scalar(False))
+        chosen = changes.filter(went_back)
         pairs = zip(chosen["group"].to_pylist(), chosen["topic"].to_pylist(), strict=True)
         back.update((str(group), str(topic)) for group, topic in pairs)
-    latest = lags.each(batch for log in logs for batch in commits_of(log, history=False))
+    commits = (batch for log in logs for batch in commits_of(log, history=False))
+    latest = lags.each(commits, then=False)
     groups = [
         {**{name: group[name] for name in ("group", "type", "state")}, "members": len(group["members"])}
         for log in logs

@@ -16,13 +16,16 @@ import jinja2
 from markupsafe import Markup
 
 from brokerless.reporting.sections import sections, tiles
-from brokerless.reporting.texts import moment, shown
+from brokerless.reporting.texts import moment, paragraphs, shown, with_code
+from brokerless.reporting.verdict import verdict
 
 if TYPE_CHECKING:
     from brokerless.reporting.tables import Numbers
 
 
 _MOST_NOTES = 100
+# The verdict has a sign and a word, so that its colour is not the only difference.
+_SIGNS = {"error": "✖ Faults", "warning": "▲ Warnings", "sound": "✔ No fault found"}
 
 
 def page(numbers: Numbers, created: int) -> str:
@@ -33,9 +36,10 @@ def page(numbers: Numbers, created: int) -> str:
         created: the time of the report, in ms.
     """
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
+    environment.filters["zip"] = zip
     script = _resource("page.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    found = [section for section in sections(numbers) if section.charts or any(table.rows for table in section.tables)]
+    found = [section for section in sections(numbers, created) if not section.is_empty]
     clusters = ", ".join(numbers.cluster_ids)
     return environment.from_string(_resource("page.html")).render(
         title=f"Kafka cluster {shown(clusters)}" if clusters else "Kafka logs",
@@ -45,11 +49,13 @@ def page(numbers: Numbers, created: int) -> str:
         style=_markup("page.css"),
         script=_markup("page.js"),
         script_hash=f"sha256-{digest}",
-        tiles=tiles(numbers),
-        notes=[shown(note) for note in numbers.notes[:_MOST_NOTES]],
+        verdict=verdict(numbers),
+        verdict_sign=_SIGNS[verdict(numbers).severity],
+        tiles=tiles(numbers, created),
+        notes=[paragraphs(note) for note in numbers.notes[:_MOST_NOTES]],
         more_notes=max(0, len(numbers.notes) - _MOST_NOTES),
         sections=found,
-        with_code=_with_code,
+        with_code=with_code,
     )
 
 
@@ -59,9 +65,3 @@ def _resource(name: str) -> str:
 
 def _markup(name: str) -> Markup:
     return Markup(_resource(name))  # noqa: S704 - a file of this package
-
-
-def _with_code(text: str) -> Markup:
-    """Return a paragraph of this page with the text between backticks as code."""
-    parts = text.split("`")
-    return Markup("").join(Markup("<code>{}</code>").format(part) if at % 2 else part for at, part in enumerate(parts))

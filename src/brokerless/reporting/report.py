@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from brokerless.io.clock import now_ms
 from brokerless.io.runner import Threads
+from brokerless.reporting.samples import MOST_RECORDS
 from brokerless.reporting.tables import compute
 
 if TYPE_CHECKING:
@@ -28,6 +29,10 @@ class ClusterReport:
     - `topics`: a row for each topic. `disk_bytes` is the size of all replicas' segments. The columns from `batches` to
       `compacted_records` describe one replica of each partition. `distinct_keys` and `compacted_records` are estimates.
       `compacted_records` is the number of records that a compaction of all segments would leave.
+    - `partitions`: a row for each partition. `bytes`, offsets and records are those of one replica, `errors` and
+      `warnings` count the findings in all replicas. `is_damaged` is true if batches or records are lost or wrong.
+    - `commits`: the latest commit of each group and partition, with its lag.
+    - `samples`: the first and the latest records of partitions, as short text. Bytes that are not UTF-8 are hex digits.
     - `hours`: the records of each hour, and the bytes of its batches. `hour` is the number of hours since 1970. It is
       null without a timestamp in the years 1970 to 2200. A topic with very many hours has days, weeks or years instead.
     - `forms`: batches, bytes and records by message format and codec.
@@ -44,6 +49,7 @@ class ClusterReport:
 
     Attributes:
         tables: the numbers as Arrow tables, by name.
+        verdict: the worst faults in one sentence, and what is not known.
         notes: a sentence for each fact that is not known, with the reason.
         html: the page. It needs no other file and no network.
     """
@@ -52,6 +58,9 @@ class ClusterReport:
         self.tables: dict[str, pa.Table] = numbers.tables
         self.notes: list[str] = numbers.notes
         from brokerless.reporting.page import page  # noqa: PLC0415 - needs the extra
+        from brokerless.reporting.verdict import verdict  # noqa: PLC0415 - needs the extra
+
+        self.verdict: str = str(verdict(numbers))
 
         self.html: str = page(numbers, now_ms())
         self._paths = numbers.paths
@@ -62,9 +71,10 @@ class ClusterReport:
     def _repr_html_(self) -> str:
         # A frame of its own: the page's styles and script stay in it.
         page = html.escape(self.html)
-        return (
-            f'<iframe srcdoc="{page}" sandbox="allow-scripts" style="width: 100%; height: 800px; border: 0"></iframe>'
-        )
+        # Links lead to the documentation, in a window of their own.
+        sandbox = "allow-scripts allow-popups allow-popups-to-escape-sandbox"
+        style = "width: 100%; height: 80vh; min-height: 480px; max-height: 1000px; border: 0"
+        return f'<iframe srcdoc="{page}" sandbox="{sandbox}" title="Report" style="{style}"></iframe>'
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the page to a file."""
@@ -75,25 +85,28 @@ class ClusterReport:
 def report(
     *paths: str | os.PathLike[str],
     topics: Iterable[str] | None = None,
+    samples: int = 0,
     progress: Progress = lambda _what, _done: None,
 ) -> ClusterReport:
     """Read log directories whole, and return their contents as one page and as tables.
 
-    The report shows topics, sizes, formats and codecs; records and bytes by time; batch sizes, and the size with other
-    codecs and batch sizes; distinct keys, and the records that a compaction would drop; producers; groups with their
-    lag over time; open and hanging transactions; and the findings of `brokerless.check` with level "deep". Nothing is
-    changed.
+    The report begins with a verdict. It shows topics, sizes, formats and codecs; the partitions of each topic; records
+    and bytes by time; batch sizes, and the size with other codecs and batch sizes; distinct keys, and the records that
+    a compaction would drop; producers; groups with their lag over time; open and hanging transactions; and the findings
+    of `brokerless.check` with level "deep". Nothing is changed.
 
     The report needs Jinja and Matplotlib: `pip install 'brokerless[report]'`.
 
     Args:
         paths: log directories, or partition directories.
         topics: only these topics, and the groups, producers and transactions as far as they concern these; None: all.
+        samples: show this number of first and of latest records of each partition, up to 20, of at most 200
+            partitions. Internal topics have no samples.
         progress: called with the progress of a step as text, and the number of tasks finished since the last call.
 
     Raises:
         FileNotFoundError: a path does not exist.
-        ValueError: a path is no log directory, or a topic does not exist.
+        ValueError: a path is no log directory, a topic does not exist, or `samples` is below 0 or above 20.
         ModuleNotFoundError: Jinja or Matplotlib is not installed.
 
     >>> import brokerless as bl
@@ -102,9 +115,20 @@ def report(
     [{'topic': 'upgraded-compact', 'records': 363}]
     """
     check_installed()
+    check_samples(samples)
     with Threads() as threads:
-        numbers = compute(tuple(os.fspath(path) for path in paths), topics, threads, progress)
+        numbers = compute(tuple(os.fspath(path) for path in paths), topics, threads, progress, samples=samples)
     return ClusterReport(numbers)
+
+
+def check_samples(samples: int) -> None:
+    """Refuse a number of samples that is below 0 or above the most.
+
+    Raises:
+        ValueError: the number is not allowed.
+    """
+    if not 0 <= samples <= MOST_RECORDS:
+        raise ValueError(f"samples {samples}: expected 0 to {MOST_RECORDS}")
 
 
 def check_installed() -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,64 +14,43 @@ from brokerless import _native
 from brokerless.checking.codes import CODES
 from brokerless.layout.file_names import is_internal
 from brokerless.metadata.schema import schema
-from brokerless.reporting import charts
-from brokerless.reporting.texts import amount, count, in_bytes, moment, share, shown
+from brokerless.reporting import charts, parts
+from brokerless.reporting.parts import Cell, Chart, Column, Section, Tile, rows_of, table_of
+from brokerless.reporting.texts import (
+    amount,
+    count,
+    finding,
+    in_bytes,
+    moment,
+    paragraphs,
+    path,
+    severity,
+    share,
+    shown,
+    with_code,
+)
+from brokerless.reporting.time_range import time_range
+from brokerless.reporting.topic_details import detailed_topics, topic_details
+from brokerless.reporting.verdict import opened_of
+from brokerless.wording import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator
 
     from brokerless.reporting.tables import Numbers
+    from brokerless.reporting.time_range import TimeRange
 
-# A page with more rows is slow to open.
-_MOST_ROWS = 500
 _MS_PER_HOUR = 3_600_000
 # Widths of bars: an hour, six hours, a day, a week, four weeks, a year.
 _HOURS = (1, 6, 24, 168, 672, 8766)
 _MOST_BARS = 100
-# The first second and the last year that a chart shows. Times outside come from a wrong clock.
+# The first and the last hour that a chart of lags shows. Times outside come from a wrong clock.
 _FIRST_HOUR, _LAST_HOUR = 0, 8766 * 230
 _OTHERS = "all others"
 
 
-class Column(NamedTuple):
-    title: str
-    is_number: bool = False
-    help: str = ""
-
-
-class Cell(NamedTuple):
-    text: str
-    sort: object = None
-
-
-class Table(NamedTuple):
-    title: str
-    columns: Sequence[Column]
-    rows: Sequence[Sequence[Cell]]
-    more: str = ""
-
-
-class Chart(NamedTuple):
-    title: str
-    svg: str
-    legend: Sequence[str] = ()
-
-
-class Section(NamedTuple):
-    name: str
-    title: str
-    about: str
-    charts: Sequence[Chart] = ()
-    tables: Sequence[Table] = ()
-
-
-class Tile(NamedTuple):
-    value: str
-    what: str
-    alarm: bool = False
-
-
-def tiles(numbers: Numbers) -> list[Tile]:
+def tiles(numbers: Numbers, now: int) -> list[Tile]:
+    """Return the numbers at the top of the page. `now` is the time of the report, in ms."""
     topics = numbers.tables["topics"]
     transactions = numbers.tables["transactions"]
     kinds = numbers.tables["kinds"]
@@ -79,7 +58,7 @@ def tiles(numbers: Numbers) -> list[Tile]:
     are_hanging = transactions["is_hanging"].to_pylist()
     hanging = sum(bool(one) for one in are_hanging)
     knows_hanging = numbers.has_transactions and None not in are_hanging
-    first, last = _ms(pc.min(topics["first_time"])), _ms(pc.max(topics["last_time"]))
+    times = time_range(numbers.tables["hours"], now)
     tiles = [
         Tile(count(topics.num_rows), "topics"),
         Tile(count(_sum(topics, "partitions")), "partitions"),
@@ -95,16 +74,23 @@ def tiles(numbers: Numbers) -> list[Tile]:
         tiles.insert(
             0, Tile(", ".join(map(str, numbers.nodes[:8])), "node ids" if len(numbers.nodes) > 1 else "node id")
         )
-    if first is not None:
+    if times is not None:
+        first, last = (hour * _MS_PER_HOUR for hour in times[:2])
         tiles += [Tile(_day(first), "first record"), Tile(_day(last), "last record")]
+        if times.outside:
+            what = "record has a time" if times.outside == 1 else "records have times"
+            tiles.append(Tile(count(times.outside), f"{what} far outside these dates"))
     return tiles
 
 
-def sections(numbers: Numbers) -> Iterator[Section]:
+def sections(numbers: Numbers, now: int) -> Iterator[Section]:
+    """Yield the sections of the page. `now` is the time of the report, in ms."""
     tables = numbers.tables
+    times = time_range(tables["hours"], now)
     yield _findings(tables)
-    yield _topics(tables, numbers.elsewhere)
-    yield _over_time(tables)
+    yield _topics(tables, numbers.elsewhere, times)
+    yield topic_details(tables, times)
+    yield _over_time(tables, now)
     yield _batches(tables)
     yield _space(tables)
     yield _keys(tables)
@@ -114,27 +100,28 @@ def sections(numbers: Numbers) -> Iterator[Section]:
 
 
 def _findings(tables: dict[str, pa.Table]) -> Section:
-    kinds = _rows(
+    kinds = rows_of(
         tables["kinds"],
         [
-            ("Severity", "severity", shown),
-            ("Code", "code", shown),
+            ("Severity", "severity", severity),
+            ("Code", "code", finding),
             ("Topic", "topic", shown),
             ("Findings", "findings", count),
-            ("What is wrong", lambda row: CODES[row["code"]].title, shown),
-            ("Cure", lambda row: CODES[row["code"]].cure, shown),
+            ("What is wrong", lambda row: CODES[row["code"]].title, with_code),
+            ("Effect on readers", lambda row: CODES[row["code"]].reader, with_code),
+            ("Cure", lambda row: CODES[row["code"]].cure, with_code),
         ],
     )
-    rows = _rows(
+    rows = rows_of(
         tables["findings"],
         [
-            ("Severity", "severity", shown),
-            ("Code", "code", shown),
+            ("Severity", "severity", severity),
+            ("Code", "code", finding),
             ("Topic", "topic", shown),
             ("Partition", "partition", count),
-            ("File", "path", shown),
+            ("Message", "message", paragraphs),
+            ("File", "path", path),
             ("Position", "position", count),
-            ("Message", "message", shown),
             ("Offsets", "start_offset", count),
             ("to", "end_offset", count),
         ],
@@ -146,18 +133,20 @@ def _findings(tables: dict[str, pa.Table]) -> Section:
         "finding CODE` explains the effect of a finding on a broker and on readers. The offsets from “Offsets” up "
         "to, but not including, “to” may be lost or wrong. A note is a state that a broker cleans up when it starts.",
         tables=[
-            _table("By kind and topic", *kinds),
-            _table("The first findings, errors first", *rows, _sum(tables["kinds"], "findings")),
+            table_of("By kind and topic", *kinds),
+            table_of("The first findings, errors first", *rows, _sum(tables["kinds"], "findings")),
         ],
     )
 
 
-def _topics(tables: dict[str, pa.Table], elsewhere: int) -> Section:
+def _topics(tables: dict[str, pa.Table], elsewhere: int, times: TimeRange | None) -> Section:
+    links = detailed_topics(tables)
+    day = partial(_day_in, times)
     topics = tables["topics"].sort_by([("bytes", "descending")])
-    rows = _rows(
+    rows = rows_of(
         topics,
         [
-            ("Topic", "topic", shown),
+            ("Topic", lambda row: _linked(row["topic"], links), Markup),
             ("Partitions", "partitions", count),
             ("Segments", "segments", count),
             ("On disk", "disk_bytes", in_bytes),
@@ -166,8 +155,8 @@ def _topics(tables: dict[str, pa.Table], elsewhere: int) -> Section:
             ("Formats", lambda row: ", ".join(f"v{magic}" for magic in row["magics"]), shown),
             ("Codecs", lambda row: ", ".join(row["compressions"]), shown),
             ("Tombstones", "tombstones", count),
-            ("First record", "first_time", _day),
-            ("Last record", "last_time", _day),
+            ("First record", "first_time", day),
+            ("Last record", "last_time", day),
         ],
     )
     remote = (
@@ -187,7 +176,7 @@ def _topics(tables: dict[str, pa.Table], elsewhere: int) -> Section:
         ],
         schema(form=pa.string(), codec=pa.string(), batches=pa.int64(), bytes=pa.int64(), records=pa.int64()),
     )
-    form_rows = _rows(
+    form_rows = rows_of(
         forms,
         [
             ("Format", "form", shown),
@@ -203,47 +192,75 @@ def _topics(tables: dict[str, pa.Table], elsewhere: int) -> Section:
         "Topics",
         "“On disk” and segments count all replicas in the paths, all other numbers one replica of each partition."
         + remote,
-        tables=[_table("Topics, the largest first", *rows), _table("Message formats and codecs", *form_rows)],
+        tables=[table_of("Topics, the largest first", *rows), table_of("Message formats and codecs", *form_rows)],
     )
 
 
-def _over_time(tables: dict[str, pa.Table]) -> Section:
-    hours = tables["hours"]
-    wanted: Any = pc.and_(
-        pc.is_in(hours["topic"], value_set=pa.array(_visible(tables["topics"]), pa.string())),
-        pc.and_(
-            pc.greater_equal(hours["hour"], pa.scalar(_FIRST_HOUR)), pc.less_equal(hours["hour"], pa.scalar(_LAST_HOUR))
-        ),
+def _linked(topic: str | None, links: dict[str | None, str]) -> Markup:
+    """Return the name of a topic, as a link to its partitions if they are shown."""
+    name = shown(topic or "-")
+    return Markup('<a href="#{}">{}</a>').format(links[topic], name) if topic in links else Markup("{}").format(name)
+
+
+def _over_time(tables: dict[str, pa.Table], now: int) -> Section:
+    visible = tables["hours"].filter(
+        pc.is_in(tables["hours"]["topic"], value_set=pa.array(_visible(tables["topics"]), pa.string()))
     )
-    sensible = hours.filter(wanted)
-    if not sensible.num_rows:
+    times = time_range(visible, now)
+    if times is None:
         return Section("time", "Over time", "")
-    first, last = _span(sensible)
-    width = next((width for width in _HOURS if (last - first) // width < _MOST_BARS), _HOURS[-1])
+    first, last, _ = times
     shown_hours: Any = pc.and_(
-        pc.greater_equal(sensible["hour"], pa.scalar(first)), pc.less_equal(sensible["hour"], pa.scalar(last))
+        pc.greater_equal(visible["hour"], pa.scalar(first)), pc.less_equal(visible["hour"], pa.scalar(last))
     )
-    inside = sensible.filter(shown_hours)
+    inside = visible.filter(shown_hours)
+    width = next((width for width in _HOURS if (last - first) // width < _MOST_BARS), _HOURS[-1])
     first -= first % width
     legend, values = _by_bar(inside, _visible(tables["topics"])[: charts.COLOURS], first, width)
-    times = [hour * _MS_PER_HOUR for hour in range(first, last + 1, width)]
+    starts = [hour * _MS_PER_HOUR for hour in range(first, last + 1, width)]
     found = []
     for name, what, unit in (("bytes", "Bytes of batches", charts.BYTES), ("records", "Records", charts.RECORDS)):
         series = [
-            charts.Series([values.get((topic, bar), {}).get(name, 0) for bar in range(len(times))], colour)
+            charts.Series([values.get((topic, bar), {}).get(name, 0) for bar in range(len(starts))], colour)
             for colour, topic in enumerate(legend)
         ]
-        svg = charts.bars_over_time(name, times, width * _MS_PER_HOUR, series, unit)
+        svg = charts.bars_over_time(name, starts, width * _MS_PER_HOUR, series, unit)
         found.append(Chart(f"{what}, each bar {_duration(width)}", _svg(svg), [shown(topic) for topic in legend]))
     about = (
         "Records are grouped by their timestamps, and batches by their largest timestamp. Internal topics are left out."
     )
-    visible = hours.filter(pc.is_in(hours["topic"], value_set=pa.array(_visible(tables["topics"]), pa.string())))
+    outliers = _outliers(visible, times)
     left_out = _sum(visible, "records") - _sum(inside, "records")
     if left_out:
-        about += f" So {'is 1 record that has' if left_out == 1 else f'are {count(left_out)} records that have'} "
-        about += "no time, or one far from all others."
-    return Section("time", "Over time", about, found)
+        about += (
+            f" The charts leave out {counted(left_out, 'record')}, with no time or with one far from those of most "
+            "records: of a clock that was not set, of another unit than ms, or of the future."
+        )
+    return Section("time", "Over time", about, found, [outliers] if outliers.rows else [])
+
+
+def _outliers(hours: pa.Table, times: TimeRange) -> parts.Table:
+    """Return the records with a time outside the range, or without one, by topic."""
+    hour = hours["hour"]
+    before: Any = pc.fill_null(pc.less(hour, pa.scalar(times.first)), pa.scalar(False))
+    after: Any = pc.fill_null(pc.greater(hour, pa.scalar(times.last)), pa.scalar(False))
+    columns: dict[str, Any] = {"topic": hours["topic"]}
+    for name, wanted in (("before", before), ("after", after), ("without", pc.is_null(hour))):
+        columns[name] = pc.if_else(wanted, hours["records"], pa.scalar(0, pa.int64()))
+    by_topic = pa.table(columns).group_by("topic").aggregate([(name, "sum") for name in ("before", "after", "without")])
+    all_three: Any = pc.add(pc.add(by_topic["before_sum"], by_topic["after_sum"]), by_topic["without_sum"])
+    found = by_topic.filter(pc.greater(all_three, pa.scalar(0)))
+    first, last = (_day(hour * _MS_PER_HOUR) for hour in times[:2])
+    rows = rows_of(
+        found.sort_by("topic"),
+        [
+            ("Topic", "topic", shown),
+            (f"Before {first}", "before_sum", count),
+            (f"After {last}", "after_sum", count),
+            ("Without a time, or after the year 2200", "without_sum", count),
+        ],
+    )
+    return table_of("Records with unusual times", *rows)
 
 
 def _by_bar(
@@ -268,32 +285,6 @@ def _by_bar(
     return legend, sums
 
 
-def _span(hours: pa.Table) -> tuple[int, int]:
-    """Return the first and the last hour to show: the range of all records, unless it exceeds ten years.
-
-    For more than ten years, take the range of the middle 99 % of the records, and extend it by its length on both
-    sides.
-    """
-    ordered = hours.group_by("hour").aggregate([("records", "sum")]).sort_by("hour")
-    first, last = ordered["hour"][0].as_py(), ordered["hour"][-1].as_py()
-    total = _sum(hours, "records")
-    if last - first <= 10 * _HOURS[-1] or not total:
-        return first, last
-    seen: Any = pc.cumulative_sum(ordered["records_sum"])
-    before: Any = pc.subtract(seen, ordered["records_sum"])
-    middle: Any = pc.and_(
-        pc.greater(seen, pa.scalar(int(total * 0.005))), pc.less(before, pa.scalar(math.ceil(total * 0.995)))
-    )
-    kept: Any = pc.min_max(ordered.filter(middle)["hour"]).as_py()
-    around = kept["max"] - kept["min"]
-    near: Any = pc.and_(
-        pc.greater_equal(ordered["hour"], pa.scalar(kept["min"] - around)),
-        pc.less_equal(ordered["hour"], pa.scalar(kept["max"] + around)),
-    )
-    shown_hours: Any = pc.min_max(ordered.filter(near)["hour"]).as_py()
-    return shown_hours["min"], shown_hours["max"]
-
-
 def _batches(tables: dict[str, pa.Table]) -> Section:
     sizes: defaultdict[int, list[int]] = defaultdict(lambda: [0, 0])
     for row in tables["batch_sizes"].to_pylist():
@@ -306,7 +297,7 @@ def _batches(tables: dict[str, pa.Table]) -> Section:
     labels = [in_bytes(place).replace(" ", "\n") for place in places]
     by_bytes = charts.Series([sizes[place][1] if place in sizes else 0 for place in places], 0)
     by_count = charts.Series([sizes[place][0] if place in sizes else 0 for place in places], 1)
-    rows = _rows(
+    rows = rows_of(
         tables["topics"].sort_by([("batches", "descending")]),
         [
             ("Topic", "topic", shown),
@@ -323,7 +314,7 @@ def _batches(tables: dict[str, pa.Table]) -> Section:
             Chart("Bytes in batches of this size", _svg(charts.bars("batch-bytes", labels, [by_bytes], charts.BYTES))),
             Chart("Batches of this size", _svg(charts.bars("batch-count", labels, [by_count], charts.RECORDS))),
         ],
-        [_table("Batches by topic", *rows)],
+        [table_of("Batches by topic", *rows)],
     )
 
 
@@ -381,12 +372,12 @@ def _space(tables: dict[str, pa.Table]) -> Section:
             )
         ],
         [
-            _table(
+            table_of(
                 "All measured topics",
                 [Column("Batches"), *(Column(codec, True) for codec in _native.CODECS)],
                 form_rows,
             ),
-            _table(
+            table_of(
                 "The smallest form of each topic",
                 [
                     Column("Topic"),
@@ -400,12 +391,13 @@ def _space(tables: dict[str, pa.Table]) -> Section:
                 best_rows,
             ),
         ],
+        short="Codecs",
     )
 
 
 def _keys(tables: dict[str, pa.Table]) -> Section:
     topics = tables["topics"].sort_by([("bytes", "descending")])
-    rows = _rows(
+    rows = rows_of(
         topics.filter(pc.greater(topics["records"], topics["null_keys"])),
         [
             ("Topic", "topic", shown),
@@ -424,7 +416,8 @@ def _keys(tables: dict[str, pa.Table]) -> Section:
         "Distinct keys are estimated (HyperLogLog, within 3 %). A compaction of all segments would keep one record "
         "of each key in a partition. A broker does not compact the active segment, nor young records. `brokerless "
         "compact --dry-run` shows exactly what it would do. The policy comes from the cluster's metadata.",
-        tables=[_table("Keys by topic", *rows)],
+        tables=[table_of("Keys by topic", *rows)],
+        short="Keys",
     )
 
 
@@ -433,7 +426,7 @@ def _gain(row: dict[str, Any]) -> int:
 
 
 def _groups(tables: dict[str, pa.Table]) -> Section:
-    rows = _rows(
+    rows = rows_of(
         tables["groups"].sort_by([("lag", "descending")]),
         [
             ("Group", "group", shown),
@@ -466,16 +459,16 @@ def _groups(tables: dict[str, pa.Table]) -> Section:
         "Groups",
         "Lag is the number of records behind the committed offset. It is unknown for partitions that the paths lack.",
         found,
-        [_table("Groups, the greatest lag first", *rows)],
+        [table_of("Groups, the greatest lag first", *rows)],
     )
 
 
 def _transactions(tables: dict[str, pa.Table]) -> Section:
     total = tables["transactions"].num_rows
-    table = tables["transactions"].sort_by([("is_hanging", "descending")]).slice(0, _MOST_ROWS)
+    table = tables["transactions"].sort_by([("is_hanging", "descending")]).slice(0, parts.MOST_ROWS)
     started, updated = (table[name].cast(pa.int64()).to_pylist() for name in ("started", "updated"))
     others = table.drop_columns(["started", "updated", "open"]).to_pylist()
-    opened = [_places(one) for one in _without_times(table["open"])]
+    opened = [_places(one) for one in opened_of(table["open"])]
     rows = [
         [
             Cell(shown(row["transactional_id"] or "-")),
@@ -496,21 +489,12 @@ def _transactions(tables: dict[str, pa.Table]) -> Section:
         "A transaction hangs in a partition if its coordinator will never end it there: read_committed consumers wait "
         "at its first offset. On a running cluster `kafka-transactions.sh abort` ends it.",
         tables=[
-            _table("Transactions", [Column(title, title in ("Producer id", "Epoch")) for title in titles], rows, total)
+            table_of(
+                "Transactions", [Column(title, title in ("Producer id", "Epoch")) for title in titles], rows, total
+            )
         ],
+        short="Transactions",
     )
-
-
-def _without_times(column: pa.ChunkedArray[Any]) -> list[list[dict[str, Any]]]:
-    """Return lists of structs without their time columns, because Python has no dates for some of the times."""
-    names = ("topic", "partition", "first_offset", "is_hanging")
-    found: list[list[dict[str, Any]]] = []
-    chunks: list[Any] = column.chunks
-    for chunk in chunks:
-        fields = pa.StructArray.from_arrays([chunk.values.field(name) for name in names], list(names))
-        lists: Any = pa.ListArray.from_arrays(chunk.offsets, fields, mask=chunk.is_null())
-        found += [one or [] for one in lists.to_pylist()]
-    return found
 
 
 def _places(opened: list[dict[str, Any]]) -> str:
@@ -520,7 +504,7 @@ def _places(opened: list[dict[str, Any]]) -> str:
 
 
 def _producers(tables: dict[str, pa.Table]) -> Section:
-    rows = _rows(
+    rows = rows_of(
         tables["producers"].sort_by([("producers", "descending")]),
         [
             ("Topic", "topic", shown),
@@ -534,38 +518,8 @@ def _producers(tables: dict[str, pa.Table]) -> Section:
         "producers",
         "Producers",
         "Idempotent and transactional producers that are still in producer snapshots, or in the batches after these.",
-        tables=[_table("Producers by topic", *rows)],
+        tables=[table_of("Producers by topic", *rows)],
     )
-
-
-def _rows(
-    table: pa.Table, columns: Sequence[tuple[str, Any, Callable[[Any], str]]]
-) -> tuple[list[Column], list[list[Cell]], int]:
-    """Return the columns and the first rows of a table, and the number of all rows.
-
-    Args:
-        table: the table.
-        columns: for each column, the title, a column or a function of a row, and the function that formats it as text.
-    """
-    head = table.slice(0, _MOST_ROWS)
-    for number, column in enumerate(head.columns):
-        if isinstance(column.type, pa.TimestampType):
-            head = head.set_column(number, head.schema.field(number).name, column.cast(pa.int64()))
-    found = []
-    for row in head.to_pylist():
-        cells = []
-        for _, value, text in columns:
-            one = value(row) if callable(value) else row[value]
-            is_number = text is not shown
-            cells.append(Cell("-" if one is None else text(one), one if is_number else None))
-        found.append(cells)
-    return [Column(title, text is not shown) for title, _, text in columns], found, table.num_rows
-
-
-def _table(title: str, columns: Sequence[Column], rows: Sequence[Sequence[Cell]], total: int = 0, *more: int) -> Table:
-    total = max(total, *more, len(rows)) if more else max(total, len(rows))
-    rest = total - len(rows)
-    return Table(title, columns, rows, f"{count(rest)} more are not shown." if rest else "")
 
 
 def _visible(topics: pa.Table) -> list[str]:
@@ -599,9 +553,10 @@ def _day(ms: int | None) -> str:
     return "no date" if text.endswith("ms") else text[:10]
 
 
-def _ms(time: Any) -> int | None:  # noqa: ANN401 - a scalar
-    value: int | None = time.cast(pa.int64()).as_py()
-    return value
+def _day_in(times: TimeRange | None, ms: int | None) -> str:
+    """Return a date, with a mark if it is far from those of most records."""
+    day = _day(ms)
+    return day if ms is None or times is None or times.has(ms) else f"{day} (outlier)"
 
 
 def _svg(text: str) -> Markup:

@@ -30,19 +30,22 @@ from brokerless.reporting import contents
 from brokerless.reporting.coordinators import coordinated
 from brokerless.reporting.lag_over_time import SCHEMA as LAGS
 from brokerless.reporting.lag_over_time import LagOverTime, bounded
+from brokerless.reporting.samples import SCHEMA as SAMPLES
+from brokerless.reporting.samples import sampled, samples_in
 from brokerless.rewriting.estimate import estimate
 from brokerless.state.internal_topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, logs_of
 from brokerless.state.offset_commits import SCHEMA as COMMITS
 from brokerless.state.offset_commits import Lags
 from brokerless.state.producers import producers_of
 from brokerless.state.transactions import SCHEMA as TRANSACTIONS
-from brokerless.state.transactions import current_transactions, open_in
+from brokerless.state.transactions import current_transactions, open_of
 from brokerless.wording import current_face, worded_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from brokerless.io.runner import Progress, Runner
+    from brokerless.layout.log_dir_files import LogDirFiles
     from brokerless.log.segment import Segment
     from brokerless.reporting.coordinators import Coordinated
     from brokerless.wording import Face
@@ -53,6 +56,8 @@ _MS_PER_HOUR = 3_600_000
 # The topics whose records are built in other forms, the largest first, and how many bytes of each.
 _MOST_MEASURED = 20
 _SAMPLE = 2 << 20
+# A topic with more segments is measured by this many.
+_MOST_SEGMENTS = 32
 # The number of partitions whose producers one call reads.
 _PARTITIONS_A_CALL = 64
 # The number of calls for the coordinators. Each call lists the directories again.
@@ -82,6 +87,26 @@ SCHEMAS = {
         cleanup_policy=pa.string(),
         compacted_records=pa.int64(),
     ),
+    "partitions": schema(
+        topic=pa.string(),
+        partition=pa.int32(),
+        replicas=pa.int64(),
+        segments=pa.int64(),
+        bytes=pa.int64(),
+        start_offset=pa.int64(),
+        end_offset=pa.int64(),
+        records=pa.int64(),
+        distinct_keys=pa.int64(),
+        first_time=TIME,
+        last_time=TIME,
+        errors=pa.int64(),
+        warnings=pa.int64(),
+        is_damaged=pa.bool_(),
+    ),
+    "commits": schema(
+        group=pa.string(), topic=pa.string(), partition=pa.int32(), offset=pa.int64(), lag=pa.int64(), commit_time=TIME
+    ),
+    "samples": SAMPLES,
     "hours": schema(topic=pa.string(), hour=pa.int64(), records=pa.int64(), bytes=pa.int64()),
     "forms": schema(
         topic=pa.string(),
@@ -155,6 +180,7 @@ class Numbers:
         has_transactions: whether the paths have partitions of `__transaction_state`.
         elsewhere: the number of partitions of which records are missing here, because they are in remote storage or
             were deleted.
+        is_whole: whether the numbers are of all topics, and the directories themselves were checked.
     """
 
     paths: tuple[str, ...]
@@ -165,6 +191,7 @@ class Numbers:
     has_groups: bool
     has_transactions: bool
     elsewhere: int
+    is_whole: bool
 
 
 def compute(
@@ -172,6 +199,8 @@ def compute(
     topics: Iterable[str] | None,
     runner: Runner,
     progress: Progress = lambda _what, _done: None,
+    *,
+    samples: int = 0,
 ) -> Numbers:
     """Compute the numbers of log directories.
 
@@ -180,6 +209,7 @@ def compute(
         topics: only these topics, their groups and producers; None: all.
         runner: runs the calls.
         progress: see `report`.
+        samples: the number of first and of latest records to show of each partition.
 
     Raises:
         FileNotFoundError: a path does not exist.
@@ -204,8 +234,10 @@ def compute(
         policies = {log.topic or "": None if log.config is None else log.config.cleanup_policy for log in planned.logs}
         tables = _of_contents(found, replicas, logs, sizes, policies)
         tables["space"] = _space(tables["topics"], logs, steps)
-        tables["producers"], opened = _producers(logs, steps)
-        tables["groups"], tables["lags"] = _groups(paths, directories, wanted, steps)
+        tables["producers"], opened, ends = _producers(logs, steps)
+        tables["partitions"] = _partitions(found, replicas, logs, ends, {log.path: log.size for log in planned.logs})
+        tables["groups"], tables["lags"], tables["commits"] = _groups(paths, directories, wanted, steps)
+        tables["samples"] = _samples(logs, samples, steps)
         tables["transactions"] = _transactions(directories, wanted, opened)
         elsewhere = sum(log.missing_offsets is not None for log in logs)
     nodes = {root.node_id for root in directories.roots if root.node_id is not None}
@@ -220,6 +252,7 @@ def compute(
         OFFSETS_TOPIC in topics_here,
         TRANSACTIONS_TOPIC in topics_here,
         elsewhere,
+        is_whole=wanted is None,
     )
 
 
@@ -304,11 +337,20 @@ def _grouped(topic: str, sums: pa.Table, keys: list[str], facts: list[str]) -> l
 
 def _space(topics: pa.Table, logs: list[Log], steps: _Steps) -> pa.Table:
     largest = topics.sort_by([("bytes", "descending")])["topic"].to_pylist()[:_MOST_MEASURED]
-    samples = [
-        (topic, [segment for log in logs if log.topic == topic for segment in log.segments]) for topic in largest
-    ]
+    of_topics: defaultdict[str | None, list[Segment]] = defaultdict(list)
+    for log in logs:
+        of_topics[log.topic] += log.segments
+    samples = [(topic, _spread(of_topics[topic])) for topic in largest]
     rows = list(chain.from_iterable(steps.run("measuring codecs", samples, _space_of)))
     return _table("space", rows).sort_by([(key, "ascending") for key in ("topic", "batch_size", "compression")])
+
+
+def _spread(segments: list[Segment]) -> list[Segment]:
+    """Return at most `_MOST_SEGMENTS` segments, in equal distances."""
+    count = len(segments)
+    return (
+        [segments[at * count // _MOST_SEGMENTS] for at in range(_MOST_SEGMENTS)] if count > _MOST_SEGMENTS else segments
+    )
 
 
 def _space_of(sample: tuple[str | None, list[Segment]]) -> list[dict[str, Any]]:
@@ -331,11 +373,63 @@ def _space_of(sample: tuple[str | None, list[Segment]]) -> list[dict[str, Any]]:
     ]
 
 
-def _producers(logs: list[Log], steps: _Steps) -> tuple[pa.Table, list[dict[str, Any]]]:
-    """Return the table, and the transactions that are open in the logs."""
+def _partitions(
+    found: contents.Contents,
+    replicas: list[Log],
+    logs: list[Log],
+    ends: dict[str, tuple[int, int]],
+    sizes: dict[str, int],
+) -> pa.Table:
+    """Return a row for each partition, with the start and end offsets and the sizes of its log, which are by path."""
+    counts = Counter((log.topic or "", log.partition or 0) for log in replicas)
+    rows = []
+    for log in logs:
+        topic, partition = log.topic or "", log.partition or 0
+        of_topic = found.topics.get(topic, contents.TopicContents())
+        facts = of_topic.partitions.get(partition)
+        start, end = ends.get(log.path, (None, None))
+        sketch = of_topic.keys.get(partition)
+        rows.append(
+            {
+                "topic": log.topic,
+                "partition": log.partition,
+                "replicas": counts[topic, partition],
+                "segments": len(log.segments),
+                "bytes": sizes.get(log.path),
+                "start_offset": start,
+                "end_offset": end,
+                "distinct_keys": contents.distinct_keys([sketch]) if sketch else None,
+                **(facts._asdict() if facts else {}),
+                "errors": found.by_partition[topic, partition, "error"],
+                "warnings": found.by_partition[topic, partition, "warning"],
+                "is_damaged": found.by_partition[topic, partition, "damage"] > 0,
+            }
+        )
+    return _table("partitions", rows).sort_by([("topic", "ascending"), ("partition", "ascending")])
+
+
+def _samples(logs: list[Log], number: int, steps: _Steps) -> pa.Table:
+    if not number:
+        return SAMPLES.empty_table()
+    shares = in_shares([log.path for log in sampled(logs)], lambda _: 1, _PARTITIONS_A_CALL)
+    return pa.concat_tables(
+        [SAMPLES.empty_table(), *steps.run("reading samples", shares, partial(_samples_in, number))]
+    )
+
+
+def _samples_in(number: int, paths: Sequence[str]) -> pa.Table:
+    found = [SAMPLES.empty_table()]
+    for path in paths:
+        with _vanishing(path):
+            found.append(samples_in(Log(path), number))
+    return pa.concat_tables(found)
+
+
+def _producers(logs: list[Log], steps: _Steps) -> tuple[pa.Table, list[dict[str, Any]], dict[str, tuple[int, int]]]:
+    """Return the table, the open transactions of the logs, and the start and end offset of each log, by path."""
     shares = in_shares([log.path for log in logs], lambda _: 1, _PARTITIONS_A_CALL)
     found = steps.run("reading producers", shares, _producers_in)
-    table = pa.concat_tables([_EMPTY_PRODUCERS, *(producers for producers, _ in found)])
+    table = pa.concat_tables([_EMPTY_PRODUCERS, *(producers for producers, _, _ in found)])
     by_producer = table.group_by(["topic", "producer_id"]).aggregate(
         [("coordinator_epoch", "max"), ("transaction_start_offset", "count"), ("last_time", "max")]
     )
@@ -354,7 +448,8 @@ def _producers(logs: list[Log], steps: _Steps) -> tuple[pa.Table, list[dict[str,
         }
         for topic, found in sorted(rows.items())
     ]
-    return _table("producers", summed), [one for _, opened in found for one in opened]
+    ends = {path: ends for _, _, some in found for path, ends in some.items()}
+    return _table("producers", summed), [one for _, opened, _ in found for one in opened], ends
 
 
 _PRODUCERS = schema(
@@ -367,15 +462,21 @@ _PRODUCERS = schema(
 _EMPTY_PRODUCERS = _PRODUCERS.empty_table()
 
 
-def _producers_in(paths: Sequence[str]) -> tuple[pa.Table, list[dict[str, Any]]]:
+def _producers_in(paths: Sequence[str]) -> tuple[pa.Table, list[dict[str, Any]], dict[str, tuple[int, int]]]:
     found: list[pa.RecordBatch] = []
     opened: list[dict[str, Any]] = []
+    ends: dict[str, tuple[int, int]] = {}
+    # Logs of a directory share its checkpoints, which have a line for each partition.
+    roots: dict[str, LogDirFiles] = {}
     for path in paths:
         with _vanishing(path):
             log = Log(path)
-            found.append(producers_of(log).select(_PRODUCERS.names))
-            opened += open_in(log)
-    return pa.Table.from_batches(found).cast(_PRODUCERS) if found else _EMPTY_PRODUCERS, opened
+            log = Log(path, root=roots.setdefault(log.root.path, log.root))
+            producers = producers_of(log)
+            found.append(producers.select(_PRODUCERS.names))
+            opened += open_of(producers)
+            ends[path] = log.log_start_offset, log.log_end_offset
+    return pa.Table.from_batches(found).cast(_PRODUCERS) if found else _EMPTY_PRODUCERS, opened, ends
 
 
 @contextmanager
@@ -389,7 +490,8 @@ def _vanishing(path: str) -> Iterator[None]:
 
 def _groups(
     paths: tuple[str, ...], directories: LogDirs, topics: list[str] | None, steps: _Steps
-) -> tuple[pa.Table, pa.Table]:
+) -> tuple[pa.Table, pa.Table, pa.Table]:
+    """Return the groups, their lags over time, and their latest commits."""
     places = [log.path for log in logs_of(directories, OFFSETS_TOPIC)]
     shares = in_shares(places, lambda _: 1, -(-len(places) // _CALLS) or 1)
     found = steps.run("reading groups", shares, partial(_coordinated, paths))
@@ -425,7 +527,9 @@ def _groups(
                 "commits_back": back[name],
             }
         )
-    return _table("groups", rows), over_time.finish()
+    found_commits = latest.select(SCHEMAS["commits"].names).cast(SCHEMAS["commits"])
+    in_order = found_commits.sort_by([("group", "ascending"), ("topic", "ascending"), ("partition", "ascending")])
+    return _table("groups", rows), over_time.finish(), in_order
 
 
 def _coordinated(paths: tuple[str, ...], places: Sequence[str]) -> Coordinated:

@@ -4,9 +4,18 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+from markupsafe import Markup
+
 from brokerless.wording import printable
 
 _MOST_CHARACTERS = 300
+# A message may quote foreign text.
+_MOST_OF_MESSAGE, _MOST_PARAGRAPHS = 4000, 20
+_HINT = "hint: "
+_PARAGRAPH, _HINT_PARAGRAPH = Markup("<p>{}</p>"), Markup('<p class="hint"><b>Hint:</b> {}</p>')
+_LINK = Markup('<a href="{}{}" target="_blank" rel="noopener noreferrer"><code>{}</code></a>')
+_FINDINGS = "https://brokerless.github.io/brokerless/latest/findings/#"
+_SIGNS = {"error": "✖", "warning": "▲", "note": "·"}
 
 
 def shown(text: str) -> str:
@@ -19,6 +28,61 @@ def shown(text: str) -> str:
     """
     short = text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}…"
     return printable(short)
+
+
+def with_code(text: str) -> Markup:
+    """Return text with the parts between backticks as code.
+
+    >>> with_code("run `brokerless check`")
+    Markup('run <code>brokerless check</code>')
+    """
+    parts = text.split("`")
+    if len(parts) % 2 == 0:
+        return Markup("{}").format(text)
+    return Markup("").join(Markup("<code>{}</code>").format(part) if at % 2 else part for at, part in enumerate(parts))
+
+
+def paragraphs(message: str) -> Markup:
+    r"""Return a message as paragraphs, one for each of its lines; a hint is marked as one.
+
+    >>> paragraphs("it is cut\nhint: run `brokerless repair`")
+    Markup('<p>it is cut</p><p class="hint"><b>Hint:</b> run <code>brokerless repair</code></p>')
+    """
+    short = message if len(message) <= _MOST_OF_MESSAGE else f"{message[:_MOST_OF_MESSAGE]}…"
+    found = []
+    lines = [line.rstrip("\r") for line in short.split("\n") if line.strip()]
+    for line in lines[:_MOST_PARAGRAPHS]:
+        is_hint = line.startswith(_HINT)
+        text = with_code(printable(line.removeprefix(_HINT)))
+        found.append((_HINT_PARAGRAPH if is_hint else _PARAGRAPH).format(text))
+    return Markup("").join(found)
+
+
+def path(text: str) -> Markup:
+    """Return a path that may continue on the next line after each slash.
+
+    >>> path("data/t-0")
+    Markup('data/<wbr>t-0')
+    """
+    return Markup("{}").format(printable(text)).replace("/", Markup("/<wbr>"))
+
+
+def severity(name: str) -> Markup:
+    """Return a severity with a sign, so that its colour is not the only difference.
+
+    >>> severity("error")
+    Markup('<span class="severity error">✖ error</span>')
+    """
+    return Markup('<span class="severity {}">{} {}</span>').format(name, _SIGNS[name], name)
+
+
+def finding(code: str) -> Markup:
+    """Return the code of a finding as a link to its entry in the documentation.
+
+    >>> finding("batch-crc").striptags(), "latest/findings/#batch-crc" in finding("batch-crc")
+    ('batch-crc', True)
+    """
+    return _LINK.format(_FINDINGS, code, code)
 
 
 def count(number: float | None) -> str:

@@ -196,8 +196,8 @@ class Lags:
         self._ends: dict[tuple[str, int], int | None] = {}
         self._ranges: dict[tuple[str, int], tuple[int | None, int | None]] = {}
 
-    def each(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the commits with their lags.
+    def each(self, batches: Iterable[pa.RecordBatch], *, then: bool = True) -> Iterator[pa.RecordBatch]:
+        """Yield the commits with their lags; without `then`, `lag_then` is null.
 
         A search for the ends of a log costs the same for one time and for many. So this method handles a large number
         of commits together, including those of several coordinators.
@@ -206,17 +206,17 @@ class Lags:
         for batch in batches:
             waiting.append(batch)
             if sum(one.num_rows for one in waiting) >= _ROWS_AT_ONCE:
-                yield from self._of_all(waiting)
+                yield from self._of_all(waiting, then=then)
                 waiting = []
-        yield from self._of_all(waiting)
+        yield from self._of_all(waiting, then=then)
 
-    def _of_all(self, batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def _of_all(self, batches: list[pa.RecordBatch], *, then: bool) -> Iterator[pa.RecordBatch]:
         for combined in pa.Table.from_batches(batches, SCHEMA).combine_chunks().to_batches():
             if combined.num_rows:
-                yield from pa.Table.from_batches([self.of(combined)]).to_batches(max_chunksize=_ROWS)
+                yield from pa.Table.from_batches([self.of(combined, then=then)]).to_batches(max_chunksize=_ROWS)
 
-    def of(self, commits: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the commits with their lags."""
+    def of(self, commits: pa.RecordBatch, *, then: bool = True) -> pa.RecordBatch:
+        """Return the commits with their lags; without `then`, `lag_then` is null."""
         places = pa.table({"topic": commits["topic"], "partition": commits["partition"]})
         ones = pa.repeat(pa.scalar(1, pa.int64()), commits.num_rows)
         places = places.append_column("row", pc.subtract(pc.cumulative_sum(ones), pa.scalar(1, pa.int64())))
@@ -228,13 +228,17 @@ class Lags:
         absent: pa.Array[Any] = places["row"].filter(pc.invert(is_known)).combine_chunks()
         nothing: pa.Array[Any] = pa.nulls(len(absent), pa.int64())
         grouped = places.filter(is_known).group_by(["topic", "partition"]).aggregate([("row", "list")])
-        order, then, now, starts, log_ends = [absent], [nothing], [nothing], [nothing], [nothing]
+        order, past, now, starts, log_ends = [absent], [nothing], [nothing], [nothing], [nothing]
         for number, rows in enumerate(_lists(grouped["row_list"])):
             key = (str(grouped["topic"][number]), int(grouped["partition"][number]))
-            offsets, times = commits["offset"].take(rows), commits["commit_time"].take(rows).cast(pa.int64())
+            offsets = commits["offset"].take(rows)
             start, log_end = self._range(key)
             order.append(rows)
-            then.append(_behind(offsets, self._ends_at(key, times)))
+            if then:
+                times = commits["commit_time"].take(rows).cast(pa.int64())
+                past.append(_behind(offsets, self._ends_at(key, times)))
+            else:
+                past.append(pa.nulls(len(rows), pa.int64()))
             starts.append(pa.repeat(pa.scalar(start, pa.int64()), len(rows)))
             log_ends.append(pa.repeat(pa.scalar(log_end, pa.int64()), len(rows)))
             if self._at is None:
@@ -244,7 +248,7 @@ class Lags:
         back = pc.sort_indices(pa.concat_arrays(order))
         columns = {name: commits[name] for name in commits.schema.names}
         columns.update(
-            lag_then=pa.concat_arrays(then).take(back),
+            lag_then=pa.concat_arrays(past).take(back),
             lag=pa.concat_arrays(now).take(back),
             log_start_offset=pa.concat_arrays(starts).take(back),
             log_end_offset=pa.concat_arrays(log_ends).take(back),

@@ -432,7 +432,11 @@ def _state(record: StateRecord) -> dict[str, Any]:
 
 def open_in(log: Log) -> list[dict[str, Any]]:
     """Return the transactions that are open in a partition, as elements of `open` with their `producer_id`."""
-    found = producers_of(log)
+    return open_of(producers_of(log))
+
+
+def open_of(found: pa.RecordBatch) -> list[dict[str, Any]]:
+    """Return the open transactions of producers, which `producers_of` found, as `open_in` does."""
     found = found.filter(pc.is_valid(found["transaction_start_offset"]))
     # In ms, because Python cannot represent some times as dates.
     times: Any = found["last_time"].cast(pa.int64())

@@ -27,6 +27,12 @@ def test_a_page_is_written(log, run, tmp_path):
     assert run("report", tmp_path / "data", "--output", "-").out.startswith("<!doctype html>")
 
 
+def test_samples_are_shown_on_request(log, run, tmp_path):
+    assert "Records of t" not in run("report", tmp_path / "data", "--output", "-").out
+    assert "Records of t" in run("report", tmp_path / "data", "--output", "-", "--samples", 2).out
+    assert run("report", tmp_path / "data", "--output", "-", "--samples", 21).code == 2
+
+
 def test_damage_is_told_and_the_page_is_there(log, run, tmp_path):
     damage.flip_bit(log, 100)
     result = run("report", tmp_path / "data", "--output", tmp_path / "page.html")

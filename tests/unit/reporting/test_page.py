@@ -4,12 +4,19 @@ import html.parser
 import re
 
 import matplotlib as mpl
+import pyarrow as pa
 import pytest
 
 import brokerless as bl
-from brokerless.reporting import sections
-from brokerless.reporting.texts import in_bytes
-from support.log_files import batch, write_segment
+from brokerless.checking.codes import CODES
+from brokerless.io.processes import Processes
+from brokerless.reporting import parts
+from brokerless.reporting.page import page as page_of
+from brokerless.reporting.tables import compute
+from brokerless.reporting.texts import in_bytes, paragraphs, with_code
+from brokerless.reporting.time_range import time_range
+from support import damage
+from support.log_files import NOW, batch, write_segment
 from support.state_records import commit_key, commit_value, write_records
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\u202e&amp;\x1b[2J'\""
@@ -29,7 +36,7 @@ class Parsed(html.parser.HTMLParser):
             if name == "id":
                 self.ids.append(value)
             self.references += re.findall(r"url\(#([^)]*)\)", value or "")
-            if name in ("href", "xlink:href"):
+            if name in ("href", "xlink:href") and value.startswith("#"):
                 self.references.append(value.removeprefix("#"))
 
     def handle_data(self, data):
@@ -84,8 +91,51 @@ def test_a_directory_whose_name_is_not_utf_8(tmp_path):
     assert "caf\\udce9" in (tmp_path / "page.html").read_text()
 
 
+def test_messages_are_paragraphs_with_their_cures_and_commands(tmp_path):
+    """A line end used to show as an escape, in the middle of the message."""
+    text = paragraphs("the file is cut\nhint: run `brokerless repair <PATH>`\x1b\u202e")
+    assert text == (
+        '<p>the file is cut</p><p class="hint"><b>Hint:</b> run <code>brokerless repair &lt;PATH&gt;</code>'
+        "\\x1b\\u202e</p>"
+    )
+    write_segment(tmp_path / "t-0", 0, [batch(0, [b"v"])])
+    numbers = compute((str(tmp_path),), None, Processes(1))
+    numbers.notes.append("transactions are not known: it is large\nhint: raise --memory")
+    shown = page_of(numbers, NOW)
+    assert "<p>transactions are not known: it is large</p>" in shown
+    assert '<p class="hint"><b>Hint:</b> raise --memory</p>' in shown
+
+
+def test_cures_are_whole_and_codes_lead_to_their_documentation(tmp_path):
+    log = write_segment(tmp_path / "t-0", 0, [batch(at, [b"v"]) for at in range(10)])
+    damage.flip_bit(log, log.stat().st_size // 2 + 30)
+    text = bl.report(tmp_path).html
+    assert 'href="https://brokerless.github.io/brokerless/latest/findings/#batch-crc"' in text
+    assert with_code(CODES["batch-crc"].cure) in text
+    assert "default-src 'none'" in text
+
+
+def test_times_of_an_unset_clock_and_of_the_future_are_outliers():
+    hours = pa.table(
+        {"hour": pa.array([0, 472_000, 472_001, 900_000, None]), "records": [12, 100, 100, 3, 7]},
+        pa.schema([("hour", pa.int64()), ("records", pa.int64())]),
+    )
+    assert time_range(hours, NOW) == (472_000, 472_001, 15)
+    assert time_range(hours.slice(0, 1), NOW) == (0, 0, 0)
+    assert time_range(hours.slice(4), NOW) is None
+
+
+def test_each_topic_shows_its_partitions_and_lags(tmp_path):
+    for partition in range(3):
+        write_segment(tmp_path / f"t-{partition}", 0, [batch(at, [b"v"]) for at in range(10)])
+    write_records(tmp_path, "__consumer_offsets", [(commit_key("g", "t", 1), commit_value(4))])
+    found = Parsed(bl.report(tmp_path).html)
+    assert any(tag == "details" for tag, _ in found.elements)
+    assert {"Partitions of t", "Lag of g"} <= set(found.text)
+
+
 def test_long_tables_end_with_a_count(tmp_path, monkeypatch):
-    monkeypatch.setattr(sections, "_MOST_ROWS", 5)
+    monkeypatch.setattr(parts, "MOST_ROWS", 5)
     for number in range(8):
         write_segment(tmp_path / f"topic-{number}-0", 0, [batch(0, [b"v"], keys=[b"k"])])
     text = bl.report(tmp_path).html
@@ -96,7 +146,10 @@ def test_outliers_in_time_do_not_hide_the_rest(tmp_path):
     times = [1_700_000_000_000 + hour * 3_600_000 for hour in range(1000)]
     write_segment(tmp_path / "t-0", 0, [batch(at, [b"v"], timestamp=time) for at, time in enumerate([0, *times])])
     text = bl.report(tmp_path).html
-    assert "So is 1 record that has no time, or one far from all others." in text
+    assert "The charts leave out 1 record, with no time or with one far from those of most records" in text
+    assert "<b>1</b> record has a time far outside these dates" in text
+    assert "<b>1970-01-01</b>" not in text
+    assert "1970-01-01 (outlier)" in text
     assert "each bar a day" in text
 
 
@@ -110,7 +163,8 @@ def test_a_notebook_shows_the_page_in_a_frame(golden):
     (frame,) = Parsed(shown).elements
     assert frame[0] == "iframe"
     assert frame[1]["srcdoc"].startswith("<!doctype html>")
-    assert frame[1]["sandbox"] == "allow-scripts"
+    # Nothing in it may reach the notebook.
+    assert set(frame[1]["sandbox"].split()) == {"allow-scripts", "allow-popups", "allow-popups-to-escape-sandbox"}
 
 
 def test_a_missing_library_is_named_at_once(golden, monkeypatch):
@@ -127,7 +181,7 @@ def test_settings_of_the_charts_library_change_nothing(golden):
 
 
 def test_open_transactions_are_limited_and_hanging_ones_first(tmp_path, monkeypatch):
-    monkeypatch.setattr(sections, "_MOST_ROWS", 5)
+    monkeypatch.setattr(parts, "MOST_ROWS", 5)
     for number in range(8):
         opened = batch(0, [b"v"], producer_id=number, base_sequence=0, transactional=True)
         write_segment(tmp_path / f"t-{number}", 0, [opened])

@@ -10,6 +10,7 @@ import pytest
 
 import brokerless as bl
 from brokerless.io.processes import Processes
+from brokerless.layout import checkpoints
 from brokerless.reporting import contents
 from brokerless.reporting.tables import SCHEMAS, compute
 from support import damage
@@ -119,6 +120,40 @@ def test_open_and_hanging_transactions_and_producers(tmp_path):
     assert (producers["u"]["transactional"], producers["u"]["open_transactions"]) == (1, 0)
     assert tables(tmp_path, topics=["u"])["transactions"].num_rows == 0
     assert tables(tmp_path, topics=["t"])["transactions"].num_rows == 1
+
+
+def test_partitions_are_those_of_the_logs_and_add_up_to_their_topics(golden, golden_tables):
+    rows = {(row["topic"], row["partition"]): row for row in golden_tables["partitions"].to_pylist()}
+    for log in bl.LogDirs(golden / "logs/kafka-4.1").logs():
+        row = rows.pop((log.topic, log.partition))
+        assert (row["start_offset"], row["end_offset"]) == (log.log_start_offset, log.log_end_offset)
+        assert row["bytes"] == sum(segment.size for segment in log.segments)
+    assert not rows
+    summed = golden_tables["partitions"].group_by("topic").aggregate([("records", "sum"), ("first_time", "min")])
+    topics = golden_tables["topics"]
+    wanted = [(row["topic"], row["records"]) for row in topics.select(["topic", "records"]).to_pylist()]
+    assert [(row["topic"], row["records_sum"]) for row in summed.sort_by("topic").to_pylist()] == wanted
+    assert summed.sort_by("topic")["first_time_min"].to_pylist() == topics["first_time"].to_pylist()
+
+
+def test_the_lag_of_each_partition(tmp_path):
+    for partition in range(2):
+        write_segment(tmp_path / f"t-{partition}", 0, [batch(at, [b"v"]) for at in range(10)])
+    commits = [(commit_key("g", "t", partition), commit_value(2 + partition)) for partition in range(2)]
+    write_records(tmp_path, "__consumer_offsets", commits)
+    found = tables(tmp_path)["commits"].select(["group", "partition", "offset", "lag"]).to_pylist()
+    assert [tuple(row.values()) for row in found] == [("g", 0, 2, 8), ("g", 1, 3, 7)]
+
+
+def test_the_checkpoints_of_a_directory_are_not_read_for_each_partition(tmp_path, monkeypatch):
+    """A checkpoint has a line for each partition, so that would take time by the square of the partitions."""
+    with bl.create_log_dir(tmp_path / "data") as log_dir, bl.Producer(log_dir, "t", partitions=150) as producer:
+        producer.send([{"key": b"%d" % at, "value": b"v"} for at in range(500)])
+    reads = []
+    parse = checkpoints.parse_offset_checkpoint
+    monkeypatch.setattr(checkpoints, "parse_offset_checkpoint", lambda content: reads.append(1) or parse(content))
+    assert tables(tmp_path / "data")["partitions"].num_rows == 150
+    assert 0 < len(reads) < 100
 
 
 def kinds(found):

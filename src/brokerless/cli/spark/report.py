@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @click.command(short_help=verb.report.short_help, epilog=verb.report.epilog, params=shared(verb.report))
 @on_spark
-def report(spark: SparkSession, paths: tuple[str, ...], output: str, topics: tuple[str, ...]) -> None:
+def report(spark: SparkSession, paths: tuple[str, ...], output: str, topics: tuple[str, ...], samples: int) -> None:
     """Summarize whole log directories with Spark, in one HTML page that opens offline.
 
     The page is that of `brokerless report`, with the same numbers. Nothing is changed.
@@ -27,6 +27,6 @@ def report(spark: SparkSession, paths: tuple[str, ...], output: str, topics: tup
 
     with verb.page_file(paths, output) as file:
         with task_progress(spark, "report"):
-            found = job(spark, *paths, topics=topics or None)
+            found = job(spark, *paths, topics=topics or None, samples=samples)
         file.write(found.html.encode())
     verb.tell(found)

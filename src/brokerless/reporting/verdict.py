@@ -1,0 +1,160 @@
+"""The verdict of a report: one sentence from its numbers, the worst fault first, and the facts that are not known."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from brokerless.checking.codes import CODES
+from brokerless.reporting.texts import shown
+from brokerless.wording import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from brokerless.reporting.tables import Numbers
+
+_HANGING = "transaction-hanging"
+
+
+class Verdict(NamedTuple):
+    """A verdict.
+
+    Attributes:
+        severity: "error", "warning" or "sound".
+        text: one sentence.
+        unknown: one sentence about the facts that are not known; empty if all are known.
+    """
+
+    severity: Literal["error", "warning", "sound"]
+    text: str
+    unknown: str
+
+    def __str__(self) -> str:
+        return f"{self.text} {self.unknown}".rstrip()
+
+
+def verdict(numbers: Numbers) -> Verdict:
+    """Return the verdict of a report."""
+    partitions = numbers.tables["partitions"].num_rows
+    faults = _faults(numbers, partitions)
+    unknown = _unknown(numbers)
+    if faults:
+        return Verdict("error", _sentence(faults), unknown)
+    warnings = [row for row in numbers.tables["kinds"].to_pylist() if row["severity"] == "warning"]
+    if warnings:
+        total = sum(row["findings"] for row in warnings)
+        first = CODES[warnings[0]["code"]].title
+        where = "" if warnings[0]["topic"] is None else f" (topic {shown(warnings[0]['topic'])})"
+        return Verdict("warning", f"No error was found, but {counted(total, 'warning')}: {first}{where}.", unknown)
+    if not partitions:
+        return Verdict("sound", "No fault was found, but the paths have no partitions.", unknown)
+    return Verdict("sound", f"No fault was found in {counted(partitions, 'partition')}.", unknown)
+
+
+def hanging(numbers: Numbers) -> tuple[int, list[tuple[str, int, int]]]:
+    """Return the number of hanging transactions, and the first hanging offset of each partition that has any."""
+    table = numbers.tables["transactions"]
+    hangs: Any = pc.fill_null(table["is_hanging"], pa.scalar(False))
+    first: dict[tuple[str, int], int] = {}
+    for opened in opened_of(table.filter(hangs)["open"]):
+        for one in opened:
+            if one["is_hanging"]:
+                place = one["topic"], one["partition"]
+                first[place] = min(first.get(place, one["first_offset"]), one["first_offset"])
+    return pc.sum(hangs).as_py() or 0, [(*place, offset) for place, offset in sorted(first.items())]
+
+
+def opened_of(column: pa.ChunkedArray[Any]) -> list[list[dict[str, Any]]]:
+    """Return the lists of open transactions without their times, because Python has no dates for some of the times."""
+    names = ("topic", "partition", "first_offset", "is_hanging")
+    found: list[list[dict[str, Any]]] = []
+    chunks: list[Any] = column.chunks
+    for chunk in chunks:
+        fields = pa.StructArray.from_arrays([chunk.values.field(name) for name in names], list(names))
+        lists: Any = pa.ListArray.from_arrays(chunk.offsets, fields, mask=chunk.is_null())
+        found += [one or [] for one in lists.to_pylist()]
+    return found
+
+
+def _faults(numbers: Numbers, partitions: int) -> list[str]:
+    """Return a clause for each kind of error, the worst first."""
+    found = []
+    damaged = pc.sum(numbers.tables["partitions"]["is_damaged"]).as_py() or 0
+    if damaged:
+        replicas = numbers.tables["partitions"]["replicas"]
+        somewhere = " in at least one replica" if (pc.max(replicas).as_py() or 0) > 1 else ""
+        of_all = f"{damaged:,} of {counted(partitions, 'partition')}"
+        found.append(f"{of_all} {'is' if damaged == 1 else 'are'} damaged{somewhere}")
+    hung, places = hanging(numbers)
+    others: defaultdict[str, int] = defaultdict(int)
+    of_partitions = 0
+    for row in numbers.tables["kinds"].to_pylist():
+        kind = CODES[row["code"]]
+        if row["severity"] != "error" or (row["code"] == _HANGING and hung):
+            continue
+        if kind.subject in ("batch", "records"):
+            # Damage outside of the listed partitions, such as in a replica that is being moved.
+            of_partitions += row["findings"]
+        elif kind.stops_broker:
+            others["keeps a broker from starting"] += row["findings"]
+        elif kind.is_unserved:
+            others["keeps a broker from serving a partition"] += row["findings"]
+        else:
+            others["is an error of another kind"] += row["findings"]
+    if of_partitions and not damaged:
+        others["is damage to batches or records"] = of_partitions
+    for what, number in sorted(others.items(), key=lambda one: _ORDER.index(one[0])):
+        verb, rest = what.split(" ", 1)
+        found.append(f"{counted(number, 'finding')} {_PLURALS[verb] if number > 1 else verb} {rest}")
+    if hung:
+        found.append(_hanging(hung, places))
+    return found
+
+
+_ORDER = (
+    "is damage to batches or records",
+    "keeps a broker from starting",
+    "keeps a broker from serving a partition",
+    "is an error of another kind",
+)
+_PLURALS = {"is": "are", "keeps": "keep"}
+
+
+def _hanging(number: int, places: list[tuple[str, int, int]]) -> str:
+    text = f"{counted(number, 'transaction')} {'hangs' if number == 1 else 'hang'}"
+    if not places:
+        return text
+    topic, partition, offset = places[0]
+    text += f": read_committed consumers of {shown(topic)}-{partition} stop at offset {offset}"
+    return text + (f", and those of {counted(len(places) - 1, 'other partition')} stop too" if len(places) > 1 else "")
+
+
+def _sentence(clauses: Sequence[str]) -> str:
+    *first, last = clauses
+    text = f"{', '.join(first)}{',' if first else ''} and {last}" if first else last
+    return f"{text[:1].upper()}{text[1:]}."
+
+
+def _unknown(numbers: Numbers) -> str:
+    found = []
+    if not numbers.is_whole:
+        found.append("the state of other topics and of the directories")
+    if not numbers.has_groups:
+        found.append("consumer groups and their lag")
+    open_ones = numbers.tables["transactions"]["is_hanging"]
+    if open_ones.null_count:
+        found.append(f"whether {counted(open_ones.null_count, 'open transaction')} will end")
+    elif not numbers.has_transactions:
+        found.append("transactional ids")
+    if numbers.elsewhere:
+        found.append(f"the records of {counted(numbers.elsewhere, 'partition')} that are in remote storage or deleted")
+    if numbers.notes:
+        found.append(f"what {counted(len(numbers.notes), 'note')} {'names' if len(numbers.notes) == 1 else 'name'}")
+    if not found:
+        return ""
+    *first, last = found
+    return f"Not known: {', '.join(first)}{', and ' if first else ''}{last}."
