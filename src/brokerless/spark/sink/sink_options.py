@@ -11,7 +11,7 @@ from brokerless.io.remote import is_remote
 from brokerless.layout.file_names import MOST_PARTITIONS
 from brokerless.layout.topic_config import TopicConfig
 from brokerless.log_dir.topics import NewTopic
-from brokerless.spark.source.option_values import boolean, canonical, choice, local, positive
+from brokerless.spark.source.option_values import boolean, canonical, choice, local, missing_path, positive
 from brokerless.staging.atomic_write import AtomicWrite
 from brokerless.staging.parts import Encoding
 
@@ -30,6 +30,7 @@ OF_SINKS = (
     "transactional",
     "keepOffsets",
     "soleReplica",
+    "ifExists",
     # Spark's own options of every query, which it passes on.
     "checkpointLocation",
     "queryName",
@@ -58,7 +59,7 @@ def parse(options: Mapping[str, str], *, overwrite: bool) -> AtomicWrite:
     others = {option: value for option, value in options.items() if not _is_setting(option)}
     given = canonical(others, ("path", *OF_SINKS), _IGNORED)
     if not given.get("path"):
-        raise ValueError("option path is missing: give a Kafka log directory, created if it does not exist")
+        raise missing_path(options, "a Kafka log directory, created if it does not exist")
     _check_apart(local(given["path"]), checkpoint(options))
     topic = given.get("topic")
     if not topic:
@@ -66,6 +67,9 @@ def parse(options: Mapping[str, str], *, overwrite: bool) -> AtomicWrite:
             raise ValueError("overwriting needs option topic: the topics in the rows do not say which are to go")
         if "topicId" in given:
             raise ValueError("option topicId is that of one topic: it needs option topic")
+    only_new = choice(given, "ifExists", ("append", "error")) == "error"
+    if only_new and overwrite:
+        raise ValueError("option ifExists cannot be error in mode overwrite, which replaces an existing topic")
     new = NewTopic(
         partitions=positive(given, "partitions", most=MOST_PARTITIONS),
         topic_id=given.get("topicId"),
@@ -76,6 +80,7 @@ def parse(options: Mapping[str, str], *, overwrite: bool) -> AtomicWrite:
         topics={topic: new} if topic else {},
         others=None if topic else new,
         overwrite=overwrite,
+        only_new=only_new,
         encoding=Encoding(
             compression=choice(given, "compression", _native.CODECS),
             batch_size=positive(given, "batchSize", most=_LARGEST_BATCH) or 16384,
