@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -70,11 +71,7 @@ def parse(options: Mapping[str, str], *, overwrite: bool) -> AtomicWrite:
     only_new = choice(given, "ifExists", ("append", "error")) == "error"
     if only_new and overwrite:
         raise ValueError("option ifExists cannot be error in mode overwrite, which replaces an existing topic")
-    new = NewTopic(
-        partitions=positive(given, "partitions", most=MOST_PARTITIONS),
-        topic_id=given.get("topicId"),
-        config=_config(options, segment_bytes=positive(given, "segmentBytes")),
-    )
+    new = _new_topic(options, given)
     return AtomicWrite(
         path=local(given["path"]),
         topics={topic: new} if topic else {},
@@ -110,6 +107,26 @@ def _check_apart(path: str, checkpoint: str) -> None:
 
 def _is_setting(option: str) -> bool:
     return option.lower().startswith(_SETTING)
+
+
+def _new_topic(options: Mapping[str, str], given: Mapping[str, str]) -> NewTopic:
+    """Return the properties of a new topic.
+
+    Raises:
+        ValueError: a setting has a value that Kafka does not allow. The error names the option, not Python's argument.
+    """
+    partitions = positive(dict(given), "partitions", most=MOST_PARTITIONS)
+    try:
+        config = _config(options, segment_bytes=positive(dict(given), "segmentBytes"))
+        return NewTopic(partitions=partitions, topic_id=given.get("topicId"), config=config)
+    except (TypeError, ValueError) as error:
+        segment_size = "segmentBytes" if "segmentBytes" in given else f"{_SETTING}segment.bytes"
+
+        def worded(found: re.Match[str]) -> str:
+            name = found[1].replace("_", ".")
+            return f"option {segment_size if name == 'segment.bytes' else _SETTING + name}"
+
+        raise ValueError(re.sub(r"^topic (?:setting|config) ([\w.]+)", worded, str(error))) from None
 
 
 def _config(options: Mapping[str, str], *, segment_bytes: int | None) -> dict[str, object]:

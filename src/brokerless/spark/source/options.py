@@ -331,7 +331,8 @@ def _time(given: dict[str, str], option: str) -> int | None:
     text = given.get(option)
     if text is None:
         return None
-    return to_ms(option, int(text) if re.fullmatch(r"\d{1,18}", text) else text)
+    forms = "ms since 1970, or ISO 8601 (2024-05-01T12:00)"
+    return to_ms(f"option {option}", int(text) if re.fullmatch(r"\d{1,18}", text) else text, forms)
 
 
 def _check_times(option: str, timestamps: Iterable[int]) -> None:
