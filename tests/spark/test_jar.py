@@ -272,8 +272,8 @@ def test_the_progress_of_a_stream_shows_its_source_and_how_far_it_is_behind(spar
     assert {source["description"] for source in sources} == {f"brokerless[{topics}, subscribe=codec-none,codec-zstd]"}
     for source in sources:
         behind = [
-            end - source["endOffset"][topic][number]
-            for topic, ends in source["latestOffset"].items()
+            end - json.loads(source["endOffset"])[topic][number]
+            for topic, ends in json.loads(source["latestOffset"]).items()
             for number, end in ends.items()
         ]
         assert source["metrics"] == {

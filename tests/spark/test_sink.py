@@ -122,7 +122,7 @@ def test_modes_that_depend_on_what_exists(spark, save, tmp_path):
     save(numbers(spark, 0, 3), mode="errorifexists")
     for topic in ("t", None):
         frame = numbers(spark, 3, 6).selectExpr("*", "'other' topic")
-        with pytest.raises(AnalysisException, match="FileExistsError: .* has topic t already"):
+        with pytest.raises(AnalysisException, match=r"FileExistsError: .* has topic t already"):
             save(frame, mode="errorifexists", topic=topic)
         save(frame, mode="ignore", topic=topic)
     assert values(tmp_path / "d") == [0, 1, 2]
@@ -130,13 +130,13 @@ def test_modes_that_depend_on_what_exists(spark, save, tmp_path):
     assert values(tmp_path / "d") == [0, 1, 2, 3, 4]
     with pytest.raises(AnalysisException, match="column value is int"):
         save(spark.range(1).selectExpr("1 value"), mode="ignore", topic="v")
-    with pytest.raises(Exception, match="partitionBy .* do not apply"):
+    with pytest.raises(Exception, match=r"partitionBy .* do not apply"):
         numbers(spark, 0, 1).write.format("brokerless").partitionBy("key").save(str(tmp_path / "d"))
 
 
 def test_append_can_refuse_a_topic_that_exists(spark, save, tmp_path):
     save(numbers(spark, 0, 3), ifExists="error")
-    with pytest.raises(AnalysisException, match="FileExistsError: .* has topic t already"):
+    with pytest.raises(AnalysisException, match=r"FileExistsError: .* has topic t already"):
         save(numbers(spark, 0, 3), ifExists="error")
     with pytest.raises(AnalysisException, match="ifExists cannot be error in mode overwrite"):
         save(numbers(spark, 0, 3), mode="overwrite", ifExists="error")
